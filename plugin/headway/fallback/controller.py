@@ -18,7 +18,7 @@ from headway.admission import EngineCall, Gate
 from headway.errors import UnknownRungError
 from headway.fallback.other_engine import OtherEngine
 from headway.fallback.other_model import OtherModel
-from headway_policies import Load, Outcome, Preset, Reason
+from headway_policies import Hold, Load, Outcome, Preset, Reason
 from headway_policies.fallback import (
     ErrorRate,
     FallbackSignals,
@@ -98,7 +98,8 @@ class FallbackController:
     def signals(self, now_s: float) -> FallbackSignals:
         """The present signals. The KV use of the last step says nothing about an idle engine.
 
-        While nothing is dispatched, the queue ages for another cause than the load: to refuse some would speed up none.
+        A router without an instance has no engine. While nothing is dispatched, the queue ages for another cause than
+        the load: to refuse some would speed up none.
         """
         desk, config = self._gate.desk, self._gate.desk.preset.fallback
         failed, ended = self._counts()
@@ -108,7 +109,7 @@ class FallbackController:
             error_ratio=self._errors.update(
                 failed, ended, now_s, window_s=config.error_window_s, min_ended=config.error_min_requests
             ),
-            engine_up=desk.engine_up,
+            engine_up=desk.engine_up and Hold.NO_INSTANCE not in desk.holds,
         )
 
     def order(self, word: str | None) -> Rung:

@@ -122,6 +122,8 @@ class ForwardEndpoint:
         demand = Demand(
             context.prompt_tokens + (context.max_tokens or 0), context.prompt_tokens, context.prefix, sequences
         )
+        if context.ranked:
+            request = request.without_priority()
         return self.engine().generate(request, params, uuid.uuid4().hex, demand=demand)
 
 

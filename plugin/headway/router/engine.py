@@ -5,7 +5,8 @@
     refused by it           (429, 502, 503, 504) another one is asked; the last refusal is passed on
     drains, has no engine   the request waits for an instance that serves
     failed                  (500) another one is asked, once; three in a row, and the instance gets no requests
-    lost after output       the call fails: what was sent cannot be taken back
+    does not serve it       (401, 403, 404) all others are asked; its own key or model may be at fault, not the request
+    lost after output       the call fails: what was sent cannot be taken back; a JSON body is sent once it is whole
 
 A request during which two instances were lost is not tried a third time: it may be the cause.
 """
@@ -32,7 +33,10 @@ from headway_policies.routing import Demand
 
 _MOST_LOST: Final = 2
 _MAX_REFUSAL_BYTES: Final = 64 * 1024
-_REFUSALS: Final = frozenset({429, 500, 502, 503, 504})
+_MAX_HELD_BYTES: Final = 8 * 1024 * 1024
+#: The instance did not let this server in.
+_NO_ENTRY: Final = frozenset({401, 403})
+_REFUSALS: Final = frozenset({404, 429, 500, 502, 503, 504}) | _NO_ENTRY
 #: Reasons of an instance with Headway that serves no request at the moment.
 _AWAY: Final = frozenset({"draining", "not_ready", "engine_lost", "out_of_memory"})
 
@@ -87,9 +91,9 @@ class InstancesEngine:
         self._calls[request_id] = call, lambda: 0
         try:
             while tries.failed < _MOST_LOST and (lease := await self._lease(call, demand, tries)) is not None:
-                self._calls[request_id] = call, _progress_since(lease, self._calls[request_id][1]() + 1)
+                self._calls[request_id] = call, _progress_since(lease, self._calls[request_id][1]())
                 call.let_go.append(partial(self.pool.release, lease, Verdict.UNDECIDED, "aborted"))
-                verdict, how = Verdict.UNDECIDED, "aborted"
+                verdict, how, held = Verdict.UNDECIDED, "aborted", _Held()
                 try:
                     async with aclosing(self._tried(lease, request, call, demand.prompt_tokens)) as pieces:
                         refusal = list[Piece]()
@@ -97,10 +101,11 @@ class InstancesEngine:
                             if refusal or piece.status in _REFUSALS:
                                 refusal.append(piece)
                                 continue
-                            if not call.begun and piece.body and piece.status == HTTPStatus.OK:
+                            if piece.body and piece.status == HTTPStatus.OK:
                                 self.pool.answering(lease)
-                            call.begun = True
-                            yield piece if sampling_params.stream else replace(piece, whole=True)
+                            for one in held.add(piece):
+                                call.begun = True
+                                yield one if sampling_params.stream else replace(one, whole=True)
                     if not refusal:
                         verdict, how = Verdict.SUCCESS, "answered"
                         return
@@ -137,6 +142,8 @@ class InstancesEngine:
             try:
                 async with aclosing(self.client.exchange(link.address, request, call, 0)) as pieces:
                     async for piece in pieces:
+                        if piece.status in _NO_ENTRY:
+                            raise InstanceLostError(link.address.name, sent=False)
                         call.begun = True
                         yield piece
                 return
@@ -216,6 +223,8 @@ class InstancesEngine:
             self.pool.broke(link)
             return Verdict.UNDECIDED
         tries.refused[name] = refusal
+        if refusal[0].status in _NO_ENTRY:
+            return Verdict.FAILURE
         if refusal[0].status != HTTPStatus.INTERNAL_SERVER_ERROR:
             return Verdict.UNDECIDED
         tries.failed += 1
@@ -281,12 +290,43 @@ class _Tries:
         self.failed = self.lost = 0
 
     def last_refusal(self) -> list[Piece]:
-        """The one to pass on."""
-        return next(reversed(self.refused.values()))
+        """The one to pass on. Raises InstanceLostError where none let this server in: the client's key is another."""
+        for refusal in reversed(self.refused.values()):
+            if refusal[0].status not in _NO_ENTRY:
+                return refusal
+        raise InstanceLostError(next(reversed(self.refused)), sent=False)
+
+
+class _Held:
+    """Keeps the pieces of a JSON body until all of it is there: another instance can be asked while it is not."""
+
+    def __init__(self) -> None:
+        self._pieces: list[Piece] = []
+        self._bytes = 0
+        self._holds = False
+
+    def add(self, piece: Piece) -> list[Piece]:
+        """What is to be sent now."""
+        if piece.status is not None:
+            self._holds = any(name == "content-type" and _is_json(value) for name, value in piece.headers)
+        self._pieces.append(piece)
+        self._bytes += len(piece.body)
+        if self._holds and not piece.last and self._bytes <= _MAX_HELD_BYTES:
+            return []
+        self._holds = False
+        pieces, self._pieces = self._pieces, []
+        return pieces
+
+
+def _is_json(content_type: str) -> bool:
+    return content_type.partition(";")[0].strip().lower() == "application/json"
 
 
 def _progress_since(lease: Lease, before: int) -> Callable[[], int]:
-    return lambda: before + lease.progress
+    """The progress with this lease after ``before`` without it: another instance is progress of what had begun, and to
+    be given seats is none."""
+    begun = before + 1 if before else 0
+    return lambda: begun + lease.progress
 
 
 def _serves_none(first: Piece) -> bool:

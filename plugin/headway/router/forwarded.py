@@ -5,8 +5,9 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
-from typing import Final
+from typing import Any, Final
 
+from headway.http.inference import PRIORITY_HEADERS
 from headway_policies import Usage
 
 Headers = tuple[tuple[str, str], ...]
@@ -19,7 +20,7 @@ _OF_CONNECTION: Final = frozenset({
 #: Headers of a request that mean its client or this server, and not the instance.
 _NOT_FORWARDED: Final = frozenset({
     "accept-encoding", "authorization", "content-length", "cookie", "expect", "forwarded", "host", "x-api-key",
-    "x-forwarded-for", "x-forwarded-host", "x-forwarded-proto", "x-headway-priority", "x-real-ip",
+    "x-forwarded-for", "x-forwarded-host", "x-forwarded-proto", "x-headway-priority", "x-real-ip", *PRIORITY_HEADERS,
 })  # fmt: skip
 #: Of a response; what Headway says of a request it says itself.
 _NOT_RETURNED: Final = frozenset({
@@ -47,13 +48,17 @@ class Forwarded:
         """The same request with the engine's priority of its class, 0 the most urgent, for an API server of ours."""
         return replace(self, headers=(*self.headers, (PRIORITY, str(priority))))
 
+    def without_priority(self) -> Forwarded:
+        """The same request without the engine's priority that its body names: this server alone ranks requests."""
+        content = _object(self.body)
+        if content is None or content.pop("priority", None) is None:
+            return self
+        return replace(self, body=json.dumps(content, separators=(",", ":")).encode())
+
     def at_most(self, tokens: int) -> Forwarded:
         """The same request with at most this many output tokens, whatever it asks for; unchanged if it is no JSON."""
-        try:
-            content = json.loads(self.body)
-        except ValueError:
-            return self
-        if not isinstance(content, dict):
+        content = _object(self.body)
+        if content is None:
             return self
         named = [name for name in _LIMITS if content.get(name) is not None]
         wanted = dict.fromkeys(named or [_usual_limit(self.target)], tokens)
@@ -106,6 +111,15 @@ def request_headers(headers: Iterable[tuple[str, str]], own: Headers) -> Headers
 def response_headers(headers: Iterable[tuple[str, str]]) -> Headers:
     """The headers that the client gets, in lower case."""
     return tuple((name, value) for name, value in beyond_connection(headers) if name not in _NOT_RETURNED)
+
+
+def _object(body: bytes) -> dict[str, Any] | None:
+    """The JSON object of a body; None where it is none."""
+    try:
+        content = json.loads(body)
+    except ValueError:
+        return None
+    return content if isinstance(content, dict) else None
 
 
 def _usual_limit(target: str) -> str:

@@ -26,7 +26,7 @@ from headway.fallback.settings import FallbackSettings
 from headway.http.admin.handlers import routes
 from headway.http.admin.tokens import Role, Tokens
 from headway.operator.metrics import MetricsCollector
-from headway_policies import Ending, Load, Preset, Reason
+from headway_policies import Ending, Hold, Load, Preset, Reason
 from headway_policies.fallback.degradation import Degradation
 from headway_policies.fallback.rungs import Fallback, Rung
 
@@ -138,6 +138,22 @@ async def test_errors_and_a_dead_engine_divert() -> None:
     assert fallback_controller.ladder.rung is Rung.NORMAL
     gate.engine_lost()
     assert (fallback_controller.update(), fallback_controller.ladder.why) == (Rung.DIVERT, "engine_down")
+
+
+async def test_a_router_without_an_instance_diverts() -> None:
+    """It has no engine then, as a server whose engine is away; with one again it takes the ladder back."""
+    control, _ = control_room(other_model=other(), engine_down=True, enter_s=0.0, leave_s=0.0)
+    gate, ladder = control.gateway.gate, control.fallback_controller
+    gate.pause(Hold.OPERATOR)
+    assert ladder.update() is Rung.NORMAL, "a pause by an operator is no failure"
+    gate.pause(Hold.NO_INSTANCE)
+    assert (ladder.update(), ladder.ladder.why) == (Rung.DIVERT, "engine_down")
+    assert ladder.diverts("normal")
+    gate.resume(Hold.NO_INSTANCE)
+    gate.resume(Hold.OPERATOR)
+    for _ in range(5):
+        ladder.update()
+    assert ladder.ladder.rung is Rung.NORMAL
 
 
 @on_virtual_time

@@ -14,6 +14,7 @@ from virtual_time import on_virtual_time
 
 from headway.admission import loop_time_s
 from headway.engine import Ended
+from headway.router import engine as engine_module
 from headway.router.addresses import Address
 from headway.router.call import Call, InstanceLostError
 from headway.router.engine import InstancesAdapter, InstancesEngine, NoInstanceError
@@ -201,6 +202,76 @@ async def test_an_overload_is_passed_on_once_all_have_refused() -> None:
     assert sorted(client.asked) == ["a", "b"]
 
 
+@pytest.mark.parametrize("status", [401, 403, 404])
+@on_virtual_time
+async def test_an_instance_with_another_key_or_model_costs_no_request(status: int) -> None:
+    """All others are asked, however many of these there are; the model that none has is the client's error."""
+    client = Answers(a=(status, ()), b=(status, ()), c=(status, ()))
+    client.length_s = 0.1
+    assert await statuses(engine_of(client, "a", "b", "c", "d")) == [200]
+    alone = engine_of(Answers(a=(status, ()), b=(status, ())), "a", "b")
+    if status == 404:
+        assert await statuses(alone) == [404]
+    else:
+        assert await statuses(alone, raises=True) == []
+    assert held(alone) == 0
+
+
+@on_virtual_time
+async def test_an_instance_that_does_not_let_the_router_in_gets_no_requests_after_some() -> None:
+    """It answers at once, so it would seem the least loaded one."""
+    client = Answers(a=(401, ()))
+    client.length_s = 0.5
+    engine = engine_of(client, "a", "b")
+    for at in range(12):
+        for link in engine.pool.links.values():
+            engine.pool.heard(link)  # its health route needs no key
+        assert await statuses(engine, str(at)) == [200]
+    assert client.asked.count("a") <= 6  # three, then probes
+
+
+def json_pieces(*parts: bytes) -> list[Piece]:
+    """A JSON body as it comes, without its end."""
+    first, *others = parts
+    return [Piece(first, 200, (("content-type", "application/json; charset=utf-8"),)), *map(Piece, others)]
+
+
+class Breaks(Answers):
+    """Those in ``broken`` break off in the middle of a JSON body; all others give all of it."""
+
+    async def exchange(
+        self, address: Address, request: Forwarded, call: Call, prompt_tokens: int
+    ) -> AsyncGenerator[Piece, None]:
+        self.asked.append(address.name)
+        for piece in json_pieces(b'{"choices":', b" [" if address.name in self.broken else b" []}"):
+            yield piece
+        if address.name in self.broken:
+            raise InstanceLostError(address.name, sent=True)
+        yield Piece(b"", last=True)
+
+
+@on_virtual_time
+async def test_half_a_json_body_is_not_sent() -> None:
+    """Another instance is asked, and the client gets one whole body; where that breaks as well it gets none of it."""
+    client = Breaks()
+    client.broken = {"a"}
+    engine = engine_of(client, "a", "b")
+    pieces = [piece async for piece in engine.generate(REQUEST, CallParams(), "a", demand=Demand(10))]
+    assert (client.asked, b"".join(one.body for one in pieces)) == (["a", "b"], b'{"choices": []}')
+    assert [one.status for one in pieces] == [200, None, None]
+    client.broken = {"a", "b"}
+    assert await statuses(engine_of(client, "a", "b"), raises=True) == []
+
+
+@on_virtual_time
+async def test_a_long_json_body_is_sent_as_it_comes(monkeypatch: pytest.MonkeyPatch) -> None:
+    """From a bound on; what came before is sent first."""
+    monkeypatch.setattr(engine_module, "_MAX_HELD_BYTES", 13)
+    kept = engine_module._Held()
+    one, two, three = json_pieces(b"0123456789", b"0123", b"4")
+    assert [kept.add(one), kept.add(two), kept.add(three)] == [[], [one, two], [three]]
+
+
 async def unseated(engine: InstancesEngine) -> bytes:
     """Run one request that takes no seat to its end."""
     return b"".join([piece.body async for piece in engine.fetch(Forwarded("GET", "/v1/models", ()))])
@@ -238,6 +309,17 @@ async def test_a_request_without_a_seat_is_not_tried_a_third_time() -> None:
 
 
 @on_virtual_time
+async def test_a_request_without_a_seat_is_answered_by_one_that_lets_the_router_in() -> None:
+    """However soon the other one answers; where none does, none is there for the client."""
+    client = Answers(None, a=(401, ()))
+    engine = engine_of(client, "a", "b")
+    assert await unseated(engine) == b"yes"
+    assert client.asked == ["a", "b"]
+    with pytest.raises(NoInstanceError):
+        await unseated(engine_of(Answers(a=(403, ())), "a"))
+
+
+@on_virtual_time
 async def test_a_request_without_a_seat_does_not_wait_for_an_instance() -> None:
     """None is healthy: no instance was asked, and none was lost."""
     engine = engine_of(Answers(), "a")
@@ -258,7 +340,8 @@ async def test_an_instance_that_takes_no_connection_is_none() -> None:
 
 @on_virtual_time
 async def test_progress_is_carried_over_to_another_instance() -> None:
-    """The gate sees progress in each larger number: another instance is one, and so are its tokens."""
+    """The gate sees progress in each larger number: tokens are, and another instance is for what had begun. To be given
+    seats is none, so the time to the first token runs."""
     client = Answers(None)
     engine = engine_of(client, "a", "b")
     running = asyncio.create_task(statuses(engine, "a"))
@@ -276,7 +359,7 @@ async def test_progress_is_carried_over_to_another_instance() -> None:
     seen.append(engine.progress_of("a"))
     engine.pool.read(other, Reading(tokens=99), 1)
     seen.append(engine.progress_of("a"))
-    assert seen == [1, 2, 2, 3, 4, 5]
+    assert seen == [0, 1, 1, 2, 3, 4]
     running.cancel()
     await asyncio.gather(running, return_exceptions=True)
     assert engine.progress_of("a") is None

@@ -5,6 +5,7 @@ Routes and requests are real; the engine is a stand-in that keeps what it is ask
 
 from __future__ import annotations
 
+import json
 from collections.abc import AsyncGenerator, AsyncIterator
 from dataclasses import dataclass, field
 from typing import Any
@@ -80,6 +81,20 @@ async def test_what_takes_none_is_fetched(method: str, path: str) -> None:
     assert [(one.method, one.target) for one in engine.fetched] == [(method, target)]
     other = {"GET": "POST", "POST": "GET"}[method]
     assert (await ask(engine, other, target)).status_code == 405
+
+
+async def test_no_client_ranks_its_request_in_the_engine() -> None:
+    """By the body, or by a header that vLLM, its router or a gateway reads: this server alone does."""
+    engine = Engine()
+    text = b'{"prompt":"say \\"priority\\"","priority":-1000000,"seed":1}'
+    for ranked in (True, False):
+        context = RequestContext(ranked=ranked)
+        headers = {**JSON, "x-vllm-priority": "-5"}
+        await ask(engine, "POST", "/v1/completions", context, content=text, headers=headers)
+    (first, _, _), (second, _, _) = engine.generated
+    assert json.loads(first.body) == {"prompt": 'say "priority"', "seed": 1}
+    assert second.body == text, "what names none is sent as it came"
+    assert not {"x-vllm-priority"} & {name for name, _ in (*first.headers, *second.headers)}
 
 
 async def test_the_request_is_forwarded_as_it_came() -> None:

@@ -150,6 +150,7 @@ def _engine(server: SimulatedServer) -> Iterator[Sample]:
         yield _sample("headway_engine_deaths_total", server.deaths * (cause is Cause.CRASH), cause=cause)
     yield _sample("headway_ready", server.up)
     yield _sample("headway_engine_hangs_total", 0)
+    yield _sample("headway_engine_compiling_seconds", 0)
     yield _sample("headway_preemptions_total", int(server.preemptions))
     yield _sample("headway_engine_kv_cache_usage_ratio", server.kv_ratio)
     yield _sample("headway_engine_running", server.seats_taken)
