@@ -106,7 +106,7 @@ class ForwardEndpoint:
             (scope.get("raw_path") or path.encode()).decode("latin-1") + (f"?{query}" if query else ""),
             request_headers(_headers(scope), _own_headers(context)),
             body,
-            None if context is None else context.max_tokens,
+            None if context is None else context.asked_tokens,
         )
         if path not in SEATED or context is None:
             return self.engine().fetch(request)
@@ -118,7 +118,7 @@ class ForwardEndpoint:
         pooled = path.endswith(_ONE_SEAT)
         sequences = 1 if pooled else max(1, context.prompts * context.answers)
         context.prompts = 1  # all of them are one call of the engine
-        params = CallParams(sequences, context.max_tokens, context.streams or pooled)
+        params = CallParams(sequences, None if pooled else context.max_tokens, context.streams or pooled)
         demand = Demand(
             context.prompt_tokens + (context.max_tokens or 0), context.prompt_tokens, context.prefix, sequences
         )

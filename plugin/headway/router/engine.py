@@ -34,6 +34,7 @@ from headway_policies.routing import Demand
 _MOST_LOST: Final = 2
 _MAX_REFUSAL_BYTES: Final = 64 * 1024
 _MAX_HELD_BYTES: Final = 8 * 1024 * 1024
+_NEARLY: Final = 0.9
 #: The instance did not let this server in.
 _NO_ENTRY: Final = frozenset({401, 403})
 _REFUSALS: Final = frozenset({404, 429, 500, 502, 503, 504}) | _NO_ENTRY
@@ -72,6 +73,7 @@ class InstancesEngine:
         self._calls: dict[str, tuple[Call, Callable[[], int]]] = {}
         self._listener: StepListener | None = None
         self._reported = 0
+        self._limits = _AddedLimits()
 
     @property
     def errored(self) -> bool:
@@ -84,10 +86,9 @@ class InstancesEngine:
         """The pieces of one response. Raises InstanceLostError where no instance could give all of it, EngineGoneError
         where the one engine of all of them ended first."""
         call, tries = Call(), _Tries()
-        most = sampling_params.max_tokens
-        request = prompt if most is None or most == prompt.max_tokens else prompt.at_most(most)
         if self._shared is not None:
-            request = request.ranked(options.get("priority", 0))
+            prompt = prompt.ranked(options.get("priority", 0))
+        limited = _Limited(prompt, sampling_params.max_tokens, self._limits)
         self._calls[request_id] = call, lambda: 0
         try:
             while tries.failed < _MOST_LOST and (lease := await self._lease(call, demand, tries)) is not None:
@@ -95,21 +96,22 @@ class InstancesEngine:
                 call.let_go.append(partial(self.pool.release, lease, Verdict.UNDECIDED, "aborted"))
                 verdict, how, held = Verdict.UNDECIDED, "aborted", _Held()
                 try:
-                    async with aclosing(self._tried(lease, request, call, demand.prompt_tokens)) as pieces:
+                    async with aclosing(self._tried(lease, limited.request, call, demand.prompt_tokens)) as pieces:
                         refusal = list[Piece]()
                         async for piece in pieces:
-                            if refusal or piece.status in _REFUSALS:
+                            if refusal or piece.status in _REFUSALS or limited.maybe_too_large(piece):
                                 refusal.append(piece)
                                 continue
                             if piece.body and piece.status == HTTPStatus.OK:
                                 self.pool.answering(lease)
+                                limited.accepted()
                             for one in held.add(piece):
                                 call.begun = True
                                 yield one if sampling_params.stream else replace(one, whole=True)
                     if not refusal:
                         verdict, how = Verdict.SUCCESS, "answered"
                         return
-                    verdict, how = self._refused(tries, lease.link, refusal), "refused"
+                    verdict, how = self._refused(tries, lease.link, refusal, limited), "refused"
                 except InstanceLostError as error:
                     verdict, how = Verdict.FAILURE, "lost"
                     self.pool.broke(lease.link)
@@ -215,9 +217,12 @@ class InstancesEngine:
             except InstanceLostError:  # it had not begun there
                 call.again()
 
-    def _refused(self, tries: _Tries, link: InstanceLink, refusal: list[Piece]) -> Verdict:
+    def _refused(self, tries: _Tries, link: InstanceLink, refusal: list[Piece], limited: _Limited) -> Verdict:
         """Note a refusal, and what it says of the instance."""
         name = link.address.name
+        if limited.maybe_too_large(refusal[0]):
+            limited.drop()
+            return Verdict.UNDECIDED
         if _serves_none(refusal[0]) and name not in tries.away:
             tries.away.add(name)  # once for each: one that is ready and refuses again means this request
             self.pool.broke(link)
@@ -295,6 +300,55 @@ class _Tries:
             if refusal[0].status not in _NO_ENTRY:
                 return refusal
         raise InstanceLostError(next(reversed(self.refused)), sent=False)
+
+
+class _AddedLimits:
+    """Which limit of tokens may be added to a request that names none.
+
+    Without one an instance takes what its context has left, and it refuses a larger one: then the request is sent as it
+    came. So the context is shorter than that limit and the prompt together, and a limit of about as much is not added
+    to another request. A prompt has at most as many tokens as its body has bytes.
+    """
+
+    def __init__(self) -> None:
+        self._context_below: int | None = None
+
+    def fits(self, tokens: int) -> bool:
+        """Whether it is to be added."""
+        return self._context_below is None or tokens < _NEARLY * self._context_below
+
+    def too_large(self, tokens: int, body_bytes: int) -> None:
+        """An instance refused the request with this limit, and took it without."""
+        below = tokens + body_bytes
+        self._context_below = below if self._context_below is None else min(self._context_below, below)
+
+
+class _Limited:
+    """A request with at most so many tokens; ``request`` is as it is to be sent next."""
+
+    def __init__(self, prompt: Forwarded, most: int | None, limits: _AddedLimits) -> None:
+        self.request = self._prompt = prompt
+        self._limits = limits
+        self._added = self._dropped = 0
+        adds = prompt.max_tokens is None
+        if most is None or most == prompt.max_tokens or (adds and not limits.fits(most)):
+            return
+        self.request = prompt.at_most(most)
+        if adds and self.request is not prompt:
+            self._added = most
+
+    def maybe_too_large(self, first: Piece) -> bool:
+        """Whether an answer may be a refusal of the limit that was added."""
+        return self._added > 0 and first.status == HTTPStatus.BAD_REQUEST
+
+    def drop(self) -> None:
+        """Send it as it came."""
+        self.request, self._dropped, self._added = self._prompt, self._added, 0
+
+    def accepted(self) -> None:
+        """It is served; where that is so without the limit, it was too large."""
+        if self._dropped:
+            self._limits.too_large(self._dropped, len(self._prompt.body))
 
 
 class _Held:

@@ -6,6 +6,7 @@ The client of the instances is a stand-in; pool, health and policies are real.
 from __future__ import annotations
 
 import asyncio
+import json
 from collections.abc import AsyncGenerator, Sequence
 from contextlib import nullcontext, suppress
 
@@ -444,6 +445,63 @@ async def test_a_lower_limit_of_tokens_is_sent() -> None:
         assert [piece.status async for piece in pieces] == [200]
     assert [one.body for one in client.requests] == [b'{"max_tokens":9}', b'{"max_tokens":9}', b'{"max_tokens":5}']
     assert client.prompt_tokens == [3, 3, 3]
+
+
+class OfContext(Answers):
+    """Instances of a model with so many tokens, which refuse a limit above them as vLLM does, and a body without a
+    prompt."""
+
+    def __init__(self, tokens: int) -> None:
+        super().__init__()
+        self.tokens = tokens
+
+    async def exchange(
+        self, address: Address, request: Forwarded, call: Call, prompt_tokens: int
+    ) -> AsyncGenerator[Piece, None]:
+        self.requests.append(request)
+        content = json.loads(request.body)
+        bad = "prompt" not in content or content.get("max_tokens", 0) > self.tokens - len(content["prompt"])
+        yield Piece(b"bad" if bad else b"good", 400 if bad else 200)
+        yield Piece(b"", last=True)
+
+
+def limits_sent(client: OfContext) -> list[int | None]:
+    """Of all requests since the last look."""
+    found = [json.loads(one.body).get("max_tokens") for one in client.requests]
+    client.requests.clear()
+    return found
+
+
+@on_virtual_time
+async def test_a_cap_is_added_to_a_request_that_names_no_limit() -> None:
+    """Unless the model's context is shorter, which is learnt with the first refusal, and from no bad request."""
+    client = OfContext(8192)
+    engine = engine_of(client, "a")
+
+    async def sent(most: int, text: bytes = b'{"prompt":"a"}') -> tuple[list[int], list[int | None]]:
+        pieces = engine.generate(Forwarded("POST", "/v1/completions", (), text), CallParams(max_tokens=most), "a",
+                                 demand=Demand(10, 3))  # fmt: skip
+        return [piece.status async for piece in pieces if piece.status], limits_sent(client)
+
+    assert await sent(16, b"{}") == ([400], [16, None])
+    assert await sent(16) == ([200], [16])
+    long = b'{"prompt":"' + 8180 * b"a" + b'"}'
+    assert await sent(16, long) == ([200], [16, None]), "its context has less left than the cap"
+    assert await sent(16) == ([200], [16]), "which says nothing of a short prompt"
+    assert await sent(32_768) == ([200], [None]), "learnt: a context is shorter than cap and prompt together"
+    assert await sent(4096) == ([200], [4096])
+
+
+@on_virtual_time
+async def test_a_cap_above_the_context_is_refused_once() -> None:
+    """Every later request is sent as it came, at once."""
+    client = OfContext(8192)
+    engine = engine_of(client, "a")
+    for expected in ([32_768, None], [None], [None]):
+        request = Forwarded("POST", "/v1/completions", (), b'{"prompt":"a"}')
+        pieces = engine.generate(request, CallParams(max_tokens=32_768), "a", demand=Demand(10, 3))
+        assert [piece.status async for piece in pieces if piece.status] == [200]
+        assert limits_sent(client) == expected
 
 
 @pytest.mark.parametrize(

@@ -101,7 +101,7 @@ async def test_the_request_is_forwarded_as_it_came() -> None:
     """Its path and query as they were written, its body, and what this server knows of it."""
     engine = Engine()
     context = RequestContext("batch", "acme", max_tokens=7, prompt_tokens=30, prefix=(1, 2), answers=3, streams=True)
-    context.prompts = 2
+    context.prompts, context.asked_tokens = 2, 7
 
     async def body() -> AsyncIterator[bytes]:
         yield b'{"a":'

@@ -118,7 +118,8 @@ def _measure(context: RequestContext, path: str, body: bytes, fields: RequestFie
     context.ranked = bool(fields.priority)
     context.late_seat = _has_large_grammar(fields)
     context.answers = max(1, whole_number(fields.n) or 1, whole_number(fields.best_of) or 1)
-    context.max_tokens = _may_use(_most_tokens(fields), context.most_tokens)
+    context.asked_tokens = _most_tokens(fields)
+    context.max_tokens = _may_use(context.asked_tokens, context.most_tokens)
     text = body if _is_utf8(body) else _plain(body)
     context.prompt_tokens = (len(text) - _media_bytes(text)) // _BYTES_PER_TOKEN // context.prompts
 
