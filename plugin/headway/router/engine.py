@@ -273,8 +273,9 @@ class InstancesAdapter(PlainAdapter):
         """A call whose connection is closed is gone: there is nothing to wait for, least of all a lost instance."""
 
     def first_token_delay_s(self, output: Piece) -> float | None:
-        """The first bytes of a stream are the first token; when that of a whole body came is not known here."""
-        return nan if output.whole else None
+        """The first bytes of a stream are the first token; when that of a whole body came is not known here, and a
+        refusal has none."""
+        return nan if output.whole or output.status not in (None, HTTPStatus.OK) else None
 
     def unfinished(self, output: Piece) -> bool:
         """Without its last piece it was cut short."""

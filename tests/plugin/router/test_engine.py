@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import math
 from collections.abc import AsyncGenerator, Sequence
 from contextlib import nullcontext, suppress
 
@@ -271,6 +272,8 @@ async def test_a_long_json_body_is_sent_as_it_comes(monkeypatch: pytest.MonkeyPa
     kept = engine_module._Held()
     one, two, three = json_pieces(b"0123456789", b"0123", b"4")
     assert [kept.add(one), kept.add(two), kept.add(three)] == [[], [one, two], [three]]
+    event = Piece(b"data: {}", 200, (("content-type", "text/event-stream"),))
+    assert engine_module._Held().add(event) == [event], "a stream, whether or not its request was seen to ask for one"
 
 
 async def unseated(engine: InstancesEngine) -> bytes:
@@ -528,5 +531,7 @@ def test_what_is_particular_to_instances() -> None:
     adapter = InstancesAdapter()
     assert adapter.seats(CallParams(3)) == 3
     assert [adapter.unstreamed(CallParams(stream=stream)) for stream in (True, False)] == [False, True]
+    delays = [adapter.first_token_delay_s(Piece(b"", status)) for status in (200, None, 400)]
+    assert (delays[:2], math.isnan(delays[2] or 0.0)) == ([None, None], True)
     assert adapter.usage(Piece(b"", usage=Usage(1, 2))) == Usage(1, 2)
     assert [adapter.unfinished(Piece(b"", last=last)) for last in (True, False)] == [False, True]
