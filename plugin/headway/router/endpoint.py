@@ -118,10 +118,9 @@ class ForwardEndpoint:
         pooled = path.endswith(_ONE_SEAT)
         sequences = 1 if pooled else max(1, context.prompts * context.answers)
         context.prompts = 1  # all of them are one call of the engine
-        params = CallParams(sequences, None if pooled else context.max_tokens, context.streams or pooled)
-        demand = Demand(
-            context.prompt_tokens + (context.max_tokens or 0), context.prompt_tokens, context.prefix, sequences
-        )
+        most = None if pooled else context.max_tokens
+        params = CallParams(sequences, most, context.streams or pooled)
+        demand = Demand(context.prompt_tokens + (most or 0), context.prompt_tokens, context.prefix, sequences)
         if context.ranked:
             request = request.without_priority()
         return self.engine().generate(request, params, uuid.uuid4().hex, demand=demand)

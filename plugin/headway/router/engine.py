@@ -5,7 +5,8 @@
     refused by it           (429, 502, 503, 504) another one is asked; the last refusal is passed on
     drains, has no engine   the request waits for an instance that serves
     failed                  (500) another one is asked, once; three in a row, and the instance gets no requests
-    does not serve it       (401, 403, 404) all others are asked; its own key or model may be at fault, not the request
+    does not let it in      (401) all others are asked; no key of a client is forwarded, so this server's is at fault
+    does not serve it       (403, 404) all others are asked, the last refusal is passed on: it may be the request's own
     lost after output       the call fails: what was sent cannot be taken back; a JSON body is sent once it is whole
 
 A request during which two instances were lost is not tried a third time: it may be the cause.
@@ -34,10 +35,11 @@ from headway_policies.routing import Demand
 _MOST_LOST: Final = 2
 _MAX_REFUSAL_BYTES: Final = 64 * 1024
 _MAX_HELD_BYTES: Final = 8 * 1024 * 1024
+#: From this part of the least known bound of the context on, a limit is taken for one that the context is shorter than.
 _NEARLY: Final = 0.9
-#: The instance did not let this server in.
-_NO_ENTRY: Final = frozenset({401, 403})
-_REFUSALS: Final = frozenset({404, 429, 500, 502, 503, 504}) | _NO_ENTRY
+#: An instance refuses the request, which may be the request's own fault.
+_OF_REQUEST: Final = frozenset({403, 404})
+_REFUSALS: Final = _OF_REQUEST | {401, 429, 500, 502, 503, 504}
 #: Reasons of an instance with Headway that serves no request at the moment.
 _AWAY: Final = frozenset({"draining", "not_ready", "engine_lost", "out_of_memory"})
 
@@ -96,7 +98,7 @@ class InstancesEngine:
                 call.let_go.append(partial(self.pool.release, lease, Verdict.UNDECIDED, "aborted"))
                 verdict, how, held = Verdict.UNDECIDED, "aborted", _Held()
                 try:
-                    async with aclosing(self._tried(lease, limited.request, call, demand.prompt_tokens)) as pieces:
+                    async with aclosing(self._tried(lease, limited, call, demand.prompt_tokens)) as pieces:
                         refusal = list[Piece]()
                         async for piece in pieces:
                             if refusal or piece.status in _REFUSALS or limited.maybe_too_large(piece):
@@ -144,11 +146,12 @@ class InstancesEngine:
             try:
                 async with aclosing(self.client.exchange(link.address, request, call, 0)) as pieces:
                     async for piece in pieces:
-                        if piece.status in _NO_ENTRY:
-                            raise InstanceLostError(link.address.name, sent=False)
+                        if piece.status in (HTTPStatus.UNAUTHORIZED, HTTPStatus.FORBIDDEN):
+                            break
                         call.begun = True
                         yield piece
-                return
+                    else:
+                        return
             except InstanceLostError as error:
                 if error.sent:
                     last = error
@@ -228,7 +231,7 @@ class InstancesEngine:
             self.pool.broke(link)
             return Verdict.UNDECIDED
         tries.refused[name] = refusal
-        if refusal[0].status in _NO_ENTRY:
+        if refusal[0].status == HTTPStatus.UNAUTHORIZED:
             return Verdict.FAILURE
         if refusal[0].status != HTTPStatus.INTERNAL_SERVER_ERROR:
             return Verdict.UNDECIDED
@@ -236,17 +239,23 @@ class InstancesEngine:
         return Verdict.FAILURE
 
     async def _tried(
-        self, lease: Lease, request: Forwarded, call: Call, prompt_tokens: int
+        self, lease: Lease, limited: _Limited, call: Call, prompt_tokens: int
     ) -> AsyncGenerator[Piece, None]:
-        """One try, of which a refusal has a bound."""
-        taken, bounded = 0, False
-        async with aclosing(self.client.exchange(lease.link.address, request, call, prompt_tokens)) as pieces:
+        """One try, of which a refusal has a bound: beyond it one that the request may have caused is cut, another is a
+        fault of the instance. Of a refusal of the limit only the first piece is of use.
+        """
+        taken, status = 0, None
+        async with aclosing(self.client.exchange(lease.link.address, limited.request, call, prompt_tokens)) as pieces:
             async for piece in pieces:
-                bounded = bounded or piece.status in _REFUSALS
+                status = piece.status or status
                 taken += len(piece.body)
-                if bounded and taken > _MAX_REFUSAL_BYTES:
+                if status in _REFUSALS and taken > _MAX_REFUSAL_BYTES:
+                    if status in _OF_REQUEST:
+                        return
                     raise InstanceLostError(lease.link.address.name, sent=True)
                 yield piece
+                if limited.maybe_too_large(piece):
+                    return
 
 
 class InstancesAdapter(PlainAdapter):
@@ -296,9 +305,11 @@ class _Tries:
         self.failed = self.lost = 0
 
     def last_refusal(self) -> list[Piece]:
-        """The one to pass on. Raises InstanceLostError where none let this server in: the client's key is another."""
+        """The one to pass on, of those that are whole. Raises InstanceLostError where there is none, or no instance let
+        this server in: the client's key is another.
+        """
         for refusal in reversed(self.refused.values()):
-            if refusal[0].status not in _NO_ENTRY:
+            if refusal[0].status != HTTPStatus.UNAUTHORIZED and refusal[-1].last:
                 return refusal
         raise InstanceLostError(next(reversed(self.refused)), sent=False)
 

@@ -207,15 +207,14 @@ async def test_an_overload_is_passed_on_once_all_have_refused() -> None:
 @pytest.mark.parametrize("status", [401, 403, 404])
 @on_virtual_time
 async def test_an_instance_with_another_key_or_model_costs_no_request(status: int) -> None:
-    """All others are asked, however many of these there are; the model that none has is the client's error."""
+    """All others are asked, however many of these there are. What none serves may be the client's error; that none lets
+    this server in is not."""
     client = Answers(a=(status, ()), b=(status, ()), c=(status, ()))
     client.length_s = 0.1
     assert await statuses(engine_of(client, "a", "b", "c", "d")) == [200]
     alone = engine_of(Answers(a=(status, ()), b=(status, ())), "a", "b")
-    if status == 404:
-        assert await statuses(alone) == [404]
-    else:
-        assert await statuses(alone, raises=True) == []
+    expected = [] if status == 401 else [status]
+    assert await statuses(alone, raises=status == 401) == expected
     assert held(alone) == 0
 
 
@@ -230,6 +229,24 @@ async def test_an_instance_that_does_not_let_the_router_in_gets_no_requests_afte
             engine.pool.heard(link)  # its health route needs no key
         assert await statuses(engine, str(at)) == [200]
     assert client.asked.count("a") <= 6  # three, then probes
+
+
+@pytest.mark.parametrize("status", [403, 404])
+@on_virtual_time
+async def test_no_client_takes_an_instance_from_others(monkeypatch: pytest.MonkeyPatch, status: int) -> None:
+    """By requests that it does not serve, for their class, model or origin: it stays as healthy as it was. One that it
+    refuses at more length than is kept is answered all the same.
+    """
+    client = Answers(a=(status, ()))
+    client.length_s = 0.1
+    engine = engine_of(client, "a")
+    for at in range(6):
+        assert await statuses(engine, str(at)) == [status]
+    with suppress(NoInstanceError):
+        await unseated(engine)
+    monkeypatch.setattr(engine_module, "_MAX_REFUSAL_BYTES", 5)
+    assert await statuses(engine, raises=True) == []
+    assert [link.address.name for link in engine.pool.healthy()] == ["a"]
 
 
 def json_pieces(*parts: bytes) -> list[Piece]:
@@ -316,9 +333,11 @@ async def test_a_request_without_a_seat_is_not_tried_a_third_time() -> None:
 async def test_a_request_without_a_seat_is_answered_by_one_that_lets_the_router_in() -> None:
     """However soon the other one answers; where none does, none is there for the client."""
     client = Answers(None, a=(401, ()))
+    client.length_s = 0.1
     engine = engine_of(client, "a", "b")
     assert await unseated(engine) == b"yes"
     assert client.asked == ["a", "b"]
+    assert [link.address.name for link in engine.pool.healthy()] == ["a", "b"], "its other routes may need no key"
     with pytest.raises(NoInstanceError):
         await unseated(engine_of(Answers(a=(403, ())), "a"))
 

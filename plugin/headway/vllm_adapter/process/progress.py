@@ -134,9 +134,10 @@ def report_compilations(manager: type[Any] | None, compilations: Compilations = 
 
     @functools.wraps(ask)
     def grammar_init(self: Any, request: Any) -> Any:
+        found = ask(self, request)  # one that fails has nothing to compile
         if getattr(request, "structured_output_request", None) is not None:
             compilations.asked()
-        return ask(self, request)
+        return found
 
     @functools.wraps(compile_one)
     def create_grammar(self: Any, request: Any) -> Any:

@@ -133,13 +133,15 @@ def test_an_engine_whose_file_is_gone_works_on(
 
 
 class Manager:
-    """vLLM's StructuredOutputManager as far as it is wrapped; ``compile`` is what a grammar takes."""
+    """vLLM's StructuredOutputManager as far as it is wrapped: a request's grammar is what its compilation calls."""
 
     def __init__(self, pool: ThreadPoolExecutor) -> None:
         self.pool = pool
 
     def grammar_init(self, request: Any) -> None:
         """One request; without a grammar nothing is to be compiled."""
+        if request.structured_output_request == "of another backend":
+            raise ValueError("Unsupported structured output backend")
         if request.structured_output_request is not None:
             self.pool.submit(self._create_grammar, request)
 
@@ -174,8 +176,10 @@ def test_grammars_that_compile_or_wait_are_counted_with_their_age() -> None:
         assert ages() == (0.0, 0.0)
         manager.grammar_init(SimpleNamespace(structured_output_request=partial(compiles, 0)))
         assert begun[0].wait(20)
+        with pytest.raises(ValueError, match="backend"):
+            manager.grammar_init(SimpleNamespace(structured_output_request="of another backend"))
         now_s[0] = 130.0
-        assert ages() == (30.0, 0.0), "nobody waits for it"
+        assert ages() == (30.0, 0.0), "none waits for it, one that was refused least of all"
         manager.grammar_init(SimpleNamespace(structured_output_request=partial(compiles, 1)))
         now_s[0] = 150.0
         assert ages() == (50.0, 20.0)
