@@ -13,7 +13,7 @@ from engine_parts import engine_processes, long_form
 from generation_requests import body
 from running_server import RunningServer, Scrape, wait_until
 
-STAGES = ["single", "logprobs", "json_schema", "batch"]
+STAGES = ["single", "logprobs", "json_schema", "batch", "alone"]
 SCHEMA = {"type": "object", "properties": {"a": {"type": "integer"}}}
 FORMAT = {"type": "json_schema", "json_schema": {"name": "a", "schema": SCHEMA}}
 
@@ -45,7 +45,7 @@ def _prompt_tokens(scrape: Scrape) -> float:
 
 
 def test_every_stage_ran_before_the_server_was_ready(warmed: RunningServer) -> None:
-    """The status and the metric show each stage; no ticket, batch or token of the warm-up is counted as traffic."""
+    """The status and the metric show each stage and the pace of one request alone; none of it is counted as traffic."""
     warmup, scrape = warmed.status()["warmup"], warmed.scrape()
     assert (warmup["state"], warmup["refused"], warmup["attempt"]) == ("done", [], 1), warmed.log()[-2000:]
     assert list(warmup["stages"]) == STAGES
@@ -53,6 +53,9 @@ def test_every_stage_ran_before_the_server_was_ready(warmed: RunningServer) -> N
     assert warmup["batch_size"] == 4
     shown = [one.labels["stage"] for one in scrape.samples if one.name == "headway_warmup_duration_seconds"]
     assert shown == STAGES
+    alone = warmed.status()["engine"]["unloaded"]
+    assert alone["source"] == "steps", alone
+    assert alone["token_s"] > 0, alone
     counted = ("headway_arrivals_total", "headway_outcomes_total", "headway_batch_size_count")
     assert [scrape(name) for name in (*counted, "headway_time_to_first_token_seconds_count")] == [0, 0, 0, 0]
 

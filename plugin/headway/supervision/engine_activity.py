@@ -46,13 +46,14 @@ class EngineActivity:
         self.gpu_busy_ratio: float | None = None
         self._gateway = gateway
         self._batch_meter = batch_meter
-        self._internal_requests = 0
+        self._internal_requests = self._unmeasured = 0
         self._largest_job_tokens = 0
 
     def step(self, load: Load | None, sequences: int, ended: Sequence[Ended]) -> None:
         """Record one engine step: free the seats of the sequences that ended, and keep its figures.
 
-        While the server's own requests run, a step is slow for reasons that do not return: it is not measured.
+        While the server's own requests run, a step is slow for reasons that do not return: it is not measured, but for
+        those of an ``internal_requests`` block that says so.
         """
         self._gateway.engine_stepped(ended, None if load is None else load.running + load.waiting)
         for one in ended:
@@ -68,7 +69,7 @@ class EngineActivity:
         if load is not None:
             self.load = load
             self.preemptions += load.preemptions
-            if not self.internal:
+            if not self._unmeasured:
                 busy = self.gpu_busy_ratio
                 self._gateway.gate.observe(load if busy is None else replace(load, gpu_busy_ratio=busy))
 
@@ -82,13 +83,18 @@ class EngineActivity:
         return self._internal_requests > 0
 
     @contextmanager
-    def internal_requests(self) -> Iterator[None]:
-        """Mark a block in which the server's own requests run. Blocks may overlap."""
+    def internal_requests(self, *, measured: bool = False) -> Iterator[None]:
+        """Mark a block in which the server's own requests run; ``measured``: their steps tell the engine's speed.
+
+        Blocks may overlap: a step is measured where all of them say so.
+        """
         self._internal_requests += 1
+        self._unmeasured += not measured
         try:
             yield
         finally:
             self._internal_requests -= 1
+            self._unmeasured -= not measured
 
     def take_largest_job(self) -> int:
         """The largest sequence that has ended since the last call, in tokens."""

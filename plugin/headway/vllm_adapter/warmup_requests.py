@@ -10,7 +10,7 @@ import itertools
 from collections.abc import AsyncGenerator
 from typing import Any
 
-from headway_policies.engine import Stage, Warmup
+from headway_policies.engine import ALONE_TOKENS, Stage, Warmup
 
 _SCHEMA = {
     "type": "object",
@@ -33,7 +33,8 @@ class WarmupRequests:
         from vllm.inputs import TokensPrompt
 
         model, serial = self._engine.model_config, next(self._serials)
-        output_tokens = max(1, min(config.output_tokens, model.max_model_len - 2))
+        wanted_tokens = ALONE_TOKENS if stage is Stage.ALONE else config.output_tokens
+        output_tokens = max(1, min(wanted_tokens, model.max_model_len - 2))
         room_tokens = max(1, model.max_model_len - output_tokens - 1)
         length_tokens = min(config.prompt_tokens[index % len(config.prompt_tokens)], room_tokens)
         prompt = TokensPrompt(prompt_token_ids=made_up(serial, length_tokens, model.get_vocab_size()))

@@ -42,8 +42,8 @@ class OneRequest:
         self._start = start
 
     def ask(self, stage: Stage, config: Warmup, index: int, request_id: str) -> AsyncGenerator[Any, None]:
-        """Start one request. Raises StageNotSupportedError for a stage that is neither one request nor a batch."""
-        if stage not in (Stage.SINGLE, Stage.BATCH):
+        """Start one request. Raises StageNotSupportedError for a stage that needs more than plain requests."""
+        if stage in (Stage.LOGPROBS, Stage.JSON_SCHEMA):
             raise StageNotSupportedError(f"{stage}: the given function makes plain requests only")
         return self._start(request_id)
 

@@ -113,12 +113,12 @@ class Warmer:
     async def _failure(self, plan: WarmupPlan, report: WarmupReport, *, forget: bool = False) -> str:
         """Run all stages of a plan under its cap; the stage that failed and why, empty where none did."""
         try:
-            with self._activity.internal_requests():
-                async with asyncio.timeout(plan.config.timeout_s) as cap:
-                    while plan.stage is not None:
+            async with asyncio.timeout(plan.config.timeout_s) as cap:
+                while plan.stage is not None:
+                    with self._activity.internal_requests(measured=plan.stage is Stage.ALONE):
                         await self._run(plan, plan.stage, report)
-                    if forget:
-                        await self._forget()
+                if forget:
+                    await self._forget()
         except Exception as error:
             cause = f"no end within {plan.config.timeout_s:g} s" if cap.expired() else _cause(error)
             return f"{plan.stage or 'prefix cache'}: {cause}"

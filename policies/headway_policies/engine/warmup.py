@@ -4,10 +4,12 @@
     logprobs      the first one of an engine compiles for seconds, and stalls all requests that run beside it
     json_schema   the first grammar loads its compiler
     batch         all seats, at the lengths of the preset, repeated until the last two took equally long
+    alone         one request alone, on the engine that is warm now: the unloaded figures of relative objectives
 
 Batches that never agree end the warm-up after ``max_rounds``, or when another one would pass ``timeout_s``: a noisy
-machine must not keep a warm engine from serving. A stage that the engine refuses is left out. A warm-up that still
-runs at ``timeout_s`` has failed; the caller, which has the clock, detects that.
+machine must not keep a warm engine from serving. Nor is ``alone`` begun where it could pass ``timeout_s``. A stage
+that the engine refuses is left out. A warm-up that still runs at ``timeout_s`` has failed; the caller, which has the
+clock, detects that.
 """
 
 from __future__ import annotations
@@ -20,6 +22,9 @@ from enum import StrEnum
 from typing import Annotated
 
 from pydantic import BaseModel, ConfigDict, Field, field_validator
+
+#: The answer of ``Stage.ALONE``: enough steps for the fit of the engine to know the time of one.
+ALONE_TOKENS = 32
 
 _FIRST_PAUSE_S = 5.0
 _MAX_PAUSE_S = 60.0
@@ -64,6 +69,7 @@ class Stage(StrEnum):
     LOGPROBS = "logprobs"
     JSON_SCHEMA = "json_schema"
     BATCH = "batch"
+    ALONE = "alone"
 
 
 class WarmupPlan:
@@ -91,11 +97,23 @@ class WarmupPlan:
         self.took_s.setdefault(stage, []).append(took_s)
         if stage is not Stage.BATCH or self._enough():
             self._remaining.popleft()
+        if self.stage is Stage.ALONE and self._spent_s + self._alone_s > self.config.timeout_s:
+            self._remaining.popleft()
 
     def refuse(self) -> None:
         """The engine refused this stage: skip it."""
         self.refused.append(self._now())
         self._remaining.popleft()
+
+    @property
+    def _spent_s(self) -> float:
+        return sum(map(sum, self.took_s.values()))
+
+    @property
+    def _alone_s(self) -> float:
+        """The most that the stage ``alone`` would take: no token of it takes longer than one of the last batch."""
+        batches_s = self.took_s.get(Stage.BATCH, [0.0])
+        return batches_s[-1] * max(1.0, ALONE_TOKENS / self.config.output_tokens)
 
     def _now(self) -> Stage:
         if not self._remaining:
@@ -105,8 +123,7 @@ class WarmupPlan:
     def _enough(self) -> bool:
         """No further batch: they agree, ``max_rounds`` have run, or another one would end too late."""
         rounds_s = self.took_s[Stage.BATCH]
-        spent_s = sum(map(sum, self.took_s.values()))
-        late = spent_s + rounds_s[-1] > self.config.timeout_s
+        late = self._spent_s + rounds_s[-1] > self.config.timeout_s
         return self.settled or late or len(rounds_s) >= self.config.max_rounds
 
 

@@ -64,7 +64,8 @@ class ObjectivesNow:
         if not isinstance(self.ttft, str) or self.unloaded is None:
             return said
         alone_s = self.unloaded.first_token_s(self.prompt_tokens)
-        of = f"of this engine's {_time(alone_s)} for {compact(round(self.prompt_tokens))} tokens"
+        tokens = round(self.prompt_tokens)
+        of = f"of this engine's {_time(alone_s)} for {f'{compact(tokens)} tokens' if tokens else 'a short prompt'}"
         return f"{said} ({_multiple(self.ttft, alone_s, of, unit_s=1.0)})"
 
     def _inter_token(self) -> str:

@@ -534,7 +534,7 @@ def test_server_shows_deaths_and_the_warm_up(visit: Open, stub: StubServer) -> N
     refresh_until(app, lambda: tiles(app).get("Engine deaths") == "3")
     assert (tiles(app)["Engine"], tiles(app)["Hangs"]) == ("up", "4")
     assert (tiles(app)["Retried"], tiles(app)["Recycles"]) == ("6", "1")
-    assert list(app.table[0].value["Rounds"]) == ["1", "1", "1", "3"]
+    assert list(app.table[0].value["Rounds"]) == ["1", "1", "1", "3", "1"]
 
 
 # ---------------------------------------------------------------------- orders

@@ -45,8 +45,8 @@ async def test_the_objectives_are_one_line_when_the_engine_is_measured(caplog: p
     assert lines(caplog) == [
         (
             "INFO",
-            "objectives of own on this engine: chat: first token within 320 ms (8x of this engine's 40 ms for 0 "
-            "tokens), 100 ms a token (2.5x)",
+            "objectives of own on this engine: chat: first token within 320 ms (8x of this engine's 40 ms for a "
+            "short prompt), 100 ms a token (2.5x)",
         )
     ]
     gate.switch(stating("strict", 1.0, 20.0))

@@ -31,7 +31,7 @@ from headway.supervision.warmup_report import WarmupReport
 from headway.warmup.keep_warm import TASK, KeepWarm
 from headway.warmup.warmer import Warmer
 from headway_policies import Ending, Load, Preset, Reason
-from headway_policies.engine.warmup import Stage, Warmup
+from headway_policies.engine.warmup import ALONE_TOKENS, Stage, Warmup
 
 SEATS = 4
 
@@ -72,7 +72,8 @@ class Requests:
             raise ValueError(f"no {stage} here")
         if stage is Stage.BATCH:
             self.engine.step_s = next(self._paces, self.engine.step_s)
-        return self.engine.generate("made up", FakeParams(config.output_tokens), request_id)
+        tokens = ALONE_TOKENS if stage is Stage.ALONE else config.output_tokens
+        return self.engine.generate("made up", FakeParams(tokens), request_id)
 
     def short_request(self, request_id: str) -> AsyncGenerator[FakeOutput, None]:
         """One of one token; one of ``contexts`` goes wrong."""
@@ -136,22 +137,43 @@ def warming(**keys: Any) -> tuple[CachingEngine, Harness, Requests]:
 
 @on_virtual_time
 async def test_all_stages_run_and_are_shown() -> None:
-    """One alone, logprobs, a schema, then batches of all seats; their times are in the report and in the status."""
+    """One alone, logprobs, a schema, then batches of all seats, one alone again: reported, and in the status."""
     engine, harness, requests = warming()
     await harness.warm_up(requests)
     report = harness.report
-    assert Counter(requests.asked) == {"single": 1, "logprobs": 1, "json_schema": 1, "batch": 2 * SEATS}
+    assert Counter(requests.asked) == {"single": 1, "logprobs": 1, "json_schema": 1, "batch": 2 * SEATS, "alone": 1}
     assert (report.state, report.reason, report.attempt, report.settled) == ("done", "", 1, True)
     assert {stage: len(rounds) for stage, rounds in report.stages.items()} == {
-        "single": 1, "logprobs": 1, "json_schema": 1, "batch": 2,
+        "single": 1, "logprobs": 1, "json_schema": 1, "batch": 2, "alone": 1,
     }  # fmt: skip
     assert (report.single_s, report.batch_s) == (pytest.approx(0.08), pytest.approx(0.08))
     shown = harness.control.status()["warmup"]
     assert (shown["state"], shown["batch_size"], shown["refused"]) == ("done", SEATS, [])
     assert shown["stages"]["batch"] == [pytest.approx(0.08)] * 2
-    assert requests.places == [0, 0, 0, *range(SEATS), *range(SEATS)]
+    assert requests.places == [0, 0, 0, *range(SEATS), *range(SEATS), 0]
     assert engine.most_running == SEATS
     assert harness.control.not_ready() == []
+
+
+@on_virtual_time
+async def test_a_warm_engine_knows_what_one_request_alone_takes() -> None:
+    """The steps of the last stage resolve relative objectives before any request; those of the others are not read."""
+    preset = PresetCatalogue().get("balanced")
+    engine = CachingEngine(max_num_seqs=SEATS)
+    control, parts = installed(engine, preset, warm_up=True)
+    harness, requests = Harness(control, parts), Requests(engine)
+
+    async def steps() -> None:
+        while harness.report.state != "done":
+            await asyncio.sleep(engine.step_s)
+            alone = requests.asked[-1:] == [Stage.ALONE]
+            harness.activity.step(Load(1, 0, 0.1, inter_token_s=0.02 if alone else 9.0), 1, ())
+
+    desk = control.gateway.gate.desk
+    assert desk.objectives("realtime").inter_token_s is None
+    await asyncio.gather(steps(), harness.warm_up(requests))
+    assert desk.objectives("realtime").inter_token_s == pytest.approx(2.5 * 0.02)
+    assert desk.engine_fit.unloaded_from == "steps"
 
 
 @on_virtual_time
@@ -216,7 +238,7 @@ async def test_no_metric_counts_the_warm_up() -> None:
     assert scrape("headway_batch_size_count") == scrape("headway_arrivals_total") == 0
     assert scrape("headway_time_to_first_token_seconds_count") == scrape("headway_queue_wait_seconds_count") == 0
     stages = [one.labels["stage"] for one in scrape.samples if one.name == "headway_warmup_duration_seconds"]
-    assert stages == ["single", "logprobs", "json_schema", "batch"]
+    assert stages == ["single", "logprobs", "json_schema", "batch", "alone"]
     harness.activity.step(Load(4, 0, 0.1), 4, ())
     assert Scrape(generate_latest(registry).decode())("headway_batch_size_count") == 1
 
@@ -248,7 +270,7 @@ async def test_an_engine_that_refuses_everything_needs_no_warm_up() -> None:
     assert (harness.report.state, harness.report.reason) == ("skipped", "the engine refuses every stage")
     assert harness.control.not_ready() == []
     await harness.rewarm(requests)
-    assert len(requests.asked) == 3 + SEATS
+    assert len(requests.asked) == 4 + SEATS
 
 
 @on_virtual_time
@@ -346,7 +368,7 @@ async def test_a_warm_up_beside_traffic_keeps_the_prefix_cache_and_the_seats_as_
     resets, asked, limit = engine.resets, len(requests.asked), harness.gateway.gate.desk.limit
     warmer = Warmer(harness.parts, requests)
     assert await warmer.warm_beside_traffic(2) == ""
-    assert Counter(requests.asked[asked:]) == {"single": 1, "logprobs": 1, "json_schema": 1, "batch": 4}
+    assert Counter(requests.asked[asked:]) == {"single": 1, "logprobs": 1, "json_schema": 1, "batch": 4, "alone": 1}
     assert (harness.report.state, harness.report.batch_size, harness.report.attempt) == ("done", 2, 1)
     assert (engine.resets, harness.gateway.gate.desk.limit) == (resets, limit)
     await assert_no_residue(harness.control)

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from headway_policies import PresetError, bundled_presets, parse_preset
 from headway_policies.engine.warmup import Ramp, Stage, Warmup, WarmupPlan, keep_warm_due, retry_after_s
 
-SINGLE, LOGPROBS, JSON_SCHEMA, BATCH = Stage
+SINGLE, LOGPROBS, JSON_SCHEMA, BATCH, ALONE = Stage
 BARE = {"logprobs": False, "json_schema": False}
 
 
@@ -28,19 +28,21 @@ def stages(config: Warmup, batches_s: list[float], probation_s: float = 0.1) -> 
 @pytest.mark.parametrize(
     ("keys", "batches_s", "expected"),
     [
-        ({}, [1.0, 1.0], [SINGLE, LOGPROBS, JSON_SCHEMA, BATCH, BATCH]),
-        ({"logprobs": False}, [1.0, 1.0], [SINGLE, JSON_SCHEMA, BATCH, BATCH]),
-        ({"json_schema": False}, [1.0, 1.0], [SINGLE, LOGPROBS, BATCH, BATCH]),
-        (BARE, [9.0, 3.0, 1.0, 0.85], [SINGLE] + [BATCH] * 4),
-        (BARE, [1.0, 0.81], [SINGLE] + [BATCH] * 2),
-        (BARE, [0.81, 1.0], [SINGLE] + [BATCH] * 2),
-        (BARE, [1.0, 0.79, 0.79], [SINGLE] + [BATCH] * 3),
-        (BARE, [0.0, 0.0], [SINGLE] + [BATCH] * 2),
-        (BARE | {"tolerance_ratio": 0.5}, [1.0, 0.51], [SINGLE] + [BATCH] * 2),
-        (BARE | {"max_rounds": 3}, [1.0, 2.0, 4.0], [SINGLE] + [BATCH] * 3),
-        (BARE | {"max_rounds": 1}, [1.0], [SINGLE, BATCH]),
+        ({}, [1.0, 1.0], [SINGLE, LOGPROBS, JSON_SCHEMA, BATCH, BATCH, ALONE]),
+        ({"logprobs": False}, [1.0, 1.0], [SINGLE, JSON_SCHEMA, BATCH, BATCH, ALONE]),
+        ({"json_schema": False}, [1.0, 1.0], [SINGLE, LOGPROBS, BATCH, BATCH, ALONE]),
+        (BARE, [9.0, 3.0, 1.0, 0.85], [SINGLE] + [BATCH] * 4 + [ALONE]),
+        (BARE, [1.0, 0.81], [SINGLE] + [BATCH] * 2 + [ALONE]),
+        (BARE, [0.81, 1.0], [SINGLE] + [BATCH] * 2 + [ALONE]),
+        (BARE, [1.0, 0.79, 0.79], [SINGLE] + [BATCH] * 3 + [ALONE]),
+        (BARE, [0.0, 0.0], [SINGLE] + [BATCH] * 2 + [ALONE]),
+        (BARE | {"tolerance_ratio": 0.5}, [1.0, 0.51], [SINGLE] + [BATCH] * 2 + [ALONE]),
+        (BARE | {"max_rounds": 3}, [1.0, 2.0, 4.0], [SINGLE] + [BATCH] * 3 + [ALONE]),
+        (BARE | {"max_rounds": 1}, [1.0], [SINGLE, BATCH, ALONE]),
         (BARE | {"timeout_s": 10.0}, [1.0, 3.0, 5.0], [SINGLE] + [BATCH] * 3),
         (BARE | {"timeout_s": 10.0}, [8.0], [SINGLE, BATCH]),
+        (BARE | {"timeout_s": 10.0}, [1.7, 1.7], [SINGLE] + [BATCH] * 2),
+        (BARE | {"timeout_s": 10.0, "output_tokens": 64}, [3.0, 3.0], [SINGLE] + [BATCH] * 2 + [ALONE]),
     ],
     ids=[
         "all",
@@ -56,6 +58,8 @@ def stages(config: Warmup, batches_s: list[float], probation_s: float = 0.1) -> 
         "one is enough",
         "no time for another",
         "no time for a second",
+        "no time for four times the tokens",
+        "time for fewer tokens",
     ],
 )
 def test_the_stages_run_in_order_until_the_last_two_batches_agree(
@@ -82,12 +86,12 @@ def test_a_refused_stage_is_left_out_and_not_tried_again(refused: Stage) -> None
 def test_a_warm_up_that_is_over_stays_over() -> None:
     """Neither event is allowed any more, and neither changes anything."""
     plan = WarmupPlan(Warmup(**BARE, max_rounds=1))
-    plan.ran(1.0)
-    plan.ran(2.0)
+    for _ in (SINGLE, BATCH, ALONE):
+        plan.ran(1.0)
     for event in (lambda: plan.ran(1.0), plan.refuse):
         with pytest.raises(ValueError, match="the warm-up is over"):
             event()
-    assert (plan.stage, plan.took_s, plan.refused) == (None, {SINGLE: [1.0], BATCH: [2.0]}, [])
+    assert (plan.stage, plan.took_s, plan.refused) == (None, {SINGLE: [1.0], BATCH: [1.0], ALONE: [1.0]}, [])
 
 
 @given(

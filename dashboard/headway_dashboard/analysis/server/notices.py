@@ -34,6 +34,7 @@ STAGES: dict[str, str] = {
     Stage.LOGPROBS: "log probabilities",
     Stage.JSON_SCHEMA: "a JSON schema",
     Stage.BATCH: "full batches",
+    Stage.ALONE: "one request on the warm engine",
 }
 _STEPS = ("pausing", "starting", "warming")
 
@@ -241,7 +242,7 @@ def _warming(warmup: WarmupStatus) -> Notice:
     text = f"Done so far: {', '.join(done) or 'nothing yet'}. The server takes no traffic until all is done."
     if warmup.reason:
         text += f" {_sentence(_ended(warmup.reason))}"
-    before_batches = len(Stage) - 1
+    before_batches = list(Stage).index(Stage.BATCH)
     at = min(list(Stage).index(passed[-1]) + 1, before_batches) if passed else 0
     progress = at / len(Stage) + 0.05 * min(rounds, 4)  # how many batches it takes is not known before
     title = "The engine is being warmed up" if warmup.attempt <= 1 else f"Warm-up, attempt {warmup.attempt}"
