@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import itertools
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -17,6 +17,7 @@ pytest.importorskip("ray.serve", reason="Ray is not installed: make fleet-test i
 from headway_fleet.app import build
 from headway_fleet.fleet_router import FleetRouter
 from headway_fleet.messages import Forwarded
+from headway_fleet.replica_health import Report
 from ray.serve._private.common import DeploymentHandleSource, DeploymentID, ReplicaID, RequestMetadata
 from ray.serve.request_router import PendingRequest
 from ray.serve.schema import ServeDeploySchema
@@ -39,9 +40,10 @@ class Played:
         self.replica_id = ReplicaID(self.name, SERVER)
         self.say(1)
 
-    def say(self, number: int, *, ready: bool = True) -> None:
+    def say(self, number: int, *, ready: bool = True, answered: int = 0) -> None:
         """What its next report says."""
-        self.routing_stats = {"number": number, "ready": ready, "seats": 4, "load": self.load, "kv_use": 0.0}
+        report = Report(number, ready, seats=4, load=self.load, kv_use=0.0, answered=answered)
+        self.routing_stats = asdict(report)
 
     async def get_queue_len(self, *, deadline_s: float) -> int:
         """The answer to a probe of Serve."""
@@ -119,6 +121,32 @@ async def test_a_server_that_is_not_ready_gets_nothing(router: FleetRouter) -> N
     one.say(3)
     router.update_replicas([one])
     assert await names(router) == ["one"]
+
+
+async def test_a_server_that_was_out_gets_one_request_until_its_answer_is_reported(
+    router: FleetRouter, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What Serve says to send is the probe; one that is answered leaves the next outage as short as the first."""
+    now_s, one, two = itertools.count(1.0), Played("one"), Played("two", load=3)
+
+    def report(number: int, **said: Any) -> None:
+        second = next(now_s)
+        monkeypatch.setattr("headway_fleet.fleet_router.time", SimpleNamespace(monotonic=lambda: second))
+        one.say(number, **said)
+        two.say(number)
+        router.update_replicas([one, two])
+
+    report(1)
+    for number in range(2, 20, 3):
+        report(number, ready=False)
+        assert await names(router) == ["two"]
+        report(number + 1)
+        assert await names(router) == ["one", "two"]
+        router.on_send_request(one.replica_id)
+        assert await names(router) == ["two"]
+        router.on_request_completed(one.replica_id, "internal")
+        report(number + 2, answered=number)
+        assert set(await names(router)) == {"one", "two"}
 
 
 def test_the_application_is_built_from_its_settings() -> None:

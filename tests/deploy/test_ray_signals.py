@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 from headway_fleet.fleet_scaling import FleetScaling
-from headway_fleet.reading import ClassReading, Reading, read
+from headway_fleet.reading import ClassReading, Reading, Readings, read
 from headway_fleet.signals import USUAL_OBJECTIVE_S, figures, signals
 from prometheus_client import CollectorRegistry, generate_latest
 from prometheus_client.metrics_core import Metric
@@ -20,7 +20,7 @@ from headway_policies.scaling import ClassQueue
 CLASSES = {"realtime": ClassReading(2, 0.5, 1.0), "batch": ClassReading(3, 40.0, None)}
 READING = Reading(
     ready=True, seats=8, running=6, demand=1.5, kv_use=0.25, seat_s=12.0, seated=10.0, judged=9.0, met=7.0,
-    classes=CLASSES,
+    tokens=120.0, classes=CLASSES,
 )  # fmt: skip
 
 
@@ -60,7 +60,10 @@ def test_a_reading_is_what_a_scrape_says() -> None:
     """Of the families as Headway exports them, beside others; what is missing is 0."""
     registry = CollectorRegistry()
     registry.register(Exposed())  # type: ignore[arg-type]  # it has the one method that is called
-    text = generate_latest(registry).decode() + 'vllm:num_requests_running{engine="0"} 99.0\n'
+    engine = {"num_requests_running": 99, "generation_tokens_total": 20, "prompt_tokens_total": 100}
+    text = generate_latest(registry).decode() + "".join(
+        f'vllm:{name}{{engine="0"}} {value}\n' for name, value in engine.items()
+    )
     assert read(text) == READING
     assert READING.waiting == 5
     assert read("") == Reading()
@@ -72,6 +75,14 @@ def test_every_name_that_is_read_is_a_metric() -> None:
     named = {one.removesuffix("_sum").removesuffix("_count") for one in constants if str(one).startswith("headway_")}
     assert len(named) >= 8
     assert named <= set(TABLE)
+
+
+def exposed(judged: int, met: int) -> str:
+    """The metrics of a server that has judged so many requests."""
+    return "".join(
+        f'headway_objective_{name}_total{{class="normal",objective="both"}} {count}\n'
+        for name, count in (("judged", judged), ("met", met))
+    )
 
 
 def history(*readings: Reading) -> dict[str, dict[str, list[float]]]:
@@ -98,6 +109,23 @@ def test_replicas_that_have_said_nothing_and_servers_that_began_anew() -> None:
     assert signals({"demand": {"a": []}}, ready=1).kv_use is None
     again = {"judged": {"a": [100.0, 4.0]}, "met": {"a": [90.0, 2.0]}}
     assert signals(again, ready=1).attained_ratio == 0.5
+    since = {"judged": {"a": [90.0, 100.0, 0.0, 110.0]}, "met": {"a": [90.0, 100.0, 0.0, 50.0]}}
+    assert signals(since, ready=1).attained_ratio == pytest.approx(60 / 120)
+
+
+async def test_a_scrape_that_fails_is_neither_growth_nor_a_new_beginning() -> None:
+    """What was served before it is not counted again with the next good one."""
+    scrapes = iter([exposed(judged=1000, met=0), TimeoutError(), exposed(judged=1010, met=10)])
+
+    async def scrape() -> str:
+        found = next(scrapes)
+        if isinstance(found, Exception):
+            raise found
+        return found
+
+    readings = Readings(scrape, fresh_s=1.0)
+    sent = [figures(await readings.newest(now_s)) for now_s in (0.0, 1.0, 2.0)]
+    assert signals({name: {"a": [one[name] for one in sent]} for name in sent[0]}, ready=1).attained_ratio == 1.0
 
 
 @dataclass

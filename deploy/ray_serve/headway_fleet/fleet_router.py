@@ -11,8 +11,9 @@ from typing import Any
 
 from ray.serve.request_router import PendingRequest, ReplicaID, RequestRouter, RunningReplica
 
-from headway_fleet.load_view import LoadView, Report
+from headway_fleet.load_view import LoadView
 from headway_fleet.messages import Forwarded
+from headway_fleet.replica_health import Report
 from headway_policies.routing import Demand
 
 _BYTES_PER_TOKEN = 4
@@ -52,7 +53,7 @@ class FleetRouter(RequestRouter):  # type: ignore[misc]  # Ray is not installed 
     def on_send_request(self, replica_id: ReplicaID) -> None:
         """Serve sends a request to a replica."""
         super().on_send_request(replica_id)
-        self._view.sent(replica_id.unique_id)
+        self._view.sent(replica_id.unique_id, time.monotonic())
 
     def on_request_completed(self, replica_id: ReplicaID, internal_request_id: str) -> None:
         """A request that was sent has ended."""

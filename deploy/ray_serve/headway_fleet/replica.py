@@ -11,23 +11,21 @@ from __future__ import annotations
 
 import time
 from collections.abc import AsyncIterator, Mapping
+from contextlib import aclosing
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-import aiohttp
-from multidict import CIMultiDict
 from ray import serve
-from yarl import URL
 
-from headway_fleet.headers import of_server
+from headway_fleet.exchange import ServerClient
 from headway_fleet.listing import Listing
-from headway_fleet.messages import Accepted, Forwarded, Head, Lost, Message
-from headway_fleet.reading import Reading, read
+from headway_fleet.messages import Accepted, Forwarded, Message
+from headway_fleet.reading import Readings
+from headway_fleet.replica_health import Report
 from headway_fleet.server_process import ServerProcess
 from headway_fleet.settings import FleetSettings
 from headway_fleet.signals import figures
-
-_CONNECT_S = 30.0
 
 
 class Replica:
@@ -40,37 +38,19 @@ class Replica:
         self._listing = None if folder is None else Listing(folder, self.name)
         log_path = None if folder is None else folder / f"{self.name}.log"
         self._server = ServerProcess(settings.serve, settings.environment, settings.host, log_path)
-        self._fresh_s = settings.period_s / 2
-        self._reading, self._read_s, self._number = Reading(), 0.0, 0
+        self._readings = Readings(self._server.metrics, fresh_s=settings.period_s / 2)
+        self._number = 0
         await self._server.start(settings.start_s)
-        self._session = aiohttp.ClientSession(
-            # A connection that is kept could be closed by the server at the moment when a request is sent on it.
-            connector=aiohttp.TCPConnector(limit=0, force_close=True),
-            timeout=aiohttp.ClientTimeout(total=None, sock_connect=_CONNECT_S),
-            auto_decompress=False,
-            cookie_jar=aiohttp.DummyCookieJar(),
-        )
+        self._client = ServerClient()
         if self._listing is not None:
             self._listing.put(self._server.address)
 
     async def forward(self, request: Forwarded) -> AsyncIterator[Message]:
         """The server's response to a request, in the messages that ``messages`` lists."""
         yield Accepted(self.name)
-        try:
-            async with self._session.request(
-                request.method,
-                URL(self._server.url + request.target, encoded=True),
-                headers=CIMultiDict(request.headers),
-                data=request.body or None,
-                allow_redirects=False,
-            ) as response:
-                yield Head(response.status, of_server(response.headers.items()))
-                async for piece in response.content.iter_any():
-                    yield piece
-        except aiohttp.ClientConnectorError as error:
-            yield Lost(f"{type(error).__name__}: {error}", had_it=False)
-        except (aiohttp.ClientError, ConnectionError) as error:
-            yield Lost(f"{type(error).__name__}: {error}")
+        async with aclosing(self._client.exchange(self._server.url, request)) as messages:
+            async for message in messages:
+                yield message
 
     async def check_health(self) -> None:
         """Asked by Serve, which replaces a replica that raises an error three times in a row."""
@@ -78,35 +58,30 @@ class Replica:
             raise RuntimeError(f"the server of replica {self.name} does not answer")
 
     async def record_routing_stats(self) -> dict[str, Any]:
-        """Asked by Serve every ``period_s``, and passed on to the routers."""
-        reading = await self._read()
+        """A ``Report``, asked by Serve every ``period_s``, and passed on to the routers."""
+        reading = await self._readings.newest(time.monotonic())
         self._number += 1
-        return {
-            "number": self._number,
-            "ready": reading.ready,
-            "seats": reading.seats,
-            "load": reading.running + reading.waiting,
-            "kv_use": reading.kv_use,
-        }
+        report = Report(
+            number=self._number,
+            ready=reading.ready,
+            seats=reading.seats,
+            load=reading.running + reading.waiting,
+            kv_use=reading.kv_use,
+            answered=self._client.answered,
+            failed=self._client.failed,
+            tokens=reading.tokens,
+            stale=reading.stale,
+        )
+        return asdict(report)
 
     async def record_autoscaling_stats(self) -> dict[str, float]:
         """Asked by Serve every few seconds, and passed on to the scaling policy."""
-        return figures(await self._read())
-
-    async def _read(self) -> Reading:
-        """The reading of this moment; that of a server that does not answer is not ready, and else as before."""
-        if time.monotonic() - self._read_s >= self._fresh_s:
-            self._read_s = time.monotonic()
-            try:
-                self._reading = read(await self._server.metrics())
-            except (aiohttp.ClientError, TimeoutError):
-                self._reading = Reading(seats=self._reading.seats)
-        return self._reading
+        return figures(await self._readings.newest(time.monotonic()))
 
     async def __del__(self) -> None:
         """Called by Serve when nothing waits or runs here any more, before it ends the process."""
         await self._server.drain("the replica is removed")
-        await self._session.close()
+        await self._client.close()
         await self._server.end()
         if self._listing is not None:
             self._listing.remove()

@@ -13,6 +13,7 @@ sent in the last seconds as ``{name: {replica: [values, the oldest first]}}``.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from itertools import pairwise
 
 from headway_fleet.reading import Reading
 from headway_policies.scaling import ClassQueue, ScalingSignals
@@ -60,6 +61,6 @@ def _queue(newest: Mapping[str, Sequence[float]], depth: str) -> ClassQueue:
 
 
 def _growth(history: History, name: str) -> float:
-    """By how much a count grew, over all replicas; a server that began anew counts from its beginning."""
-    series = [values for values in history.get(name, {}).values() if len(values)]
-    return float(sum(values[-1] - values[0] if values[-1] >= values[0] else values[-1] for values in series))
+    """By how much a count grew, over all replicas; one that fell is of a server that began anew, from 0."""
+    steps = (step for values in history.get(name, {}).values() for step in pairwise(values))
+    return float(sum(after - before if after >= before else after for before, after in steps))

@@ -15,15 +15,13 @@ import aiohttp
 from headway.router.addresses import Address
 from headway.router.call import Call, InstanceLostError
 from headway.router.forwarded import Forwarded, Headers, Piece, response_headers
+from headway.router.unsent import unsent
 from headway.router.usage import UsageReader
 
 _CONNECT_S: Final = 5.0
 _IDLE_S: Final = 2.0
 _MAX_LINE_BYTES: Final = 32 * 1024
 _MAX_METRICS_BYTES: Final = 8 * 1024 * 1024
-
-#: What is raised where no connection was made: the instance has not seen the request.
-_UNSENT: Final = (aiohttp.ClientConnectorError, aiohttp.ServerTimeoutError, ConnectionRefusedError)
 
 
 class InstanceClient:
@@ -98,7 +96,7 @@ class InstanceClient:
                 status, headers = None, ()
             yield Piece(b"", status, headers, last=True, usage=usage.usage())
         except (aiohttp.ClientError, OSError, TimeoutError) as error:
-            raise InstanceLostError(address.name, sent=not isinstance(error, _UNSENT)) from error
+            raise InstanceLostError(address.name, sent=not unsent(error)) from error
         finally:
             if response is not None:
                 with suppress(Exception):

@@ -1,0 +1,26 @@
+"""Unsent: whether a request that failed has reached its server, by the error of the HTTP client.
+
+One that has not is safe to send elsewhere, and no server can have ended because of it. Decided here for ``headway
+route`` and for a fleet on Ray Serve.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+import aiohttp
+
+#: Raised before the first byte of a request is written. Not ``ServerTimeoutError``: that is also a server that is slow
+#: to answer what it has.
+_BEFORE_SENDING: Final = (
+    aiohttp.ClientConnectorError,  # refused, unreachable, no such name, no TLS, no connection to a proxy
+    aiohttp.ClientHttpProxyError,  # the proxy did not connect
+    aiohttp.ConnectionTimeoutError,  # no connection in time: of the server, or free in the pool
+    aiohttp.ServerFingerprintMismatch,
+    ConnectionRefusedError,  # nothing may be sent: ``InstanceClient.key``
+)
+
+
+def unsent(error: Exception) -> bool:
+    """Whether the server has not seen the request that ended with this error; False where it may have."""
+    return isinstance(error, _BEFORE_SENDING)
