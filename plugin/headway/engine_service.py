@@ -9,6 +9,7 @@ that of a program is its own.
 from __future__ import annotations
 
 import asyncio
+from contextlib import suppress
 from functools import partial
 from typing import Any
 
@@ -128,6 +129,13 @@ class EngineService:
         await self._warmer.warm_up()
         if not self.parts.warmup.report.warm:
             raise HeadwayError(f"the warm-up failed: {self.parts.warmup.report.reason}")
+
+    async def warm_beside_traffic(self, within_s: float) -> None:
+        """Run the warm-up once, for so long at most; the engine is ready meanwhile, and whatever becomes of it."""
+        if self._warmer is not None:
+            with suppress(TimeoutError):
+                async with asyncio.timeout(within_s):
+                    await self._warmer.warm_beside_traffic(self.parts.gateway.gate.desk.limit)
 
     # ------------------------------------------------------------------ inside
 

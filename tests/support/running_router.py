@@ -82,10 +82,14 @@ class RunningRouter(RunningServer):
 
     @classmethod
     def before(cls, log_path: Path, urls: Sequence[str], *flags: str, **environment: str) -> RunningRouter:
-        """Not started yet."""
+        """Not started yet; without a warm-up, whose requests the instances would count."""
         command = [sys.executable, "-m", "headway", "route", "--instances", ",".join(urls), *flags]
-        trusted = {"HEADWAY_TRUSTED_PROXIES": "127.0.0.1", "HEADWAY_ADMIN_ORDERS_PER_MINUTE": "100000"}
-        return cls(command, log_path, {**trusted, **environment})
+        usual = {
+            "HEADWAY_TRUSTED_PROXIES": "127.0.0.1",
+            "HEADWAY_ADMIN_ORDERS_PER_MINUTE": "100000",
+            "HEADWAY_WARMUP": "0",
+        }
+        return cls(command, log_path, {**usual, **environment})
 
     def launch(self) -> RunningRouter:
         """Start it, and wait for nothing."""

@@ -25,13 +25,14 @@ from starlette.routing import Route
 class Instance:
     def __init__(self, name: str, step_s: float, seats: int, how: str) -> None:
         self.name, self.step_s, self.how = name, step_s, how
-        self.seats = asyncio.Semaphore(seats)
-        self.running = self.tokens = 0
+        self.seats, self.most = asyncio.Semaphore(seats), seats
+        self.running = self.waiting = self.tokens = 0
         self.seen: list[str] = []
 
     async def complete(self, request: Request) -> Response:
         asked = await request.json()
-        self.seen.append(str(asked["prompt"]))
+        if isinstance(asked["prompt"], str):  # tokens are those of a warm-up
+            self.seen.append(asked["prompt"])
         if self.how == "refuses":
             return JSONResponse({"error": {"message": "no"}}, 503, {"x-headway-reason": "draining"})
         number = int(asked.get("max_tokens") or 8)
@@ -49,22 +50,28 @@ class Instance:
         yield "data: [DONE]\n\n"
 
     async def _steps(self, number: int) -> AsyncIterator[int]:
-        async with self.seats:
-            self.running += 1
-            try:
-                for step in range(number):
-                    await asyncio.sleep(self.step_s)
-                    if self.how == "breaks" and step == number // 2:
-                        os.kill(os.getpid(), signal.SIGKILL)
-                    self.tokens += 1
-                    yield step
-            finally:
-                self.running -= 1
+        self.waiting += 1
+        try:
+            await self.seats.acquire()
+        finally:
+            self.waiting -= 1
+        self.running += 1
+        try:
+            for step in range(number):
+                await asyncio.sleep(self.step_s)
+                if self.how == "breaks" and step == number // 2:
+                    os.kill(os.getpid(), signal.SIGKILL)
+                self.tokens += 1
+                yield step
+        finally:
+            self.running -= 1
+            self.seats.release()
 
     async def metrics(self, request: Request) -> Response:
         lines = {
             "vllm:num_requests_running": self.running,
-            "vllm:kv_cache_usage_perc": 0.25,
+            "vllm:num_requests_waiting": self.waiting,
+            "vllm:kv_cache_usage_perc": 0.25 * self.running / self.most,
             "vllm:generation_tokens_total": self.tokens,
         }
         return PlainTextResponse("".join(f'{name}{{engine="0"}} {value}\n' for name, value in lines.items()))

@@ -389,7 +389,7 @@ class World:
         yield objectives
 
     def _limit_families(self) -> Iterator[Metric]:
-        limits = {"live": self.limit, "proposed": self.limit, "ceiling": 64}
+        limits = {"live": self.limit, "proposed": self.limit, "reach": 64, "ceiling": 64}
         yield labelled(GaugeMetricFamily, "headway_limit", "kind", limits)
         errors = {"output_tokens": 0.25, "queue_wait": 0.4}
         yield labelled(GaugeMetricFamily, "headway_prediction_error_ratio", "of", errors)

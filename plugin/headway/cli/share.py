@@ -13,6 +13,7 @@ from contextlib import ExitStack, contextmanager
 from dataclasses import asdict
 from typing import TYPE_CHECKING
 
+from headway.api.errors import TlsError, UnreachableError
 from headway.cli.order_options import actor_of
 from headway.console import INTERRUPTED, Exit, UsageError, add_json, connect, port, seconds, try_bind
 from headway.errors import HeadwayError
@@ -44,7 +45,8 @@ class (ttft_slo_s), until that was under a quarter for 10 seconds. Models of --p
 
 At the end, by Ctrl-C, SIGTERM or an error, each server has the limit of its own preset again. Should this command be
 killed, each server goes back by itself within {expires} seconds, and a pause ends so too. A server that does not answer
-keeps its seats for {expires} seconds, then the others get them. A server where another client orders a limit, or has a
+keeps its seats for {expires} seconds, then the others get them; one that does not answer at the start has none until it
+does. A server where another client orders a limit, or has a
 preset on trial, is left alone until that is over. An ordered limit is fixed: the adaptive limit of a preset rests
 meanwhile. Run one of these commands for each machine.
 
@@ -53,7 +55,7 @@ it is paused, late, and follows orders (headway_share_seats and others).
 
 Needs one admin token for all servers (HEADWAY_ADMIN_TOKEN or HEADWAY_ADMIN_TOKEN_FILE), an operator's.
 exit codes: 0 ended by SIGTERM   1 a limit or a pause could not be given back   2 wrong usage
-            3 a server not reachable at the start   4 token missing or wrong   130 interrupted
+            3 no server reachable at the start   4 token missing or wrong   130 interrupted
 """
 #: To connect, and for the answer: an order must be renewed in time although another server hangs.
 _TIMEOUT_S = (1.0, 4.0)
@@ -92,8 +94,7 @@ def run(chosen: argparse.Namespace) -> int:
     """Share until a signal ends it, then give everything back."""
     with ExitStack() as stack:
         servers = _servers(chosen, stack)
-        for one in servers:
-            one.look()  # raises where it is not reachable, or does not know the token
+        _check_reachable(servers)
         pauses = PauseTerms(chosen.pause_at_most, chosen.pause_at_most)
         arbiter = Arbiter(servers, chosen.seats, SeatShares(pauses=pauses))
         collector = _metrics(chosen, stack)
@@ -108,6 +109,22 @@ def run(chosen: argparse.Namespace) -> int:
     if failed:
         return Exit.FAILED
     return INTERRUPTED if came[0] == signal.SIGINT else Exit.OK
+
+
+def _check_reachable(servers: Sequence[SharedServer]) -> None:
+    """Warn of each server that does not answer. Raises AdminError where none does, or one does not know the token."""
+    away: list[UnreachableError] = []
+    for server in servers:
+        try:
+            server.look()
+        except TlsError:
+            raise
+        except UnreachableError as error:
+            away.append(error)
+    if len(away) == len(servers):
+        raise away[0]
+    for silent in away:
+        _warn(f"{silent.url}: {silent} It has its share as soon as it answers.")
 
 
 def _metrics(chosen: argparse.Namespace, stack: ExitStack) -> ShareCollector | None:

@@ -9,11 +9,12 @@ import sys
 import time
 
 from headway.api import AdminClient, ClassStatus, EngineStatus, Status
-from headway.api.schema import Diagnosis, OrderedStop, PrefixStatus, Remedy
+from headway.api.schema import Diagnosis, InstanceStatus, OrderedStop, PrefixStatus, Remedy
 from headway.console import Exit, add_json, add_url, connect, duration, seconds, table
 from headway_policies.preset import SeatBounds
 
 NAME = "status"
+_MOST_INSTANCES = 16
 SUMMARY = "Show what a server is doing: readiness, preset, limit, and the queue of each class."
 EPILOG = """\
 examples:
@@ -65,6 +66,7 @@ def text(status: Status, url: str) -> str:
         ("preset", f"{status.preset.name}  (revision {status.preset.revision})"),
         ("seats", _seats(status) + _ordered(status)),
         *_caps(status),
+        *_instances(status),
         *_objectives(status),
         ("requests", f"{status.queued} queued, {status.in_flight} in flight"),
     ]
@@ -139,6 +141,24 @@ def _caps(status: Status) -> list[tuple[str, str]]:
     limit = status.limit
     bounds = SeatBounds(limit.kv_seats, limit.kv_seats_tokens, limit.kv_seats_recorded, limit.knee_seats)
     return [("bounds", "; ".join(bounds.words))] if bounds.words else []
+
+
+def _instances(status: Status) -> list[tuple[str, str]]:
+    """The servers behind a router: how many are up, then each, those that are down first."""
+    found = sorted(status.instances, key=lambda instance: instance.up)
+    if not found:
+        return []
+    up = sum(instance.up for instance in found)
+    more = [("", f"and {len(found) - _MOST_INSTANCES} more")] if len(found) > _MOST_INSTANCES else []
+    shown = [("", _instance(instance)) for instance in found[:_MOST_INSTANCES]]
+    return [("instances", f"{up} of {len(found)} up"), *shown, *more]
+
+
+def _instance(instance: InstanceStatus) -> str:
+    state = "up" if instance.up else "DOWN"
+    others = f" and {instance.others} of other clients" if instance.others else ""
+    assumed = "" if instance.says_seats else " assumed, since it does not say its own"
+    return f"{instance.name}  {state}; {instance.running} running{others}, {instance.seats} seats{assumed}"
 
 
 def _objectives(status: Status) -> list[tuple[str, str]]:

@@ -15,8 +15,9 @@ from headway.admission import loop_time_s
 from headway.engine import Answer, EngineSettings
 from headway.errors import NoEngineError
 from headway.front_ends.group import Group, instance_name
+from headway.router.adapter import InstancesAdapter
 from headway.router.addresses import Address
-from headway.router.engine import InstancesAdapter, InstancesEngine
+from headway.router.engine import InstancesEngine
 from headway.router.exchange import InstanceClient
 from headway.router.instance import InstanceLink
 from headway.router.pool import InstancePool

@@ -11,7 +11,7 @@ from headway.operator.metrics import Meters, MetricsCollector
 from headway.operator.presets import Listed, PresetCatalogue
 from headway.operator.reach import follows_engine, stated_seats
 from headway.operator.scaling import Fleet, arrivals_file, scaling_from_environment
-from headway.operator.snapshot import ServerIdentity, Snapshot
+from headway.operator.snapshot import InstanceReading, ServerIdentity, Snapshot
 from headway.operator.trials import PresetTrial
 
 __all__ = [
@@ -19,6 +19,7 @@ __all__ = [
     "Control",
     "EngineParts",
     "Fleet",
+    "InstanceReading",
     "Listed",
     "Meters",
     "MetricsCollector",

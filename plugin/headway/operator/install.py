@@ -140,6 +140,7 @@ def install(
         scale_signal=_scale_signal(gate, parts.meters, fleet),
         audit=audit,
         supervisor=supervisor,
+        fleet=fleet,
     )
     control = Control(
         gateway=gateway,

@@ -13,7 +13,7 @@ from pathlib import Path
 from headway.errors import UnknownPresetError
 from headway.operator.reach import stated_seats
 from headway_policies import Preset, PresetError, bundled_presets, load_preset
-from headway_policies.preset import with_fixed_limit
+from headway_policies.preset import for_instances
 from headway_policies.request import PriorityClass, relative
 
 #: The most presets in the operator's folder: each is read at the start, and listed in every answer.
@@ -39,8 +39,7 @@ class Listed:
 class PresetCatalogue:
     """The presets known to this server, by name.
 
-    The seats of a preset are those of one engine. In front of several ``instances`` there are as many times more, and
-    their limit is fixed: an instance moves its own.
+    The seats of a preset are those of one engine. In front of several ``instances`` there are as many times more.
     """
 
     def __init__(self, folder: str | Path | None = None, instances: int | None = None) -> None:
@@ -83,7 +82,7 @@ class PresetCatalogue:
     def _list(self, preset: Preset, source: str) -> Listed:
         if self._instances is None:
             return Listed(preset, source)
-        return Listed(with_fixed_limit(preset, preset.batching.seats * self._instances), source)
+        return Listed(for_instances(preset, self._instances), source)
 
     def resolve(self, name_or_file: str) -> Preset:
         """The preset of that name, or the one in that file. Raises PresetError or UnknownPresetError."""

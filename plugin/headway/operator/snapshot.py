@@ -64,7 +64,8 @@ class PresetReading:
 
 @dataclass(frozen=True, slots=True)
 class LimitReading:
-    """Seats: the live limit, the one the policy proposes, the most any preset can get here, and the reason.
+    """Seats: the live limit, the one the policy proposes, the most that it may come to (``reach``), the most any preset
+    can get here, and the reason.
 
     ``scale_ratio`` is how many times the live limit the demand would fill, ``desired_instances`` how many instances
     the traffic needs. ``ordered`` is a limit in place of the preset's, for another ``ordered_left_s``; None: there is
@@ -73,6 +74,7 @@ class LimitReading:
 
     live: int
     proposed: int
+    reach: int
     ceiling: int
     why: str
     scale_ratio: float
@@ -179,13 +181,27 @@ class EngineReading:
 
 
 @dataclass(frozen=True, slots=True)
+class InstanceReading:
+    """One instance behind a router: whether it may be given requests, the sequences that may be sent there and that
+    run there, those of other clients apart, and whether it says its own limit.
+    """
+
+    name: str
+    up: bool
+    seats: int
+    running: int
+    others: int
+    says_seats: bool
+
+
+@dataclass(frozen=True, slots=True)
 class Snapshot:
     """One server in one instant. ``not_ready`` has the reasons why it should receive no traffic, none when it is ready.
 
     ``seats_taken`` are sequences in the engine, the server's own among them; never fewer than it really has.
     ``holds`` are the causes for which nothing is dispatched. ``diagnosis`` is the last one, at most some seconds old.
     ``effect_errors`` are those of the gate, where any is a defect, ``loop_lag`` is how late the event loop was.
-    ``audit_lost`` lines of the audit could not be written to its files.
+    ``audit_lost`` lines of the audit could not be written to its files. ``instances`` are those of a router.
     """
 
     identity: ServerIdentity
@@ -210,3 +226,4 @@ class Snapshot:
     warmup: WarmupReport
     memory: MemoryReading
     engine: EngineReading
+    instances: tuple[InstanceReading, ...] = ()

@@ -12,7 +12,7 @@ from headway.operator.diagnostics import Diagnostics
 from headway.operator.forecast_errors import ForecastErrors
 from headway.operator.ordered_limit import LimitOrders
 from headway.operator.presets import PresetCatalogue
-from headway.operator.scaling import ScaleSignal
+from headway.operator.scaling import Fleet, ScaleSignal
 from headway.operator.snapshot import (
     ClassReading,
     EngineReading,
@@ -67,6 +67,7 @@ class SnapshotReader:
     scale_signal: ScaleSignal
     audit: Audit
     supervisor: Supervisor | None = None
+    fleet: Fleet | None = None
 
     def not_ready(self) -> list[str]:
         """Why the server should receive no traffic; empty when it is ready."""
@@ -109,6 +110,7 @@ class SnapshotReader:
             warmup=copy.deepcopy(self.warmup.report),
             memory=self._memory(),
             engine=self._engine(desk),
+            instances=() if self.fleet is None else tuple(self.fleet.instances()),
         )
 
     # ------------------------------------------------------------------ inside
@@ -124,6 +126,7 @@ class SnapshotReader:
         return LimitReading(
             live=desk.limit,
             proposed=desk.proposed_limit(now_s),
+            reach=int(min(desk.most_seats, self._ceiling(desk))),
             ceiling=self._ceiling(desk),
             why=desk.limit_reason,
             scale_ratio=desk.scale_ratio(now_s),

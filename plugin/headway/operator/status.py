@@ -62,6 +62,7 @@ def status_of(shot: Snapshot) -> dict[str, Any]:
         "warmup": _warmup(shot.warmup),
         "memory": _memory(shot.memory),
         "engine": _engine(shot.identity.backend, shot.engine),
+        "instances": [asdict(instance) for instance in shot.instances],
     }
 
 

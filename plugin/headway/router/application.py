@@ -7,6 +7,7 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 from http import HTTPStatus
+from typing import Final
 
 from prometheus_client import CONTENT_TYPE_LATEST, REGISTRY, generate_latest
 from starlette.applications import Starlette
@@ -21,30 +22,42 @@ from headway.engine_service import EngineService
 from headway.http import AdmissionMiddleware, routes
 from headway.http.inference import Retries
 from headway.operator import Fleet, ServerIdentity, arrivals_file, scaling_from_environment
+from headway.router.adapter import InstancesAdapter
 from headway.router.endpoint import ForwardEndpoint
-from headway.router.engine import InstancesAdapter, InstancesEngine
+from headway.router.engine import InstancesEngine
 from headway.router.engine_metrics import EngineMetrics
 from headway.router.heartbeat import Heartbeat
 from headway.router.metrics import InstancesCollector
+from headway.router.warmup_requests import InstanceWarmupRequests
 from headway.supervision import Replacer
 from headway_policies import Hold
+
+#: The warm-up of instances that others may use as well does not keep their router from serving.
+_WARM_UP_WITHIN_S: Final = 60.0
 
 
 @dataclass(frozen=True, slots=True)
 class RouterService:
-    """The parts of one router: ``application`` answers, ``service`` has the desk, ``heartbeat`` asks the instances."""
+    """The parts of one router: ``application`` answers, ``service`` has the desk, ``heartbeat`` asks the instances.
+
+    ``warmup_requests`` warm the instances up before the first request; None: nothing does.
+    """
 
     application: ASGIApp
     service: EngineService
     engine: InstancesEngine
     heartbeat: Heartbeat
+    warmup_requests: InstanceWarmupRequests | None
 
     async def begin(self) -> None:
         """Start the background work: before the first request."""
         self.engine.pool.on_change = self._open_seats
         self._open_seats()
-        await self.service.serve()
         self.service.parts.tasks.start("instances", self.heartbeat.run())
+        await self.service.serve()
+        if self.warmup_requests is not None and any(True for _ in self.engine.pool.healthy()):
+            await self.service.warm_beside_traffic(_WARM_UP_WITHIN_S)
+            self.warmup_requests.only_measures = False  # a later one is an operator's, who knows why
 
     async def end(self) -> None:
         """Stop the background work, and close the connections to the instances."""
@@ -54,8 +67,7 @@ class RouterService:
     def _open_seats(self) -> None:
         """As many seats are open as the healthy instances have free or filled by this router, and none without one."""
         gate, pool = self.service.parts.gateway.gate, self.engine.pool
-        each = None if pool.most is None else -(-gate.desk.preset.batching.seats // pool.most)
-        gate.bound_seats(pool.open_seats(each))
+        gate.bound_seats(pool.open_seats(gate.desk.whole_limit(gate.now_s())), pool.present())
         healthy = any(True for _ in pool.healthy())
         if not healthy and Hold.NO_INSTANCE not in gate.desk.holds:
             gate.pause(Hold.NO_INSTANCE)
@@ -80,6 +92,7 @@ def router_service(
 
     ``one`` is their engine, None where each has its own.
     """
+    source = InstanceWarmupRequests(engine, model) if model and one is None else None
     service = EngineService(
         engine,
         InstancesAdapter() if one is None else one.adapter,
@@ -91,6 +104,7 @@ def router_service(
         other_model=settings.fallback,
         replacer=None if one is None else one.replacer,
         fleet=_fleet(engine, model) if one is None else None,
+        source=source,
     )
     control = service.control
     control.audit.write_to(settings.audit_file)
@@ -117,7 +131,7 @@ def router_service(
     api_keys = [key for key in [os.environ.get("VLLM_API_KEY")] if key] if one is None else one.api_keys
     counts_of_http = (retries.ended, truncated)
     guarded = protected(application, settings, settings.bounds, lambda: control.preset, *counts_of_http, api_keys)
-    return RouterService(guarded, service, engine, Heartbeat(engine))
+    return RouterService(guarded, service, engine, Heartbeat(engine), source if settings.warm else None)
 
 
 @dataclass(frozen=True, slots=True)
@@ -144,4 +158,4 @@ class _Metrics:
 
 def _fleet(engine: InstancesEngine, model: str) -> Fleet:
     settings = scaling_from_environment(os.environ, len(engine.pool.links))
-    return Fleet(settings, engine.pool.working, arrivals_file(model))
+    return Fleet(settings, engine.pool.working, engine.pool.states, arrivals_file(model))

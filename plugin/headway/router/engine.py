@@ -14,21 +14,20 @@ A request during which two instances were lost is not tried a third time: it may
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, Callable, Mapping
+from collections.abc import AsyncGenerator, Callable
 from contextlib import aclosing
 from dataclasses import replace
 from functools import partial
 from http import HTTPStatus
-from math import nan
 from typing import Any, Final, Protocol
 
-from headway.engine import PlainAdapter, StepListener
+from headway.engine import StepListener
 from headway.router.call import AbortedError, Call, EngineGoneError, InstanceLostError
 from headway.router.exchange import InstanceClient
 from headway.router.forwarded import CallParams, Forwarded, Piece
 from headway.router.instance import InstanceLink, Lease
 from headway.router.pool import AllTriedError, InstancePool
-from headway_policies import Usage
+from headway.router.step_reports import StepReports
 from headway_policies.fallback import Verdict
 from headway_policies.routing import Demand
 
@@ -71,10 +70,9 @@ class InstancesEngine:
         self.pool = pool
         self.client = client
         self._shared = shared
-        self.max_num_seqs = max(1, pool.all_seats())
+        self.max_num_seqs = max(1, pool.most_seats())
         self._calls: dict[str, tuple[Call, Callable[[], int]]] = {}
-        self._listener: StepListener | None = None
-        self._reported = 0
+        self._reports = StepReports(pool, shared=shared is not None)
         self._limits = _AddedLimits()
 
     @property
@@ -98,7 +96,7 @@ class InstancesEngine:
                 call.let_go.append(partial(self.pool.release, lease, Verdict.UNDECIDED, "aborted"))
                 verdict, how, held = Verdict.UNDECIDED, "aborted", _Held()
                 try:
-                    async with aclosing(self._tried(lease, limited, call, demand.prompt_tokens)) as pieces:
+                    async with aclosing(self._tried(lease, limited, call, demand, sampling_params)) as pieces:
                         refusal = list[Piece]()
                         async for piece in pieces:
                             if refusal or piece.status in _REFUSALS or limited.maybe_too_large(piece):
@@ -179,20 +177,12 @@ class InstancesEngine:
         await self.pool.any_healthy()
 
     def listen(self, listener: StepListener) -> None:
-        """Have every reading reported as a step."""
-        self._listener = listener
+        """Have the steps of the instances reported."""
+        self._reports.listener = listener
 
     def report(self) -> None:
-        """Every instance was read: tell the listener. Of one engine behind all of them only new tokens are a step: else
-        one that hangs would seem to work."""
-        if self._listener is None:
-            return
-        load, progress = self.pool.load(), sum(one.progress for one in self.pool.links.values())
-        if self._shared is None or progress != self._reported:
-            self._listener.step(load, 0, ())
-        else:
-            self._listener.seen(load)
-        self._reported = progress
+        """Every instance was read: tell the listener."""
+        self._reports.report()
 
     def progress_of(self, request_id: str) -> int | None:
         """The readings of its instance, since it began there, that showed progress; None for an id not known."""
@@ -239,60 +229,26 @@ class InstancesEngine:
         return Verdict.FAILURE
 
     async def _tried(
-        self, lease: Lease, limited: _Limited, call: Call, prompt_tokens: int
+        self, lease: Lease, limited: _Limited, call: Call, demand: Demand, params: CallParams
     ) -> AsyncGenerator[Piece, None]:
         """One try, of which a refusal has a bound: beyond it one that the request may have caused is cut, another is a
         fault of the instance. Of a refusal of the limit only the first piece is of use.
         """
-        taken, status = 0, None
-        async with aclosing(self.client.exchange(lease.link.address, limited.request, call, prompt_tokens)) as pieces:
-            async for piece in pieces:
-                status = piece.status or status
-                taken += len(piece.body)
-                if status in _REFUSALS and taken > _MAX_REFUSAL_BYTES:
-                    if status in _OF_REQUEST:
+        taken, status, tokens = 0, None, demand.prompt_tokens
+        exchange = self.client.exchange(lease.link.address, limited.request, call, tokens)
+        with self._reports.timed(lease.seats, tokens, streams=params.stream) as stream:
+            async with aclosing(exchange) as pieces:
+                async for piece in pieces:
+                    status = piece.status or status
+                    taken += len(piece.body)
+                    self._reports.came(stream, piece.events)
+                    if status in _REFUSALS and taken > _MAX_REFUSAL_BYTES:
+                        if status in _OF_REQUEST:
+                            return
+                        raise InstanceLostError(lease.link.address.name, sent=True)
+                    yield piece
+                    if limited.maybe_too_large(piece):
                         return
-                    raise InstanceLostError(lease.link.address.name, sent=True)
-                yield piece
-                if limited.maybe_too_large(piece):
-                    return
-
-
-class InstancesAdapter(PlainAdapter):
-    """What is particular to instances: sizes come with the request, progress with the readings."""
-
-    def seats(self, sampling_params: CallParams) -> int:
-        """The sequences of all prompts."""
-        return sampling_params.n
-
-    def usage(self, output: Piece) -> Usage | None:
-        """As the response said, or as its events were counted."""
-        return output.usage
-
-    def unstreamed(self, sampling_params: CallParams) -> bool:
-        """A body comes as a whole."""
-        return not sampling_params.stream
-
-    def tokens(self, engine: Any, request_id: str) -> int | None:
-        """The readings of its instance that showed progress."""
-        progress: int | None = engine.progress_of(request_id)
-        return 0 if progress is None else progress
-
-    async def catch_up(self, engine: Any) -> None:
-        """A call whose connection is closed is gone: there is nothing to wait for, least of all a lost instance."""
-
-    def first_token_delay_s(self, output: Piece) -> float | None:
-        """The first bytes of a stream are the first token; when that of a whole body came is not known here, and a
-        refusal has none."""
-        return nan if output.whole or output.status not in (None, HTTPStatus.OK) else None
-
-    def unfinished(self, output: Piece) -> bool:
-        """Without its last piece it was cut short."""
-        return not output.last
-
-    async def memory(self, engine: Any) -> Mapping[str, int]:
-        """The weights are elsewhere."""
-        return {}
 
 
 class _Tries:

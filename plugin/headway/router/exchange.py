@@ -90,9 +90,10 @@ class InstanceClient:
             call.let_go.append(response.close)
             status: int | None = response.status
             headers = response_headers(response.headers.items())
+            streams = response.content_type == "text/event-stream"
             while part := await call.step(response.content.readany()):
-                usage.add(part)
-                yield Piece(part, status, headers)
+                events = usage.add(part)
+                yield Piece(part, status, headers, events=events if streams else 0)
                 status, headers = None, ()
             yield Piece(b"", status, headers, last=True, usage=usage.usage())
         except (aiohttp.ClientError, OSError, TimeoutError) as error:

@@ -81,7 +81,7 @@ class Piece:
     """A part of a response. The first one has its ``status`` and ``headers``, the last one is ``last``.
 
     ``usage`` is that of the whole request, in the last piece, where it is known. ``whole``: of a body that comes when
-    all of it is there, so that its first bytes say nothing of the first token.
+    all of it is there, so that its first bytes say nothing of the first token. ``events`` begin in it.
     """
 
     body: bytes
@@ -90,6 +90,7 @@ class Piece:
     last: bool = False
     usage: Usage | None = None
     whole: bool = False
+    events: int = 0
 
 
 def beyond_connection(headers: Iterable[tuple[str, str]]) -> Headers:

@@ -3,26 +3,27 @@
 from __future__ import annotations
 
 from collections import Counter
-from dataclasses import dataclass, field
+from dataclasses import InitVar, dataclass, field
 
 from headway.router.addresses import Address
 from headway.router.call import Call
 from headway.router.reading import Reading
 from headway_policies.fallback import BreakerState
-from headway_policies.routing import Instance, InstanceHealth, SentPrefixes
+from headway_policies.routing import Instance, InstanceHealth, InstanceSeats, SentPrefixes
 
 
 @dataclass(slots=True, eq=False)
 class InstanceLink:
     """``sent`` sequences of this router run there, ``others`` of other clients did at the last reading.
 
-    ``usual_seats`` is the number of seats where the instance does not say its own. ``progress`` counts the readings
-    that showed new tokens. One that is ``leaving`` gets no new requests. ``calls`` are those under way there,
-    ``leases`` the seats that they hold, and ``ended`` counts the exchanges by how they ended.
+    ``usual_seats`` is the number of seats where the instance does not say its own, and ``known`` what its readings have
+    shown of them. ``progress`` counts the readings that showed new tokens. One that is ``leaving`` gets no new
+    requests. ``calls`` are those under way there, ``leases`` the seats that they hold, and ``ended`` counts the
+    exchanges by how they ended.
     """
 
     address: Address
-    usual_seats: int
+    usual_seats: InitVar[int]
     health: InstanceHealth = field(default_factory=InstanceHealth)
     prefixes: SentPrefixes = field(default_factory=SentPrefixes)
     reading: Reading = field(default_factory=Reading)
@@ -33,11 +34,15 @@ class InstanceLink:
     calls: set[Call] = field(default_factory=set)
     leases: set[Lease] = field(default_factory=set)
     ended: Counter[str] = field(default_factory=Counter)
+    known: InstanceSeats = field(init=False)
+
+    def __post_init__(self, usual_seats: int) -> None:
+        self.known = InstanceSeats(usual_seats)
 
     @property
     def seats(self) -> int:
-        """Sequences that it runs at once."""
-        return self.usual_seats if self.reading.seats is None else self.reading.seats
+        """Sequences that it may be sent, by what is known of it now."""
+        return self.known.seats
 
     @property
     def idle(self) -> bool:

@@ -77,10 +77,9 @@ async def _serve(options: RouteOptions, settings: Settings, key: str | None) -> 
     discovery = Discovery(pool, options.names, options.seats)
     try:
         await discovery.once()
-        first = InstancesEngine(pool, client)
-        await Heartbeat(first).once()
-        engine = InstancesEngine(pool, client)  # its ceiling is what the instances have said
-        engine.max_num_seqs = max(engine.max_num_seqs, (options.most or 0) * options.seats)
+        engine = InstancesEngine(pool, client)
+        await Heartbeat(engine).once()
+        engine.max_num_seqs = max(1, pool.most_seats(), (options.most or 0) * options.seats)
         router = router_service(settings, engine, await _model(pool, client))
         if options.names:
             router.service.parts.tasks.start("instance names", discovery.run())

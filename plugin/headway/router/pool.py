@@ -11,14 +11,16 @@ import asyncio
 import logging
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
+from math import ceil
 from typing import Final
 
+from headway.operator import InstanceReading
 from headway.router.call import Call, InstanceLostError
 from headway.router.instance import InstanceLink, Lease
 from headway.router.reading import Reading
 from headway_policies import Load
 from headway_policies.fallback import BreakerState, Verdict
-from headway_policies.routing import Demand, Router
+from headway_policies.routing import Demand, Router, SeatReading
 
 log = logging.getLogger(__name__)
 
@@ -75,6 +77,14 @@ class InstancePool:
             one for one in self.links.values() if not one.leaving and one.health.state(now_s) is not BreakerState.OPEN
         )
 
+    def states(self) -> list[InstanceReading]:
+        """What an operator sees of each instance."""
+        up = {one.address.name for one in self.healthy()}
+        return [
+            InstanceReading(name, name in up, one.seats, one.sent, one.others, one.reading.limit is not None)
+            for name, one in self.links.items()
+        ]
+
     def working(self) -> int:
         """How many are healthy and not on probation: one on probation says nothing of what an instance serves."""
         now_s = self._now_s()
@@ -84,11 +94,21 @@ class InstancePool:
         """The seats of the healthy instances."""
         return self._at_most_shared(sum(one.seats for one in self.healthy()))
 
-    def open_seats(self, most_each: int | None = None) -> int:
-        """The seats that this router has filled or may fill, of each instance no more than that: what the desk may
-        dispatch to."""
-        now_s = self._now_s()
-        return self._at_most_shared(sum(one.open_seats(now_s, most_each) for one in self.links.values()))
+    def open_seats(self, limit: int | None = None) -> int:
+        """The seats that this router has filled or may fill: what the desk may dispatch to. Of each instance no more
+        than its share of a limit for all of them, by its weight; those that are gone leave theirs empty.
+        """
+        now_s, links = self._now_s(), list(self.links.values())
+        if limit is None or self._shared_seats is not None:
+            return self._at_most_shared(sum(one.open_seats(now_s) for one in links))
+        whole = self._whole_weight()
+        return sum(one.open_seats(now_s, ceil(limit * one.address.weight / whole)) for one in links)
+
+    def present(self) -> float:
+        """The share of the instances, by weight, that may be given requests; 1 where none may."""
+        if self._shared_seats is not None:
+            return 1.0
+        return sum(one.address.weight for one in self.healthy()) / self._whole_weight() or 1.0
 
     def join(self, link: InstanceLink) -> None:
         """An instance is there; one of its name that is known already stays as it is, and is not leaving."""
@@ -110,21 +130,25 @@ class InstancePool:
             del self.links[name]
             self._states.pop(name, None)
 
-    def all_seats(self) -> int:
-        """The seats of all instances."""
-        return self._at_most_shared(sum(one.seats for one in self.links.values()))
+    def most_seats(self) -> int:
+        """The most seats that all instances may come to have, as far as they say it."""
+        return self._at_most_shared(sum(one.known.most for one in self.links.values()))
 
     def load(self) -> Load:
         """The sequences that run in the healthy instances, those that wait there or for them, and the fullest KV cache;
         by their last readings."""
         links = list(self.healthy())
         kv_use = max((one.reading.kv_use for one in links), default=0.0)
+        spaces = [one.reading.kv_tokens for one in links]
         if self._shared_seats is None:
             running = sum(max(one.reading.running, one.sent) for one in links)
-            return Load(running, sum(one.reading.waiting for one in links) + self.waiting, kv_use)
-        # What runs there was sent from here; the engine's own figures may be those of a step before the last one.
-        waiting = max((one.reading.waiting for one in links), default=0)
-        return Load(sum(one.sent for one in self.links.values()), waiting + self.waiting, kv_use)
+            waiting = sum(one.reading.waiting for one in links)
+            kv_tokens = None if None in spaces else sum(one for one in spaces if one is not None)
+        else:  # what runs there was sent from here; the engine's own figures may be those of a step before the last one
+            running = sum(one.sent for one in self.links.values())
+            waiting = max((one.reading.waiting for one in links), default=0)
+            kv_tokens = next((one for one in spaces if one is not None), None)
+        return Load(running, waiting + self.waiting, kv_use, kv_capacity_tokens=kv_tokens or None)
 
     @property
     def waiting(self) -> int:
@@ -193,7 +217,10 @@ class InstancePool:
         for lease in link.leases:
             if lease.progress >= _PROBE_READINGS:
                 link.health.answering(lease.number, self._now_s())
-        if self._shared_seats is not None:
+        if self._shared_seats is None:
+            seen = SeatReading(reading.running, reading.waiting, reading.limit, reading.reach)
+            link.known.read(seen, sent_before)
+        else:
             link.others = 0  # what runs beside its own are those of the other API servers
         self._changed(link)
 
@@ -222,6 +249,11 @@ class InstancePool:
 
     # ------------------------------------------------------------------ inside
 
+    def _whole_weight(self) -> float:
+        """The weight of all instances that there may be."""
+        weights = sum(one.address.weight for one in self.links.values())
+        return max(weights, weights / len(self.links) * (self.most or 0)) if self.links else 1.0
+
     def _at_most_shared(self, seats: int) -> int:
         return seats if self._shared_seats is None else min(seats, self._shared_seats)
 
@@ -241,7 +273,9 @@ class InstancePool:
         if state is BreakerState.OPEN:
             log.warning("instance %s receives no requests: %s", name, why)
         elif state is BreakerState.CLOSED:
-            log.info("instance %s is healthy: %d seats", name, link.seats)
+            said = self._shared_seats is not None or link.reading.limit is not None
+            assumed = "" if said else " assumed, since it does not say its own"
+            log.info("instance %s is healthy: %d seats%s", name, link.seats, assumed)
 
     def _serve(self) -> None:
         """Give seats to those that wait, in their order."""

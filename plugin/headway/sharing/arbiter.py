@@ -82,9 +82,11 @@ class Arbiter:
         return {url: self._standing(url, limits.get(url, 0), shares) for url in self._servers}
 
     def give_back(self) -> dict[str, str]:
-        """End every order of this arbiter; by URL, what failed."""
+        """End every order of this arbiter; by URL, what failed. A server that has never answered has none."""
         failed: dict[str, str] = {}
         for url, server in self._servers.items():
+            if url not in self._last:
+                continue
             try:
                 try:
                     server.give_back()

@@ -15,7 +15,7 @@ from headway.errors import HeadwayError
 from headway.operator import EngineParts
 from headway.supervision import WarmupReport
 from headway.warmup.internal_requests import run_internal
-from headway.warmup.sources import Source
+from headway.warmup.sources import Source, StageNotSupportedError
 from headway_policies import Reason
 from headway_policies.engine import Stage, Warmup, WarmupPlan, retry_after_s
 
@@ -134,7 +134,10 @@ class Warmer:
                 raise
             plan.refuse()
             report.refused.append(stage)
-            log.warning("warm-up: skipped %s, which the engine refuses: %s", stage, _cause(error))
+            if isinstance(error, StageNotSupportedError):
+                log.info("warm-up: left out %s", error)
+            else:
+                log.warning("warm-up: skipped %s, which the engine refuses: %s", stage, _cause(error))
         else:
             plan.ran(self._gateway.gate.now_s() - began_s)
             report.stages = {str(one): list(rounds_s) for one, rounds_s in plan.took_s.items()}

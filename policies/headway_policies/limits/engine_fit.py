@@ -41,6 +41,7 @@ _MAX_DROPPED = 2
 _ERROR_WEIGHT = 0.05
 _KNEE_RATIO = 2.0
 _MIN_STEPS = 64
+_MOST_EQUAL = 8
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,14 +89,14 @@ class EngineFit:
         return "recalled" if self.error_ratio is None else "intervals"
 
     def step(self, load: Load) -> None:
-        """Fit one step more. Up to two in a row far beyond the steps so far are a pause of the machine."""
+        """Fit one step more, or a few equal ones. Up to two in a row far beyond the others are a pause."""
         step_s = load.inter_token_s
-        if step_s is None or load.steps != 1 or load.preemptions or load.running <= 0:
+        if step_s is None or load.preemptions or load.running <= 0:
             return
         known = self._steps.samples >= _MIN_STEPS
         far = known and step_s > _OUTLIER_RATIO * self._steps.costs.step_s(load.running, load.prefill_tokens)
         self._dropped_steps = self._dropped_steps + 1 if far and self._dropped_steps < _MAX_DROPPED else 0
-        if not self._dropped_steps:
+        for _ in range(0 if self._dropped_steps else min(load.steps, _MOST_EQUAL)):
             self._steps.add(load.running, load.prefill_tokens, step_s)
 
     @property

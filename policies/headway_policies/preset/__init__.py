@@ -22,6 +22,7 @@ from headway_policies.preset.recommend import Needs, Recommendation, recommend
 from headway_policies.preset.rungs_used import usable_rungs
 from headway_policies.preset.seat_bounds import SeatBounds, best_seats, typical_tokens
 from headway_policies.preset.seat_words import moves, reach, seat_words
+from headway_policies.preset.several_instances import for_instances
 from headway_policies.preset.toml_text import toml_text
 
 __all__ = [
@@ -38,6 +39,7 @@ __all__ = [
     "changes",
     "differences",
     "effective",
+    "for_instances",
     "lint",
     "load_preset",
     "moves",

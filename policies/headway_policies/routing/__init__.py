@@ -7,6 +7,7 @@ instance has a queue of its own, ``ranked`` also puts the full ones in order.
 
 from headway_policies.routing.health import InstanceHealth
 from headway_policies.routing.instance import CachedPrefixes, Instance
+from headway_policies.routing.instance_seats import InstanceSeats, SeatReading
 from headway_policies.routing.least_loaded import LeastLoaded
 from headway_policies.routing.ranking import ranked
 from headway_policies.routing.roster import Roster
@@ -18,9 +19,11 @@ __all__ = [
     "Demand",
     "Instance",
     "InstanceHealth",
+    "InstanceSeats",
     "LeastLoaded",
     "Roster",
     "Router",
+    "SeatReading",
     "SentPrefixes",
     "ranked",
 ]

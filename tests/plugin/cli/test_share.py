@@ -151,11 +151,24 @@ def _free_url() -> str:
         return f"http://127.0.0.1:{probe.getsockname()[1]}"
 
 
-def test_a_server_that_is_not_there_at_the_start(idle: LiveStandIn, capsys: pytest.CaptureFixture[str]) -> None:
-    """Nothing is ordered then."""
-    assert main(["share", "--server", idle.url, "--server", _free_url(), "--seats", "24"]) == 3
+def test_no_server_is_there_at_the_start(capsys: pytest.CaptureFixture[str]) -> None:
+    """Nothing can be shared then."""
+    assert main(["share", "--server", _free_url(), "--server", _free_url(), "--seats", "24"]) == 3
     assert "no server answers" in capsys.readouterr().err
-    assert idle.orders == []
+
+
+@pytest.mark.slow
+def test_a_server_that_is_not_there_at_the_start_is_waited_for(
+    busy: LiveStandIn, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The others have all seats; nothing is left to give back there."""
+    away = _free_url()
+    words = ("--server", busy.url, "--server", away, "--seats", "24")
+    assert share_until(lambda: seats(busy) == 24, signal.SIGTERM, *words) == 0
+    error = capsys.readouterr().err
+    assert f"warning: {away}: " in error
+    assert "It has its share as soon as it answers." in error
+    assert busy.preset == BALANCED
 
 
 @pytest.mark.parametrize(

@@ -65,7 +65,7 @@ async def test_a_warm_up_runs_beside_a_request_that_loses_nothing() -> None:
     assert await running == 100
     await asyncio.sleep(5.0)
     own = [one for one in program.plain.started[started:] if one.startswith("headway-warm-up-")]
-    assert len(own) == 1 + SEATS - 1  # one alone, then a batch of the free seats
+    assert len(own) == 1 + (SEATS - 1) + 1  # one alone, a batch of the free seats, one alone
     assert program.audit()[0] == "accepted: batches of at most 3"
     assert program.audit()[1].startswith("applied after ")
     status = program.control.status()
@@ -101,7 +101,7 @@ async def test_one_runs_at_a_time() -> None:
     program.control.warmups.begin(ANN)
     await asyncio.sleep(5.0)
     assert [one.split(":")[0] for one in program.audit()] == [
-        "accepted", "refused", "applied after 0.2 s", "accepted", "applied after 0.2 s",
+        "accepted", "refused", "applied after 0.3 s", "accepted", "applied after 0.3 s",
     ]  # fmt: skip
     program.engine.shutdown()
 

@@ -46,7 +46,7 @@ async def test_every_address_of_every_name_is_an_instance() -> None:
     await discovery.once()
     assert list(pool.links) == ["c:80", "10.0.0.1:80", "10.0.0.2:80", "fd00::1:80"]
     assert pool.links["fd00::1:80"].address.url == "http://[fd00::1]:80"
-    assert pool.all_seats() == 12
+    assert pool.most_seats() == 12
 
 
 @on_virtual_time

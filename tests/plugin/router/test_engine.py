@@ -17,15 +17,16 @@ from virtual_time import on_virtual_time
 from headway.admission import loop_time_s
 from headway.engine import Ended
 from headway.router import engine as engine_module
+from headway.router.adapter import InstancesAdapter
 from headway.router.addresses import Address
 from headway.router.call import Call, InstanceLostError
-from headway.router.engine import InstancesAdapter, InstancesEngine, NoInstanceError
+from headway.router.engine import InstancesEngine, NoInstanceError
 from headway.router.forwarded import CallParams, Forwarded, Headers, Piece
 from headway.router.instance import InstanceLink
 from headway.router.pool import InstancePool
 from headway.router.reading import Reading
 from headway_policies import Load, Usage
-from headway_policies.routing import Demand, LeastLoaded
+from headway_policies.routing import Demand, InstanceSeats, LeastLoaded
 
 REQUEST = Forwarded("POST", "/v1/completions", ())
 
@@ -445,7 +446,7 @@ async def test_a_request_that_is_aborted_ends_without_an_error() -> None:
     engine = engine_of(Answers(), "a")
     running = asyncio.create_task(statuses(engine, "running"))
     await asyncio.sleep(0.1)
-    engine.pool.links["a"].usual_seats = 1
+    engine.pool.links["a"].known = InstanceSeats(1)
     waiting = asyncio.create_task(statuses(engine, "waiting"))
     await asyncio.sleep(0.1)
     assert engine.pool.waiting == 1

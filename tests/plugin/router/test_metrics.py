@@ -27,7 +27,7 @@ async def test_every_instance_has_every_series_from_the_start() -> None:
     registry = CollectorRegistry()
     registry.register(InstancesCollector(pool))
     pool.heard(pool.links["a:1"])
-    pool.read(pool.links["a:1"], Reading(seats=3, running=2, kv_use=0.5), 0)
+    pool.read(pool.links["a:1"], Reading(limit=3, running=2, kv_use=0.5), 0)
     lease = await pool.lease(Call(), Demand(100, 50, seats=1), frozenset())
 
     def read() -> Scrape:

@@ -129,7 +129,7 @@ async def test_a_lost_instance_gives_back_what_has_no_output() -> None:
     with pytest.raises(InstanceLostError):
         await steps[0]
     steps[1].cancel()
-    assert (pool.seats(), pool.all_seats()) == (0, 3)
+    assert (pool.seats(), pool.most_seats()) == (0, 3)
 
 
 @on_virtual_time
@@ -191,7 +191,7 @@ async def test_new_tokens_in_two_readings_end_a_probation() -> None:
     await lease(pool)
     opened = []
     for tokens in (10.0, 10.0, 20.0):
-        pool.read(link, Reading(seats=8, running=1, tokens=tokens), 1)
+        pool.read(link, Reading(limit=8, running=1, tokens=tokens), 1)
         opened.append(pool.open_seats())
     assert opened == [1, 1, 8]
 
@@ -201,7 +201,7 @@ async def test_open_seats_are_those_that_requests_may_fill() -> None:
     """Without those of other clients; of an instance on probation one more than is filled, and of one that is away
     none."""
     pool = pool_of(8, 8, 8)
-    pool.read(pool.links["0"], Reading(seats=8, running=5), 0)
+    pool.read(pool.links["0"], Reading(limit=8, running=5), 0)
     assert pool.open_seats() == 3 + 8 + 8
     pool.unready(pool.links["1"])
     assert pool.open_seats() == 3 + 8
@@ -210,8 +210,8 @@ async def test_open_seats_are_those_that_requests_may_fill() -> None:
         pool.heard(link)
     assert pool.open_seats() == 3 + 1 + 8
     assert (len(list(pool.healthy())), pool.working()) == (3, 2)
-    assert pool.open_seats(most_each=4) == 3 + 1 + 4
-    pool.read(pool.links["2"], Reading(seats=8, running=9), 0)
+    assert pool.open_seats(limit=12) == 3 + 1 + 4
+    pool.read(pool.links["2"], Reading(limit=8, running=9), 0)
     assert pool.open_seats() == 3 + 1
 
 
@@ -245,7 +245,7 @@ async def test_one_that_leaves_gets_nothing_and_is_forgotten_when_it_is_idle() -
     pool.leave(link)
     for one in list(link.leases):
         pool.release(one, Verdict.SUCCESS, "answered")
-    assert pool.all_seats() == 2
+    assert pool.most_seats() == 2
     pool.leave(link)
     assert not pool.links
 
@@ -254,7 +254,7 @@ async def test_one_that_leaves_gets_nothing_and_is_forgotten_when_it_is_idle() -
 async def test_what_ended_during_a_scrape_is_nobody_elses() -> None:
     """The scrape counts requests of this router that are over when it is read."""
     pool = pool_of(8)
-    pool.read(pool.links["0"], Reading(seats=8, running=6), sent_before=6)
+    pool.read(pool.links["0"], Reading(limit=8, running=6), sent_before=6)
     assert pool.links["0"].others == 0
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from dataclasses import replace
 
 from hypothesis import given
 from hypothesis import strategies as st
@@ -18,9 +19,18 @@ vllm:kv_cache_usage_perc{engine="0",model_name="tiny"} 0.5
 vllm:kv_cache_usage_perc{engine="1",model_name="tiny"} 0.4
 vllm:generation_tokens_total{engine="0",model_name="tiny"} 100.0
 vllm:prompt_tokens_total{engine="0",model_name="tiny"} 20.0
+vllm:prompt_tokens_cached_total{engine="0",model_name="tiny"} 5.0
+vllm:inter_token_latency_seconds_bucket{engine="0",le="0.1",model_name="tiny"} 90.0
+vllm:inter_token_latency_seconds_count{engine="0",model_name="tiny"} 90.0
+vllm:inter_token_latency_seconds_sum{engine="0",model_name="tiny"} 2.7
+vllm:num_preemptions_total{engine="0",model_name="tiny"} 2.0
+vllm:cache_config_info{block_size="16",cache_dtype="auto",engine="0",num_gpu_blocks="100"} 1.0
+vllm:cache_config_info{engine="1",block_size="16",num_gpu_blocks="100"} 1.0
+vllm:cache_config_info{engine="2",block_size="16",num_gpu_blocks="None"} 1.0
 """
 HEADWAY = """\
 headway_limit{kind="live"} 24.0
+headway_limit{kind="reach"} 40.0
 headway_limit{kind="ceiling"} 64.0
 headway_queue_depth{class="normal"} 5.0
 """
@@ -34,13 +44,23 @@ vllm:num_requests_waiting{engine="0",model_name="tiny"} 9.0
 
 
 def test_plain_vllm_says_no_seats() -> None:
-    """Its engines are added up; of the KV cache the fullest counts."""
-    assert read(PLAIN) == Reading(seats=None, running=5, waiting=4, kv_use=0.5, tokens=120.0)
+    """Its engines are added up; of the KV cache the fullest counts, and what one does not say is nothing."""
+    assert read(PLAIN) == Reading(
+        running=5,
+        waiting=4,
+        kv_use=0.5,
+        kv_tokens=3_200,
+        tokens=120.0,
+        prompt_tokens=15.0,
+        gaps=90.0,
+        gaps_s=2.7,
+        preemptions=2.0,
+    )
 
 
 def test_a_headway_instance_says_its_live_limit_and_its_queue() -> None:
-    """The ceiling is not what it has."""
-    assert read(PLAIN + HEADWAY) == Reading(seats=24, running=5, waiting=9, kv_use=0.5, tokens=120.0)
+    """The ceiling is not what it has, nor what its limit may come to."""
+    assert read(PLAIN + HEADWAY) == replace(read(PLAIN), limit=24, reach=40, waiting=9)
 
 
 def test_a_queue_that_vllm_shows_too_counts_once() -> None:

@@ -242,6 +242,39 @@ async def test_a_name_stands_for_the_instances_at_its_addresses(tmp_path: Path) 
         drop_connections()
 
 
+async def test_the_limit_follows_the_instances_by_their_streams(start: Any) -> None:
+    """The preset says where it starts. Two instances that are as fast with many sequences as with one run all of them;
+    what one request alone takes is known before the first, from the warm-up.
+    """
+    flags = ("--seats", "200", "--preset", "balanced")
+    fleet = start(StandIn(step_s=0.02, seats=200), StandIn(step_s=0.02, seats=200), flags=flags, HEADWAY_WARMUP="1")
+    status = fleet.router.status()
+    assert status["warmup"]["state"] == "done"
+    assert status["engine"]["unloaded"]["source"] == "steps"
+    clients, most = 3 * status["limit"]["live"], 0.0
+    for _ in range(20):
+        own_answers(await ask_all(fleet, clients, 60, stream=True))
+        most = max(most, fleet.router.status()["limit"]["live"])
+        if most >= clients:
+            break
+    assert most >= clients
+    fleet.balanced()
+
+
+async def test_what_an_instance_cannot_run_waits_in_front(start: Any) -> None:
+    """It was named with 64 seats, and has 4: once that shows, no more is sent there while others wait in front."""
+    fleet = start(StandIn(step_s=0.05, seats=4), flags=("--seats", "64"))
+    asked = asyncio.create_task(ask_all(fleet, 60, 40))
+
+    def found() -> bool:
+        sent = sum(fleet.by_instance("running", sent_by="router"))
+        return 4 <= sent <= 6 and fleet.router.scrape()("headway_queue_depth") > 0
+
+    await asyncio.to_thread(wait_until, found, "its seats are found")
+    own_answers(await asked)
+    fleet.balanced()
+
+
 async def test_a_slow_instance_gets_less(start: Any) -> None:
     """Late binding: it is given a request only when it has a seat, so the fast ones do the work."""
     fleet = start(StandIn(step_s=0.2), StandIn(), StandIn())

@@ -11,9 +11,10 @@ from virtual_time import on_virtual_time
 
 from headway.admission import loop_time_s
 from headway.operator.install import EngineParts
+from headway.router.adapter import InstancesAdapter
 from headway.router.addresses import Address
 from headway.router.call import Call, InstanceLostError
-from headway.router.engine import InstancesAdapter, InstancesEngine
+from headway.router.engine import InstancesEngine
 from headway.router.forwarded import CallParams, Forwarded, Piece
 from headway.router.instance import InstanceLink
 from headway.router.pool import InstancePool

@@ -39,11 +39,11 @@ async def test_the_seats_are_those_of_the_engine_however_many_api_servers_live(c
     pool = shared_pool(count)
     links = list(pool.links.values())
     for link in links[1:]:
-        assert (pool.open_seats(), pool.seats(), pool.all_seats()) == (SEATS, SEATS, SEATS)
+        assert (pool.open_seats(), pool.seats(), pool.most_seats()) == (SEATS, SEATS, SEATS)
         pool.lost(link)
-    assert (pool.open_seats(), pool.seats(), pool.all_seats()) == (SEATS, SEATS, SEATS)
+    assert (pool.open_seats(), pool.seats(), pool.most_seats()) == (SEATS, SEATS, SEATS)
     pool.lost(links[0])
-    assert (pool.open_seats(), pool.seats(), pool.all_seats()) == (0, 0, SEATS)
+    assert (pool.open_seats(), pool.seats(), pool.most_seats()) == (0, 0, SEATS)
 
 
 @on_virtual_time

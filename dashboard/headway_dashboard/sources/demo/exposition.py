@@ -110,7 +110,8 @@ def _objectives(server: SimulatedServer) -> Iterator[Sample]:
 
 def _limits(server: SimulatedServer) -> Iterator[Sample]:
     waiting = server.queued_in_all
-    for kind, seats in (("live", server.limit), ("proposed", server.limit), ("ceiling", script.CEILING)):
+    most = script.CEILING
+    for kind, seats in (("live", server.limit), ("proposed", server.limit), ("reach", most), ("ceiling", most)):
         yield _sample("headway_limit", seats, kind=kind)
     yield _sample("headway_seats_taken", server.seats_taken)
     yield _sample("headway_scale_ratio", (server.seats_taken + waiting) / server.limit)

@@ -145,6 +145,17 @@ class OrderedStop(Answer):
     left_s: float | None = Field(default=None, description="Seconds until it ends by itself; null: a resume ends it.")
 
 
+class InstanceStatus(Answer):
+    """One server behind a router."""
+
+    name: str
+    up: bool = Field(description="Whether it may be given requests.")
+    seats: int = Field(description="The sequences that may be sent there now.")
+    running: int = Field(description="The sequences of this router there.")
+    others: int = Field(default=0, description="The sequences of other clients there.")
+    says_seats: bool = Field(default=True, description="Whether the seats are the limit that it says itself.")
+
+
 class Status(Answer):
     """The state of the whole server."""
 
@@ -182,6 +193,7 @@ class Status(Answer):
     warmup: WarmupStatus = WarmupStatus()
     memory: MemoryStatus = MemoryStatus()
     engine: EngineStatus = EngineStatus()
+    instances: list[InstanceStatus] = Field(default=[], description="Of a router: the servers behind it.")
 
 
 class DeskDump(RootModel[dict[str, Any]]):

@@ -87,6 +87,7 @@ def _server(shot: Snapshot) -> Iterator[Metric]:
     limit = gauge("headway_limit", "kind")
     limit.add_metric(["live"], shot.limit.live)
     limit.add_metric(["proposed"], shot.limit.proposed)
+    limit.add_metric(["reach"], shot.limit.reach)
     limit.add_metric(["ceiling"], shot.limit.ceiling)
     failed = gauge("headway_policy_failed", "policy")
     failed.add_metric(["order"], shot.queue.order_failed is not None)

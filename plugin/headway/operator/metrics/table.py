@@ -25,7 +25,10 @@ TABLE: dict[str, tuple[str, str]] = {
     "headway_held_seats": ("gauge", "Seats kept for a class from less urgent ones, taken or not."),
     "headway_in_flight": ("gauge", "Requests dispatched and not yet ended."),
     "headway_seats_taken": ("gauge", "Sequences in the engine, until it has confirmed that they ended."),
-    "headway_limit": ("gauge", "Seats: live, proposed by the limit policy, and the ceiling of the engine."),
+    "headway_limit": (
+        "gauge",
+        "Seats: live, proposed by the limit policy, the most that it may come to, and the ceiling of the engine.",
+    ),
     "headway_scale_ratio": ("gauge", "Demand as a multiple of the live limit: the signal for a number of replicas."),
     "headway_desired_instances": ("gauge", "Instances that the traffic needs: a server's own part; a router's fleet."),
     "headway_batch_window_seconds": ("gauge", "Length of the batch window now; 0 where no batch gathers."),

@@ -9,12 +9,13 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from math import inf
 from pathlib import Path
 
 from headway.operator.scaling.arrivals_file import ArrivalsFile
+from headway.operator.snapshot import InstanceReading
 from headway_policies.scaling import ArrivalHistory, Desired, DesiredInstances, Scaling, ScalingSignals
 
 log = logging.getLogger(__name__)
@@ -24,10 +25,13 @@ _KEEP_EVERY_S = 300.0
 
 @dataclass(frozen=True, slots=True)
 class Fleet:
-    """The fleet of a router: its settings, how many instances serve now, and the file of its arrivals, if any."""
+    """The fleet of a router: its settings, how many instances serve now, the state of each, and the file of its
+    arrivals, if any.
+    """
 
     settings: Scaling
     ready: Callable[[], int]
+    instances: Callable[[], Sequence[InstanceReading]]
     arrivals_file: Path | None = None
 
 

@@ -1,0 +1,49 @@
+"""What is particular to instances, for the gateway: sizes come with the request, progress with the readings."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from http import HTTPStatus
+from math import nan
+from typing import Any
+
+from headway.engine import PlainAdapter
+from headway.router.forwarded import CallParams, Piece
+from headway_policies import Usage
+
+
+class InstancesAdapter(PlainAdapter):
+    """The adapter of ``InstancesEngine``."""
+
+    def seats(self, sampling_params: CallParams) -> int:
+        """The sequences of all prompts."""
+        return sampling_params.n
+
+    def usage(self, output: Piece) -> Usage | None:
+        """As the response said, or as its events were counted."""
+        return output.usage
+
+    def unstreamed(self, sampling_params: CallParams) -> bool:
+        """A body comes as a whole."""
+        return not sampling_params.stream
+
+    def tokens(self, engine: Any, request_id: str) -> int | None:
+        """The readings of its instance that showed progress."""
+        progress: int | None = engine.progress_of(request_id)
+        return 0 if progress is None else progress
+
+    async def catch_up(self, engine: Any) -> None:
+        """A call whose connection is closed is gone: there is nothing to wait for, least of all a lost instance."""
+
+    def first_token_delay_s(self, output: Piece) -> float | None:
+        """The first bytes of a stream are the first token; when that of a whole body came is not known here, and a
+        refusal has none."""
+        return nan if output.whole or output.status not in (None, HTTPStatus.OK) else None
+
+    def unfinished(self, output: Piece) -> bool:
+        """Without its last piece it was cut short."""
+        return not output.last
+
+    async def memory(self, engine: Any) -> Mapping[str, int]:
+        """The weights are elsewhere."""
+        return {}

@@ -1,0 +1,113 @@
+"""What the instances do, as steps of one engine, for the policies that follow an engine's steps.
+
+    a stream          the gaps between its events (``stream_pace``), reported several times a second
+    the metrics       where no stream was timed since the last report: vLLM's own count of the gaps between tokens
+    neither           the load alone; what a preset says of the time between tokens has no effect then
+
+Instances that are API servers of one engine are one engine in fact; without new tokens theirs is not said to have made
+a step, or one that hangs would seem to work.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+from typing import Final
+
+from headway.admission import loop_time_s
+from headway.engine import StepListener
+from headway.router.pool import InstancePool
+from headway.router.reading import Reading
+from headway.router.stream_pace import Steps, Stream, StreamPace
+from headway_policies import Load
+
+_MOST_STEPS: Final = 10_000
+
+
+class StepReports:
+    """Reports to one listener, None while there is none. ``shared``: the instances have one engine."""
+
+    def __init__(self, pool: InstancePool, *, shared: bool) -> None:
+        self.listener: StepListener | None = None
+        self._pool = pool
+        self._shared = shared
+        self._pace = StreamPace()
+        self._untimed = 0
+        self._timed = False
+        self._progress = 0
+        self._before: dict[str, Reading] = {}
+        self._reported_s = loop_time_s()
+
+    @contextmanager
+    def timed(self, seats: int, prompt_tokens: int, *, streams: bool) -> Iterator[Stream | None]:
+        """A request is with an instance; its stream, None where its tokens cannot be timed: several sequences, or a
+        response that comes as a whole.
+        """
+        if seats != 1 or not streams:
+            self._untimed += 1
+            try:
+                yield None
+            finally:
+                self._untimed -= 1
+            return
+        stream = self._pace.began(prompt_tokens)
+        try:
+            yield stream
+        finally:
+            self._pace.ended(stream)
+
+    def came(self, stream: Stream | None, events: int) -> None:
+        """So many events of a stream came at once."""
+        if stream is None or not events:
+            return
+        steps = self._pace.came(stream, events, loop_time_s())
+        if steps is not None and self.listener is not None:
+            self._timed = True
+            first_tokens = None if self._untimed else steps.first_tokens
+            load = _with(self._pool.load(), steps)
+            self.listener.step(replace(load, first_tokens=first_tokens), 0, ())
+
+    def report(self) -> None:
+        """Every instance was read: tell the listener."""
+        now_s, links = loop_time_s(), self._pool.links
+        progress = sum(one.progress for one in links.values())
+        grown = [_grown(self._before.get(name, one.reading), one.reading) for name, one in links.items()]
+        self._before = {name: one.reading for name, one in links.items()}
+        elapsed_s, self._reported_s = now_s - self._reported_s, now_s
+        timed, self._timed = self._timed, False
+        stood, self._progress = progress == self._progress, progress
+        if self.listener is None:
+            return
+        load = replace(self._pool.load(), preemptions=int(sum(one.preemptions for one in grown)))
+        if self._shared and stood:
+            self.listener.seen(load)
+            return
+        steps = None if timed else _counted(grown, elapsed_s)
+        self.listener.step(load if steps is None else _with(load, steps), 0, ())
+
+
+def _with(load: Load, steps: Steps) -> Load:
+    return replace(load, inter_token_s=steps.step_s, steps=steps.count, prefill_tokens=steps.prefill_tokens)
+
+
+def _counted(grown: list[Reading], elapsed_s: float) -> Steps | None:
+    """The steps since the last report, by the instances' own counts; None where they have none."""
+    gaps, gaps_s = sum(one.gaps for one in grown), sum(one.gaps_s for one in grown)
+    if gaps <= 0 or gaps_s <= 0:
+        return None
+    step_s = gaps_s / gaps
+    count = max(1, min(round(elapsed_s / step_s), _MOST_STEPS))
+    return Steps(count, step_s, round(sum(one.prompt_tokens for one in grown) / count), 0)
+
+
+def _grown(before: Reading, now: Reading) -> Reading:
+    """The counts of a reading since the one before; 0 where they fell: the instance has begun anew."""
+    if now.tokens < before.tokens:
+        return Reading()
+    return Reading(
+        prompt_tokens=max(0.0, now.prompt_tokens - before.prompt_tokens),
+        gaps=max(0.0, now.gaps - before.gaps),
+        gaps_s=max(0.0, now.gaps_s - before.gaps_s),
+        preemptions=max(0.0, now.preemptions - before.preemptions),
+    )

@@ -1,0 +1,90 @@
+"""How many sequences a router may send to an instance, by what the instance shows of itself.
+
+An instance with Headway says its limit, which grows only while requests wait for it; these wait in front. So a router
+sends some more than the limit, the *room*, and the limit follows as far as the instance bears it. An instance without
+Headway does not say how many sequences it runs at once: the number that its operator has named counts, until requests
+wait in the instance and it runs no more for that.
+
+    requests wait there, and it takes no more          the room is halved, to one
+    it takes more, or all of its seats are in use      the room is doubled, to half of what it takes
+
+What waits in an instance is served there in the order of that instance: the room bounds how much that is. Additive
+increase would need minutes to find the size of a large engine (slow start; Jacobson, Congestion Avoidance and Control,
+SIGCOMM 1988).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+_MOST_RATIO = 0.5
+
+
+@dataclass(frozen=True, slots=True)
+class SeatReading:
+    """What an instance says at one moment: sequences that ``running`` and requests that are ``waiting`` there.
+
+    ``limit`` is its live limit and ``reach`` the most that the limit may come to; None where it has none.
+    """
+
+    running: int
+    waiting: int
+    limit: int | None = None
+    reach: int | None = None
+
+
+class InstanceSeats:
+    """The seats of one instance; ``usual`` is their number where the instance does not say its own."""
+
+    def __init__(self, usual: int) -> None:
+        self.usual = usual
+        self._takes = usual
+        self._limit: int | None = None
+        self._most = usual
+        self._room = 0
+        self._waited: SeatReading | None = None
+
+    @property
+    def most(self) -> int:
+        """The most sequences that the instance may come to run at once, as far as is known."""
+        return self._most
+
+    @property
+    def seats(self) -> int:
+        """The sequences that may be sent there now."""
+        return min(self._most, self._takes + self._room) if self._takes else 0
+
+    def read(self, seen: SeatReading, sent: int) -> None:
+        """Learn from a reading; ``sent`` sequences of this router were there when it was asked for."""
+        if seen.limit is None:
+            self._read_plain(seen, sent)
+        else:
+            self._read_limit(seen, seen.limit, sent)
+
+    def _read_limit(self, seen: SeatReading, limit: int, sent: int) -> None:
+        reach = limit if seen.reach is None else max(limit, seen.reach)
+        first, grew = self._limit is None, limit > self._takes
+        used = sent >= self.seats and not seen.waiting
+        self._limit, self._takes, self._most = limit, limit, reach
+        if first or grew or used:
+            self._widen()
+        elif seen.waiting:
+            self._narrow()
+
+    def _read_plain(self, seen: SeatReading, sent: int) -> None:
+        if self._limit is not None:  # another server stands there now
+            self._limit, self._takes, self._room = None, self.usual, 0
+        self._most = self.usual
+        before, self._waited = self._waited, seen if seen.waiting else None
+        if before is not None and self._waited is not None and 0 < seen.running <= before.running:
+            self._takes = min(self.usual, seen.running)
+            self._narrow()
+        elif not seen.waiting and self._takes < self.usual and sent >= self.seats:
+            self._takes = min(self.usual, self.seats)
+            self._widen()
+
+    def _widen(self) -> None:
+        self._room = max(1, min(2 * self._room, int(_MOST_RATIO * self._takes)))
+
+    def _narrow(self) -> None:
+        self._room = max(1, self._room // 2)

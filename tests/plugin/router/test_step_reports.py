@@ -1,0 +1,101 @@
+"""What the desk of a router hears of its instances: steps by the streams, else by the counts of the metrics."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+
+from virtual_time import on_virtual_time
+
+from headway.admission import loop_time_s
+from headway.engine import Ended
+from headway.router.addresses import Address
+from headway.router.instance import InstanceLink
+from headway.router.pool import InstancePool
+from headway.router.reading import Reading
+from headway.router.step_reports import StepReports
+from headway_policies import Load
+from headway_policies.routing import LeastLoaded
+
+
+class Listener:
+    """Keeps what it hears."""
+
+    def __init__(self) -> None:
+        self.steps: list[Load] = []
+        self.looks: list[Load] = []
+
+    def step(self, load: Load | None, sequences: int, ended: Sequence[Ended]) -> None:
+        assert load is not None
+        self.steps.append(load)
+
+    def seen(self, load: Load) -> None:
+        self.looks.append(load)
+
+
+def reports(*, shared: bool = False) -> tuple[StepReports, InstancePool, Listener]:
+    """Of two healthy instances."""
+    links = [InstanceLink(Address(name, f"http://{name}"), 4) for name in "ab"]
+    pool = InstancePool(links, LeastLoaded(), loop_time_s, shared_seats=4 if shared else None)
+    for link in links:
+        pool.heard(link)
+    found, listener = StepReports(pool, shared=shared), Listener()
+    found.listener = listener
+    return found, pool, listener
+
+
+@on_virtual_time
+async def test_the_events_of_a_stream_are_steps() -> None:
+    """Without waiting for a heartbeat; its first tokens are known where every response is a stream."""
+    made, _, listener = reports()
+    with made.timed(1, 50, streams=True) as stream:
+        for _ in range(20):
+            await asyncio.sleep(0.02)
+            made.came(stream, 1)
+    assert {round(one.inter_token_s or 0, 6) for one in listener.steps} == {0.02}
+    assert sum(one.first_tokens or 0 for one in listener.steps) == 1
+    assert sum(one.steps for one in listener.steps) >= 12
+
+
+@on_virtual_time
+async def test_a_response_as_a_whole_is_timed_by_the_counts_of_the_instances() -> None:
+    """Those that grew since the last report, of all instances together; one that began anew counts nothing."""
+    made, pool, listener = reports()
+    with made.timed(1, 50, streams=False) as stream, made.timed(3, 50, streams=True) as several:
+        assert (stream, several) == (None, None)
+        made.came(stream, 1)
+        made.report()
+        for at, gaps in enumerate((10.0, 60.0, 20.0)):
+            await asyncio.sleep(1.0)
+            reading = Reading(tokens=gaps + 1, prompt_tokens=gaps, gaps=gaps, gaps_s=0.04 * gaps, preemptions=float(at))
+            pool.read(pool.links["a"], reading, 0)
+            made.report()
+    first, second, grown, anew = listener.steps
+    assert (first.inter_token_s, first.steps) == (None, 1)
+    assert (second.inter_token_s, second.steps) == (0.04, 25)
+    assert (grown.inter_token_s, grown.prefill_tokens, grown.preemptions) == (0.04, 2, 1)
+    assert (anew.inter_token_s, anew.preemptions) == (None, 0)
+
+
+@on_virtual_time
+async def test_a_timed_stream_goes_before_the_counts() -> None:
+    """Both in one report would be the same steps twice."""
+    made, pool, listener = reports()
+    made.report()
+    with made.timed(1, 50, streams=True) as stream:
+        for _ in range(30):
+            await asyncio.sleep(0.02)
+            made.came(stream, 1)
+        pool.read(pool.links["a"], Reading(tokens=40, gaps=30.0, gaps_s=0.6), 1)
+        made.report()
+    assert listener.steps[-1].inter_token_s is None
+
+
+@on_virtual_time
+async def test_one_engine_that_computes_nothing_makes_no_step() -> None:
+    """Else one that hangs would seem to work; its load is known all the same."""
+    made, pool, listener = reports(shared=True)
+    pool.read(pool.links["a"], Reading(running=1, tokens=10.0), 0)
+    made.report()
+    made.report()
+    assert (len(listener.steps), len(listener.looks)) == (1, 1)
