@@ -37,7 +37,7 @@ fleet-test: setup ## the tests of that, with Ray and real servers: spread, a rep
 	$(BIN)/python deploy/models.py tiny
 	exec $(FLEET_BIN)/python -m pytest -n 0 tests/deploy -k test_ray $(ARGS)
 
-test: ## set up what the tests use and run all of them: everything a commit must pass
+test: ## set up what the tests use and run them: what a commit must pass beside make check
 	@set -e
 	$(PYTHON) deploy/bootstrap.py --with-system-packages
 	$(BIN)/python deploy/models.py tiny
@@ -46,7 +46,7 @@ test: ## set up what the tests use and run all of them: everything a commit must
 test-fast: setup ## the quick tests: no engine, browser or installer, nothing that takes seconds, fewer random examples
 	@exec $(BIN)/pytest $(WORKERS) --hypothesis-profile fast -m "not engine and not browser and not slow" $(TESTS) $(ARGS)
 
-test-long: ## make test, and the tests that take minutes each
+test-long: ## the nightly tier: make test with every seed, and the tests that CONTRIBUTING.md names
 	@HEADWAY_LONG_TESTS=1 exec $(MAKE) --no-print-directory test
 
 test-versions: setup ## the parts of vLLM that Headway uses in releases 0.29 to 0.33; ARGS: releases, --keep

@@ -28,7 +28,7 @@ os.environ["HEADWAY_CACHE_DIR"] = ""
 
 # No test asserts an absolute time: on a busy machine an example may take as long as it takes.
 LONG = bool(os.environ.get("HEADWAY_LONG_TESTS"))
-settings.register_profile("headway", settings(), deadline=None, max_examples=200 if LONG else 50)
+settings.register_profile("headway", settings(), deadline=None, max_examples=200 if LONG else 30)
 settings.register_profile("fast", settings(), deadline=None, max_examples=25)
 settings.load_profile("headway")
 

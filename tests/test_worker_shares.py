@@ -6,7 +6,7 @@ import re
 from pathlib import Path
 
 import pytest
-from worker_shares import ALONE, LIGHT, TIMED, TOGETHER, is_last, is_light, make_scheduler, part_of, rank
+from worker_shares import ALONE, LIGHT, OWN_ENGINES, TIMED, TOGETHER, is_last, is_light, make_scheduler, part_of, rank
 
 ROOT = Path(__file__).parents[1]
 
@@ -14,7 +14,7 @@ ROOT = Path(__file__).parents[1]
 def test_every_name_in_the_tables_exists() -> None:
     """A file that moved would lose its place in silence."""
     starts = [*LIGHT, *TIMED, *(start for part in TOGETHER.values() for start in part)]
-    assert [one for one in (*starts, *ALONE) if not [*ROOT.glob(f"{one}*")]] == []
+    assert [one for one in (*starts, *OWN_ENGINES, *ALONE) if not [*ROOT.glob(f"{one}*")]] == []
 
 
 @pytest.mark.parametrize(("fixture", "folders"), [("server", ("engine", "browser")), ("chaos", ("chaos",))])
@@ -30,7 +30,7 @@ def test_files_that_share_a_server_stay_together(fixture: str, folders: tuple[st
 def test_the_named_parts_come_first_and_each_has_its_place() -> None:
     """All other files keep their order."""
     firsts = [starts[0] for starts in TOGETHER.values()]
-    named = [*(f"{one}test_it.py" if one.endswith("/") else one for one in firsts), *ALONE]
+    named = [*(f"{one}test_it.py" if one.endswith("/") else one for one in firsts), *OWN_ENGINES, *ALONE]
     ranks = [rank(f"{one}::test_it[a]") for one in named]
     last = rank("tests/policies/desk/test_desk.py::test_it")
     assert sorted(ranks) == list(range(last))

@@ -8,6 +8,7 @@ from typing import Any, Literal
 
 import pytest
 import requests
+from engine_parts import long_form
 from playwright.sync_api import Page, expect
 from real_browser import drag
 from stub_server import OPERATOR_TOKEN, StubServer
@@ -162,7 +163,9 @@ def test_a_pause_stops_every_chart(page: Page, dashboard: Callable[..., str]) ->
         expect_time(page, chosen)
 
 
-@pytest.mark.parametrize("scheme", ["light", "dark"])
+@pytest.mark.parametrize(
+    "scheme", ["light", pytest.param("dark", marks=long_form("other colours take no other room than light ones"))]
+)
 def test_a_wall_fits_its_screen(page: Page, dashboard: Callable[..., str], scheme: Literal["light", "dark"]) -> None:
     """Diagnosis, tiles and four charts on 1920 by 1080 without scrolling; nothing can be pressed; it refreshes."""
     page.set_viewport_size({"width": 1920, "height": 1080})

@@ -6,6 +6,7 @@ import re
 from collections.abc import Callable, Iterator
 
 import pytest
+from engine_parts import long_form
 from playwright.sync_api import Page, expect
 from stub_server import StubServer
 
@@ -110,6 +111,7 @@ def test_a_column_sorts_the_rows_and_a_refresh_keeps_their_order(
     expect(page.locator(".headway-rows thead th").first).to_have_attribute("aria-sort", "descending")
 
 
+@long_form("tests/dashboard/pages/test_several_servers_page has the events, test_dashboard_page the widths")
 def test_events_are_in_the_table_and_on_the_charts_and_nothing_sticks_out(
     page: Page, dashboard: Callable[..., str], three: tuple[StubServer, StubServer, StubServer]
 ) -> None:

@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 import requests
 from dashboard_process import dashboard_process
+from engine_parts import long_form
 from kept_load import Clients, kept_load
 from playwright.sync_api import Page, expect
 from prometheus_process import running_prometheus, scraping
@@ -179,6 +180,7 @@ def test_every_page_loads_under_light_load_and_its_numbers_are_those_of_the_metr
     assert "errors" not in charts
 
 
+@long_form("tests/dashboard/sources/test_real_prometheus has all causes of a stub, the test above the tiles")
 def test_the_causes_of_an_overload_are_those_of_the_metrics(page: Page, watched: Watched) -> None:
     """Several reasons at once: each cause, their sum, the share and the other tiles agree with the bare text."""
     watched.server.use("tight")
@@ -263,6 +265,7 @@ def test_a_viewer_changes_nothing_on_the_page_or_at_the_server(
     assert (after["preset"], after["limit"], after["state"]) == (before["preset"], before["limit"], before["state"])
 
 
+@long_form("test_dashboard_page has the zoom and the link with a stub")
 def test_a_zoom_survives_refreshes_and_a_link_restores_everything(page: Page, watched: Watched) -> None:
     """Range, classes and comparison of a link, and a dragged zoom through three refreshes, with Prometheus behind."""
     go(page, f"{watched.url}/requests?range=15m&classes=batch&classes=normal&compare=before")

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 from client_accounting import Client, ClientGroup, mixed
-from engine_parts import ROUNDS, engine_core, kill, order, ready
+from engine_parts import ROUNDS, engine_core, kill, long_form, order, ready
 from running_server import RunningServer, wait_until
 
 from headway_policies import Reason
@@ -54,6 +54,7 @@ async def test_a_killed_engine_is_replaced_and_no_request_is_lost(chaos: Running
     assert counts["completed"] + len(broken) == len(group.clients)
 
 
+@long_form("two engines more; tests/plugin/supervision/test_supervisor has it with a fake engine")
 async def test_a_request_that_kills_twice_is_refused_and_its_companions_complete(
     chaos: RunningServer, orders: Path
 ) -> None:

@@ -12,7 +12,7 @@ import httpx
 import pytest
 from client_accounting import Client, ClientGroup, mixed
 from client_connections import CONNECTIONS
-from engine_parts import ROUNDS, engine_core, engine_processes, health, kill, order, ready
+from engine_parts import ROUNDS, engine_core, engine_processes, health, kill, long_form, order, ready
 from running_server import RunningServer, wait_until
 
 #: How long the engine stays stopped after detection; the presets of these tests let no request wait for the last value.
@@ -81,6 +81,7 @@ async def test_a_part_of_the_engine_that_stops_is_detected(chaos: RunningServer,
     assert chaos.status()["engine"]["hangs"] == before + 1, chaos.log()[-4000:]
 
 
+@long_form("tests/plugin/supervision/test_supervisor has it with a fake engine, the next test long steps of a real one")
 async def test_a_slow_step_is_no_hang(chaos: RunningServer, orders: Path) -> None:
     """One step that computes for three times as long as a hang may last: ready all the while, and it completes."""
     before = chaos.status()["engine"]["hangs"]
@@ -111,6 +112,7 @@ async def test_a_long_prefill_under_load_is_no_hang(chaos: RunningServer) -> Non
     assert chaos.status()["engine"]["hangs"] == before
 
 
+@long_form("tests/plugin/supervision/test_supervisor has both with a fake engine: the open question, the late switch")
 async def test_an_engine_that_stops_and_then_dies_leaves_no_query_open(chaos: RunningServer) -> None:
     """A switch is under way and the watchdog has a query open when the engine, stopped a moment ago, is killed: the
     switch is answered, the next engine is warm, has its limit and, though idle, is not considered unresponsive."""

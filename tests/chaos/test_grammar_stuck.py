@@ -11,7 +11,7 @@ from multiprocessing import cpu_count
 from typing import Any
 
 import requests
-from engine_parts import ready
+from engine_parts import long_form, ready
 from generation_requests import body
 from running_server import RunningServer, wait_until
 
@@ -30,6 +30,7 @@ def notes(server: RunningServer) -> list[str]:
     return list(requests.get(f"{server.url}/headway/readyz", timeout=20).json()["notes"])
 
 
+@long_form("tests/plugin/supervision has it with a fake engine, tests/engine/test_grammars refuses such ones")
 def test_a_grammar_that_keeps_others_waiting_ends_with_its_engine(chaos: RunningServer) -> None:
     """Its client leaves at once. It is named while nobody waits; then other structured outputs are served by the next
     engine, without an error."""

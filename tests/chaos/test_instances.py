@@ -1,29 +1,25 @@
-"""Two real servers behind `headway route`, one with Headway and one of plain vLLM: one is killed under load."""
+"""A real server with Headway and another instance behind `headway route`: the other one is killed under load.
+
+In the long form that is a real server of plain vLLM as well, in the short form a stand-in.
+"""
 
 from __future__ import annotations
 
 import asyncio
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 
 import httpx
+import psutil
 import pytest
 from client_connections import CONNECTIONS, drop_connections
-from running_router import RunningRouter
+from engine_parts import long_form
+from running_router import RunningRouter, StandIn
 from running_server import TINY_MODEL, RunningServer, wait_until
 
 REQUESTS, TOKENS = 24, 100
-
-
-@pytest.fixture
-def bare(real_engine: None, tmp_path: Path) -> Iterator[RunningServer]:
-    """vLLM without Headway: nothing of it is loaded."""
-    vllm = str(Path(sys.executable).with_name("vllm"))
-    command = [vllm, "serve", str(TINY_MODEL), "--served-model-name", "tiny", "--max-num-seqs", "8"]
-    server = BareServer(command, tmp_path / "vllm.log", {"VLLM_PLUGINS": "none"})
-    with server:
-        yield server
 
 
 class BareServer(RunningServer):
@@ -32,12 +28,37 @@ class BareServer(RunningServer):
     ready_path = "/health"
 
 
+@dataclass(frozen=True, slots=True)
+class Mortal:
+    """The instance that is killed: where it is, and the processes of which it is killed."""
+
+    url: str
+    processes: Sequence[psutil.Process]
+
+
+@pytest.fixture(params=["a stand-in", pytest.param("plain vLLM", marks=long_form("a stand-in takes its place"))])
+def mortal(request: pytest.FixtureRequest, real_engine: None, tmp_path: Path) -> Iterator[Mortal]:
+    """Without Headway: nothing of it is loaded. What it is sent is still there when it is killed."""
+    if request.param == "a stand-in":
+        with StandIn(step_s=1000.0) as other:
+            assert other.process is not None
+            yield Mortal(other.url, [psutil.Process(other.process.pid)])
+        return
+    vllm = str(Path(sys.executable).with_name("vllm"))
+    command = [vllm, "serve", str(TINY_MODEL), "--served-model-name", "tiny", "--max-num-seqs", "8"]
+    with BareServer(command, tmp_path / "vllm.log", {"VLLM_PLUGINS": "none"}) as server:
+        assert server.process is not None
+        for one in server.children:
+            one.suspend()  # its API server answers on
+        yield Mortal(server.url, [psutil.Process(server.process.pid), *server.children])
+
+
 @pytest.fixture
-def router(shared_server: RunningServer, bare: RunningServer, tmp_path: Path) -> Iterator[RunningRouter]:
+def router(shared_server: RunningServer, mortal: Mortal, tmp_path: Path) -> Iterator[RunningRouter]:
     """In front of both."""
     shared_server.use("balanced")
     shared_server.settle()
-    with RunningRouter.before(tmp_path / "router.log", [bare.url, shared_server.url], "--seats", "8") as router:
+    with RunningRouter.before(tmp_path / "router.log", [mortal.url, shared_server.url], "--seats", "8") as router:
         yield router
     drop_connections()
     shared_server.settle()
@@ -51,12 +72,10 @@ async def ask(client: httpx.AsyncClient, router: RunningRouter, number: int) -> 
     return answer.status_code, answer.json()["choices"][0]["text"] if answer.is_success else answer.text
 
 
-async def test_the_death_of_a_real_server_loses_and_doubles_nothing(router: RunningRouter, bare: RunningServer) -> None:
-    """Killed with its engine while it has requests: each one is answered once, with its own prompt, and the
+async def test_the_death_of_an_instance_loses_and_doubles_nothing(router: RunningRouter, mortal: Mortal) -> None:
+    """Killed while it has requests, a real one with its engine: each one is answered once, with its own prompt, and the
     ledger of the router is balanced."""
-    name = f"127.0.0.1:{bare.port}"
-    for one in bare.children:
-        one.suspend()  # its API server answers on, and what it is sent is still there when it is killed
+    name = mortal.url.removeprefix("http://")
     async with httpx.AsyncClient(timeout=300, limits=CONNECTIONS) as client:
         asked = [asyncio.create_task(ask(client, router, number)) for number in range(REQUESTS)]
 
@@ -64,8 +83,7 @@ async def test_the_death_of_a_real_server_loses_and_doubles_nothing(router: Runn
             return router.scrape()("headway_instance_running", instance_name=name, sent_by="router") > 0
 
         await asyncio.to_thread(wait_until, runs, "the server that will die runs some")
-        assert bare.process is not None
-        for one in [bare.process, *bare.children]:
+        for one in mortal.processes:
             one.kill()
         answers = await asyncio.gather(*asked)
     assert [status for status, _ in answers] == [200] * REQUESTS

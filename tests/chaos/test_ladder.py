@@ -8,7 +8,7 @@ import asyncio
 import httpx
 from client_accounting import Client, ClientGroup, mixed
 from client_connections import CONNECTIONS
-from engine_parts import engine_core, kill, ready
+from engine_parts import engine_core, kill, long_form, ready
 from running_server import RunningServer, wait_until
 
 
@@ -31,6 +31,7 @@ async def test_under_a_long_queue_answers_are_cut_and_batch_work_is_shed(chaos: 
     assert chaos.scrape().unbalanced() == []
 
 
+@long_form("tests/plugin/fallback and http/inference/test_fallback_served have it without an engine")
 async def test_another_model_answers_while_there_is_no_engine(chaos: RunningServer) -> None:
     """Requests that allow a fallback get a marked answer from the other model; with an engine again, from the
     engine."""

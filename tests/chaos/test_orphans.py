@@ -51,11 +51,9 @@ def kinds(*short: str) -> list[str]:
     return list(short) if ROUNDS == 1 else list(KINDS)
 
 
-#: In the short form each moment once; "it is ready" is the moment of the test with stopped processes.
+#: The short form has the first; "it is ready" is the moment of the last test of tests/engine/test_access.
 KILLED = [
-    (kind, moment)
-    for moment, short in zip(MOMENTS, (["headway serve"], ["vllm serve"], []), strict=True)
-    for kind in kinds(*short)
+    (kind, moment) for moment, short in zip(MOMENTS, (["headway serve"], [], []), strict=True) for kind in kinds(*short)
 ]
 
 
@@ -104,6 +102,7 @@ def test_no_process_outlives_a_server_that_is_killed_at_any_moment(launched: Run
     assert kill_and_look(launched) == []
 
 
+@long_form("tests/plugin/vllm_adapter/process/test_parent_watch ends all that is below a process that is killed")
 @pytest.mark.parametrize("launched", kinds("vllm serve"), indirect=True)
 def test_no_worker_outlives_an_engine_core_that_is_killed_while_it_starts(launched: RunningServer) -> None:
     """The server continues, or ends with an error; after five seconds the worker is gone."""
@@ -124,7 +123,7 @@ def test_stopped_processes_do_not_outlive_it_either(launched: RunningServer) -> 
     assert kill_and_look(launched) == []
 
 
-@long_form("test_sigterm_ends_everything checks it for `headway serve`")
+@long_form("tests/engine/test_warmup: test_sigterm_ends_everything has it for `headway serve`")
 @pytest.mark.parametrize("launched", kinds("headway serve"), indirect=True)
 def test_what_waits_for_its_end_ends_with_an_orderly_one_too(launched: RunningServer) -> None:
     """One for the server and one for EngineCore; they ignore signals that are meant for the server."""

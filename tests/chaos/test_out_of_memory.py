@@ -7,12 +7,13 @@ import asyncio
 from pathlib import Path
 
 from client_accounting import ClientGroup, mixed
-from engine_parts import order, ready
+from engine_parts import long_form, order, ready
 from running_server import RunningServer, wait_until
 
 from headway_policies import Reason
 
 
+@long_form("two engines more; tests/plugin/supervision/test_supervisor has it with a fake engine")
 async def test_out_of_memory_halves_the_limit_and_then_stops_admitting(chaos: RunningServer, orders: Path) -> None:
     """The first time requests without output are retried with half the seats; the second time all requests get 503
     until a new engine is ready."""

@@ -10,8 +10,9 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from engine_parts import long_form
 
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.slow, long_form("tests/plugin/test_public_api has it with vLLM and torch out of reach")]
 
 Run = Callable[..., "subprocess.CompletedProcess[str]"]
 

@@ -6,6 +6,8 @@ import subprocess
 import tomllib
 from pathlib import Path
 
+import pytest
+
 
 def test_make_alone_lists_every_target(root: Path) -> None:
     """`make` prints a line for each target, and changes nothing."""
@@ -15,14 +17,16 @@ def test_make_alone_lists_every_target(root: Path) -> None:
     assert targets == set(re.findall(r"^  make (\S+)  ", shown, re.MULTILINE))
 
 
-def test_ci_runs_make_test_and_nothing_more(root: Path) -> None:
-    """The script is executable and hands over to make, so that the runner's closing line is the last."""
-    script = root / ".ci" / "run"
-    lines = [line for line in script.read_text().splitlines() if line and not line.startswith("#")]
-    assert os.access(script, os.X_OK)
-    assert len(lines) == 1
-    assert lines[0].startswith("exec make ")
-    assert lines[0].endswith(" test")
+@pytest.mark.parametrize(("check", "test"), [(0, 0), (2, 0), (0, 2), (2, 2)])
+def test_ci_runs_the_checks_and_then_the_tests(root: Path, tmp_path: Path, check: int, test: int) -> None:
+    """Both whatever comes of the first, so that the runner's closing line is the last; it fails if either fails."""
+    make = tmp_path / "make"
+    make.write_text(f'#!/bin/sh\necho "$@"\n[ "$2" = check ] && exit {check}\nexit {test}\n')
+    make.chmod(0o755)
+    environment = {**os.environ, "PATH": f"{tmp_path}:{os.environ['PATH']}"}
+    done = subprocess.run([root / ".ci" / "run"], capture_output=True, text=True, check=False, env=environment)
+    assert done.stdout.splitlines() == ["--no-print-directory check", "--no-print-directory test"]
+    assert done.returncode == max(check, test)
 
 
 def test_words_after_args_reach_the_command(root: Path) -> None:

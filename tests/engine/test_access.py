@@ -12,6 +12,7 @@ from typing import Any
 
 import pytest
 import requests
+from engine_parts import engine_processes, session
 from generation_requests import ROUTES, body
 from running_server import RunningServer, wait_until
 
@@ -214,3 +215,13 @@ def test_a_balancer_that_reads_vllms_metrics_sees_the_queue(guarded: Guarded) ->
     assert scrape("headway_engine_waiting") == 0
     server.settle()
     assert server.scrape()("vllm:num_requests_waiting") == 0
+
+
+def test_no_process_outlives_a_killed_server(guarded: Guarded) -> None:
+    """Neither its engine nor what watches for its end. The last test: it ends the server."""
+    process = guarded.server.process
+    assert process is not None
+    assert engine_processes(guarded.server)
+    process.kill()
+    process.wait(10)
+    wait_until(lambda: session(guarded.server) == [], "nothing is left of it", 30)

@@ -16,6 +16,7 @@ from typing import Any
 import pytest
 import requests
 from dashboard_process import dashboard_process
+from engine_parts import long_form
 from generation_requests import ROUTES, body
 from opentelemetry.proto.trace.v1.trace_pb2 import Span
 from otlp_receiver import OtlpReceiver, otlp_receiver
@@ -309,6 +310,7 @@ def test_two_clients_with_one_id_get_their_own_answers(loud: Loud) -> None:
     assert [one[2] for one in found] == [f"word{number}" for number in range(10, 18)]
 
 
+@long_form("the tests above look at all that the dashboard reads: the metrics and the admin API")
 def test_nothing_that_reaches_a_browser_has_a_canary(loud: Loud, tmp_path: Path) -> None:
     """Every page of a dashboard that knows the operator's token: its text, what it loads, and what its socket gets."""
     for route in ROUTES:

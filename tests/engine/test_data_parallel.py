@@ -14,6 +14,10 @@ from client_accounting import Client, ClientGroup, mixed
 from engine_parts import engine_processes, kill, long_form, ready, session
 from running_server import RunningServer, Scrape, core_for_engine, wait_until
 
+pytestmark = long_form(
+    "six processes; tests/plugin/vllm_adapter has ranks without an engine: test_several_ranks, test_ranks"
+)
+
 SEATS = 4  # of the preset, for all ranks
 RANKS = ("0", "1")
 IN_ENGINE = ("vllm:num_requests_running", "vllm:num_requests_waiting")
@@ -111,7 +115,7 @@ async def test_a_rank_that_is_stopped_is_noticed_while_the_other_one_works(ranks
     assert group.audit()["completed"] == SEATS
 
 
-@pytest.mark.parametrize("rank", ["1", pytest.param("0", marks=long_form("the death of the other takes the same way"))])
+@pytest.mark.parametrize("rank", RANKS[::-1])
 async def test_the_death_of_one_rank_loses_no_request(ranks: RunningServer, rank: str) -> None:
     """Both are replaced at once: what had sent nothing is served by the new ones, what had is ended by one error."""
     group = ClientGroup(ranks, mixed(24, sizes=(100, 300)))

@@ -8,6 +8,7 @@ import subprocess
 import sys
 from pathlib import Path
 
+from engine_parts import long_form
 from running_server import OFFLINE, ROOT, TINY_MODEL
 
 
@@ -17,6 +18,7 @@ def _example() -> str:
     return example
 
 
+@long_form("test_wrap has the same calls on an engine of a program")
 def test_the_example_in_the_readme_runs(real_engine: None, tmp_path: Path) -> None:
     """Copied from the README and started with a model, it answers, switches the preset and ends by itself."""
     script = tmp_path / "example.py"

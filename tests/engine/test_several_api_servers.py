@@ -18,6 +18,10 @@ from engine_parts import engine_core, engine_processes, kill, long_form, ready, 
 from generation_requests import body
 from running_server import PRESETS, RunningServer, Scrape, core_for_engine, wait_until
 
+pytestmark = long_form(
+    "five processes; tests/plugin/front_ends has stand-ins, tests/plugin/router the shared queue and limit"
+)
+
 SEATS = 4  # of the preset, over both API servers
 NAMES = ("api-server-0", "api-server-1")
 IN_ENGINE = ("vllm:num_requests_running", "vllm:num_requests_waiting")
@@ -172,7 +176,7 @@ async def test_an_engine_that_is_stopped_receives_nothing_until_it_goes_on(pair:
     assert await settled(group) == {"completed": SEATS}
 
 
-@pytest.mark.parametrize("name", [NAMES[0], pytest.param(NAMES[1], marks=long_form("the other takes the same way"))])
+@pytest.mark.parametrize("name", NAMES)
 async def test_the_death_of_an_api_server_is_survived_by_the_other(pair: RunningServer, name: str) -> None:
     """What had sent nothing is answered by the other one; the engine drops what the dead one ran; the desk goes on."""
     if healthy(pair) < len(NAMES):
@@ -241,7 +245,6 @@ def test_no_process_outlives_a_killed_server(pair: RunningServer) -> None:
     assert session(pair) == []
 
 
-@long_form("each of the two alone is tried in the short form, and this starts seven processes")
 async def test_two_ranks_behind_two_api_servers(real_engine: None, tmp_path: Path) -> None:
     """All four work; the death of one rank is that of the engine, and loses nothing that waits."""
     core = max(os.sched_getaffinity(0))

@@ -12,6 +12,7 @@ import pytest
 from client_connections import CONNECTIONS
 from closed_loop_clients import ClosedLoopClients
 from concurrent_requests import Answer, ask, scrapes_while, send_all, statuses
+from engine_parts import long_form
 from running_server import RunningServer, Scrape
 
 from headway.console import read_machine
@@ -102,7 +103,14 @@ async def test_offline_waits_for_a_full_batch_or_the_flush(server: RunningServer
 # ---------------------------------------------------------------------- limits
 
 
-@pytest.mark.parametrize("policy", ["aimd", "sla", "model"])
+ELSEWHERE = (
+    "tests/policies/limits has it with a simulated engine, this folder another policy and the preset interactive"
+)
+
+
+@pytest.mark.parametrize(
+    "policy", ["sla", *(pytest.param(name, marks=long_form(ELSEWHERE)) for name in ("aimd", "model"))]
+)
 async def test_a_limit_falls_while_its_objective_is_broken_and_grows_while_it_is_kept(
     server: RunningServer, policy: str
 ) -> None:

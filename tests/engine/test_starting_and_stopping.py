@@ -1,4 +1,4 @@
-"""Failed starts with one clear line, and shutdowns that leave no process."""
+"""Failed starts with one clear line, and ends that leave no process; test_warmup.py ends its server by SIGTERM."""
 
 from __future__ import annotations
 
@@ -11,19 +11,17 @@ from pathlib import Path
 
 import psutil
 import pytest
-import requests
-from engine_parts import ROUNDS, killers, long_form, session
-from generation_requests import body
+from engine_parts import ROUNDS, long_form, session
 from running_server import (
     ENGINE_FLAGS,
     OFFLINE,
     PRESETS,
     TINY_MODEL,
     RunningServer,
-    assert_queries_stay_out_of_the_log,
     free_port,
     wait_until,
 )
+from waiting_clients import four_clients
 
 from headway.console import read_machine
 
@@ -48,7 +46,7 @@ def _descendants() -> set[int]:
     return {child.pid for child in psutil.Process().children(recursive=True)}
 
 
-@long_form("an error of the engine's worker takes the same way to the last line")
+@long_form("tests/plugin: vllm_adapter/process/test_death_cause keeps the first error, cli/test_serve prints it")
 def test_an_engine_that_cannot_start_ends_in_one_clear_line(real_engine: None) -> None:
     """A context longer than the model's: exit 1, the last line names the cause, and no process remains."""
     before = _descendants()
@@ -60,6 +58,7 @@ def test_an_engine_that_cannot_start_ends_in_one_clear_line(real_engine: None) -
     assert _descendants() <= before
 
 
+@long_form("tests/plugin: vllm_adapter/process/test_death_cause keeps the first error, cli/test_serve prints it")
 def test_an_error_of_the_engines_worker_is_the_last_line(real_engine: None) -> None:
     """A KV cache larger than the memory: vLLM's server says only that its engine failed, and its worker says why."""
     before = _descendants()
@@ -70,12 +69,10 @@ def test_an_error_of_the_engines_worker_is_the_last_line(real_engine: None) -> N
     assert _descendants() <= before
 
 
+@long_form("tests/plugin/vllm_adapter/process/test_interrupted_start has it with a program that stands for the server")
 @pytest.mark.parametrize(
     ("number", "code"),
-    [
-        pytest.param(signal.SIGTERM, 0, id="SIGTERM"),
-        pytest.param(signal.SIGINT, 130, id="Ctrl-C", marks=long_form("SIGTERM takes the same way")),
-    ],
+    [pytest.param(signal.SIGTERM, 0, id="SIGTERM"), pytest.param(signal.SIGINT, 130, id="Ctrl-C")],
 )
 def test_a_signal_ends_a_start_with_all_its_processes(
     number: signal.Signals, code: int, real_engine: None, tmp_path: Path
@@ -139,36 +136,7 @@ def test_bad_input_is_refused_before_the_engine_loads(
     assert names in done.stderr
 
 
-def test_sigterm_ends_everything(real_engine: None, tmp_path: Path) -> None:
-    """After SIGTERM under load the running requests are finished and the waiting ones refused; exit code 0, no process
-    remains, including those that watch for the end of the server and of EngineCore, though they ignore SIGTERM. Before,
-    with the access log on, no query reached the log."""
-    flags = ("--preset", "tight", "--no-warmup", "--shutdown-timeout", "300")  # two requests run, however slowly
-    server = RunningServer.headway(tmp_path / "server.log", *flags)
-    server.access_log = True
-    server.start()
-    try:
-        assert_queries_stay_out_of_the_log(server)
-        clients = _four_clients(server)
-        waiting = killers(server)
-        for one in waiting:
-            one.terminate()
-        code = server.stop(within_s=300)
-        answers = [client.communicate(timeout=30)[0].decode() for client in clients]
-    finally:
-        if server.process is not None and server.process.poll() is None:
-            server.stop()
-    assert code == 0, server.log()[-2000:]
-    assert server.left() == []
-    assert len(waiting) == 2
-    assert psutil.wait_procs(waiting, timeout=5)[1] == []
-    assert session(server) == []
-    assert sorted(answers) == ["200", "200", "503", "503"]
-    with pytest.raises(requests.ConnectionError):
-        requests.get(f"{server.url}/headway/healthz", timeout=2)
-
-
-@long_form("tests/plugin/supervision finds it with a fake engine, test_sigterm_ends_everything without a spare")
+@long_form("tests/plugin/supervision finds it with a fake engine, test_warmup ends one without a spare")
 def test_sigterm_while_a_spare_engine_starts_ends_everything(real_engine: None, tmp_path: Path) -> None:
     """A recycle has begun to start the new engine beside the old one: exit code 0, and neither of them remains."""
     server = RunningServer.headway(tmp_path / "server.log", "--preset", "tight", "--no-warmup").start()
@@ -184,30 +152,7 @@ def test_sigterm_while_a_spare_engine_starts_ends_everything(real_engine: None, 
             server.process.kill()
 
 
-def _four_clients(server: RunningServer) -> list[subprocess.Popen[bytes]]:
-    """Two of their requests run and two wait. However slowly the clients start, none is answered before all wait."""
-    assert server.admin("POST", "pause", json={"reason": "a test"}).status_code == 200
-    clients = [subprocess.Popen(_curl(server), stdout=subprocess.PIPE) for _ in range(4)]
-    try:
-        wait_until(lambda: server.status()["queued"] == 4, "all four wait")
-        assert server.admin("POST", "resume", json={"reason": "a test"}).status_code == 200
-        assert server.status()["queued"] == 2
-    except BaseException:
-        for client in clients:
-            client.kill()
-            client.communicate()
-        raise
-    return clients
-
-
-def _curl(server: RunningServer) -> list[str]:
-    code = (
-        "import sys, requests; r = requests.post(sys.argv[1], json=eval(sys.argv[2]), timeout=300,"
-        " headers={'x-headway-class': 'realtime'}); print(r.status_code, end='')"
-    )
-    return [sys.executable, "-c", code, f"{server.url}/v1/completions", repr(body("/v1/completions", 1500))]
-
-
+@long_form("test_plain_vllm has the answers and the exit code of a server that does not replace its engine")
 def test_a_dead_engine_is_a_503_and_exit_code_1(real_engine: None, tmp_path: Path) -> None:
     """EngineCore is killed with two requests running and two waiting: all four get 503 with Retry-After, none counts
     as completed, and the process ends with exit code 1 and leaves no process. In the long form it started as it does
@@ -223,7 +168,7 @@ def test_a_dead_engine_is_a_503_and_exit_code_1(real_engine: None, tmp_path: Pat
             assert all("VLLM_CPU_KVCACHE_SPACE=" not in one for one in chosen)
         assert f"enforce_eager={not server.chooses}" in log
         (core,) = [child for child in server.children if "EngineCore" in " ".join(child.cmdline())]
-        clients = _four_clients(server)
+        clients = four_clients(server)
         core.kill()
         answers = [client.communicate(timeout=60)[0].decode() for client in clients]
         assert server.process is not None

@@ -1,4 +1,4 @@
-"""The warm-up of a real engine before the socket listens, and the behaviour of a server whose warm-up fails."""
+"""The warm-up of a real engine before the socket listens, a server whose warm-up fails, and an end by SIGTERM."""
 
 from __future__ import annotations
 
@@ -6,12 +6,14 @@ import time
 from collections.abc import Iterator
 from pathlib import Path
 
+import psutil
 import pytest
 import requests
 from client_accounting import Client, ClientGroup
-from engine_parts import engine_processes, long_form
+from engine_parts import engine_processes, killers, long_form, session
 from generation_requests import body
-from running_server import RunningServer, Scrape, wait_until
+from running_server import RunningServer, Scrape, assert_queries_stay_out_of_the_log, wait_until
+from waiting_clients import four_clients
 
 STAGES = ["single", "logprobs", "json_schema", "batch", "alone"]
 SCHEMA = {"type": "object", "properties": {"a": {"type": "integer"}}}
@@ -33,9 +35,11 @@ class ListeningServer(RunningServer):
 
 @pytest.fixture(scope="module")
 def warmed(real_engine: None, tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningServer]:
-    """A server of four seats that is warmed up and kept warm."""
+    """A server of four seats that is warmed up and kept warm. At its end two requests may run, however slowly."""
     log_path = tmp_path_factory.mktemp("warmed") / "server.log"
-    with RunningServer.headway(log_path, "--preset", "warm4", "--max-num-seqs", "4") as server:
+    server = RunningServer.headway(log_path, "--preset", "warm4", "--max-num-seqs", "4", "--shutdown-timeout", "300")
+    server.access_log = True
+    with server:
         yield server
 
 
@@ -154,3 +158,30 @@ def test_a_warm_up_that_fails_leaves_the_server_listening_and_not_ready(real_eng
             server.stop()
     assert code == 0, server.log()[-2000:]
     assert server.left() == []
+
+
+def test_sigterm_ends_everything(warmed: RunningServer) -> None:
+    """After SIGTERM under load the running requests are finished and the waiting ones refused; exit code 0, no process
+    remains, including those that watch for the end of the server and of EngineCore, though they ignore SIGTERM. Before,
+    with the access log on, no query reached the log. The last test: it ends the server."""
+    server = warmed
+    assert server.process is not None
+    if server.process.poll() is not None:  # this is its second try
+        server.start()
+    server.use("tight")
+    server.settle()
+    assert_queries_stay_out_of_the_log(server)
+    clients = four_clients(server)
+    waiting = killers(server)
+    for one in waiting:
+        one.terminate()
+    code = server.stop(within_s=300)
+    answers = [client.communicate(timeout=30)[0].decode() for client in clients]
+    assert code == 0, server.log()[-2000:]
+    assert server.left() == []
+    assert len(waiting) == 2
+    assert psutil.wait_procs(waiting, timeout=5)[1] == []
+    assert session(server) == []
+    assert sorted(answers) == ["200", "200", "503", "503"]
+    with pytest.raises(requests.ConnectionError):
+        requests.get(f"{server.url}/headway/healthz", timeout=2)

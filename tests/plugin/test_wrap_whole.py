@@ -74,7 +74,7 @@ async def test_the_first_request_waits_for_the_warm_up() -> None:
     assert engine.headway.not_ready() == ["warm-up pending"]
     assert len(await read(engine, "a")) == 3
     assert plain.started[-1] == "a"
-    assert len(plain.started) == 1 + 1 + 2  # one alone, a batch of two, then the request
+    assert len(plain.started) == 1 + 2 + 1 + 1  # one alone, a batch of two, one alone, then the request
     assert all(one.startswith("headway-warm-up-") for one in plain.started[:-1])
     assert outcomes(engine.headway) == {"completed": 1}
     status = engine.headway.status()["warmup"]

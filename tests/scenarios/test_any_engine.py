@@ -36,13 +36,16 @@ def engines() -> Iterator[tuple[int, EngineModel]]:
 @pytest.mark.slow
 @pytest.mark.parametrize("part", range(ENGINES // 10))
 def test_no_engine_is_worse_off_than_alone(part: int) -> None:
-    """On each of these engines the default preset and ``throughput`` reach their goals, below the ceiling and above."""
+    """On each of these engines the default preset and ``throughput`` reach their goals, below the ceiling and above.
+
+    In the short form ``throughput`` on the first ten.
+    """
     presets = bundled_presets()
     missed = [
         f"engine {seed}, {name} at {load}: {goal}"
         for seed, model in islice(engines(), 10 * part, 10 * part + 10)
         for judge in (Judge(model, 800),)
-        for name in ("balanced", "throughput")
+        for name in (("balanced", "throughput") if LONG or part == 0 else ("balanced",))
         for load in (0.5, 2.5)
         for goal in judge.cell(presets[name], "W1", load, SEEDS).missed(SLACK)
     ]
@@ -95,9 +98,17 @@ def kept(result: Result, model: EngineModel, from_s: float) -> dict[str, float]:
     }
 
 
+#: In the short form the default preset on all engines, the others on the first ten.
+HALF_MINUTES = [
+    (preset, margin, part)
+    for preset, margin in (("balanced", 0.02), ("interactive", 0.02), ("throughput", 0.1))
+    for part in range(ENGINES // 10)
+    if LONG or preset == "balanced" or part == 0
+]
+
+
 @pytest.mark.slow
-@pytest.mark.parametrize("part", range(ENGINES // 10))
-@pytest.mark.parametrize(("preset", "margin"), [("balanced", 0.02), ("interactive", 0.02), ("throughput", 0.1)])
+@pytest.mark.parametrize(("preset", "margin", "part"), HALF_MINUTES)
 def test_in_every_half_minute_of_an_overload_shares_fall_with_urgency(preset: str, margin: float, part: int) -> None:
     """On each of these engines: of as many requests as arrive, those whose first token comes in the same half minute,
     and those of the arrivals that keep the objectives. Small numbers scatter: shares of n and m requests count as apart
@@ -116,10 +127,17 @@ def test_in_every_half_minute_of_an_overload_shares_fall_with_urgency(preset: st
     assert not missed
 
 
+#: In the short form each preset under each load, with one of the two factors.
+SLOW_SPELLS = [
+    (preset, load, factor)
+    for at, preset in enumerate(("balanced", "interactive", "latency", "throughput"))
+    for nth, load in enumerate((0.8, 1.2, 2.0))
+    for factor in ((3.0, 6.0) if LONG else ((3.0, 6.0)[(at + nth) % 2],))
+]
+
+
 @pytest.mark.slow
-@pytest.mark.parametrize("factor", [3.0, 6.0])
-@pytest.mark.parametrize("load", [0.8, 1.2, 2.0])
-@pytest.mark.parametrize("preset", ["balanced", "interactive", "latency", "throughput"])
+@pytest.mark.parametrize(("preset", "load", "factor"), SLOW_SPELLS)
 def test_a_slow_spell_leaves_nothing_behind(preset: str, load: float, factor: float) -> None:
     """Ten seconds after an engine that was slow from its start is fast, classes are served as on one that never was.
 

@@ -89,7 +89,10 @@ def wait_until(holds: Callable[[], Any], what: str, at_most_s: float = 120.0) ->
 
 @dataclass
 class RunningServer:
-    """One `headway serve` or `vllm serve` on a free loopback port; a context manager."""
+    """One `headway serve` or `vllm serve` on a free loopback port; a context manager, at whose end it is killed.
+
+    An orderly end, which ``stop`` asks for, takes vLLM ten seconds.
+    """
 
     command: Sequence[str]
     log_path: Path
@@ -175,7 +178,11 @@ class RunningServer:
         return self.start()
 
     def __exit__(self, *_: object) -> None:
-        self.stop()
+        assert self.process is not None
+        with suppress(psutil.NoSuchProcess):
+            self.children = psutil.Process(self.process.pid).children(recursive=True) or self.children
+        self.process.kill()
+        self.process.wait(10)
         for orphan in self.left():
             orphan.kill()
 

@@ -2,8 +2,8 @@
 
 A file is never divided: its tests share fixtures. Files that share a server stay together as well, since a server costs
 three imports of vLLM, one after the other. Their tests keep an engine busy and watch what it does. So one worker alone
-runs them, while another runs the files that mostly wait for servers of their own to start. The longest come first, so
-that short files fill the gap at the end.
+runs those of the shared server, while another runs the files that mostly wait for servers of their own to start; those
+of the server with faults come after these. The longest come first, so that short files fill the gap at the end.
 
 Beside a worker for each processor there is one more, the last, for the time in which those wait. It takes light parts
 only, which need a processor and nothing else, and gives way to the others (``nice``).
@@ -16,26 +16,30 @@ from typing import Any
 
 #: Files that stay together because they share something expensive, by what they share; a folder ends with a slash.
 TOGETHER: dict[str, tuple[str, ...]] = {
-    "the shared servers": ("tests/engine/", "tests/chaos/", "tests/browser/test_real_server.py"),
+    "the shared server": ("tests/engine/", "tests/browser/test_real_server.py", "tests/chaos/test_instances.py"),
+    "the server with faults": ("tests/chaos/",),
     "vLLM in the test's own process": (
         "tests/plugin/admission/test_max_tokens.py",
         "tests/plugin/vllm_adapter/process/test_caches.py",
         "tests/plugin/vllm_adapter/test_engine_adapter.py",
     ),
 }
-#: Files that share nothing and take many seconds, the longest first. Those with an engine start servers of their own.
-ALONE: tuple[str, ...] = (
-    "tests/engine/test_starting_and_stopping.py",
+#: Files with engines of their own, the longest first.
+OWN_ENGINES: tuple[str, ...] = (
     "tests/engine/test_data_parallel.py",
     "tests/engine/test_several_api_servers.py",
-    "tests/chaos/test_orphans.py",
-    "tests/browser/test_dashboard_page.py",
-    "tests/engine/test_warmup.py",
     "tests/engine/test_canaries.py",
-    "tests/engine/test_access.py",
     "tests/engine/test_plain_vllm.py",
-    "tests/engine/test_readme_example.py",
+    "tests/engine/test_warmup.py",
     "tests/engine/test_wrap.py",
+    "tests/engine/test_access.py",
+    "tests/engine/test_readme_example.py",
+    "tests/engine/test_starting_and_stopping.py",
+    "tests/chaos/test_orphans.py",
+)
+#: Files that share nothing, have no engine and take many seconds, the longest first.
+ALONE: tuple[str, ...] = (
+    "tests/browser/test_dashboard_page.py",
     "tests/deploy/test_checks.py",
     "tests/deploy/test_install.py",
     "tests/plugin/vllm_adapter/contract/test_guarded_application.py",
@@ -83,14 +87,14 @@ TIMED: tuple[str, ...] = (
 )
 MOST_PROCESSORS = 4
 _NICE = 10
-_SERVERS, *_OTHERS = TOGETHER
-_ORDER = (_SERVERS, *ALONE, *_OTHERS)
+_SHARED, _FAULTS, *_OTHERS = TOGETHER
+_ORDER = (_SHARED, *OWN_ENGINES, _FAULTS, *ALONE, *_OTHERS)
 
 
 def part_of(nodeid: str) -> str:
     """What stays on one worker with this test: a name of ``TOGETHER``, or its file."""
     path = nodeid.split("::", 1)[0]
-    if path in ALONE:
+    if path in OWN_ENGINES or path in ALONE:
         return path
     return next((name for name, starts in TOGETHER.items() if path.startswith(starts)), path)
 

@@ -1,4 +1,8 @@
-"""Every page in every state of the server: whole, with the words of the state, and without an invented number."""
+"""Pages in states of the server: whole, with the words of the state, and without an invented number.
+
+Every page in every state is the long form. In the short form each state has the two pages with the most that depends on
+it, Overview and Control, and another one, so that every page has some states.
+"""
 
 from __future__ import annotations
 
@@ -11,6 +15,7 @@ from typing import Any
 
 import pytest
 import streamlit as st
+from engine_parts import ROUNDS
 from silent_server import silent_server
 from streamlit.testing.v1 import AppTest
 from streamlit.util import calc_hash
@@ -137,7 +142,15 @@ class Entered:
     stub: StubServer
 
 
-@pytest.fixture(scope="module", params=STATES)
+OTHERS = [one for one in PAGES if one not in ("", "control")]
+PAIRS = [
+    (state, path)
+    for at, state in enumerate(STATES)
+    for path in (PAGES if ROUNDS > 1 else ("", "control", OTHERS[at % len(OTHERS)]))
+]
+
+
+@pytest.fixture(scope="module")
 def entered(request: pytest.FixtureRequest) -> Iterator[Entered]:
     """A server in one of the states."""
     state = STATES[request.param]
@@ -195,7 +208,9 @@ def figures(app: AppTest) -> dict[str, dict[str, Any]]:
     return {one.key: json.loads(one.proto.json)["figure"] for one in app.get("bidi_component")}
 
 
-@pytest.mark.parametrize("path", PAGES, ids=[one or "overview" for one in PAGES])
+@pytest.mark.parametrize(
+    ("entered", "path"), PAIRS, indirect=["entered"], ids=[f"{state}-{path or 'overview'}" for state, path in PAIRS]
+)
 def test_a_page_in_a_state(entered: Entered, path: str) -> None:
     """No exception, the words of the state, no number that is none, no zero for what is missing, no forbidden press."""
     state = entered.state

@@ -12,6 +12,7 @@ from random import Random
 
 import pytest
 from counter_histories import UNKNOWN_REASON, Scrape, broken_history, ledger_history
+from engine_parts import long_form
 from error_share_sum import sums_to_the_share
 from prometheus_process import program, running_prometheus
 from stub_server import StubServer
@@ -172,6 +173,7 @@ def events(source: PrometheusSource) -> list[tuple[str, str]]:
     return [(one.label, one.of) for one in scale_events(source.read(EXPRESSIONS, 300.0))]
 
 
+@long_form("test_several_servers has it with scrapes, test_prometheus_ranges with a stand-in for Prometheus")
 def test_two_servers_in_prometheus_are_merged_and_told_apart(
     tmp_path: Path, until: Callable[..., None], nobody: str
 ) -> None:

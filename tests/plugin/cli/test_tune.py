@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from engine_parts import long_form
 from live_stand_in import TOKEN, LiveStandIn
 
 from headway.audit import Caller
@@ -237,7 +238,13 @@ def test_two_tuners_do_not_meet(server: LiveStandIn, capsys: pytest.CaptureFixtu
 
 @pytest.mark.slow
 @pytest.mark.parametrize(
-    ("how", "code"), [(signal.SIGTERM, 130), (signal.SIGKILL, -signal.SIGKILL)], ids=["term", "kill"]
+    ("how", "code"),
+    [
+        pytest.param(signal.SIGTERM, 130, id="term"),
+        pytest.param(
+            signal.SIGKILL, -signal.SIGKILL, id="kill", marks=long_form("tests/plugin/operator has orders that expire")
+        ),
+    ],
 )
 def test_a_tuner_that_is_ended_leaves_nothing_behind(how: signal.Signals, code: int, server: LiveStandIn) -> None:
     """At once where it can, else when the order expires: by the server itself."""

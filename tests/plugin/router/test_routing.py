@@ -14,6 +14,7 @@ import httpx
 import pytest
 import requests
 from client_connections import CONNECTIONS, drop_connections
+from engine_parts import long_form
 from running_router import RunningRouter, StandIn
 from running_server import wait_until
 
@@ -149,7 +150,10 @@ async def test_a_hung_instance_loses_nothing(start: Any) -> None:
     fleet.balanced()
 
 
-@pytest.mark.parametrize("stream", [False, True], ids=["whole", "stream"])
+@pytest.mark.parametrize(
+    "stream",
+    [pytest.param(False, id="whole", marks=long_form("a stream takes the same seat")), pytest.param(True, id="stream")],
+)
 async def test_an_instance_that_is_back_is_full_before_its_first_answer_ends(start: Any, stream: bool) -> None:
     """The probe has succeeded as soon as it is worked on: none of these answers has an end."""
     fleet = start(StandIn(step_s=0.05))
@@ -166,6 +170,7 @@ async def test_an_instance_that_is_back_is_full_before_its_first_answer_ends(sta
     fleet.balanced()
 
 
+@long_form("test_the_death_of_an_instance_loses_nothing has one death, this one many")
 async def test_a_storm_of_restarts_gives_every_request_one_answer(start: Any) -> None:
     """Each instance is killed and started again, one after the other, twice: a request is answered with its own prompt,
     or told that it was running on two that were lost."""

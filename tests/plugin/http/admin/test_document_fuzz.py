@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import os
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
@@ -23,6 +24,7 @@ from headway.api.routes import Role, Route
 SCHEMA = schemathesis.openapi.from_dict(openapi.document(headway.__version__))
 TOKENS = {Role.OPERATOR: OPERATOR, Role.VIEWER: VIEWER}
 URL = "http://headway"
+EXAMPLES = 200 if os.environ.get("HEADWAY_LONG_TESTS") else 25
 pytestmark = pytest.mark.slow
 #: A status, a type of content, a body or a header that the document does not describe is an error.
 CHECKS = [
@@ -70,7 +72,7 @@ def test_every_answer_is_as_the_document_says(route: Route) -> None:
     wrong = operation.as_strategy(generation_mode=GenerationMode.NEGATIVE)
     with serving() as send:
 
-        @settings(suppress_health_check=list(HealthCheck))
+        @settings(max_examples=EXAMPLES, suppress_health_check=list(HealthCheck))
         @given(allowed | wrong)
         def check(case: schemathesis.Case) -> None:
             asked = requests.Request(**case.as_transport_kwargs(base_url=URL)).prepare()

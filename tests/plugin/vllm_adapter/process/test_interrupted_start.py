@@ -1,6 +1,6 @@
 """A start that is interrupted; a small program stands for a server that loads and an engine that ignores SIGTERM.
 
-tests/engine/test_starting_and_stopping.py has the same with the real engine.
+tests/engine/test_starting_and_stopping.py has the same with the real engine, in make test-long.
 """
 
 from __future__ import annotations
