@@ -28,6 +28,7 @@ TOGETHER: dict[str, tuple[str, ...]] = {
 OWN_ENGINES: tuple[str, ...] = (
     "tests/engine/test_data_parallel.py",
     "tests/engine/test_several_api_servers.py",
+    "tests/engine/test_parity.py",
     "tests/engine/test_canaries.py",
     "tests/engine/test_plain_vllm.py",
     "tests/engine/test_warmup.py",

@@ -58,6 +58,7 @@ class Permit:
         "dispatched_s",
         "ended_s",
         "ended_sequences",
+        "ending",
         "finish_reasons",
         "first_token_s",
         "in_engine",
@@ -93,6 +94,7 @@ class Permit:
         self.on_abort: Callable[[], None] | None = None
         self.on_recall: Callable[[], None] | None = None
         self.left = False
+        self.ending: Ending | None = None
         self.requeues = 0
         self.ended_sequences = 0
         self.in_engine = 0
@@ -187,7 +189,7 @@ class Permit:
     def leave(self, ending: Ending, usage: Usage | None = None) -> None:
         """Settle the request; ``usage`` in place of what ``use`` added up. Later calls do nothing."""
         if not self.left:
-            self.left = True
+            self.left, self.ending = True, ending
             self.usage = usage or self.usage
             self._gate.settle(self, ending)
             if self._turn is not None:

@@ -20,7 +20,7 @@ from starlette.types import ASGIApp
 from headway.api_server import Settings, protected
 from headway.engine_service import EngineService
 from headway.http import AdmissionMiddleware, routes
-from headway.http.inference import Retries
+from headway.http.inference import Retries, TenantCharges
 from headway.operator import Fleet, ServerIdentity, arrivals_file, scaling_from_environment
 from headway.router.adapter import InstancesAdapter
 from headway.router.endpoint import ForwardEndpoint
@@ -118,11 +118,16 @@ def router_service(
         queue_full_status=settings.queue_full_status,
         fallback_controller=lambda: control.fallback_controller,
         rules=settings.request_rules,
+        charges=TenantCharges(context_tokens=engine.pool.context_tokens),
         retries=retries,
         truncated=truncated,
     )
-    of_engine = None if one is None else EngineMetrics(engine)
-    own = [Route("/metrics", _Metrics(of_engine).answer), Route("/health", _Health(engine).answer)]
+    of_engine, health = None if one is None else EngineMetrics(engine), _Health(engine).answer
+    own = [
+        Route("/metrics", _Metrics(of_engine).answer),
+        Route("/health", health),
+        Route("/ping", health, methods=["GET", "POST"]),
+    ]
     forwarded = ForwardEndpoint(lambda: engine).routes()
     application = Starlette(
         routes=[*own, *routes(lambda: control, settings.tokens, settings.admin_rules), *forwarded],
@@ -158,4 +163,4 @@ class _Metrics:
 
 def _fleet(engine: InstancesEngine, model: str) -> Fleet:
     settings = scaling_from_environment(os.environ, len(engine.pool.links))
-    return Fleet(settings, engine.pool.working, engine.pool.states, arrivals_file(model))
+    return Fleet(settings, engine.pool.working, arrivals_file(model), engine.pool.states)

@@ -20,7 +20,7 @@ from starlette.types import Receive, Scope, Send
 
 from headway.admission import REQUEST_CONTEXT, RequestContext
 from headway.api_errors import BadRequest, answer, error_body, error_event, refusal_headers
-from headway.errors import Refused
+from headway.errors import Refused, TooWideError
 from headway.router.call import EngineGoneError, InstanceLostError
 from headway.router.engine import InstancesEngine, NoInstanceError
 from headway.router.forwarded import CallParams, Forwarded, Headers, Piece, request_headers
@@ -60,6 +60,8 @@ class ForwardEndpoint:
     async def serve(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Forward one request, until its response is over or its client has disconnected."""
         body = await _body(receive)
+        if body is None:
+            return
         context = REQUEST_CONTEXT.get()
         forwarding = asyncio.ensure_future(self._forward(scope, body, context, send))
         leaving = asyncio.ensure_future(_disconnected(receive))
@@ -84,6 +86,8 @@ class ForwardEndpoint:
                         await send(_start(piece))
                     sent = piece.body or sent
                     await send({"type": "http.response.body", "body": piece.body, "more_body": not piece.last})
+        except TooWideError as wide:
+            raise BadRequest(HTTPStatus.BAD_REQUEST, str(wide), "invalid_parameter") from None
         except NoInstanceError:
             away = Refused(Reason.NOT_READY, _ANOTHER_TRY_S)
             body = error_body(path, away.status, str(away), away.reason)
@@ -155,13 +159,14 @@ async def _refused(text: str, param: str) -> AsyncGenerator[Piece, None]:
     yield Piece(b"")  # what makes this a generator
 
 
-async def _body(receive: Receive) -> bytes:
+async def _body(receive: Receive) -> bytes | None:
+    """The whole body; None where its client left before, or was answered."""
     parts = []
     while (message := await receive())["type"] == "http.request":
         parts.append(message.get("body", b""))
         if not message.get("more_body", False):
-            break
-    return b"".join(parts)
+            return b"".join(parts)
+    return None
 
 
 async def _disconnected(receive: Receive) -> None:

@@ -320,7 +320,9 @@ class _Limited:
 
 
 class _Held:
-    """Keeps the pieces of a JSON body until all of it is there: another instance can be asked while it is not."""
+    """Keeps the pieces of a JSON body until all of it is there, as one piece: another instance can be asked while it is
+    not.
+    """
 
     def __init__(self) -> None:
         self._pieces: list[Piece] = []
@@ -335,9 +337,12 @@ class _Held:
         self._bytes += len(piece.body)
         if self._holds and not piece.last and self._bytes <= _MAX_HELD_BYTES:
             return []
-        self._holds = False
+        whole, self._holds = self._holds and piece.last, False
         pieces, self._pieces = self._pieces, []
-        return pieces
+        if not whole:
+            return pieces
+        body = b"".join(one.body for one in pieces)
+        return [replace(piece, body=body, status=pieces[0].status, headers=pieces[0].headers)]
 
 
 def _is_json(content_type: str) -> bool:

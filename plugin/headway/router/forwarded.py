@@ -49,18 +49,28 @@ class Forwarded:
         return replace(self, headers=(*self.headers, (PRIORITY, str(priority))))
 
     def without_priority(self) -> Forwarded:
-        """The same request without the engine's priority that its body names: this server alone ranks requests."""
+        """The same request without the engine's priority that its body names: this server alone ranks requests.
+
+        What no engine would take for a number stays, for the instance to refuse.
+        """
         content = _object(self.body)
-        if content is None or content.pop("priority", None) is None:
+        if content is None or not _is_number(content.get("priority")):
             return self
+        del content["priority"]
         return replace(self, body=json.dumps(content, separators=(",", ":")).encode())
 
     def at_most(self, tokens: int) -> Forwarded:
-        """The same request with at most this many output tokens, whatever it asks for; unchanged if it is no JSON."""
+        """The same request with at most this many output tokens, whatever it asks for.
+
+        Unchanged where it is no JSON, where its limit is none, or where its route wants one and it has none: that is
+        for the instance to refuse.
+        """
         content = _object(self.body)
         if content is None:
             return self
         named = [name for name in _LIMITS if content.get(name) is not None]
+        if not all(_is_limit(content[name]) for name in named) or not (named or _may_lack(self.target)):
+            return self
         wanted = dict.fromkeys(named or [_usual_limit(self.target)], tokens)
         body = json.dumps(content | wanted, separators=(",", ":"))
         return replace(self, body=body.encode(), max_tokens=tokens)
@@ -121,6 +131,30 @@ def _object(body: bytes) -> dict[str, Any] | None:
     except ValueError:
         return None
     return content if isinstance(content, dict) else None
+
+
+def _is_limit(value: object) -> bool:
+    """Whether it is a whole number above 0, or a text that a lenient reader takes for one."""
+    if isinstance(value, bool) or not _is_number(value):
+        return False
+    number = float(value)  # type: ignore[arg-type]  # it is one
+    return number >= 1 and number.is_integer()
+
+
+def _may_lack(target: str) -> bool:
+    """Whether a request may do without a limit: Anthropic's messages may not."""
+    return not target.partition("?")[0].endswith("/messages")
+
+
+def _is_number(value: object) -> bool:
+    """Whether it is a number, or a text that a lenient reader takes for one."""
+    if isinstance(value, str):
+        try:
+            float(value)
+        except ValueError:
+            return False
+        return True
+    return isinstance(value, int | float)
 
 
 def _usual_limit(target: str) -> str:

@@ -26,14 +26,14 @@ import aiohttp
 from headway.admission import loop_time_s
 from headway.router.engine import InstancesEngine
 from headway.router.instance import InstanceLink
-from headway.router.reading import read
+from headway.router.reading import read, read_models
 from headway_policies.fallback import BreakerState
 
 log = logging.getLogger(__name__)
 
 EVERY_S: Final = 1.0
 _WITHIN_S: Final = 2.0
-_READY, _HEALTH, _METRICS = "/headway/readyz", "/health", "/metrics"
+_READY, _HEALTH, _METRICS, _MODELS = "/headway/readyz", "/health", "/metrics", "/v1/models"
 
 
 class Heartbeat:
@@ -90,6 +90,7 @@ class Heartbeat:
             pool.late(link)
         except (aiohttp.ClientError, OSError):
             self._plain.discard(link.address.name)  # what comes back there may be another server
+            link.model = None
             pool.lost(link)
         else:
             if ready:
@@ -113,6 +114,17 @@ class Heartbeat:
                 return
             if status == HTTPStatus.OK:
                 self._engine.pool.read(link, read(text), sent_before)
+            if link.model is None:
+                await self._read_model(link)
+
+    async def _read_model(self, link: InstanceLink) -> None:
+        """What it serves, once; asked again where it does not answer, or does not let this server in."""
+        try:
+            status, text = await self._engine.client.get(link.address, _MODELS, _WITHIN_S)
+        except ValueError:
+            return
+        if status == HTTPStatus.OK:
+            link.model = read_models(text)
 
     async def _ready(self, link: InstanceLink) -> bool:
         client, name = self._engine.client, link.address.name

@@ -7,7 +7,7 @@ from dataclasses import InitVar, dataclass, field
 
 from headway.router.addresses import Address
 from headway.router.call import Call
-from headway.router.reading import Reading
+from headway.router.reading import Reading, ServedModel
 from headway_policies.fallback import BreakerState
 from headway_policies.routing import Instance, InstanceHealth, InstanceSeats, SentPrefixes
 
@@ -17,9 +17,9 @@ class InstanceLink:
     """``sent`` sequences of this router run there, ``others`` of other clients did at the last reading.
 
     ``usual_seats`` is the number of seats where the instance does not say its own, and ``known`` what its readings have
-    shown of them. ``progress`` counts the readings that showed new tokens. One that is ``leaving`` gets no new
-    requests. ``calls`` are those under way there, ``leases`` the seats that they hold, and ``ended`` counts the
-    exchanges by how they ended.
+    shown of them. ``model`` is None until it has said what it serves. ``progress`` counts the readings that showed new
+    tokens. One that is ``leaving`` gets no new requests. ``calls`` are those under way there, ``leases`` the seats that
+    they hold, and ``ended`` counts the exchanges by how they ended.
     """
 
     address: Address
@@ -27,6 +27,7 @@ class InstanceLink:
     health: InstanceHealth = field(default_factory=InstanceHealth)
     prefixes: SentPrefixes = field(default_factory=SentPrefixes)
     reading: Reading = field(default_factory=Reading)
+    model: ServedModel | None = None
     sent: int = 0
     others: int = 0
     progress: int = 0

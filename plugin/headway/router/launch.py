@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import json
 import logging
 import os
 import signal
@@ -13,7 +12,6 @@ from dataclasses import dataclass
 from types import FrameType
 from typing import Final
 
-import aiohttp
 import uvicorn
 
 from headway.admission import loop_time_s
@@ -35,9 +33,7 @@ from headway_policies.routing import LeastLoaded
 
 log = logging.getLogger(__name__)
 
-_ASK_S: Final = 5.0
 _FORMAT: Final = "%(levelname)s %(asctime)s [headway/%(filename)s:%(lineno)d] %(message)s"
-_MODELS: Final = "/v1/models"
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,7 +76,7 @@ async def _serve(options: RouteOptions, settings: Settings, key: str | None) -> 
         engine = InstancesEngine(pool, client)
         await Heartbeat(engine).once()
         engine.max_num_seqs = max(1, pool.most_seats(), (options.most or 0) * options.seats)
-        router = router_service(settings, engine, await _model(pool, client))
+        router = router_service(settings, engine, pool.model())
         if options.names:
             router.service.parts.tasks.start("instance names", discovery.run())
         await listen(options, settings, router)
@@ -148,17 +144,6 @@ class _Server(uvicorn.Server):
         """SIGINT or SIGTERM."""
         self._router.service.parts.gateway.link.close_from_any_thread(None)
         super().handle_exit(sig, frame)
-
-
-async def _model(pool: InstancePool, client: InstanceClient) -> str:
-    """The name of the model that the instances serve; empty where none says it."""
-    for link in pool.healthy():
-        try:
-            _, text = await client.get(link.address, _MODELS, _ASK_S)
-            return str(json.loads(text)["data"][0]["id"])[:200]
-        except (aiohttp.ClientError, OSError, TimeoutError, ValueError, KeyError, IndexError, TypeError):
-            continue
-    return ""
 
 
 def set_up_log() -> None:

@@ -85,6 +85,15 @@ class InstancePool:
             for name, one in self.links.items()
         ]
 
+    def model(self) -> str:
+        """The name of the model that the instances serve; empty where none has said it."""
+        return next((one.model.name for one in self.healthy() if one.model is not None and one.model.name), "")
+
+    def context_tokens(self) -> int | None:
+        """The longest sequence that an instance takes, in tokens; None where none has said it."""
+        said = [one.model.context_tokens for one in self.links.values() if one.model is not None]
+        return max((tokens for tokens in said if tokens is not None), default=None)
+
     def working(self) -> int:
         """How many are healthy and not on probation: one on probation says nothing of what an instance serves."""
         now_s = self._now_s()

@@ -1,10 +1,11 @@
-"""The reading of an instance: its limit, load and progress at one moment, from one scrape of its metrics.
+"""The reading of an instance: its limit, load and progress at one moment, from one scrape of its metrics; its model.
 
 Headway's names are read where it runs, vLLM's own otherwise. A scrape is read line by line, so its cost is linear.
 """
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
@@ -16,6 +17,7 @@ _PREFIXES: Final = ("headway_", "vllm:")
 _MAX_LINE_CHARS: Final = 2048
 #: No gauge or counter of these is as large.
 _MOST: Final = 1e15
+_MOST_NAME_CHARS: Final = 200
 
 _LIMIT = "headway_limit"
 _RUNNING = "vllm:num_requests_running"
@@ -81,6 +83,28 @@ def read(exposition: str) -> Reading:
         gaps_s=found.get(_GAPS_S, 0.0),
         preemptions=found.get(_PREEMPTIONS, 0.0),
     )
+
+
+@dataclass(frozen=True, slots=True)
+class ServedModel:
+    """What an instance serves: the name of its model, empty where it says none, and its longest sequence in tokens."""
+
+    name: str = ""
+    context_tokens: int | None = None
+
+
+def read_models(text: str) -> ServedModel:
+    """The first model of an answer of ``/v1/models``. What is none serves none; a server that is not vLLM may not say
+    its context.
+    """
+    try:
+        first = json.loads(text)["data"][0]
+        context_tokens = first.get("max_model_len")
+        name = str(first["id"])[:_MOST_NAME_CHARS]
+    except (ValueError, KeyError, IndexError, TypeError, AttributeError):
+        return ServedModel()
+    is_number = isinstance(context_tokens, int) and not isinstance(context_tokens, bool) and context_tokens > 0
+    return ServedModel(name, context_tokens if is_number else None)
 
 
 def samples(exposition: str) -> Iterator[tuple[str, str, float]]:

@@ -12,6 +12,8 @@ from typing import Any
 
 import pytest
 
+from headway.api_errors import BadRequest
+from headway.errors import TooWideError
 from headway.router.call import InstanceLostError
 from headway.router.endpoint import ForwardEndpoint
 from headway.router.engine import NoInstanceError
@@ -97,3 +99,10 @@ async def test_without_an_answer_the_status_says_why(error: Exception, status: i
     headers = dict(start["headers"])
     assert (b"retry-after" in headers) is (status == 503)
     assert (headers[b"content-type"], headers[b"content-length"]) == (b"application/json", str(len(body)).encode())
+
+
+async def test_a_request_of_too_many_sequences_is_the_fault_of_its_client() -> None:
+    """With what it asks for and what the server takes."""
+    with pytest.raises(BadRequest, match="asks for 9 sequences") as refused:
+        await asked(Engine([], TooWideError("the request asks for 9 sequences")))
+    assert refused.value.status == 400

@@ -52,6 +52,8 @@ class Instance:
         async with asyncio.timeout(within_s):
             await asyncio.sleep(self.metrics_s if path == "/metrics" else self.ready_s)
         self.tokens += 1
+        if path == "/v1/models":
+            return 200, MODELS
         return (200, METRICS.format(self.tokens)) if path == "/metrics" else (self.ready, "")
 
 
@@ -74,6 +76,9 @@ class Watched:
     @property
     def state(self) -> BreakerState:
         return self.link.health.state(loop_time_s())
+
+
+MODELS = '{"data": [{"id": "tiny", "max_model_len": 4096}]}'
 
 
 @asynccontextmanager
@@ -231,7 +236,7 @@ async def test_plain_vllm_is_asked_for_its_health_until_another_server_is_there(
         one.instance.error, one.instance.missing = None, set()
         one.instance.asked.clear()
         await asyncio.sleep(3)
-        assert set(one.instance.asked) == {"/headway/readyz", "/metrics"}
+        assert set(one.instance.asked) == {"/headway/readyz", "/metrics", "/v1/models"}
 
 
 @on_virtual_time
@@ -265,3 +270,18 @@ def test_the_readme_gives_the_two_times_of_silence() -> None:
     text = readme.read_text(encoding="utf-8")
     assert f"silent for {SILENT_S:g} s, gets nothing" in text
     assert f"{LOST_S:g} s of silence" in text
+
+
+@on_virtual_time
+async def test_what_it_serves_is_asked_once_and_again_after_it_was_lost() -> None:
+    """The longest sequence bounds what a request is charged that names no limit."""
+    async with watched() as one:
+        await asyncio.sleep(3)
+        assert (one.pool.model(), one.pool.context_tokens()) == ("tiny", 4096)
+        assert one.instance.asked.count("/v1/models") == 1
+        one.instance.error = aiohttp.ClientConnectionError()
+        await asyncio.sleep(1.5)
+        assert (one.pool.model(), one.pool.context_tokens()) == ("", None)
+        one.instance.error = None
+        await asyncio.sleep(3)
+        assert one.pool.context_tokens() == 4096

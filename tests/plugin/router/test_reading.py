@@ -5,10 +5,11 @@ from __future__ import annotations
 import time
 from dataclasses import replace
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from headway.router.reading import Reading, read
+from headway.router.reading import Reading, ServedModel, read, read_models
 
 PLAIN = """\
 # HELP vllm:num_requests_running Number of requests
@@ -90,3 +91,21 @@ def test_the_cost_is_linear() -> None:
         small, large = unit * 2_000, unit * 20_000
         cost_s(small)
         assert cost_s(large) <= 40 * max(cost_s(small), 1e-3)
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ('{"data": [{"id": "a/b", "max_model_len": 8192}, {"id": "lora"}]}', ServedModel("a/b", 8192)),
+        ('{"data": [{"id": "other server"}]}', ServedModel("other server")),
+        ('{"data": [{"id": "a", "max_model_len": true}]}', ServedModel("a")),
+        ('{"data": [{"id": "a", "max_model_len": -1}]}', ServedModel("a")),
+        ('{"data": [{}]}', ServedModel()),
+        ('{"data": []}', ServedModel()),
+        ("[1]", ServedModel()),
+        ("", ServedModel()),
+    ],
+)
+def test_what_an_instance_serves_is_read_from_its_list_of_models(text: str, expected: ServedModel) -> None:
+    """The first; what says nothing serves nothing that is known."""
+    assert read_models(text) == expected

@@ -97,6 +97,19 @@ async def test_no_client_ranks_its_request_in_the_engine() -> None:
     assert not {"x-vllm-priority"} & {name for name, _ in (*first.headers, *second.headers)}
 
 
+@pytest.mark.parametrize("priority", [-5, 3.0, True, "-5", " 7 ", "1e3"])
+@pytest.mark.parametrize("other", ["x", [], {}, ""])
+async def test_a_priority_that_is_no_number_is_for_the_instance_to_refuse(priority: object, other: object) -> None:
+    """What a lenient reader takes for a number goes; the rest is wrong, and the client is told so by the instance."""
+    engine = Engine()
+    for value in (priority, other):
+        body = json.dumps({"prompt": "a", "priority": value}).encode()
+        await ask(engine, "POST", "/v1/completions", RequestContext(ranked=True), content=body, headers=JSON)
+    (number, _, _), (none, _, _) = engine.generated
+    assert json.loads(number.body) == {"prompt": "a"}
+    assert json.loads(none.body) == {"prompt": "a", "priority": other}
+
+
 async def test_the_request_is_forwarded_as_it_came() -> None:
     """Its path and query as they were written, its body, and what this server knows of it."""
     engine = Engine()
@@ -175,3 +188,28 @@ async def test_a_background_response_is_not_taken() -> None:
     assert (answer.status_code, answer.json()["error"]["param"]) == (400, "background")
     assert answer.headers["content-type"] == "application/json"
     assert not engine.generated
+
+
+async def test_a_body_without_its_end_reaches_no_instance() -> None:
+    """Its client left, or was answered that the body is wrong: half of it is no request."""
+    engine = Engine()
+    application = Starlette(routes=ForwardEndpoint(lambda: engine).routes())  # type: ignore[arg-type, return-value]
+    messages = iter([
+        {"type": "http.request", "body": b'{"a":', "more_body": True},
+        {"type": "http.disconnect"},
+    ])  # fmt: skip
+    sent = list[Any]()
+
+    async def receive() -> Any:
+        return next(messages)
+
+    async def send(message: Any) -> None:
+        sent.append(message)
+
+    scope = {"type": "http", "method": "POST", "path": "/v1/completions", "query_string": b"", "headers": []}
+    token = REQUEST_CONTEXT.set(RequestContext())
+    try:
+        await application(scope, receive, send)
+    finally:
+        REQUEST_CONTEXT.reset(token)
+    assert (engine.generated, sent) == ([], [])

@@ -15,6 +15,7 @@ from math import ceil
 from headway.admission import RequestContext, loop_time_s
 from headway.api_errors import BadRequest
 from headway.http.access.identity import Identity
+from headway_policies import Ending
 from headway_policies.entitlement import Allowance, Allowances, RateRefusal, TenantRates
 from headway_policies.request import DEFAULT_MAX_TOKENS
 
@@ -56,13 +57,14 @@ class TenantCharge:
         return list(_left(self.rates.left(self.identity.entitlement, loop_time_s())))
 
     def settle(self, context: RequestContext) -> None:
-        """The request is over: charge what it has used, nothing where it never reached the engine.
+        """The request is over: charge what it has used, nothing where the engine never had it, or refused it.
 
         What ran and reported nothing, since it was cut off or runs on without its request, is charged as estimated.
         """
         permit = context.permit
         usage = None if permit is None else permit.usage
-        ran = context.detached or (permit is not None and permit.dispatched_s is not None)
+        invalid = permit is not None and permit.ending is Ending.INVALID
+        ran = context.detached or (permit is not None and permit.dispatched_s is not None and not invalid)
         used = usage.prompt_tokens + usage.output_tokens if usage is not None else self.tokens if ran else 0
         self.rates.settle(self.identity.tenant, self.tokens, used, loop_time_s())
 

@@ -25,14 +25,14 @@ _KEEP_EVERY_S = 300.0
 
 @dataclass(frozen=True, slots=True)
 class Fleet:
-    """The fleet of a router: its settings, how many instances serve now, the state of each, and the file of its
-    arrivals, if any.
+    """The fleet of a router: its settings, how many instances serve now, the file of its arrivals, if any, and the
+    state of each instance.
     """
 
     settings: Scaling
     ready: Callable[[], int]
-    instances: Callable[[], Sequence[InstanceReading]]
     arrivals_file: Path | None = None
+    instances: Callable[[], Sequence[InstanceReading]] = tuple
 
 
 class FleetScale:

@@ -15,7 +15,7 @@ from headway.http.access.identity import Identity
 from headway.http.inference import tenant_charge
 from headway.http.inference.request_info import read_request_info
 from headway.http.inference.tenant_charge import TenantCharges
-from headway_policies import Usage
+from headway_policies import Ending, Usage
 from headway_policies.entitlement import Entitlement, RequestCaps
 
 ACME = Identity(Entitlement("acme", requests_per_minute=60, tokens_per_minute=6000))
@@ -73,12 +73,13 @@ def test_no_answer_is_charged_for_more_than_the_context(longest: int | None, est
     ("permit", "detached", "used"),
     [
         (None, False, 0),
-        (SimpleNamespace(usage=None, dispatched_s=None), False, 0),
-        (SimpleNamespace(usage=Usage(90, 10), dispatched_s=1.0), False, 100),
-        (SimpleNamespace(usage=None, dispatched_s=1.0), False, 1000),
+        (SimpleNamespace(usage=None, dispatched_s=None, ending=Ending.INVALID), False, 0),
+        (SimpleNamespace(usage=None, dispatched_s=1.0, ending=Ending.INVALID), False, 0),
+        (SimpleNamespace(usage=Usage(90, 10), dispatched_s=1.0, ending=Ending.COMPLETED), False, 100),
+        (SimpleNamespace(usage=None, dispatched_s=1.0, ending=Ending.CANCELLED), False, 1000),
         (None, True, 1000),
     ],
-    ids=["asked for no seat", "refused", "completed", "cut off", "runs on"],
+    ids=["asked for no seat", "refused", "refused by the engine", "completed", "cut off", "runs on"],
 )
 def test_what_stays_charged(permit: Any, detached: bool, used: float) -> None:
     """What it used; where nobody knows, and the engine worked, what was estimated."""
