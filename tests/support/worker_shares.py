@@ -44,6 +44,7 @@ ALONE: tuple[str, ...] = (
     "tests/deploy/test_checks.py",
     "tests/deploy/test_install.py",
     "tests/plugin/vllm_adapter/contract/test_guarded_application.py",
+    "tests/scenarios/test_any_engine.py",
     "tests/plugin/http/admin/test_document_fuzz.py",
     "tests/dashboard/sources/test_real_prometheus.py",
     "tests/plugin/router/test_routing.py",

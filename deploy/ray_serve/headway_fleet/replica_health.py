@@ -85,9 +85,11 @@ class ReplicaHealth:
     def _verdict(self, before: Report, report: Report, idle: bool, now_s: float) -> Verdict | None:
         """What a report says of the probe; None where it says nothing yet."""
         self._progress += self._probe is not None and report.tokens > before.tokens
+        if not report.ready:
+            return Verdict.FAILURE
         if report.answered > before.answered:
             return Verdict.SUCCESS
-        if report.failed > before.failed or not report.ready:
+        if report.failed > before.failed:
             return Verdict.FAILURE
         if self._progress >= _PROBE_REPORTS:
             return Verdict.SUCCESS

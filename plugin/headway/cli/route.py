@@ -36,7 +36,9 @@ and the dashboard are those of `headway serve`; the seats of a preset are those 
 queue and is bound to an instance when it leaves it; until its first byte is sent it is tried on another instance if its
 own is lost. Instances are asked every second; one that does not answer as it should gets nothing until it does. Each
 address of dns+http://NAME:PORT is an instance; the name is asked for again every five seconds, and one that has left
-finishes what it runs.
+finishes what it runs. The limit follows the time between tokens of the streams that pass through. Before it listens,
+instances that have served nothing yet are warmed up through it, for half a minute at most; of others it measures what
+one request alone takes.
 
 environment, beside that of headway serve:
   HEADWAY_INSTANCE_KEY              the API key of the instances; keys of clients are never sent to them
@@ -45,6 +47,7 @@ environment, beside that of headway serve:
   HEADWAY_SCALE_MAX                 the most (default: all of --instances); needed with dns+http://
   HEADWAY_SCALE_HOURS_A_DAY         a bound on their hours in a day, in UTC (default: none)
   HEADWAY_SCALE_START_S             how long an instance takes until it serves (default: 180)
+  HEADWAY_WARMUP=0                  no warm-up through this server
 
 On an instance with Headway, name this server in HEADWAY_TRUSTED_PROXIES, so that it takes class and tenant from it.
 exit codes: 0 stopped   1 failed   2 wrong usage, bad preset, port in use

@@ -33,14 +33,15 @@ from headway.supervision import Replacer
 from headway_policies import Hold
 
 #: The warm-up of instances that others may use as well does not keep their router from serving.
-_WARM_UP_WITHIN_S: Final = 60.0
+_WARM_UP_WITHIN_S: Final = 30.0
 
 
 @dataclass(frozen=True, slots=True)
 class RouterService:
     """The parts of one router: ``application`` answers, ``service`` has the desk, ``heartbeat`` asks the instances.
 
-    ``warmup_requests`` warm the instances up before the first request; None: nothing does.
+    ``warmup_requests`` can warm the instances up, and do so before the first request where it ``warms``; None: the
+    instances are those of one engine.
     """
 
     application: ASGIApp
@@ -48,6 +49,7 @@ class RouterService:
     engine: InstancesEngine
     heartbeat: Heartbeat
     warmup_requests: InstanceWarmupRequests | None
+    warms: bool
 
     async def begin(self) -> None:
         """Start the background work: before the first request."""
@@ -55,8 +57,9 @@ class RouterService:
         self._open_seats()
         self.service.parts.tasks.start("instances", self.heartbeat.run())
         await self.service.serve()
-        if self.warmup_requests is not None and any(True for _ in self.engine.pool.healthy()):
-            await self.service.warm_beside_traffic(_WARM_UP_WITHIN_S)
+        if self.warmup_requests is not None:
+            if self.warms and any(True for _ in self.engine.pool.healthy()):
+                await self.service.warm_beside_traffic(_WARM_UP_WITHIN_S)
             self.warmup_requests.only_measures = False  # a later one is an operator's, who knows why
 
     async def end(self) -> None:
@@ -136,7 +139,7 @@ def router_service(
     api_keys = [key for key in [os.environ.get("VLLM_API_KEY")] if key] if one is None else one.api_keys
     counts_of_http = (retries.ended, truncated)
     guarded = protected(application, settings, settings.bounds, lambda: control.preset, *counts_of_http, api_keys)
-    return RouterService(guarded, service, engine, Heartbeat(engine), source if settings.warm else None)
+    return RouterService(guarded, service, engine, Heartbeat(engine), source, settings.warm)
 
 
 @dataclass(frozen=True, slots=True)

@@ -123,7 +123,8 @@ class ForwardEndpoint:
         sequences = 1 if pooled else max(1, context.prompts * context.answers)
         context.prompts = 1  # all of them are one call of the engine
         most = None if pooled else context.max_tokens
-        params = CallParams(sequences, most, context.streams or pooled)
+        timed = context.streams and not pooled and sequences == 1
+        params = CallParams(sequences, most, context.streams or pooled, timed)
         demand = Demand(context.prompt_tokens + (most or 0), context.prompt_tokens, context.prefix, sequences)
         if context.ranked:
             request = request.without_priority()

@@ -236,17 +236,18 @@ class InstancesEngine:
         """
         taken, status, tokens = 0, None, demand.prompt_tokens
         exchange = self.client.exchange(lease.link.address, limited.request, call, tokens)
-        with self._reports.timed(lease.seats, tokens, streams=params.stream) as stream:
+        with self._reports.timed(tokens, streams=params.timed) as stream:
             async with aclosing(exchange) as pieces:
                 async for piece in pieces:
                     status = piece.status or status
                     taken += len(piece.body)
-                    self._reports.came(stream, piece.events)
+                    self._reports.came(stream, piece.tokens)
                     if status in _REFUSALS and taken > _MAX_REFUSAL_BYTES:
                         if status in _OF_REQUEST:
                             return
                         raise InstanceLostError(lease.link.address.name, sent=True)
                     yield piece
+                    self._reports.taken(stream)
                     if limited.maybe_too_large(piece):
                         return
 

@@ -15,6 +15,7 @@ import aiohttp
 from headway.router.addresses import Address
 from headway.router.call import Call, InstanceLostError
 from headway.router.forwarded import Forwarded, Headers, Piece, response_headers
+from headway.router.token_events import TokenEvents
 from headway.router.unsent import unsent
 from headway.router.usage import UsageReader
 
@@ -90,10 +91,10 @@ class InstanceClient:
             call.let_go.append(response.close)
             status: int | None = response.status
             headers = response_headers(response.headers.items())
-            streams = response.content_type == "text/event-stream"
+            tokens = TokenEvents(request.target, streams=response.content_type == "text/event-stream")
             while part := await call.step(response.content.readany()):
-                events = usage.add(part)
-                yield Piece(part, status, headers, events=events if streams else 0)
+                usage.add(part)
+                yield Piece(part, status, headers, tokens=tokens.count(part))
                 status, headers = None, ()
             yield Piece(b"", status, headers, last=True, usage=usage.usage())
         except (aiohttp.ClientError, OSError, TimeoutError) as error:

@@ -78,12 +78,14 @@ class Forwarded:
 
 @dataclass(frozen=True, slots=True)
 class CallParams:
-    """What the gate needs of a request: ``n`` sequences, its limit of tokens, and whether its output comes at once: it
-    streams, or has no tokens."""
+    """What the gate needs of a request: ``n`` sequences, its limit of tokens, whether its output comes at once (it
+    ``stream``s, or has no tokens), and whether that is a stream whose tokens can be ``timed``.
+    """
 
     n: int = 1
     max_tokens: int | None = None
     stream: bool = False
+    timed: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,7 +93,8 @@ class Piece:
     """A part of a response. The first one has its ``status`` and ``headers``, the last one is ``last``.
 
     ``usage`` is that of the whole request, in the last piece, where it is known. ``whole``: of a body that comes when
-    all of it is there, so that its first bytes say nothing of the first token. ``events`` begin in it.
+    all of it is there, so that its first bytes say nothing of the first token. ``tokens`` begin in it, as far as
+    they are events of a stream.
     """
 
     body: bytes
@@ -100,7 +103,7 @@ class Piece:
     last: bool = False
     usage: Usage | None = None
     whole: bool = False
-    events: int = 0
+    tokens: int = 0
 
 
 def beyond_connection(headers: Iterable[tuple[str, str]]) -> Headers:
@@ -137,6 +140,8 @@ def _is_limit(value: object) -> bool:
     """Whether it is a whole number above 0, or a text that a lenient reader takes for one."""
     if isinstance(value, bool) or not _is_number(value):
         return False
+    if isinstance(value, int):
+        return value >= 1
     number = float(value)  # type: ignore[arg-type]  # it is one
     return number >= 1 and number.is_integer()
 

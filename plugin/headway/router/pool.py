@@ -260,8 +260,8 @@ class InstancePool:
 
     def _whole_weight(self) -> float:
         """The weight of all instances that there may be."""
-        weights = sum(one.address.weight for one in self.links.values())
-        return max(weights, weights / len(self.links) * (self.most or 0)) if self.links else 1.0
+        staying = [one.address.weight for one in self.links.values() if not one.leaving]
+        return max(sum(staying), sum(staying) / len(staying) * (self.most or 0)) if staying else 1.0
 
     def _at_most_shared(self, seats: int) -> int:
         return seats if self._shared_seats is None else min(seats, self._shared_seats)

@@ -40,11 +40,11 @@ class StepReports:
         self._reported_s = loop_time_s()
 
     @contextmanager
-    def timed(self, seats: int, prompt_tokens: int, *, streams: bool) -> Iterator[Stream | None]:
+    def timed(self, prompt_tokens: int, *, streams: bool) -> Iterator[Stream | None]:
         """A request is with an instance; its stream, None where its tokens cannot be timed: several sequences, or a
         response that comes as a whole.
         """
-        if seats != 1 or not streams:
+        if not streams:
             self._untimed += 1
             try:
                 yield None
@@ -57,16 +57,21 @@ class StepReports:
         finally:
             self._pace.ended(stream)
 
-    def came(self, stream: Stream | None, events: int) -> None:
-        """So many events of a stream came at once."""
-        if stream is None or not events:
+    def came(self, stream: Stream | None, tokens: int) -> None:
+        """So many tokens of a stream came at once."""
+        if stream is None or not tokens:
             return
-        steps = self._pace.came(stream, events, loop_time_s())
+        steps = self._pace.came(stream, tokens, loop_time_s())
         if steps is not None and self.listener is not None:
             self._timed = True
             first_tokens = None if self._untimed else steps.first_tokens
             load = _with(self._pool.load(), steps)
             self.listener.step(replace(load, first_tokens=first_tokens), 0, ())
+
+    def taken(self, stream: Stream | None) -> None:
+        """Its client has taken what came last, soon or late."""
+        if stream is not None:
+            stream.taken(loop_time_s())
 
     def report(self) -> None:
         """Every instance was read: tell the listener."""
@@ -79,7 +84,9 @@ class StepReports:
         stood, self._progress = progress == self._progress, progress
         if self.listener is None:
             return
-        load = replace(self._pool.load(), preemptions=int(sum(one.preemptions for one in grown)))
+        first_tokens = None if self._untimed else 0  # those of streams are reported as they come
+        preemptions = int(sum(one.preemptions for one in grown))
+        load = replace(self._pool.load(), preemptions=preemptions, first_tokens=first_tokens)
         if self._shared and stood:
             self.listener.seen(load)
             return

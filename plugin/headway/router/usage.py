@@ -26,14 +26,12 @@ class UsageReader:
         self._head = self._tail = b""
         self._events = 0
 
-    def add(self, part: bytes) -> int:
-        """The next bytes; returns the events that begin in them, where the response is a stream. Costs O(bytes)."""
-        events = part.count(_EVENT)
-        self._events += events
+    def add(self, part: bytes) -> None:
+        """The next bytes. Costs O(bytes)."""
+        self._events += part.count(_EVENT)
         if len(self._head) < _TAIL_BYTES:
             self._head += part[: _TAIL_BYTES - len(self._head)]
         self._tail = (self._tail + part)[-_TAIL_BYTES:] if len(part) < _TAIL_BYTES else part[-_TAIL_BYTES:]
-        return events
 
     def usage(self) -> Usage | None:
         """That of the whole response; None where nothing can be said."""

@@ -203,8 +203,13 @@ class Capacity:
 
 def _of_all(signals: Signals, present: float) -> Signals:
     """What all instances would run if each ran what those run that are there."""
-    load = signals.load
-    load = replace(load, running=_times(load.running, present), prefill_tokens=_times(load.prefill_tokens, present))
+    load, kv_tokens = signals.load, signals.load.kv_capacity_tokens
+    load = replace(
+        load,
+        running=_times(load.running, present),
+        prefill_tokens=_times(load.prefill_tokens, present),
+        kv_capacity_tokens=None if kv_tokens is None else _times(kv_tokens, present),
+    )
     return replace(signals, load=load, seats_taken=_times(signals.seats_taken, present))
 
 

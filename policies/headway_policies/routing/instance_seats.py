@@ -8,6 +8,9 @@ wait in the instance and it runs no more for that.
     requests wait there, and it takes no more          the room is halved, to one
     it takes more, or all of its seats are in use      the room is doubled, to half of what it takes
 
+A few requests wait in an instance for other reasons, a grammar that is compiled or a long prompt: they say nothing of
+its seats. What many say is believed by halves.
+
 What waits in an instance is served there in the order of that instance: the room bounds how much that is. Additive
 increase would need minutes to find the size of a large engine (slow start; Jacobson, Congestion Avoidance and Control,
 SIGCOMM 1988).
@@ -18,6 +21,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 _MOST_RATIO = 0.5
+_FEW_WAITING, _WAITING_RATIO = 2, 0.125
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,8 +80,12 @@ class InstanceSeats:
             self._limit, self._takes, self._room = None, self.usual, 0
         self._most = self.usual
         before, self._waited = self._waited, seen if seen.waiting else None
-        if before is not None and self._waited is not None and 0 < seen.running <= before.running:
+        many = seen.waiting >= max(_FEW_WAITING, _WAITING_RATIO * seen.running)
+        if self._takes < min(seen.running, self.usual):  # more than was known
             self._takes = min(self.usual, seen.running)
+            self._widen()
+        elif before is not None and many and 0 < seen.running <= before.running:
+            self._takes = max(min(self._takes, seen.running), self._takes // 2, 1)
             self._narrow()
         elif not seen.waiting and self._takes < self.usual and sent >= self.seats:
             self._takes = min(self.usual, self.seats)

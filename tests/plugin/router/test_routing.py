@@ -269,7 +269,7 @@ async def test_the_limit_follows_the_instances_by_their_streams(start: Any) -> N
 async def test_what_an_instance_cannot_run_waits_in_front(start: Any) -> None:
     """It was named with 64 seats, and has 4: once that shows, no more is sent there while others wait in front."""
     fleet = start(StandIn(step_s=0.05, seats=4), flags=("--seats", "64"))
-    asked = asyncio.create_task(ask_all(fleet, 60, 40))
+    asked = asyncio.create_task(ask_all(fleet, 60, 20))
 
     def found() -> bool:
         sent = sum(fleet.by_instance("running", sent_by="router"))

@@ -44,6 +44,38 @@ def test_prompts_count_in_the_steps_of_their_first_tokens() -> None:
     assert sum(one.count * one.prefill_tokens for one in found) == pytest.approx(400, rel=0.25)
 
 
+def test_a_client_that_reads_late_tells_nothing_of_the_engine() -> None:
+    """What was kept for it comes at once, in pieces of many tokens; it counts again once the stream has waited."""
+    pace = StreamPace()
+    stream, found, now_s = pace.began(10), list[Steps | None](), 1.0
+    for _ in range(5):
+        found.append(pace.came(stream, 1, now_s := now_s + 0.02))
+    now_s += 30.0
+    stream.taken(now_s)
+    for _ in range(50):
+        found.append(pace.came(stream, 500, now_s := now_s + 0.00002))
+        stream.taken(now_s)
+    for _ in range(40):
+        found.append(pace.came(stream, 1, now_s := now_s + 0.02))
+        stream.taken(now_s + 0.0001)
+    steps = [one for one in found if one is not None]
+    assert len(steps) > 5
+    assert {round(one.step_s, 3) for one in steps} == {0.02}
+
+
+def test_events_of_one_token_are_one_step() -> None:
+    """The role and the first text, the last text and the end: streams of few tokens are no faster than long ones."""
+    pace, found = StreamPace(), list[Steps | None]()
+    for request in range(40):
+        stream = pace.began(10)
+        for step in range(3):
+            for event in range(2):
+                found.append(pace.came(stream, 1, 0.06 * request + 0.02 * step + 0.0001 * event))
+        pace.ended(stream)
+    steps = [one for one in found if one is not None]
+    assert all(one.step_s == pytest.approx(0.02, rel=0.02) for one in steps)
+
+
 def test_several_tokens_at_once_are_as_many_steps() -> None:
     """A busy event loop reads them together."""
     pace = StreamPace()
@@ -51,7 +83,7 @@ def test_several_tokens_at_once_are_as_many_steps() -> None:
     found = [
         pace.came(stream, events, now_s) for events, now_s in ((1, 1.0), (4, 1.08), (4, 1.16), (4, 1.24), (4, 1.32))
     ]
-    assert [one.step_s for one in found if one is not None] == [pytest.approx(0.02)] * 2
+    assert [one.step_s for one in found if one is not None] == [pytest.approx(0.02)] * 3
 
 
 def test_a_stream_that_has_ended_is_forgotten() -> None:

@@ -1,0 +1,29 @@
+"""The events of a stream that stand for a token, counted in its bytes as they come.
+
+An event counts where its line begins with ``data:``. The last ones of a stream come together with its last token and
+count as nothing; of OpenAI's responses and Anthropic's messages only the deltas count, for their first events are sent
+before the engine has begun.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+_DATA, _NEXT_DATA = b"data:", b"\ndata:"
+_ENDS: Final = (b"data: [DONE]", b'"message_stop"', b'"response.completed"')
+_DELTA: Final = b"delta"
+_WITH_DELTAS: Final = ("/responses", "/messages")
+
+
+class TokenEvents:
+    """Counts for one response to a request with this target; ``streams``: whether it is a stream of events."""
+
+    def __init__(self, target: str, *, streams: bool) -> None:
+        self._streams = streams
+        self._deltas = target.partition("?")[0].endswith(_WITH_DELTAS)
+
+    def count(self, part: bytes) -> int:
+        """The tokens that begin in the next bytes. Costs O(bytes)."""
+        if not self._streams or (self._deltas and _DELTA not in part) or any(end in part for end in _ENDS):
+            return 0
+        return part.count(_NEXT_DATA) + part.startswith(_DATA)
