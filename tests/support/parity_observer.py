@@ -18,11 +18,10 @@ _SAME = (
     "x-headway-reason",
     "x-should-retry",
     "content-type",
-    "retry-after",
     "allow",
     "www-authenticate",
 )
-_THERE = ("x-headway-queue-ms", "x-headway-preset", "x-request-id")
+_THERE = ("x-headway-queue-ms", "x-headway-preset", "x-request-id", "retry-after")
 _LIMITS = re.compile(r"^x-ratelimit-(limit|remaining)-")
 #: Members of a body: of them the type has to be the same, or nothing.
 _OF_ONE_ANSWER = frozenset({
@@ -32,7 +31,7 @@ _OF_ONE_ANSWER = frozenset({
 _OF_THE_MODEL = frozenset({
     "tokens", "token_logprobs", "top_logprobs", "text_offset", "logprobs", "finish_reason", "stop_reason", "status",
 })  # fmt: skip
-_MADE_UP = re.compile(r"[0-9a-f]{16,}")
+_MADE_UP = re.compile(r"[0-9a-f]{16,}|(?<=Try again in )\d+(?= s)")
 
 
 def observe(server: RunningServer, asked: Asked, key: str | None = None) -> dict[str, Any]:
