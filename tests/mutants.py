@@ -683,8 +683,8 @@ MUTANTS = [
     Mutant(
         "desk/capacity",
         "the lowest of the seat ratios is ignored",
-        "int(limit * min(self._ratios.values()) * self.present)",
-        "int(limit * max(self._ratios.values()) * self.present)",
+        "int(limit * min(self._ratios.values()))",
+        "int(limit * max(self._ratios.values()))",
     ),
     Mutant(
         "desk/desk",

@@ -9,7 +9,7 @@ that of a program is its own.
 from __future__ import annotations
 
 import asyncio
-from contextlib import suppress
+import logging
 from functools import partial
 from typing import Any
 
@@ -32,6 +32,8 @@ from headway.supervision import (
 )
 from headway.warmup import KeepWarm, Source, Warmer
 from headway_policies import Hold, Preset
+
+log = logging.getLogger(__name__)
 
 _UNNAMED = ServerIdentity()
 
@@ -132,10 +134,13 @@ class EngineService:
 
     async def warm_beside_traffic(self, within_s: float) -> None:
         """Run the warm-up once, for so long at most; the engine is ready meanwhile, and whatever becomes of it."""
-        if self._warmer is not None:
-            with suppress(TimeoutError):
-                async with asyncio.timeout(within_s):
-                    await self._warmer.warm_beside_traffic(self.parts.gateway.gate.desk.limit)
+        if self._warmer is None:
+            return
+        try:
+            async with asyncio.timeout(within_s):
+                await self._warmer.warm_beside_traffic(self.parts.gateway.gate.desk.limit)
+        except TimeoutError:
+            log.warning("the warm-up did not end within %g s; the server goes on", within_s)
 
     # ------------------------------------------------------------------ inside
 

@@ -13,7 +13,7 @@ from contextlib import ExitStack, contextmanager
 from dataclasses import asdict
 from typing import TYPE_CHECKING
 
-from headway.api.errors import TlsError, UnreachableError
+from headway.api import TlsError, UnreachableError
 from headway.cli.order_options import actor_of
 from headway.console import INTERRUPTED, Exit, UsageError, add_json, connect, port, seconds, try_bind
 from headway.errors import HeadwayError
@@ -46,9 +46,8 @@ class (ttft_slo_s), until that was under a quarter for 10 seconds. Models of --p
 At the end, by Ctrl-C, SIGTERM or an error, each server has the limit of its own preset again. Should this command be
 killed, each server goes back by itself within {expires} seconds, and a pause ends so too. A server that does not answer
 keeps its seats for {expires} seconds, then the others get them; one that does not answer at the start has none until it
-does. A server where another client orders a limit, or has a
-preset on trial, is left alone until that is over. An ordered limit is fixed: the adaptive limit of a preset rests
-meanwhile. Run one of these commands for each machine.
+does. A server where another client orders a limit, or has a preset on trial, is left alone until that is over. An
+ordered limit is fixed: the adaptive limit of a preset rests meanwhile. Run one of these commands for each machine.
 
 With --metrics-port Prometheus can read on this machine, for each server, the seats it has, wants and uses, and whether
 it is paused, late, and follows orders (headway_share_seats and others).

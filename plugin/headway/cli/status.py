@@ -14,7 +14,6 @@ from headway.console import Exit, add_json, add_url, connect, duration, seconds,
 from headway_policies.preset import SeatBounds
 
 NAME = "status"
-_MOST_INSTANCES = 16
 SUMMARY = "Show what a server is doing: readiness, preset, limit, and the queue of each class."
 EPILOG = """\
 examples:
@@ -26,6 +25,7 @@ examples:
 Needs the admin token of the server (HEADWAY_ADMIN_TOKEN or HEADWAY_ADMIN_TOKEN_FILE).
 exit codes: 0 ready   1 not ready   3 not reachable   4 token missing or wrong
 """
+_MOST_INSTANCES = 16
 
 
 def configure(parser: argparse.ArgumentParser) -> None:

@@ -3,12 +3,14 @@
     addresses   which instances there are
     credentials the key that they get, and the files of the router's own TLS
     discovery   instances that come and go: the addresses of DNS names
-    reading     what an instance says of itself: its seats, its load, its progress
+    reading     what an instance says of itself: its limit, its load, its progress, its model
     instance    one instance: its health, its load, what was sent to it
     pool        all of them: which one takes the next request, and the requests that wait for a seat
     heartbeat   asks each instance every second
-    exchange    one HTTP exchange with an instance
-    engine      all instances as one engine, behind the port of ``headway.engine``
+    exchange    one HTTP exchange with an instance; ``forwarded``, ``usage``, ``unsent`` are its parts
+    engine      all instances as one engine, behind the port of ``headway.engine``; ``adapter`` is its adapter
+    step_reports              what the instances do, as steps of that engine: by ``token_events`` and ``stream_pace``
+    warmup_requests           the requests of a warm-up of instances
     endpoint    the HTTP routes that are forwarded
     metrics, engine_metrics   of the instances; of the one engine behind them, where they are its API servers
     launch      ``headway route``: everything put together

@@ -6,6 +6,7 @@ import os
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import partial
 from http import HTTPStatus
 from typing import Final
 
@@ -17,6 +18,7 @@ from starlette.responses import Response
 from starlette.routing import Route
 from starlette.types import ASGIApp
 
+from headway.admission import Gate
 from headway.api_server import Settings, protected
 from headway.engine_service import EngineService
 from headway.http import AdmissionMiddleware, routes
@@ -28,6 +30,7 @@ from headway.router.engine import InstancesEngine
 from headway.router.engine_metrics import EngineMetrics
 from headway.router.heartbeat import Heartbeat
 from headway.router.metrics import InstancesCollector
+from headway.router.pool import InstancePool
 from headway.router.warmup_requests import InstanceWarmupRequests
 from headway.supervision import Replacer
 from headway_policies import Hold
@@ -53,8 +56,8 @@ class RouterService:
 
     async def begin(self) -> None:
         """Start the background work: before the first request."""
-        self.engine.pool.on_change = self._open_seats
-        self._open_seats()
+        self.engine.pool.on_change = partial(open_seats, self.service.parts.gateway.gate, self.engine.pool)
+        self.engine.pool.on_change()
         self.service.parts.tasks.start("instances", self.heartbeat.run())
         await self.service.serve()
         if self.warmup_requests is not None:
@@ -67,15 +70,16 @@ class RouterService:
         self.service.parts.tasks.stop_all()
         await self.engine.client.close()
 
-    def _open_seats(self) -> None:
-        """As many seats are open as the healthy instances have free or filled by this router, and none without one."""
-        gate, pool = self.service.parts.gateway.gate, self.engine.pool
-        gate.bound_seats(pool.open_seats(gate.desk.whole_limit(gate.now_s())), pool.present())
-        healthy = any(True for _ in pool.healthy())
-        if not healthy and Hold.NO_INSTANCE not in gate.desk.holds:
-            gate.pause(Hold.NO_INSTANCE)
-        elif healthy and Hold.NO_INSTANCE in gate.desk.holds:
-            gate.resume(Hold.NO_INSTANCE)
+
+def open_seats(gate: Gate, pool: InstancePool) -> None:
+    """As many seats are open as the healthy instances have free or filled by this router, and none without one."""
+    present, elsewhere = pool.presence()
+    gate.bound_seats(pool.open_seats(), present=present, elsewhere=elsewhere)
+    healthy = any(True for _ in pool.healthy())
+    if not healthy and Hold.NO_INSTANCE not in gate.desk.holds:
+        gate.pause(Hold.NO_INSTANCE)
+    elif healthy and Hold.NO_INSTANCE in gate.desk.holds:
+        gate.resume(Hold.NO_INSTANCE)
 
 
 @dataclass(frozen=True, slots=True)

@@ -247,7 +247,8 @@ class InstancesEngine:
                             return
                         raise InstanceLostError(lease.link.address.name, sent=True)
                     yield piece
-                    self._reports.taken(stream)
+                    if piece.tokens:
+                        self._reports.taken(stream)
                     if limited.maybe_too_large(piece):
                         return
 

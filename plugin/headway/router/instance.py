@@ -50,14 +50,13 @@ class InstanceLink:
         """Whether nothing of this router runs there."""
         return not self.calls and not self.leases
 
-    def open_seats(self, now_s: float, most: int | None = None) -> int:
-        """Seats that this router has filled there or may fill, ``most`` at most: of one on probation one more than it
-        has filled, of one that gets nothing those that it has filled."""
+    def open_seats(self, now_s: float) -> int:
+        """Seats that this router has filled there or may fill: of one on probation one more than it has filled, of one
+        that gets nothing those that it has filled."""
         state = self.health.state(now_s)
         if state is BreakerState.OPEN or self.leaving:
             return self.sent
         free = max(0, self.seats - self.others)
-        free = free if most is None else min(free, most)
         return free if state is BreakerState.CLOSED else min(free, self.sent + self.health.takes(now_s))
 
     def state(self) -> Instance:

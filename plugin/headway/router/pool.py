@@ -11,7 +11,6 @@ import asyncio
 import logging
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
-from math import ceil
 from typing import Final
 
 from headway.operator import InstanceReading
@@ -103,21 +102,28 @@ class InstancePool:
         """The seats of the healthy instances."""
         return self._at_most_shared(sum(one.seats for one in self.healthy()))
 
-    def open_seats(self, limit: int | None = None) -> int:
-        """The seats that this router has filled or may fill: what the desk may dispatch to. Of each instance no more
-        than its share of a limit for all of them, by its weight; those that are gone leave theirs empty.
-        """
-        now_s, links = self._now_s(), list(self.links.values())
-        if limit is None or self._shared_seats is not None:
-            return self._at_most_shared(sum(one.open_seats(now_s) for one in links))
-        whole = self._whole_weight()
-        return sum(one.open_seats(now_s, ceil(limit * one.address.weight / whole)) for one in links)
+    def open_seats(self) -> int:
+        """The seats that this router has filled or may fill: what the desk may dispatch to."""
+        now_s = self._now_s()
+        return self._at_most_shared(sum(one.open_seats(now_s) for one in self.links.values()))
 
-    def present(self) -> float:
-        """The share of the instances, by weight, that may be given requests; 1 where none may."""
+    def presence(self) -> tuple[float, int]:
+        """The share of the instances, by weight, that are healthy and not on probation; and the seats that are taken at
+        the others, or are the probes' of those on probation.
+        """
         if self._shared_seats is not None:
-            return 1.0
-        return sum(one.address.weight for one in self.healthy()) / self._whole_weight() or 1.0
+            return 1.0, 0
+        now_s, there, whole, elsewhere = self._now_s(), 0.0, list[float](), 0
+        for one in self.links.values():
+            if not one.leaving:
+                whole.append(one.address.weight)
+            if one.leaving or one.health.state(now_s) is not BreakerState.CLOSED:
+                elsewhere += one.open_seats(now_s)
+            else:
+                there += one.address.weight
+        if not whole:
+            return 0.0, elsewhere
+        return there / max(sum(whole), sum(whole) / len(whole) * (self.most or 0)), elsewhere
 
     def join(self, link: InstanceLink) -> None:
         """An instance is there; one of its name that is known already stays as it is, and is not leaving."""
@@ -257,11 +263,6 @@ class InstancePool:
             call.stop(InstanceLostError(link.address.name, sent=True))
 
     # ------------------------------------------------------------------ inside
-
-    def _whole_weight(self) -> float:
-        """The weight of all instances that there may be."""
-        staying = [one.address.weight for one in self.links.values() if not one.leaving]
-        return max(sum(staying), sum(staying) / len(staying) * (self.most or 0)) if staying else 1.0
 
     def _at_most_shared(self, seats: int) -> int:
         return seats if self._shared_seats is None else min(seats, self._shared_seats)

@@ -1,6 +1,6 @@
 """What the instances do, as steps of one engine, for the policies that follow an engine's steps.
 
-    a stream          the gaps between its events (``stream_pace``), reported several times a second
+    a stream          the gaps between its tokens (``stream_pace``), reported several times a second
     the metrics       where no stream was timed since the last report: vLLM's own count of the gaps between tokens
     neither           the load alone; what a preset says of the time between tokens has no effect then
 

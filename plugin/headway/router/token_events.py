@@ -26,4 +26,9 @@ class TokenEvents:
         """The tokens that begin in the next bytes. Costs O(bytes)."""
         if not self._streams or (self._deltas and _DELTA not in part) or any(end in part for end in _ENDS):
             return 0
-        return part.count(_NEXT_DATA) + part.startswith(_DATA)
+        return events_in(part)
+
+
+def events_in(part: bytes) -> int:
+    """The events that begin in the next bytes of a stream. Costs O(bytes)."""
+    return part.count(_NEXT_DATA) + part.startswith(_DATA)

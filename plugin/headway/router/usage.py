@@ -8,12 +8,12 @@ from __future__ import annotations
 import re
 from typing import Final
 
+from headway.router.token_events import events_in
 from headway_policies import Usage
 
 _TAIL_BYTES: Final = 16 * 1024
 _PROMPT: Final = re.compile(rb'"(?:prompt_tokens|input_tokens)"\s*:\s*(\d{1,9})\b')
 _OUTPUT: Final = re.compile(rb'"(?:completion_tokens|output_tokens)"\s*:\s*(\d{1,9})\b')
-_EVENT: Final = b"data:"
 #: The first event of a stream names the role, the last two its end.
 _OTHER_EVENTS: Final = 2
 
@@ -28,7 +28,7 @@ class UsageReader:
 
     def add(self, part: bytes) -> None:
         """The next bytes. Costs O(bytes)."""
-        self._events += part.count(_EVENT)
+        self._events += events_in(part)
         if len(self._head) < _TAIL_BYTES:
             self._head += part[: _TAIL_BYTES - len(self._head)]
         self._tail = (self._tail + part)[-_TAIL_BYTES:] if len(part) < _TAIL_BYTES else part[-_TAIL_BYTES:]

@@ -15,8 +15,8 @@ from typing import Any, Final
 
 from headway.router.engine import InstancesEngine
 from headway.router.forwarded import CallParams, Forwarded, Piece
-from headway.warmup import StageNotSupportedError
-from headway_policies.engine import ALONE_TOKENS, Stage, Warmup
+from headway.warmup import StageNotSupportedError, made_up
+from headway_policies.engine import Stage, Warmup
 from headway_policies.routing import Demand
 
 _ROUTE: Final = "/v1/completions"
@@ -26,7 +26,7 @@ _REFUSED: Final = frozenset({
     HTTPStatus.BAD_REQUEST, HTTPStatus.NOT_FOUND, HTTPStatus.METHOD_NOT_ALLOWED, HTTPStatus.UNPROCESSABLE_ENTITY,
     HTTPStatus.NOT_IMPLEMENTED,
 })  # fmt: skip
-_FIRST_TOKEN, _TOKENS = 300, 600  # tokenizers keep their special ones below, or far above
+_FIRST_TOKEN, _TOKENS = 300, 600  # that any vocabulary has: tokenizers keep their special ones below, or far above
 _KEEP_WARM: Final = Warmup(prompt_tokens=(4,), output_tokens=1)
 
 
@@ -58,7 +58,7 @@ class InstanceWarmupRequests:
         if stage is Stage.ALONE and any(one.others for one in self._engine.pool.healthy()):
             raise StageNotSupportedError(f"{stage}: requests of others run there")
         length = config.prompt_tokens[index % len(config.prompt_tokens)]
-        return self._start(stage, length, ALONE_TOKENS if stage is Stage.ALONE else config.output_tokens, request_id)
+        return self._start(stage, length, config.answer_tokens(stage), request_id)
 
     def short_request(self, request_id: str) -> AsyncGenerator[Piece, None]:
         """Start the shortest one, to keep idle instances warm."""
@@ -74,7 +74,7 @@ class InstanceWarmupRequests:
     ) -> AsyncGenerator[Piece, None]:
         asked: dict[str, Any] = {
             "model": self._model,
-            "prompt": made_up(next(self._serials), prompt_tokens),
+            "prompt": made_up(next(self._serials), prompt_tokens, _FIRST_TOKEN, _TOKENS),
             "max_tokens": output_tokens,
             "temperature": 0,
             "ignore_eos": True,
@@ -91,8 +91,3 @@ class InstanceWarmupRequests:
             if piece.status is not None and piece.status != HTTPStatus.OK:
                 raise RefusedByInstanceError(piece.status)
             yield piece
-
-
-def made_up(serial: int, length_tokens: int) -> list[int]:
-    """A prompt of tokens that any vocabulary has, and that begins unlike that of any other serial number nearby."""
-    return [_FIRST_TOKEN + (serial * 7919 + position * 104_729) % _TOKENS for position in range(length_tokens)]

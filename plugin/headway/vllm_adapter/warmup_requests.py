@@ -1,7 +1,7 @@
 """Requests of the warm-up, in vLLM's terms.
 
-Their tokens are made up, no two prompts begin alike (a hit in the prefix cache would not warm the engine), and none
-holds a token of the first eighth or the upper half of the vocabulary, where tokenizers keep their special ones.
+Their tokens are made up, no two prompts begin alike, and none holds a token of the first eighth or the upper half of
+the vocabulary, where tokenizers keep their special ones.
 """
 
 from __future__ import annotations
@@ -10,7 +10,8 @@ import itertools
 from collections.abc import AsyncGenerator
 from typing import Any
 
-from headway_policies.engine import ALONE_TOKENS, Stage, Warmup
+from headway.warmup import made_up
+from headway_policies.engine import Stage, Warmup
 
 _SCHEMA = {
     "type": "object",
@@ -33,11 +34,10 @@ class WarmupRequests:
         from vllm.inputs import TokensPrompt
 
         model, serial = self._engine.model_config, next(self._serials)
-        wanted_tokens = ALONE_TOKENS if stage is Stage.ALONE else config.output_tokens
-        output_tokens = max(1, min(wanted_tokens, model.max_model_len - 2))
+        output_tokens = max(1, min(config.answer_tokens(stage), model.max_model_len - 2))
         room_tokens = max(1, model.max_model_len - output_tokens - 1)
         length_tokens = min(config.prompt_tokens[index % len(config.prompt_tokens)], room_tokens)
-        prompt = TokensPrompt(prompt_token_ids=made_up(serial, length_tokens, model.get_vocab_size()))
+        prompt = TokensPrompt(prompt_token_ids=usual_prompt(serial, length_tokens, model.get_vocab_size()))
         stream: AsyncGenerator[Any, None] = self._engine.generate(prompt, _params(stage, output_tokens), request_id)
         return stream
 
@@ -51,10 +51,9 @@ class WarmupRequests:
         return not self._engine.errored and any(isinstance(one, _refusals()) for one in errors)
 
 
-def made_up(serial: int, length_tokens: int, vocabulary: int) -> list[int]:
-    """A prompt that begins unlike that of any other serial number nearby."""
-    first, room = vocabulary // 8, max(1, vocabulary // 2 - vocabulary // 8)
-    return [first + (serial * 7919 + position * 104_729) % room for position in range(length_tokens)]
+def usual_prompt(serial: int, length_tokens: int, vocabulary: int) -> list[int]:
+    """A made-up prompt of the usual tokens of a vocabulary of this size."""
+    return made_up(serial, length_tokens, vocabulary // 8, max(1, vocabulary // 2 - vocabulary // 8))
 
 
 def _params(stage: Stage, output_tokens: int) -> Any:

@@ -7,7 +7,7 @@ internal_requests  how they run: past the gate, counted nowhere
 """
 
 from headway.warmup.keep_warm import KeepWarm
-from headway.warmup.sources import OneRequest, Source, StageNotSupportedError, StartRequest
+from headway.warmup.sources import OneRequest, Source, StageNotSupportedError, StartRequest, made_up
 from headway.warmup.warmer import Warmer
 
-__all__ = ["KeepWarm", "OneRequest", "Source", "StageNotSupportedError", "StartRequest", "Warmer"]
+__all__ = ["KeepWarm", "OneRequest", "Source", "StageNotSupportedError", "StartRequest", "Warmer", "made_up"]

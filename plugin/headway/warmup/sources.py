@@ -15,6 +15,13 @@ from headway_policies.engine import Stage, Warmup
 StartRequest = Callable[[str], AsyncGenerator[Any, None]]
 
 
+def made_up(serial: int, length_tokens: int, first: int, number: int) -> list[int]:
+    """A prompt of the ``number`` tokens from ``first`` on, that begins unlike that of any other serial number nearby:
+    a hit in the prefix cache would not warm an engine.
+    """
+    return [first + (serial * 7919 + position * 104_729) % number for position in range(length_tokens)]
+
+
 class Source(Protocol):
     """Makes the requests of a warm-up."""
 

@@ -5,15 +5,16 @@ healthy engine. Less is open while its memory is short, after it died for lack o
 warm-up, when seats open one after another. The least of these shares counts, and a bound in seats, which is that of the
 instances behind a router; one seat is always open.
 
-The limit in front of several instances is that of all of them. Where only some are there, their share of it is open,
-and what they run counts as many times more: so the fit of the engine is the same, however many there are.
+The limit in front of several instances is that of all of them. Those that are there have their share of it, beside
+what is taken elsewhere: those that are gone finish what they run. What is there counts as many times more, so that the
+fit of the engine is the same, however many there are.
 """
 
 from __future__ import annotations
 
 from dataclasses import replace
 from enum import StrEnum
-from math import inf
+from math import ceil, inf
 
 from headway_policies.engine import Ramp
 from headway_policies.limits import (
@@ -50,6 +51,7 @@ class Opening:
     def __init__(self) -> None:
         self.most: int | None = None
         self.present = 1.0  # the share of the instances that are there
+        self.elsewhere = 0  # the seats that are taken at the others
         self._ratios = dict.fromkeys(CapReason, 1.0)
         self._opened_s = 0.0
         self.moving = False  # whether time alone opens seats
@@ -84,7 +86,8 @@ class Opening:
 
     def _held(self, limit: int) -> int:
         """The seats that are open once the ramp is climbed."""
-        share = int(limit * min(self._ratios.values()) * self.present)
+        share = int(limit * min(self._ratios.values()))
+        share = ceil(round(share * self.present, 6)) + self.elsewhere
         return max(1, share if self.most is None else min(share, self.most))
 
 
@@ -138,7 +141,7 @@ class Capacity:
 
     def seats(self, now_s: float) -> int:
         """The seats that are open."""
-        return self.opening.seats(self.whole(now_s), self._ramp, now_s)
+        return self.opening.seats(self._whole(now_s), self._ramp, now_s)
 
     def most_seats(self, open_seats: int) -> float:
         """The most seats that a class may reach beyond those that are open; no more than these where their number is
@@ -151,23 +154,19 @@ class Capacity:
         bounds = (settings.max_seats, self.ceiling, opening.most)
         return max(open_seats, min((one for one in bounds if one is not None), default=inf))
 
-    def whole(self, now_s: float) -> int:
-        """The seats of the limit, open or not."""
-        return self._capped(self._limit.seats(now_s))
-
     def proposed(self, now_s: float) -> int:
         """What the policy would set without the shadow mode."""
         return self._capped(self._limit.proposed(now_s))
 
     def due_s(self, now_s: float) -> float | None:
         """When time alone opens the next seat; None when it will not."""
-        return self.opening.due_s(self.whole(now_s), self._ramp, now_s)
+        return self.opening.due_s(self._whole(now_s), self._ramp, now_s)
 
     def observe(self, signals: Signals, now_s: float) -> None:
         """The engine made a step."""
         self._stepped_s = now_s
-        if (present := self.opening.present) < 1:
-            signals = _of_all(signals, present)
+        if self.opening.present < 1 or self.opening.elsewhere:
+            signals = _of_all(signals, self.opening)
         self._limit.observe(signals, now_s)
         if self.pacer is not None:
             self.pacer.observe(signals.load, now_s)
@@ -193,28 +192,31 @@ class Capacity:
         """Only this share, for this reason."""
         self.opening.cap(reason, ratio)
 
-    def bound(self, most: int | None, present: float) -> None:
-        """No more seats than that, under any preset; ``present`` is the share of the instances that are there."""
-        self.opening.most, self.opening.present = most, present
+    def bound(self, most: int | None, present: float, elsewhere: int) -> None:
+        """No more seats than that, under any preset. ``present`` is the share of the instances that are there;
+        ``elsewhere`` seats are taken at those that are not.
+        """
+        opening = self.opening
+        opening.most, opening.present, opening.elsewhere = most, present, elsewhere
+
+    def _whole(self, now_s: float) -> int:
+        return self._capped(self._limit.seats(now_s))
 
     def _capped(self, seats: int) -> int:
         return seats if self.ceiling is None else max(1, min(seats, self.ceiling))
 
 
-def _of_all(signals: Signals, present: float) -> Signals:
+def _of_all(signals: Signals, opening: Opening) -> Signals:
     """What all instances would run if each ran what those run that are there."""
-    load, kv_tokens = signals.load, signals.load.kv_capacity_tokens
+    load, kv_tokens, present = signals.load, signals.load.kv_capacity_tokens, opening.present or 1.0
+    there = max(0, signals.seats_taken - opening.elsewhere)
     load = replace(
         load,
-        running=_times(load.running, present),
-        prefill_tokens=_times(load.prefill_tokens, present),
-        kv_capacity_tokens=None if kv_tokens is None else _times(kv_tokens, present),
+        running=round(load.running / present),
+        prefill_tokens=round(load.prefill_tokens / present),
+        kv_capacity_tokens=None if kv_tokens is None else round(kv_tokens / present),
     )
-    return replace(signals, load=load, seats_taken=_times(signals.seats_taken, present))
-
-
-def _times(number: int, present: float) -> int:
-    return round(number / present)
+    return replace(signals, load=load, seats_taken=round(there / present))
 
 
 def _settings(preset: Preset) -> LimitSettings:

@@ -328,12 +328,13 @@ class Desk:
         self._dispatcher.fill(now_s)
         return self._end(now_s)
 
-    def bound_seats(self, most: int | None, now_s: float, present: float = 1.0) -> list[Effect]:
+    def bound_seats(self, most: int | None, now_s: float, *, present: float = 1.0, elsewhere: int = 0) -> list[Effect]:
         """Use no more seats than that, under this preset and every later one; None: no bound. One seat is open.
 
-        ``present`` is the share of the instances that are there, above 0; the limit is for all of them.
+        ``present`` is the share of the instances that are there: theirs is so much of the limit. ``elsewhere`` seats
+        are taken at those that are not.
         """
-        self._capacity.bound(most, present)
+        self._capacity.bound(most, present, elsewhere)
         self._weigh(now_s)
         self._begin(now_s)
         self._dispatcher.fill(now_s)
@@ -435,10 +436,6 @@ class Desk:
     def most_seats(self) -> float:
         """The most seats that the limit may come to now; infinite where nothing known bounds it."""
         return self._scheduler.most_seats
-
-    def whole_limit(self, now_s: float) -> int:
-        """The seats that the limit allows, whatever share of them is open."""
-        return self._capacity.whole(now_s)
 
     def proposed_limit(self, now_s: float) -> int:
         """What the limit policy would set without the shadow mode, where it is another number than ``limit``."""

@@ -7,11 +7,10 @@ from headway_policies.engine.compilations import compilations_stuck, slow_compil
 from headway_policies.engine.crash_suspects import CrashSuspects
 from headway_policies.engine.restart_policy import Cause, Recovery, Restart, RestartPolicy
 from headway_policies.engine.state import EngineState
-from headway_policies.engine.warmup import ALONE_TOKENS, Ramp, Stage, Warmup, WarmupPlan, keep_warm_due, retry_after_s
+from headway_policies.engine.warmup import Ramp, Stage, Warmup, WarmupPlan, keep_warm_due, retry_after_s
 from headway_policies.engine.watchdog import Progress, Watchdog
 
 __all__ = [
-    "ALONE_TOKENS",
     "Cause",
     "CrashSuspects",
     "EngineState",

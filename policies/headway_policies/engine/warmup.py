@@ -52,6 +52,10 @@ class Warmup(BaseModel):
     keep_warm_after_s: float | None = Field(default=None, ge=1, le=86_400)
     ramp_s: float = Field(default=0.0, ge=0, le=86_400)
 
+    def answer_tokens(self, stage: Stage) -> int:
+        """The tokens of each answer of a stage."""
+        return ALONE_TOKENS if stage is Stage.ALONE else self.output_tokens
+
     @field_validator("prompt_tokens", mode="before")
     @classmethod
     def _one_or_several(cls, lengths: object) -> object:

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from typing import Any
+
 from pydantic import ValidationError
 
 from headway_policies.preset.errors import PresetError, explain
@@ -21,8 +24,13 @@ def with_fixed_limit(preset: Preset, seats: int, window_ms: float | None = None)
     table["batching"] |= {"seats": seats, "window_ms": window, "preferred_batch_sizes": sizes}
     table["limit"] = {key: value for key, value in table["limit"].items() if key != "max_seats"}
     table["limit"] |= {"policy": "fixed", "min_seats": 1, "shadow": False}
+    return revised(table, f"{preset.name} with {seats} seats")
+
+
+def revised(table: Mapping[str, Any], what: str) -> Preset:
+    """The preset of this table. Raises PresetError, which begins with ``what``, where it contradicts itself."""
     try:
         return Preset.model_validate(table)
     except ValidationError as error:
         issues = explain(error, Preset)
-        raise PresetError(f"{preset.name} with {seats} seats: {'; '.join(map(str, issues))}", issues) from None
+        raise PresetError(f"{what}: {'; '.join(map(str, issues))}", issues) from None

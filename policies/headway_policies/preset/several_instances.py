@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from pydantic import ValidationError
-
-from headway_policies.preset.errors import PresetError, explain
+from headway_policies.preset.fixed_limit import revised
 from headway_policies.preset.model import Preset
 
 _MOST_SEATS = 65_536
@@ -22,8 +20,4 @@ def for_instances(preset: Preset, instances: int) -> Preset:
     if preset.limit.policy != "fixed":
         bounds = {name: table["limit"][name] for name in _BOUNDS if name in table["limit"]}
         table["limit"] |= {name: min(_MOST_SEATS, seats * instances) for name, seats in bounds.items()}
-    try:
-        return Preset.model_validate(table)
-    except ValidationError as error:
-        issues = explain(error, Preset)
-        raise PresetError(f"{preset.name} for {instances} instances: {'; '.join(map(str, issues))}", issues) from None
+    return revised(table, f"{preset.name} for {instances} instances")

@@ -10,8 +10,11 @@ import json
 import math
 from collections.abc import AsyncGenerator, Sequence
 from contextlib import nullcontext, suppress
+from functools import partial
 
 import pytest
+from engines import installed
+from small_presets import small_preset
 from virtual_time import on_virtual_time
 
 from headway.admission import loop_time_s
@@ -19,6 +22,7 @@ from headway.engine import Ended
 from headway.router import engine as engine_module
 from headway.router.adapter import InstancesAdapter
 from headway.router.addresses import Address
+from headway.router.application import open_seats
 from headway.router.call import Call, InstanceLostError
 from headway.router.engine import InstancesEngine, NoInstanceError
 from headway.router.forwarded import CallParams, Forwarded, Headers, Piece
@@ -555,3 +559,26 @@ def test_what_is_particular_to_instances() -> None:
     assert (delays[:2], math.isnan(delays[2] or 0.0)) == ([None, None], True)
     assert adapter.usage(Piece(b"", usage=Usage(1, 2))) == Usage(1, 2)
     assert [adapter.unfinished(Piece(b"", last=last)) for last in (True, False)] == [False, True]
+
+
+@on_virtual_time
+async def test_what_a_draining_instance_finishes_takes_no_seats_of_the_others() -> None:
+    """It has half of all seats and goes on with them; the other one is filled as before."""
+    engine = engine_of(Answers(), "a", "b")
+    _, parts = installed(engine, small_preset(seats=8), adapter=InstancesAdapter())
+    links = engine.pool.links
+    engine.pool.on_change = partial(open_seats, parts.gateway.gate, engine.pool)
+    asked = [asyncio.create_task(statuses(engine, str(at))) for at in range(12)]
+    await asyncio.sleep(1)
+    assert (links["a"].sent, links["b"].sent) == (4, 4)
+    engine.pool.unready(links["a"])
+    at_b = [name for name, (call, _) in engine._calls.items() if call in links["b"].calls]
+    for name in at_b:
+        asked[int(name)].cancel()
+    await asyncio.sleep(1)
+    assert (links["a"].sent, links["b"].sent) == (4, 4), "the four that waited run there now"
+    for one in asked:
+        one.cancel()
+    await asyncio.gather(*asked, return_exceptions=True)
+    assert held(engine) == 0
+    parts.tasks.stop_all()

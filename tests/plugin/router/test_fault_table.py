@@ -8,6 +8,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncGenerator
 from dataclasses import dataclass
+from functools import partial
 
 import pytest
 from engines import installed
@@ -19,13 +20,13 @@ from headway.errors import Refused
 from headway.operator.snapshot import InstanceReading
 from headway.router.adapter import InstancesAdapter
 from headway.router.addresses import Address
+from headway.router.application import open_seats
 from headway.router.call import Call, InstanceLostError
 from headway.router.engine import InstancesEngine
 from headway.router.forwarded import CallParams, Forwarded, Headers, Piece
 from headway.router.heartbeat import Heartbeat
 from headway.router.instance import InstanceLink
 from headway.router.pool import InstancePool
-from headway_policies import Hold
 from headway_policies.routing import Demand, LeastLoaded
 
 JSON = (("content-type", "application/json"),)
@@ -106,17 +107,7 @@ async def seen_with(fault: str, *, alone: bool) -> Seen:
         for name, one in preset.classes.items()
     }
     _, parts = installed(engine, preset.model_copy(update={"classes": terms}), adapter=InstancesAdapter())
-    gate = parts.gateway.gate
-
-    def changed() -> None:
-        healthy = any(True for _ in pool.healthy())
-        gate.bound_seats(pool.open_seats())
-        if not healthy and Hold.NO_INSTANCE not in gate.desk.holds:
-            gate.pause(Hold.NO_INSTANCE)
-        elif healthy and Hold.NO_INSTANCE in gate.desk.holds:
-            gate.resume(Hold.NO_INSTANCE)
-
-    pool.on_change = changed
+    pool.on_change = partial(open_seats, parts.gateway.gate, pool)
     client.fault = later
     if not alone:
         links["good"].others = 1  # the other one has more free seats

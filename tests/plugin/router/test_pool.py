@@ -210,7 +210,7 @@ async def test_open_seats_are_those_that_requests_may_fill() -> None:
         pool.heard(link)
     assert pool.open_seats() == 3 + 1 + 8
     assert (len(list(pool.healthy())), pool.working()) == (3, 2)
-    assert pool.open_seats(limit=12) == 3 + 1 + 4
+    assert pool.presence() == (2 / 3, 1), "the probe of the one on probation"
     pool.read(pool.links["2"], Reading(limit=8, running=9), 0)
     assert pool.open_seats() == 3 + 1
 
@@ -221,9 +221,9 @@ async def test_what_an_instance_finishes_takes_no_seats_of_the_others() -> None:
     pool = pool_of(4, 4)
     taken = [await lease(pool) for _ in range(4)]
     pool.unready(pool.links["0"])
-    assert pool.open_seats() == 2 + 4
+    assert (pool.open_seats(), pool.presence()) == (2 + 4, (0.5, 2))
     pool.leave(pool.links["1"])
-    assert pool.open_seats() == 2 + 2
+    assert (pool.open_seats(), pool.presence()) == (2 + 2, (0.0, 4))
     for one in taken:
         pool.release(one, Verdict.SUCCESS, "answered")
     assert pool.open_seats() == 0

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from headway.vllm_adapter.warmup_requests import WarmupRequests, made_up
+from headway.vllm_adapter.warmup_requests import WarmupRequests, usual_prompt
 from headway_policies.engine.warmup import Stage, Warmup
 
 
@@ -129,7 +129,7 @@ def test_a_release_without_a_name_for_refusals_has_the_plain_ones(
 @pytest.mark.parametrize("vocabulary", [2, 32, 1000, 152_000])
 def test_made_up_prompts_differ_and_stay_off_the_special_tokens(vocabulary: int) -> None:
     """Between an eighth and a half of the vocabulary; two in a row begin with different tokens where there are two."""
-    prompts = [made_up(serial, 40, vocabulary) for serial in range(50)]
+    prompts = [usual_prompt(serial, 40, vocabulary) for serial in range(50)]
     assert all(len(prompt) == 40 for prompt in prompts)
     assert all(vocabulary // 8 <= token <= vocabulary // 2 for prompt in prompts for token in prompt)
     if vocabulary > 2:

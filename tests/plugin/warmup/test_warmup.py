@@ -31,7 +31,7 @@ from headway.supervision.warmup_report import WarmupReport
 from headway.warmup.keep_warm import TASK, KeepWarm
 from headway.warmup.warmer import Warmer
 from headway_policies import Ending, Load, Preset, Reason
-from headway_policies.engine.warmup import ALONE_TOKENS, Stage, Warmup
+from headway_policies.engine.warmup import Stage, Warmup
 
 SEATS = 4
 
@@ -72,8 +72,7 @@ class Requests:
             raise ValueError(f"no {stage} here")
         if stage is Stage.BATCH:
             self.engine.step_s = next(self._paces, self.engine.step_s)
-        tokens = ALONE_TOKENS if stage is Stage.ALONE else config.output_tokens
-        return self.engine.generate("made up", FakeParams(tokens), request_id)
+        return self.engine.generate("made up", FakeParams(config.answer_tokens(stage)), request_id)
 
     def short_request(self, request_id: str) -> AsyncGenerator[FakeOutput, None]:
         """One of one token; one of ``contexts`` goes wrong."""

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -119,12 +121,14 @@ def test_a_bound_in_seats_holds_under_every_preset() -> None:
 
 @pytest.mark.parametrize(("present", "there"), [(1.0, 4), (0.5, 2), (0.25, 1)])
 def test_the_limit_in_front_of_instances_is_for_all_of_them_however_many_are_there(present: float, there: int) -> None:
-    """The same engines, each with so many sequences: the same fit, and the share of the limit that is there is open."""
+    """The same engines, each with so many sequences: the same fit. Their share of the limit is open, and what others
+    finish takes nothing of it.
+    """
     desk = Desk(bundled_presets()["balanced"], ceiling=4096)
-    desk.bound_seats(4096, 0.0, present)
+    desk.bound_seats(4096, 0.0, present=present, elsewhere=7)
     for at in range(1, 400):
         each = 1 + at % 16
         load = Load(each * there, 0, 0.1, inter_token_s=0.02 + 0.002 * each)
         desk.observe(load, 0.03 * at)
     assert desk.engine_fit.costs.step_s(4 * 8, 0) == pytest.approx(0.036, rel=0.05)
-    assert desk.limit == int(desk.whole_limit(12.0) * present)
+    assert desk.limit == math.ceil(desk.proposed_limit(12.0) * present) + 7
