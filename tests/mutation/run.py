@@ -4,8 +4,7 @@
 
 Prints for each file how many faults were tried and detected, then each undetected one: those of ``accepted.toml`` with
 the accepted reason, the others in full. Without ``--all`` a sample of each file is tried, the same one for the same
-seed. What mutmut does not change: decorated functions, code outside of functions, whole statements. ``mutants.py``
-has some of those, written by hand.
+seed. What mutmut does not change: decorated functions, code outside of functions, whole statements.
 """
 
 from __future__ import annotations

@@ -11,19 +11,18 @@
     limit policy           LimitPolicy      check_limit_policy  Class(settings, fixed)
     batching window        Window           check_window        Class(longest_s)
 
-``check_limit`` and ``check_lengths`` are for a whole limit and for a length predictor, which no preset names;
-``failures`` runs the suites of all policies that a preset names. Each suite runs seeded, repeatable histories against
-an independent reference and raises AssertionError with one sentence that names the seed and the step. Cost is not
-checked: time is not suited to an assertion. ``ClassQueues`` and ``Fifo`` are bases to derive from.
+``check_limit`` is for a whole limit, which no preset names; ``failures`` runs the suites of all policies that a preset
+names. Each suite runs seeded, repeatable histories against an independent reference and raises AssertionError with one
+sentence that names the seed and the step. Cost is not checked: time is not suited to an assertion. ``ClassQueues`` and
+``Fifo`` are bases to derive from.
 """
 
 from headway_policies.batching import Gathered, Window
 from headway_policies.conformance.limits import RULES, Rule, Violation, check_limit, check_limit_policy, violations
 from headway_policies.conformance.orders import check_discipline, check_order
 from headway_policies.conformance.presets import ACCEPTABLE, failures
-from headway_policies.conformance.windows import check_lengths, check_window
+from headway_policies.conformance.windows import check_window
 from headway_policies.limits import Interval, Learns, LimitPolicy, LimitSettings
-from headway_policies.prediction import LengthPredictor
 from headway_policies.queueing import Discipline, MakeDiscipline, Order
 from headway_policies.queueing.class_queues import ClassQueues
 from headway_policies.queueing.disciplines import Fifo
@@ -38,7 +37,6 @@ __all__ = [
     "Gathered",
     "Interval",
     "Learns",
-    "LengthPredictor",
     "LimitPolicy",
     "LimitSettings",
     "MakeDiscipline",
@@ -49,7 +47,6 @@ __all__ = [
     "Violation",
     "Window",
     "check_discipline",
-    "check_lengths",
     "check_limit",
     "check_limit_policy",
     "check_order",

@@ -1,29 +1,23 @@
-"""Conformance suites for batching windows and length predictors.
+"""Conformance suite for batching windows.
 
 Pseudo-random, hostile histories: arrivals all at once and after a long pause, batches of zero duration or an hour, of
-constant or random size, first tokens early and late; requests of many tenants that use nothing, all they asked for, or
-more. Checked after every step: a window is between 0 and its longest, the same on a second call, and never delays a
-batch only because time has passed; a predicted length is finite, not negative and within the request's limit,
-prediction changes no state, and the accuracy is consistent. Not checked: whether a window or a prediction is any good,
-and the cost.
+constant or random size, first tokens early and late. Checked after every step: a window is between 0 and its longest,
+the same on a second call, and never delays a batch only because time has passed. Not checked: whether a window is any
+good, and the cost.
 """
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Iterable
 from random import Random
 
 from headway_policies.batching import Gathered, Window
 from headway_policies.batching.window import AdaptiveWindow
-from headway_policies.prediction import LengthPredictor
-from headway_policies.request import Ticket, Usage
 
 _STEPS = 200
 _LONGEST_S = (0.0, 1e-6, 0.01, 0.2, 60.0)
 _PAUSES_S = (0.0, 0.0, 1e-6, 0.003, 0.05, 1.0, 40_000.0)
 _BATCHES_S = (0.0, 0.001, 0.2, 5.0, 3600.0)
-_ASKED_TOKENS = (1, 16, 31, 500, 100_000, None)
 
 
 def check_window(make_window: Callable[[float], Window], seeds: Iterable[int] = range(20)) -> None:
@@ -31,12 +25,6 @@ def check_window(make_window: Callable[[float], Window], seeds: Iterable[int] = 
     for seed in seeds:
         for longest_s in _LONGEST_S:
             _run_window(make_window(longest_s), longest_s, seed)
-
-
-def check_lengths(make: Callable[[], LengthPredictor], seeds: Iterable[int] = range(20)) -> None:
-    """Raise AssertionError unless the predictors that ``make`` makes fulfil the protocol ``LengthPredictor``."""
-    for seed in seeds:
-        _run_lengths(make(), seed)
 
 
 def _run_window(window: Window, longest_s: float, seed: int) -> None:
@@ -65,38 +53,6 @@ def _check_window_now(window: Window, longest_s: float, gathered: Gathered, now_
     for later_s in (1e-6, 0.1, 1000.0):
         later_length_s = window.length_s(gathered, now_s + later_s)
         _expect(later_length_s <= length_s, f"{where}: {later_s:g} s later, with no event, it has grown")
-
-
-def _run_lengths(predictor: LengthPredictor, seed: int) -> None:
-    random = Random(seed)  # noqa: S311 - repeatable, not secret
-    for number in range(_STEPS):
-        where = f"seed {seed}, step {number}"
-        asked_tokens, seats = random.choice(_ASKED_TOKENS), random.choice((1, 1, 4))
-        class_name, tenant = random.choice(("normal", "batch")), random.choice(("", "a", "b", f"tenant {number}"))
-        ticket = Ticket(number, class_name, 0.0, tenant, seats, max_tokens=asked_tokens)
-        _check_guess(predictor, ticket, where)
-        used_tokens = random.choice((0, 1, 25, asked_tokens or 700, 200_000))
-        predictor.ended(ticket, Usage(random.choice((0, 64)), used_tokens * seats))
-        _check_guess(predictor, ticket, where)
-        _check_accuracy(predictor, where)
-
-
-def _check_guess(predictor: LengthPredictor, ticket: Ticket, where: str) -> None:
-    before = predictor.accuracy()
-    tokens = predictor.output_tokens(ticket)
-    most = math.inf if ticket.max_tokens is None else ticket.max_tokens
-    _expect(0 <= tokens <= most and math.isfinite(tokens), f"{where}: {tokens} tokens for one that asks for {most}")
-    again = predictor.output_tokens(ticket)
-    _expect(again == tokens, f"{where}: on a second call it is {again} tokens, not {tokens}")
-    _expect(predictor.accuracy() == before, f"{where}: a prediction has changed the accuracy")
-
-
-def _check_accuracy(predictor: LengthPredictor, where: str) -> None:
-    accuracy = predictor.accuracy()
-    error_ratio, bias_ratio = accuracy.error_ratio, accuracy.bias_ratio
-    _expect(accuracy.samples >= 0, f"{where}: {accuracy.samples} samples")
-    _expect(math.isfinite(error_ratio), f"{where}: the error is {error_ratio}")
-    _expect(abs(bias_ratio) <= error_ratio + 1e-9, f"{where}: bias {bias_ratio} beyond the error {error_ratio}")
 
 
 def _expect(kept: bool, issue: str) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from headway_policies.desk.record import Record
-from headway_policies.prediction import Accuracy, Demand, PaceSpread, QuantileLengths, SizeStats, WaitEstimate
+from headway_policies.prediction import Accuracy, Demand, LengthEstimate, PaceSpread, SizeStats, WaitEstimate
 from headway_policies.request import Ticket, Usage
 
 #: A prediction that has been wrong by more than this share refuses nothing.
@@ -18,7 +18,7 @@ class Forecast:
 
     def __init__(self) -> None:
         self.sizes = SizeStats()
-        self.lengths = QuantileLengths()
+        self.lengths = LengthEstimate()
         self.demand = Demand()
         self.pace = PaceSpread()
         self._waits = WaitEstimate()

@@ -5,7 +5,7 @@ They learn from requests; no part of a prompt enters them.
 
 from headway_policies.prediction.decaying_rate import DecayingRate, share_left
 from headway_policies.prediction.demand import Demand
-from headway_policies.prediction.estimators import Accuracy, LengthPredictor, QuantileLengths, WaitEstimate
+from headway_policies.prediction.estimators import Accuracy, LengthEstimate, WaitEstimate
 from headway_policies.prediction.linear_fit import LinearFit
 from headway_policies.prediction.pace import PaceSpread
 from headway_policies.prediction.prefix_cache import PrefixCache
@@ -16,11 +16,10 @@ __all__ = [
     "Accuracy",
     "DecayingRate",
     "Demand",
-    "LengthPredictor",
+    "LengthEstimate",
     "LinearFit",
     "PaceSpread",
     "PrefixCache",
-    "QuantileLengths",
     "SizeStats",
     "WaitEstimate",
     "scale_ratio",

@@ -25,7 +25,6 @@ import math
 from collections import OrderedDict, deque
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Protocol
 
 from headway_policies.prediction.linear_fit import LinearFit
 from headway_policies.request import DEFAULT_MAX_TOKENS, Ticket, Usage
@@ -55,38 +54,7 @@ class Accuracy:
     bias_ratio: float = 0.0
 
 
-class LengthPredictor(Protocol):
-    """Predicts how many tokens a request will generate in each of its sequences."""
-
-    def output_tokens(self, ticket: Ticket) -> float:
-        """The expected number, at most the request's ``max_tokens``."""
-        ...
-
-    def ended(self, ticket: Ticket, usage: Usage) -> None:
-        """Learn from a request that ran to its end."""
-        ...
-
-    def accuracy(self) -> Accuracy:
-        """How good the predictions have been."""
-        ...
-
-
-class RequestedLength:
-    """Predicts that each request generates its ``max_tokens``."""
-
-    def output_tokens(self, ticket: Ticket) -> float:
-        """``max_tokens``, or the usual number."""
-        return DEFAULT_MAX_TOKENS if ticket.max_tokens is None else ticket.max_tokens
-
-    def ended(self, ticket: Ticket, usage: Usage) -> None:
-        """Nothing to learn."""
-
-    def accuracy(self) -> Accuracy:
-        """Not measured."""
-        return Accuracy()
-
-
-class QuantileLengths:
+class LengthEstimate:
     """Predicts from the last lengths of similar requests; the history unused for longest is dropped first."""
 
     def __init__(self) -> None:
@@ -109,16 +77,6 @@ class QuantileLengths:
                 mean_tokens = history.mean_tokens(asked_tokens or 0)
                 return mean_tokens if asked_tokens is None else min(mean_tokens, asked_tokens)
         return DEFAULT_MAX_TOKENS if asked_tokens is None else asked_tokens
-
-    def quantile(self, ticket: Ticket, q: float) -> float:
-        """The length that a share ``q`` of similar requests did not exceed, at most ``max_tokens``. Sorts a history."""
-        asked_tokens = DEFAULT_MAX_TOKENS if ticket.max_tokens is None else ticket.max_tokens
-        for key in _keys(ticket):
-            history = self._histories.get(key)
-            if history is not None and len(history.lengths) >= MIN_SAMPLES:
-                tokens = history.quantile_tokens(q, asked_tokens)
-                return tokens if ticket.max_tokens is None else min(tokens, asked_tokens)
-        return asked_tokens
 
     def ended(self, ticket: Ticket, usage: Usage) -> None:
         """Score the prediction for a request that ran to its end, then learn from it."""
@@ -262,12 +220,6 @@ class _History:
     def mean_tokens(self, asked_tokens: int) -> float:
         """The mean, where each capped one counts with the number requested now."""
         return (self._capped_count * asked_tokens + self._uncapped_tokens) / len(self.lengths)
-
-    def quantile_tokens(self, q: float, asked_tokens: int) -> float:
-        """The same for a quantile, by nearest rank."""
-        pairs = zip(self.lengths, self.capped, strict=True)
-        ranked = sorted(asked_tokens if capped else tokens for tokens, capped in pairs)
-        return ranked[max(0, min(len(ranked), math.ceil(q * len(ranked))) - 1)]
 
     def _count(self, tokens: float, capped: bool, sign: int) -> None:
         if capped:

@@ -55,7 +55,7 @@ from headway.load.scrape import read as read_counts
 from headway.simulator.traffic.trace import read_trace
 from headway_dashboard.sources.exposition import samples
 from headway_policies import bundled_presets, parse_preset
-from headway_policies.prediction.estimators import QuantileLengths
+from headway_policies.prediction.estimators import LengthEstimate
 from headway_policies.queueing.fair_share import RECENT, FairShare
 from headway_policies.request.ticket import Ticket, Usage
 
@@ -532,9 +532,9 @@ def fair_line_of(number: int) -> FairShare:
     return line
 
 
-def histories_of(number: int) -> QuantileLengths:
+def histories_of(number: int) -> LengthEstimate:
     """The length statistics of so many tenants."""
-    lengths = QuantileLengths()
+    lengths = LengthEstimate()
     for at in range(number):
         lengths.ended(Ticket(at, "normal", 0.0, tenant=f"{at:0128}", max_tokens=16), Usage(5, 5))
     return lengths
