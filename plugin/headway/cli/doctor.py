@@ -12,7 +12,7 @@ from dataclasses import asdict
 
 from headway.cli.compilation import compiles
 from headway.cli.cpu_start import choose, workers
-from headway.cli.environment import api_servers, config_text, value_in
+from headway.cli.environment import behind_queue, config_text, value_in
 from headway.console import (
     Exit,
     Machine,
@@ -83,21 +83,22 @@ def examine(words: Sequence[str], url: str | None, environ: Mapping[str, str]) -
     if ours.preset is not None:
         environment["HEADWAY_PRESET"] = ours.preset
     machine = read_machine(environment)
+    given = arguments(ours.engine, environment, quick_start=ours.quick_start)
     sections = {
         "installed": check_versions(),
         "machine": check_machine(
             machine, ours.engine, environment, _cpu_start(machine, ours, environment), port=url is None
         ),
-        "configuration": check_configuration(
-            arguments(ours.engine, quick_start=ours.quick_start), environment, preset_dir(ours.preset_dir, environment)
-        ),
+        "configuration": check_configuration(given, environment, preset_dir(ours.preset_dir, environment)),
     }
     if url is not None:
         sections[url] = check_server(url)
     return {name: list(findings) for name, findings in sections.items()}
 
 
-def arguments(engine: Sequence[str], *, quick_start: bool = False) -> Namespace:
+def arguments(
+    engine: Sequence[str], environ: Mapping[str, str] = os.environ, *, quick_start: bool = False
+) -> Namespace:
     """What the checks need of vLLM's arguments, from its words and its ``--config`` file.
 
     ``quick_start``: a start without compilation is asked for, unless those say otherwise.
@@ -124,7 +125,7 @@ def arguments(engine: Sequence[str], *, quick_start: bool = False) -> Namespace:
         ssl_cert_reqs=int(checked) if checked is not None and checked.isdecimal() else checked,
         enable_ssl_refresh=has(engine, "--enable-ssl-refresh"),
         headless=has(engine, "--headless"),
-        behind_one_queue=api_servers(engine, config) > 1,
+        behind_one_queue=behind_queue(engine, config, environ),
     )
 
 

@@ -8,6 +8,7 @@ from importlib import metadata
 from pathlib import Path
 
 from headway.console import absolute, has, value_of
+from headway.vllm_adapter.start_checks import uses_rust
 
 PLUGIN = "headway"
 MOST_API_SERVERS = 64
@@ -78,6 +79,11 @@ def api_servers(engine: Sequence[str], config: str) -> int:
     given = [value_of(engine, flag) or value_in(config, flag) for flag in _API_SERVERS]
     text = next((one for one in given if one), "1")
     return int(text) if text.isascii() and text.isdecimal() and 0 < int(text[:9]) <= MOST_API_SERVERS else 1
+
+
+def behind_queue(engine: Sequence[str], config: str, environ: Mapping[str, str]) -> bool:
+    """Whether vLLM's own launcher is started, behind the queue: for several API servers, or its front end in Rust."""
+    return api_servers(engine, config) > 1 or uses_rust(environ)
 
 
 def value_in(config: str, flag: str) -> str | None:

@@ -16,10 +16,8 @@ from headway_policies.preset import seat_words
 _FLAG = "--max-num-seqs"
 
 
-def seats_line(engine: Sequence[str], preset: Preset, api_servers: int) -> str:
-    """The seats that the preset starts with, and its reach; before several API servers a limit does not move."""
-    if api_servers > 1 and preset.limit.moves:
-        return f"fixed at {preset.batching.seats}, before several API servers"
+def seats_line(engine: Sequence[str], preset: Preset) -> str:
+    """The seats that the preset starts with, and its reach."""
     return seat_words(preset.settings(), _given(engine))
 
 

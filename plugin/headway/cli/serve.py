@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 from headway.cli.compilation import COMPILED, QUICK_PRICE, Uncompiled, quick_start
 from headway.cli.cpu_start import NOTHING, CpuStart, choose
-from headway.cli.environment import api_servers, config_text, engine_defaults, plugin_environment
+from headway.cli.environment import api_servers, behind_queue, config_text, engine_defaults, plugin_environment
 from headway.cli.seats import seats_line, seats_warning
 from headway.console import (
     DEFAULT_PRESET,
@@ -58,7 +58,7 @@ examples:
   headway serve ./my-model --preset ./night.toml --preset-dir ./presets
   headway serve ./my-model --quick-start          for a first look: sooner ready, slower tokens
   headway serve ./my-model --api-server-count 4   four API servers of one engine behind one queue, where one of them
-                                                  is the bottleneck
+                                                  is the bottleneck; also: VLLM_USE_RUST_FRONTEND=1 headway serve ...
 
 The admin API (status, preset switch, dashboard control) is on if HEADWAY_ADMIN_TOKEN or HEADWAY_ADMIN_TOKEN_FILE is
 set to a secret of at least 32 characters. HEADWAY_VIEWER_TOKEN(_FILE) adds a read-only token.
@@ -107,13 +107,13 @@ def run(words: Sequence[str]) -> int:
         return 0
     if any(word.startswith(_HELP_ALL) for word in ours.engine):
         preflight.check_vllm()
-        return _serve(ours.engine, 1)
+        return _serve(ours.engine, own_launcher=False)
     plan = make_plan(ours, os.environ)
     os.environ.update(plan.environment)
     print(banner(plan), file=sys.stderr)
     for warning in plan.warnings:
         print(f"headway: warning: {warning}", file=sys.stderr, flush=True)
-    return _serve(plan.engine, api_servers(plan.engine, config_text(plan.engine)))
+    return _serve(plan.engine, own_launcher=behind_queue(plan.engine, config_text(plan.engine), os.environ))
 
 
 def make_plan(ours: ServeWords, environ: Mapping[str, str]) -> Plan:
@@ -171,10 +171,10 @@ def banner(plan: Plan) -> str:
         [
             f"headway {version()} serves {model_of(plan.engine) or 'the model of --config'} at {_url(plan.engine)}",
             f"  preset     {preset.name} ({plan.chosen.source})",
-            f"  seats      {seats_line(plan.engine, preset, servers)}",
+            f"  seats      {seats_line(plan.engine, preset)}",
             f"  classes    {' > '.join(preset.by_urgency())}; without one: {preset.default_class}",
             f"  admin API  {admin}",
-            *([f"  front end  {servers} API servers behind one queue"] if servers > 1 else []),
+            *([f"  launcher   vLLM's own, with {servers} API servers behind one queue"] if servers > 1 else []),
             *([] if plan.quick is None else [f"  start      quick: {QUICK_PRICE}; {plan.quick or 'all of it is set'}"]),
             *([f"  CPU start  {plan.cpu}"] if plan.cpu else []),
         ]
@@ -197,11 +197,11 @@ def _print_help() -> None:
     parser.print_help()
 
 
-def _serve(engine: Sequence[str], api_servers: int) -> int:
-    if api_servers > 1:
-        from headway.front_ends.launch import serve
+def _serve(engine: Sequence[str], *, own_launcher: bool) -> int:
+    if own_launcher:
+        from headway.own_server.launch import serve
 
-        return serve(engine, api_servers)
+        return serve(engine)
     from headway.vllm_adapter import launch
 
     return launch.serve(engine)

@@ -30,7 +30,7 @@ KNOWN: Final = frozenset({
     "PROMETHEUS_URL", "REFRESH_S",
 })  # fmt: skip
 #: Set by Headway itself for the processes that it starts.
-INTERNAL: Final = frozenset({"ENGINE_PROGRESS", "DEATH_CAUSE", "SERVER_MARKS", "FRONT_END"})
+INTERNAL: Final = frozenset({"ENGINE_PROGRESS", "DEATH_CAUSE", "SERVER_MARKS", "BEHIND_QUEUE"})
 
 
 def check_variables(environment: Mapping[str, str]) -> Iterator[Finding]:

@@ -12,10 +12,8 @@
     step_reports              what the instances do, as steps of that engine: by ``token_events`` and ``stream_pace``
     warmup_requests           the requests of a warm-up of instances
     endpoint    the HTTP routes that are forwarded
-    metrics, engine_metrics   of the instances; of the one engine behind them, where they are its API servers
+    metrics, engine_metrics   of the instances; of the server that this process has started (``headway.own_server``)
     launch      ``headway route``: everything put together
-
-``headway.front_ends`` has the same desk before several API servers of one engine, which share its seats.
 
 A request waits in the one queue of the desk and is bound to an instance when it leaves that queue (late binding). Until
 its first byte has been sent to the client it can be tried on another instance, so the death of one loses nothing that

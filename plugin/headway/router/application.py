@@ -43,8 +43,8 @@ _WARM_UP_WITHIN_S: Final = 30.0
 class RouterService:
     """The parts of one router: ``application`` answers, ``service`` has the desk, ``heartbeat`` asks the instances.
 
-    ``warmup_requests`` can warm the instances up, and do so before the first request where it ``warms``; None: the
-    instances are those of one engine.
+    ``warmup_requests`` can warm the instances up, and do so before the first request where it ``warms``; None: no
+    instance has said what it serves.
     """
 
     application: ASGIApp
@@ -83,8 +83,8 @@ def open_seats(gate: Gate, pool: InstancePool) -> None:
 
 
 @dataclass(frozen=True, slots=True)
-class OneEngine:
-    """The instances are API servers of one engine, on ``device``, which this process has started and can replace."""
+class OwnEngine:
+    """The only instance is a server that this process has started and can replace, with its engine on ``device``."""
 
     adapter: InstancesAdapter
     device: str
@@ -93,24 +93,24 @@ class OneEngine:
 
 
 def router_service(
-    settings: Settings, engine: InstancesEngine, model: str, one: OneEngine | None = None
+    settings: Settings, engine: InstancesEngine, model: str, own: OwnEngine | None = None
 ) -> RouterService:
     """Everything around these instances, which were asked once before: their seats are the ceiling.
 
-    ``one`` is their engine, None where each has its own.
+    ``own`` is the only instance, where this process has started it; None where they belong to others.
     """
-    source = InstanceWarmupRequests(engine, model) if model and one is None else None
+    source = InstanceWarmupRequests(engine, model) if model else None
     service = EngineService(
         engine,
-        InstancesAdapter() if one is None else one.adapter,
+        InstancesAdapter() if own is None else own.adapter,
         settings.preset,
         settings.catalogue,
         registry=REGISTRY,
-        identity=ServerIdentity(model, "router" if one is None else one.device),
+        identity=ServerIdentity(model, "router" if own is None else own.device),
         max_request_seats=settings.max_request_seats,
         other_model=settings.fallback,
-        replacer=None if one is None else one.replacer,
-        fleet=_fleet(engine, model) if one is None else None,
+        replacer=None if own is None else own.replacer,
+        fleet=_fleet(engine, model) if own is None else None,
         source=source,
     )
     control = service.control
@@ -129,18 +129,18 @@ def router_service(
         retries=retries,
         truncated=truncated,
     )
-    of_engine, health = None if one is None else EngineMetrics(engine), _Health(engine).answer
-    own = [
+    of_engine, health = None if own is None else EngineMetrics(engine), _Health(engine).answer
+    answered_here = [
         Route("/metrics", _Metrics(of_engine).answer),
         Route("/health", health),
         Route("/ping", health, methods=["GET", "POST"]),
     ]
     forwarded = ForwardEndpoint(lambda: engine).routes()
     application = Starlette(
-        routes=[*own, *routes(lambda: control, settings.tokens, settings.admin_rules), *forwarded],
+        routes=[*answered_here, *routes(lambda: control, settings.tokens, settings.admin_rules), *forwarded],
         middleware=[middleware],
     )
-    api_keys = [key for key in [os.environ.get("VLLM_API_KEY")] if key] if one is None else one.api_keys
+    api_keys = [key for key in [os.environ.get("VLLM_API_KEY")] if key] if own is None else own.api_keys
     counts_of_http = (retries.ended, truncated)
     guarded = protected(application, settings, settings.bounds, lambda: control.preset, *counts_of_http, api_keys)
     return RouterService(guarded, service, engine, Heartbeat(engine), source, settings.warm)
@@ -161,7 +161,7 @@ class _Metrics:
     of_engine: EngineMetrics | None
 
     async def answer(self, request: Request) -> Response:
-        """Those of this process, and of the one engine behind all instances where there is one."""
+        """Those of this process, and of the server that it has started, where there is one."""
         text = generate_latest(REGISTRY).decode()
         if self.of_engine is not None:
             text += await self.of_engine.beside(text)

@@ -47,46 +47,46 @@ class NoInstanceError(Exception):
     """No instance is healthy."""
 
 
-class SharedEngine(Protocol):
-    """The one engine behind all instances, where they are its API servers."""
+class StartedServer(Protocol):
+    """The only instance, where this process has started it and can start another in its place."""
 
     @property
     def gone(self) -> bool:
         """Whether it has ended. Another one may follow."""
         ...
 
-    async def wait_for_report(self, name: str) -> None:
-        """The instance of that name was lost: wait for a moment, until it is known whether the engine has ended."""
+    async def wait_for_report(self) -> None:
+        """A connection broke: wait for a moment, until it is known whether the server has ended."""
         ...
 
 
 class InstancesEngine:
     """The engine of the router. Call it on one event loop only.
 
-    ``shared`` is the engine of all instances, None where each has its own.
+    ``own`` is the only instance where this process has started it, None where the instances belong to others.
     """
 
-    def __init__(self, pool: InstancePool, client: InstanceClient, shared: SharedEngine | None = None) -> None:
+    def __init__(self, pool: InstancePool, client: InstanceClient, own: StartedServer | None = None) -> None:
         self.pool = pool
         self.client = client
-        self._shared = shared
+        self._own = own
         self.max_num_seqs = max(1, pool.most_seats())
         self._calls: dict[str, tuple[Call, Callable[[], int]]] = {}
-        self._reports = StepReports(pool, shared=shared is not None)
+        self._reports = StepReports(pool)
         self._limits = _AddedLimits()
 
     @property
     def errored(self) -> bool:
-        """Never dead where each instance has an engine: instances come back."""
-        return self._shared is not None and self._shared.gone
+        """Never dead where the instances belong to others: they come back."""
+        return self._own is not None and self._own.gone
 
     async def generate(
         self, prompt: Forwarded, sampling_params: CallParams, request_id: str, *, demand: Demand, **options: Any
     ) -> AsyncGenerator[Piece, None]:
         """The pieces of one response. Raises InstanceLostError where no instance could give all of it, EngineGoneError
-        where the one engine of all of them ended first."""
+        where the server that this process has started ended first."""
         call, tries = Call(), _Tries()
-        if self._shared is not None:
+        if self._own is not None:
             prompt = prompt.ranked(options.get("priority", 0))
         limited = _Limited(prompt, sampling_params.max_tokens, self._limits)
         self._calls[request_id] = call, lambda: 0
@@ -115,7 +115,7 @@ class InstancesEngine:
                 except InstanceLostError as error:
                     verdict, how = Verdict.FAILURE, "lost"
                     self.pool.broke(lease.link)
-                    await self._still_there(lease.link.address.name)
+                    await self._still_there()
                     tries.lost += error.sent
                     if call.begun or tries.lost >= _MOST_LOST:
                         raise
@@ -162,7 +162,7 @@ class InstancesEngine:
         raise last
 
     def engine_gone(self) -> None:
-        """The one engine of all instances has ended: end every call, so that it is tried again with the next one."""
+        """The server that this process has started has ended: end every call, to be tried again with the next one."""
         for call, _ in list(self._calls.values()):
             call.stop(EngineGoneError())
 
@@ -192,12 +192,12 @@ class InstancesEngine:
     def shutdown(self, timeout: float | None = None) -> None:
         """There is nothing to stop: the instances belong to others."""
 
-    async def _still_there(self, lost: str) -> None:
-        """An instance was lost. Raises EngineGoneError where the engine of all of them was."""
-        if self._shared is None:
+    async def _still_there(self) -> None:
+        """An instance was lost. Raises EngineGoneError where it is one that this process has started, and has ended."""
+        if self._own is None:
             return
-        await self._shared.wait_for_report(lost)
-        if self._shared.gone:
+        await self._own.wait_for_report()
+        if self._own.gone:
             raise EngineGoneError
 
     async def _lease(self, call: Call, demand: Demand, tries: _Tries) -> Lease | None:

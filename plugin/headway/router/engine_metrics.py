@@ -1,7 +1,7 @@
-"""The metrics of the one engine behind several API servers, for the scrape of the router.
+"""The metrics of the server that this process has started, beside its own in one scrape.
 
-Each API server of a group answers with the figures of all of them, added up from the files of ``prometheus_client``'s
-multi-process mode; so one of them is asked, and what this process has itself is left out.
+Each of several API servers answers with the figures of all of them, added up from the files of ``prometheus_client``'s
+multi-process mode; what this process has itself is left out.
 """
 
 from __future__ import annotations
@@ -22,21 +22,21 @@ _WITHIN_S: Final = 2.0
 
 
 class EngineMetrics:
-    """Asks the first healthy API server that answers. Without one there are no figures of the engine."""
+    """Asks that server. While it does not answer there are no figures of the engine."""
 
     def __init__(self, engine: InstancesEngine) -> None:
         self._engine = engine
 
     async def beside(self, own: str) -> str:
         """The families of the engine that are not in ``own``, this process's exposition."""
-        for link in list(self._engine.pool.healthy()):
+        for link in self._engine.pool.healthy():
             try:
                 status, text = await self._engine.client.get(link.address, _PATH, _WITHIN_S)
             except (aiohttp.ClientError, OSError, TimeoutError, ValueError) as error:
                 log.debug("no metrics of %s: %s", link.address.name, error)
-                continue
-            if status == HTTPStatus.OK:
-                return "".join(f"{line}\n" for line in other_families(text, families(own)))
+            else:
+                if status == HTTPStatus.OK:
+                    return "".join(f"{line}\n" for line in other_families(text, families(own)))
         return ""
 
 

@@ -6,7 +6,7 @@ longer than two seconds is not used again, since servers close theirs after five
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, Callable
+from collections.abc import AsyncGenerator
 from contextlib import suppress
 from typing import Final
 
@@ -28,19 +28,19 @@ _MAX_METRICS_BYTES: Final = 8 * 1024 * 1024
 class InstanceClient:
     """The HTTP client of all instances. Use it on one event loop, and ``close`` it there.
 
-    ``key`` is sent as theirs. It may be a function that is called before each request, and raises
-    ConnectionRefusedError where nothing may be sent.
+    ``key`` is sent as theirs. With the path of a Unix ``socket`` every connection goes there.
     """
 
-    def __init__(self, key: str | Callable[[], str] | None = None) -> None:
+    def __init__(self, key: str | None = None, socket: str | None = None) -> None:
         self._key = key
+        self._socket = socket
         self._session: aiohttp.ClientSession | None = None
 
     def open(self) -> aiohttp.ClientSession:
         """The session, begun with the first use."""
         if self._session is None:
             self._session = aiohttp.ClientSession(
-                connector=aiohttp.TCPConnector(limit=0, keepalive_timeout=_IDLE_S),
+                connector=self._connector(),
                 timeout=aiohttp.ClientTimeout(total=None, sock_connect=_CONNECT_S),
                 auto_decompress=False,
                 trust_env=False,
@@ -51,9 +51,13 @@ class InstanceClient:
             )
         return self._session
 
+    def _connector(self) -> aiohttp.BaseConnector:
+        if self._socket is not None:
+            return aiohttp.UnixConnector(self._socket, limit=0, keepalive_timeout=_IDLE_S)
+        return aiohttp.TCPConnector(limit=0, keepalive_timeout=_IDLE_S)
+
     def _own(self) -> Headers:
-        key = self._key() if callable(self._key) else self._key
-        return () if key is None else (("authorization", f"Bearer {key}"),)
+        return () if self._key is None else (("authorization", f"Bearer {self._key}"),)
 
     async def close(self) -> None:
         """Close the connections."""

@@ -26,7 +26,7 @@ _NOT_FORWARDED: Final = frozenset({
 _NOT_RETURNED: Final = frozenset({
     "date", "server", "x-headway-class", "x-headway-preset", "x-headway-queue-ms", "x-request-id",
 })  # fmt: skip
-#: Of this server to an API server that it has started itself.
+#: Of this process to a server that it has started itself.
 PRIORITY: Final = "x-headway-priority"
 _LIMITS: Final = ("max_tokens", "max_completion_tokens", "max_output_tokens")
 
@@ -45,7 +45,7 @@ class Forwarded:
     max_tokens: int | None = None
 
     def ranked(self, priority: int) -> Forwarded:
-        """The same request with the engine's priority of its class, 0 the most urgent, for an API server of ours."""
+        """The same request with the engine's priority of its class, 0 the most urgent, for a server started here."""
         return replace(self, headers=(*self.headers, (PRIORITY, str(priority))))
 
     def without_priority(self) -> Forwarded:

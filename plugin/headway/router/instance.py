@@ -9,7 +9,7 @@ from headway.router.addresses import Address
 from headway.router.call import Call
 from headway.router.reading import Reading, ServedModel
 from headway_policies.fallback import BreakerState
-from headway_policies.routing import Instance, InstanceHealth, InstanceSeats, SentPrefixes
+from headway_policies.routing import Instance, InstanceHealth, InstanceSeats, SeatReading, SentPrefixes
 
 
 @dataclass(slots=True, eq=False)
@@ -19,7 +19,8 @@ class InstanceLink:
     ``usual_seats`` is the number of seats where the instance does not say its own, and ``known`` what its readings have
     shown of them. ``model`` is None until it has said what it serves. ``progress`` counts the readings that showed new
     tokens. One that is ``leaving`` gets no new requests. ``calls`` are those under way there, ``leases`` the seats that
-    they hold, and ``ended`` counts the exchanges by how they ended.
+    they hold, and ``ended`` counts the exchanges by how they ended. An ``exclusive`` one has the usual seats and no
+    other clients, whatever a reading says, which may be that of a step before the last one.
     """
 
     address: Address
@@ -32,6 +33,7 @@ class InstanceLink:
     others: int = 0
     progress: int = 0
     leaving: bool = False
+    exclusive: bool = False
     calls: set[Call] = field(default_factory=set)
     leases: set[Lease] = field(default_factory=set)
     ended: Counter[str] = field(default_factory=Counter)
@@ -44,6 +46,11 @@ class InstanceLink:
     def seats(self) -> int:
         """Sequences that it may be sent, by what is known of it now."""
         return self.known.seats
+
+    @property
+    def running(self) -> int:
+        """Sequences that run there."""
+        return self.sent if self.exclusive else max(self.reading.running, self.sent)
 
     @property
     def idle(self) -> bool:
@@ -75,7 +82,9 @@ class InstanceLink:
         if reading.tokens != self.reading.tokens:
             self.progress += 1
         self.reading = reading
-        self.others = max(0, reading.running - max(sent_before, self.sent))
+        if not self.exclusive:
+            self.others = max(0, reading.running - max(sent_before, self.sent))
+            self.known.read(SeatReading(reading.running, reading.waiting, reading.limit, reading.reach), sent_before)
 
 
 @dataclass(frozen=True, slots=True, eq=False)

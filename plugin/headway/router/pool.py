@@ -19,7 +19,7 @@ from headway.router.instance import InstanceLink, Lease
 from headway.router.reading import Reading
 from headway_policies import Load
 from headway_policies.fallback import BreakerState, Verdict
-from headway_policies.routing import Demand, Router, SeatReading
+from headway_policies.routing import Demand, Router
 
 log = logging.getLogger(__name__)
 
@@ -44,8 +44,6 @@ class InstancePool:
     """All instances, by name. ``on_change`` is called when the number of healthy seats may be another one.
 
     ``most`` is the number of instances that the limit of the preset is for, where they come and go.
-    ``shared_seats``: the instances are API servers of one engine, which has so many seats: each of them may fill them,
-    and all together not more. What one of them says of its load is that of the engine.
     """
 
     def __init__(
@@ -55,13 +53,11 @@ class InstancePool:
         now_s: Callable[[], float],
         *,
         retried: int = 0,
-        shared_seats: int | None = None,
         most: int | None = None,
     ) -> None:
         self.links = {one.address.name: one for one in links}
         self.retried = retried
         self.most = most
-        self._shared_seats = shared_seats
         self.on_change: Callable[[], None] = lambda: None
         self._router = router
         self._now_s = now_s
@@ -100,19 +96,17 @@ class InstancePool:
 
     def seats(self) -> int:
         """The seats of the healthy instances."""
-        return self._at_most_shared(sum(one.seats for one in self.healthy()))
+        return sum(one.seats for one in self.healthy())
 
     def open_seats(self) -> int:
         """The seats that this router has filled or may fill: what the desk may dispatch to."""
         now_s = self._now_s()
-        return self._at_most_shared(sum(one.open_seats(now_s) for one in self.links.values()))
+        return sum(one.open_seats(now_s) for one in self.links.values())
 
     def presence(self) -> tuple[float, int]:
         """The share of the instances, by weight, that are healthy and not on probation; and the seats that are taken at
         the others, or are the probes' of those on probation.
         """
-        if self._shared_seats is not None:
-            return 1.0, 0
         now_s, there, whole, elsewhere = self._now_s(), 0.0, list[float](), 0
         for one in self.links.values():
             if not one.leaving:
@@ -147,7 +141,7 @@ class InstancePool:
 
     def most_seats(self) -> int:
         """The most seats that all instances may come to have, as far as they say it."""
-        return self._at_most_shared(sum(one.known.most for one in self.links.values()))
+        return sum(one.known.most for one in self.links.values())
 
     def load(self) -> Load:
         """The sequences that run in the healthy instances, those that wait there or for them, and the fullest KV cache;
@@ -155,14 +149,9 @@ class InstancePool:
         links = list(self.healthy())
         kv_use = max((one.reading.kv_use for one in links), default=0.0)
         spaces = [one.reading.kv_tokens for one in links]
-        if self._shared_seats is None:
-            running = sum(max(one.reading.running, one.sent) for one in links)
-            waiting = sum(one.reading.waiting for one in links)
-            kv_tokens = None if None in spaces else sum(one for one in spaces if one is not None)
-        else:  # what runs there was sent from here; the engine's own figures may be those of a step before the last one
-            running = sum(one.sent for one in self.links.values())
-            waiting = max((one.reading.waiting for one in links), default=0)
-            kv_tokens = next((one for one in spaces if one is not None), None)
+        running = sum(one.running for one in links)
+        waiting = sum(one.reading.waiting for one in links)
+        kv_tokens = None if None in spaces else sum(one for one in spaces if one is not None)
         return Load(running, waiting + self.waiting, kv_use, kv_capacity_tokens=kv_tokens or None)
 
     @property
@@ -232,11 +221,6 @@ class InstancePool:
         for lease in link.leases:
             if lease.progress >= _PROBE_READINGS:
                 link.health.answering(lease.number, self._now_s())
-        if self._shared_seats is None:
-            seen = SeatReading(reading.running, reading.waiting, reading.limit, reading.reach)
-            link.known.read(seen, sent_before)
-        else:
-            link.others = 0  # what runs beside its own are those of the other API servers
         self._changed(link)
 
     def unready(self, link: InstanceLink) -> None:
@@ -264,9 +248,6 @@ class InstancePool:
 
     # ------------------------------------------------------------------ inside
 
-    def _at_most_shared(self, seats: int) -> int:
-        return seats if self._shared_seats is None else min(seats, self._shared_seats)
-
     def _changed(self, link: InstanceLink, why: str = "it is silent, or its requests fail") -> None:
         self._log_state(link, why)
         if any(True for _ in self.healthy()):
@@ -283,7 +264,7 @@ class InstancePool:
         if state is BreakerState.OPEN:
             log.warning("instance %s receives no requests: %s", name, why)
         elif state is BreakerState.CLOSED:
-            said = self._shared_seats is not None or link.reading.limit is not None
+            said = link.exclusive or link.reading.limit is not None
             assumed = "" if said else " assumed, since it does not say its own"
             log.info("instance %s is healthy: %d seats%s", name, link.seats, assumed)
 

@@ -4,8 +4,7 @@
     the metrics       where no stream was timed since the last report: vLLM's own count of the gaps between tokens
     neither           the load alone; what a preset says of the time between tokens has no effect then
 
-Instances that are API servers of one engine are one engine in fact; without new tokens theirs is not said to have made
-a step, or one that hangs would seem to work.
+Without new tokens no step is said to have been made, or an engine that hangs would seem to work.
 """
 
 from __future__ import annotations
@@ -26,12 +25,11 @@ _MOST_STEPS: Final = 10_000
 
 
 class StepReports:
-    """Reports to one listener, None while there is none. ``shared``: the instances have one engine."""
+    """Reports to one listener, None while there is none."""
 
-    def __init__(self, pool: InstancePool, *, shared: bool) -> None:
+    def __init__(self, pool: InstancePool) -> None:
         self.listener: StepListener | None = None
         self._pool = pool
-        self._shared = shared
         self._pace = StreamPace()
         self._untimed = 0
         self._timed = False
@@ -87,7 +85,7 @@ class StepReports:
         first_tokens = None if self._untimed else 0  # those of streams are reported as they come
         preemptions = int(sum(one.preemptions for one in grown))
         load = replace(self._pool.load(), preemptions=preemptions, first_tokens=first_tokens)
-        if self._shared and stood:
+        if stood:
             self.listener.seen(load)
             return
         steps = None if timed else _counted(grown, elapsed_s)

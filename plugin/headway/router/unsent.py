@@ -17,7 +17,6 @@ _BEFORE_SENDING: Final = (
     aiohttp.ClientHttpProxyError,  # the proxy did not connect
     aiohttp.ConnectionTimeoutError,  # no connection in time: of the server, or free in the pool
     aiohttp.ServerFingerprintMismatch,
-    ConnectionRefusedError,  # nothing may be sent: ``InstanceClient.key``
 )
 
 

@@ -12,8 +12,8 @@ It checks for features, never for version numbers. Tried on 0.32 only; releases 
     protocol           a bound on what uvicorn reads
     fail_fast          a bound on what vLLM validates
     launch             ``headway serve``
-    front_end          one of several API servers of an engine: no gate, a key, a fast end
-    front_end_group, front_end_processes   the process that starts them and their engine
+    own_server         vLLM's own launcher, as a child process of ``headway serve`` (``headway.own_server``)
+    own_server_guard   one of its API servers, behind the queue of that: no gate, a fast end; ``own_server_checks``
 
 vLLM loads the first three by name, as entry points (``pyproject.toml``), and the general plugin in every process.
 """

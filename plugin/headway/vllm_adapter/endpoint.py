@@ -43,10 +43,10 @@ from headway.operator.metrics import GrammarCollector
 from headway.tracing import queue_spans
 from headway.vllm_adapter.engine_adapter import CallBounds, VllmAdapter
 from headway.vllm_adapter.fail_fast import fail_fast
-from headway.vllm_adapter.front_end import FrontEnd, is_front_end
 from headway.vllm_adapter.grammars import MOST_IN_LINE, GrammarGuard, Limits
 from headway.vllm_adapter.log_format import log_as_vllm_does, log_json_lines
 from headway.vllm_adapter.log_privacy import hide_content, warn_of_content
+from headway.vllm_adapter.own_server_guard import OwnServerGuard, is_behind_queue
 from headway.vllm_adapter.process.engine_replacer import VllmReplacer, replaceable
 from headway.vllm_adapter.start_checks import check_start, inference_keys
 from headway.vllm_adapter.vllm_routes import log_routes
@@ -75,7 +75,7 @@ class HeadwayEndpoint:
         self._retries = Retries()
         self._truncated = Counter[str]()
         self._context_tokens: int | None = None
-        self._front_end: FrontEnd | None = None
+        self._guard: OwnServerGuard | None = None
 
     def attach_router(self, app: Any) -> None:
         """Add the routes, and the middleware as the innermost middleware: inside vLLM's authentication and metrics.
@@ -85,8 +85,8 @@ class HeadwayEndpoint:
         log_json_lines()
         log_as_vllm_does()
         hide_queries()
-        if is_front_end():
-            self._front_end = FrontEnd(app)
+        if is_behind_queue():
+            self._guard = OwnServerGuard(app)
             return
         self._app, args = app, getattr(app.state, "args", None)
         if args is not None:
@@ -114,11 +114,11 @@ class HeadwayEndpoint:
 
         Where the warm-up fails vLLM listens all the same: the server is not ready, and retries.
         """
-        if self._front_end is not None:
+        if self._guard is not None:
             hide_content()
             grammars = _grammar_guard(engine_client.vllm_config, grammar_s(), _MOST_SEATED)
-            self._front_end.serve(engine_client, CallBounds(most_prompt_logprobs(), grammars))
-            fail_fast(self._front_end.app)
+            self._guard.serve(engine_client, CallBounds(most_prompt_logprobs(), grammars))
+            fail_fast(self._guard.app)
             return
         settings = self._settings
         if settings is None:

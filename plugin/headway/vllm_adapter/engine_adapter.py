@@ -17,7 +17,6 @@ from headway.engine import Answer, Check, EngineSettings, Invalid, StepListener,
 from headway.errors import Refused
 from headway.http.inference.request_caps import WHOLE_VOCABULARY
 from headway.vllm_adapter.engine_core_hooks import (
-    ABORT_CLIENT,
     CLEAR_WORKERS,
     GET_HOLDS,
     GET_LIMITS,
@@ -290,11 +289,6 @@ class VllmAdapter:
         for one in loggers:
             one.listener = listener
         return True
-
-
-async def abort_client(engine: Any, client: int) -> int:
-    """End the sequences that one of several API servers, by its number, has in the engine; returns how many."""
-    return sum(await _ask_ranks(engine.engine_core, ABORT_CLIENT, client))
 
 
 async def _ask_ranks(core: Any, method: str, *arguments: Any) -> list[Any]:

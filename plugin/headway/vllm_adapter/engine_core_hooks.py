@@ -32,7 +32,6 @@ SET_LIMITS = "headway_set_limits"
 CLEAR_WORKERS = "headway_clear_worker_caches"
 GET_HOLDS = "headway_get_holds"
 GET_MEMORY = "headway_get_memory"
-ABORT_CLIENT = "headway_abort_client"
 
 #: The scheduler's attributes for the number of running sequences: by preference (0.31 and later, before).
 _ACTIVE = ("max_num_active_reqs", "max_num_running_reqs")
@@ -59,7 +58,6 @@ def register() -> None:
         setattr(core, CLEAR_WORKERS, clear_worker_caches)
         setattr(core, GET_HOLDS, get_holds)
         setattr(core, GET_MEMORY, engine_memory)
-        setattr(core, ABORT_CLIENT, abort_client)
     proc = getattr(module, "EngineCoreProc", None)
     if core is not None:
         report_progress(core, proc)
@@ -110,14 +108,6 @@ def set_limits(core: Any, limits: dict[str, int]) -> None:
     scheduler = core.scheduler
     most = int(scheduler.scheduler_config.max_num_seqs)
     setattr(scheduler, _active_name(scheduler), max(1, min(int(limits["max_num_active_reqs"]), most)))
-
-
-def abort_client(core: Any, client: int) -> int:
-    """Abort all sequences of one client, by its index: its process has ended. Returns how many there were."""
-    own = [name for name, one in core.scheduler.requests.items() if getattr(one, "client_index", None) == client]
-    if own:
-        core.abort_requests(own)
-    return len(own)
 
 
 def _active_name(scheduler: Any) -> str:

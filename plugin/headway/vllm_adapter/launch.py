@@ -107,6 +107,11 @@ def parse(vllm_argv: Sequence[str]) -> Any:
     return args
 
 
+def command() -> Any:
+    """vLLM's own ``serve`` with parsed arguments: with several API servers or its front end in Rust its launcher."""
+    return _find(("vllm.entrypoints.cli.serve",), "ServeSubcommand").cmd
+
+
 def set_up_log(args: Any) -> None:
     """Set up vLLM's log in a process that has not started a server yet; releases before 0.32 do so when imported."""
     set_up = getattr(importlib.import_module("vllm.logger"), "configure_logging_from_args", None)

@@ -26,8 +26,10 @@ from headway.release import vllm_version
 log = logging.getLogger(__name__)
 
 ALLOW_DEV_MODE: Final = "HEADWAY_ALLOW_DEV_MODE"
-#: Set by ``headway serve`` for several API servers that have one queue, before them.
-FRONT_END: Final = "HEADWAY_FRONT_END"
+#: Set by ``headway serve`` for vLLM's own launcher, which it has its queue in front of.
+BEHIND_QUEUE: Final = "HEADWAY_BEHIND_QUEUE"
+#: Has vLLM start its front end in Rust.
+RUST: Final = "VLLM_USE_RUST_FRONTEND"
 
 _OLDEST_VLLM = (0, 29)
 _OLDEST_STARLETTE = (1, 0, 1)
@@ -78,12 +80,17 @@ def cautions(args: Namespace, environment: Mapping[str, str]) -> list[Caution]:
     return [one for check in CHECKS for one in check(args, environment)]
 
 
+def uses_rust(environment: Mapping[str, str]) -> bool:
+    """Whether vLLM is to start its front end in Rust, a process of its own that loads no plugin."""
+    return _on(environment, RUST)
+
+
 def rust_front_end(environment: Mapping[str, str]) -> Caution | None:
-    """The front end in Rust, a process of its own that loads no plugin."""
-    if not _on(environment, "VLLM_USE_RUST_FRONTEND"):
+    """That front end where no queue of Headway's is in front of it."""
+    if not uses_rust(environment) or _on(environment, BEHIND_QUEUE):
         return None
-    what = "VLLM_USE_RUST_FRONTEND=1 starts a front end that loads no plugin: it would bypass Headway"
-    return Caution(what, "unset VLLM_USE_RUST_FRONTEND", refuses=True)
+    what = f"{RUST}=1 starts a front end that loads no plugin: it would bypass Headway"
+    return Caution(what, f"start it with headway serve, or unset {RUST}", refuses=True)
 
 
 def inference_keys(args: Namespace, environment: Mapping[str, str]) -> list[str]:
@@ -103,7 +110,7 @@ def _check_versions(args: Namespace, environment: Mapping[str, str]) -> _Checks:
 
 def _check_front_ends(args: Namespace, environment: Mapping[str, str]) -> _Checks:
     rust = rust_front_end(environment)
-    if rust is not None:
+    if rust is not None and not getattr(args, "behind_one_queue", False):
         yield rust
     if getattr(args, "grpc", False):
         what = "--grpc starts a server that loads no HTTP plugin: it would bypass Headway"
@@ -133,7 +140,7 @@ def _check_data_parallel(args: Namespace, environment: Mapping[str, str]) -> _Ch
     if given("size_local") not in (None, ranks) or (getattr(args, "nnodes", None) or 1) > 1:
         what = "the ranks of --data-parallel-size are on several machines, which Headway does not supervise"
         yield Caution(what, "start a server on each machine, and headway route in front of them", refuses=True)
-    if (getattr(args, "api_server_count", None) or 1) > 1 and not _on(environment, FRONT_END):
+    if (getattr(args, "api_server_count", None) or 1) > 1 and not _on(environment, BEHIND_QUEUE):
         what = f"{args.api_server_count} API servers for {ranks} ranks: each would give out all seats of all ranks"
         yield Caution(
             what, "add --api-server-count 1, or start it with headway serve: one queue for all of them", refuses=True
@@ -141,13 +148,13 @@ def _check_data_parallel(args: Namespace, environment: Mapping[str, str]) -> _Ch
 
 
 def _check_api_servers(args: Namespace, environment: Mapping[str, str]) -> _Checks:
-    """What several API servers behind one queue cannot have: their public port is Headway's, not vLLM's."""
-    if not (_on(environment, FRONT_END) or getattr(args, "behind_one_queue", False)):
+    """What vLLM's launcher behind a queue cannot have: the public port is Headway's, not vLLM's."""
+    if not (_on(environment, BEHIND_QUEUE) or getattr(args, "behind_one_queue", False)):
         return
     for name in _OF_VLLM_PORT:
         if getattr(args, name, None):
-            what = f"--{name.replace('_', '-')} cannot be used with several API servers"
-            yield Caution(what, "remove it, or add --api-server-count 1", refuses=True)
+            what = f"--{name.replace('_', '-')} cannot be used with several API servers or a front end in Rust"
+            yield Caution(what, f"remove it, or add --api-server-count 1 and unset {RUST}", refuses=True)
 
 
 def _check_dev_mode(args: Namespace, environment: Mapping[str, str]) -> _Checks:

@@ -6,6 +6,7 @@ import os
 import socket
 import sys
 import types
+from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
@@ -122,9 +123,8 @@ ADAPTIVE = PRESET + '[limit]\npolicy = "model"\n'
         (ADAPTIVE, [], "starts at 96, up to the engine's ceiling"),
         (ADAPTIVE, ["--max-num-seqs", "200"], "starts at 96, up to the engine's 200"),
         (ADAPTIVE + "max_seats = 99\n", [], "starts at 96, up to 99"),
-        (ADAPTIVE, ["--api-server-count", "2"], "fixed at 96, before several API servers"),
     ],
-    ids=["fixed", "follows", "follows a number", "a top of its own", "several API servers"],
+    ids=["fixed", "follows", "follows a number", "a top of its own"],
 )
 def test_the_banner_says_where_the_seats_start_and_how_far_they_reach(
     text: str,
@@ -137,7 +137,7 @@ def test_the_banner_says_where_the_seats_start_and_how_far_they_reach(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     """A limit that follows the engine has no number of its own to show."""
-    monkeypatch.setattr(serve_command, "_serve", lambda engine, api_servers: 0)
+    monkeypatch.setattr(serve_command, "_serve", lambda engine, *, own_launcher: 0)
     file = tmp_path / "night.toml"
     file.write_text(text)
     assert main(["serve", str(tmp_path), "--preset", str(file), "--port", port, *words]) == 0
@@ -297,35 +297,42 @@ def test_the_help_of_vllm_is_its_own(launched: list[tuple[str, ...]]) -> None:
 
 
 @pytest.mark.parametrize(
-    ("words", "config", "count"),
+    ("words", "config", "variable", "own"),
     [
-        ([], "", 1),
-        (["--api-server-count", "3"], "", 3),
-        (["--api_server_count=2"], "", 2),
-        (["-asc", "4"], "", 4),
-        ([], "api-server-count: 5\n", 5),
-        (["--api-server-count", "2"], "api-server-count: 5\n", 2),
-        (["--api-server-count", "0"], "", 1),
-        (["--api-server-count", "many"], "", 1),
-        (["--api-server-count", "99999"], "", 1),
+        ([], "", "", False),
+        ([], "", "0", False),
+        ([], "", "1", True),
+        (["--api-server-count", "1"], "", "1", True),
+        (["--api-server-count", "3"], "", "", True),
+        (["--api_server_count=2"], "", "", True),
+        (["-asc", "4"], "", "", True),
+        ([], "api-server-count: 5\n", "", True),
+        (["--api-server-count", "1"], "api-server-count: 5\n", "", False),
+        (["--api-server-count", "0"], "", "", False),
+        (["--api-server-count", "many"], "", "", False),
+        (["--api-server-count", "99999"], "", "", False),
     ],
 )
-def test_several_api_servers_are_started_by_their_own_launcher(
+def test_vllms_own_launcher_is_started_where_it_is_needed(
     launched: list[tuple[str, ...]],
     tmp_path: Path,
     port: str,
     monkeypatch: pytest.MonkeyPatch,
     words: list[str],
     config: str,
-    count: int,
+    variable: str,
+    own: bool,
 ) -> None:
-    """As many as the command line or the file says; what vLLM refuses is left to it."""
-    groups: list[int] = []
-    module = types.ModuleType("headway.front_ends.launch")
-    module.serve = lambda words, count: groups.append(count) or 0  # type: ignore[attr-defined]
-    monkeypatch.setitem(sys.modules, "headway.front_ends.launch", module)
+    """For several API servers, by the command line or the file, or the front end in Rust; what vLLM refuses is left to
+    it.
+    """
+    started: list[Sequence[str]] = []
+    module = types.ModuleType("headway.own_server.launch")
+    module.serve = lambda words: started.append(words) or 0  # type: ignore[attr-defined]
+    monkeypatch.setitem(sys.modules, "headway.own_server.launch", module)
+    monkeypatch.setenv("VLLM_USE_RUST_FRONTEND", variable)
     if config:
         (tmp_path / "serve.yaml").write_text(config)
         words = [*words, "--config", str(tmp_path / "serve.yaml")]
     assert main(["serve", str(tmp_path), "--port", port, *words]) == 0
-    assert (groups, len(launched)) == (([], 1) if count == 1 else ([count], 0))
+    assert (len(started), len(launched)) == ((1, 0) if own else (0, 1))

@@ -1,4 +1,4 @@
-"""The metrics of the engine behind several API servers, beside those of the router."""
+"""The metrics of a server that this process has started, beside its own."""
 
 from __future__ import annotations
 
@@ -55,9 +55,9 @@ class Scraped:
 
 
 def metrics(answers: Mapping[str, tuple[int, str] | Exception], *, healthy: bool = True) -> EngineMetrics:
-    """Those of API servers with these answers."""
+    """Those of servers with these answers."""
     links = [InstanceLink(Address(name, f"http://{name}"), 4) for name in answers]
-    pool = InstancePool(links, LeastLoaded(), loop_time_s, shared_seats=4)
+    pool = InstancePool(links, LeastLoaded(), loop_time_s)
     for link in links if healthy else ():
         pool.heard(link)
     return EngineMetrics(InstancesEngine(pool, Scraped(answers)))  # type: ignore[arg-type]
@@ -103,7 +103,7 @@ async def test_each_family_stands_once_and_a_parser_reads_all_of_them() -> None:
 
 @on_virtual_time
 async def test_one_that_does_not_answer_is_passed_over() -> None:
-    """The next one has the figures of all of them as well."""
+    """Where another one answers, its figures are taken."""
     answers: dict[str, tuple[int, str] | Exception] = {
         "slow": TimeoutError(), "gone": ConnectionRefusedError(), "wrong": (500, "no"), "well": (200, OF_ENGINE),
     }  # fmt: skip

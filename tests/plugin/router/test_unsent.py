@@ -142,9 +142,3 @@ async def test_after_a_connection_it_may_have_been_sent(fails: Failing) -> None:
     """Whether the server has worked on it is not known."""
     error = await fails()
     assert not unsent(error), repr(error)
-
-
-def test_what_the_router_may_not_send_is_not_sent() -> None:
-    """As its key for the instances says where there is none."""
-    assert unsent(ConnectionRefusedError())
-    assert not unsent(ConnectionResetError())

@@ -195,4 +195,4 @@ def test_several_ranks_of_one_machine_behind_one_server_may_start(given: dict[st
 def test_several_api_servers_behind_one_queue_may_have_several_ranks() -> None:
     """As `headway serve` starts them: the seats are counted before them."""
     server = Namespace(host="127.0.0.1", data_parallel_size=2, api_server_count=2)
-    assert refusals(server, {"HEADWAY_KEYS_FILE": "keys.toml", "HEADWAY_FRONT_END": "1"}) == []
+    assert refusals(server, {"HEADWAY_KEYS_FILE": "keys.toml", "HEADWAY_BEHIND_QUEUE": "1"}) == []

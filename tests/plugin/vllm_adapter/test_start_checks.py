@@ -38,9 +38,9 @@ def test_a_good_configuration_has_no_findings() -> None:
         ),
         ({}, {"VLLM_USE_RUST_FRONTEND": "1"}, "VLLM_USE_RUST_FRONTEND=1"),
         ({"grpc": True}, {}, "--grpc"),
-        ({"uds": "/a"}, {"HEADWAY_FRONT_END": "1"}, "--uds cannot be used with several API servers"),
+        ({"uds": "/a"}, {"HEADWAY_BEHIND_QUEUE": "1"}, "--uds cannot be used with several API servers"),
         ({"root_path": "/a", "behind_one_queue": True}, {}, "--root-path cannot be used with several API servers"),
-        ({"enable_ssl_refresh": True}, {"HEADWAY_FRONT_END": "1"}, "--enable-ssl-refresh cannot"),
+        ({"enable_ssl_refresh": True}, {"HEADWAY_BEHIND_QUEUE": "1"}, "--enable-ssl-refresh cannot"),
         ({"api_key": ["x", TOKEN]}, {"HEADWAY_ADMIN_TOKEN": TOKEN}, "HEADWAY_ADMIN_TOKEN: the token is also"),
         ({}, {"HEADWAY_VIEWER_TOKEN": TOKEN, "VLLM_API_KEY": TOKEN}, "HEADWAY_VIEWER_TOKEN: the token is also"),
         ({}, {"HEADWAY_ADMIN_TOKEN_FILE": "/no/such/file"}, "HEADWAY_ADMIN_TOKEN_FILE (/no/such/file)"),
@@ -75,6 +75,13 @@ def test_a_variable_that_is_off_is_no_finding(off: str) -> None:
     names = ("VLLM_SERVER_DEV_MODE", "VLLM_ALLOW_INSECURE_SERIALIZATION", "VLLM_USE_RUST_FRONTEND")
     assert cautions(args(), GOOD | dict.fromkeys(names, off)) == []
     assert rust_front_end({"VLLM_USE_RUST_FRONTEND": off}) is None
+
+
+def test_a_front_end_in_rust_may_start_behind_a_queue() -> None:
+    """Of `headway serve`, which has every request pass it."""
+    environment = GOOD | {"VLLM_USE_RUST_FRONTEND": "1"}
+    assert refusals(args(behind_one_queue=True), environment) == []
+    assert refusals(args(), environment | {"HEADWAY_BEHIND_QUEUE": "1"}) == []
 
 
 def test_one_tenant_may_have_its_responses_stored() -> None:

@@ -11,7 +11,7 @@ from collections.abc import Callable
 import pytest
 from vllm_source import VllmSource
 
-from headway.vllm_adapter.front_end_processes import LAUNCHER, WAIT, WORKER
+from headway.vllm_adapter.own_server import STARTER
 
 SOURCE = VllmSource.found()
 
@@ -206,13 +206,9 @@ USED: list[tuple[str, str, Check]] = [
         members("vllm.sampling_params", "SamplingParams", "ignore_eos", "logprobs", "structured_outputs"),
     ),
     ("warm-up", "prefix cache", members(*CLIENT, "reset_prefix_cache")),
-    ("API servers", "launcher", defines(*LAUNCHER)),
-    ("API servers", "wait", defines(*WAIT)),
-    ("API servers", "worker", defines(*WORKER)),
-    ("API servers", "its arguments", has_words(WORKER[0], "client_index", "run_api_server_worker_proc,")),
-    ("API servers", "processes", members("vllm.v1.utils", "APIServerProcessManager", "processes")),
-    ("API servers", "sequences", members("vllm.v1.request", "Request", "client_index")),
-    ("API servers", "their end", takes(*CORE, "abort_requests", "request_ids")),
+    ("API servers", "launcher", members("vllm.entrypoints.cli.serve", "ServeSubcommand", "cmd")),
+    ("API servers", "socket", has_words("vllm.entrypoints.cli.serve", "setup_server(args")),
+    ("API servers", "engine", takes(*STARTER, "__init__", "vllm_config")),
     ("memory", "workers", members(*CORE, "collective_rpc")),
     ("memory", "yielding", defines("vllm.distributed.device_communicators.shm_broadcast", "sched_yield")),
 ]

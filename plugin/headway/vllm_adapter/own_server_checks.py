@@ -1,4 +1,4 @@
-"""What an API server of a group checks before the engine has a call, and how it answers where that must not be.
+"""What an API server behind a queue checks before the engine has a call, and how it answers where that must not be.
 
 vLLM begins the answer of a stream before it calls the engine. So the beginning is held back until the call has output:
 what is refused before has its own status, and no stream of events in a 200, or one that breaks off, which the desk
@@ -32,7 +32,7 @@ class Call:
     wrong: Invalid | Refused | None = None
 
 
-CALL: ContextVar[Call | None] = ContextVar("headway_front_end_call", default=None)
+CALL: ContextVar[Call | None] = ContextVar("headway_own_server_call", default=None)
 
 
 def checked(run: Callable[..., AsyncGenerator[Any, None]], adapter: VllmAdapter) -> Callable[..., Any]:

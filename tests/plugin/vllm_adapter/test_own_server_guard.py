@@ -1,4 +1,4 @@
-"""What an API server of a group has in place of a gate: a key, a fast end, the class as priority, two routes."""
+"""What an API server behind a queue has in place of a gate: a fast end, the class as priority, checks."""
 
 from __future__ import annotations
 
@@ -17,43 +17,18 @@ from starlette.types import Message
 from headway.engine import Invalid
 from headway.errors import Refused, refusal
 from headway.vllm_adapter.engine_adapter import CallBounds
-from headway.vllm_adapter.engine_core_hooks import ABORT_CLIENT, GET_HOLDS, abort_client
-from headway.vllm_adapter.front_end import (
-    ABORT_ROUTE,
-    FACTS_ROUTE,
-    KEY,
-    PING_ROUTE,
-    FrontEnd,
-    FrontEndGuard,
-    is_front_end,
-)
-from headway.vllm_adapter.front_end_checks import Call, HeldStream
-from headway.vllm_adapter.front_end_processes import ENGINE_DIED
 from headway.vllm_adapter.grammars import GrammarTooLargeError
-from headway_policies import Hold, Reason
-
-SECRET = "s" * 64
-AUTH = {"Authorization": f"Bearer {SECRET}"}
+from headway.vllm_adapter.own_server_checks import Call, HeldStream
+from headway.vllm_adapter.own_server_guard import EndWithEngine, OwnServerGuard, is_behind_queue
+from headway_policies import Reason
 
 
 class Engine:
-    """As much of an AsyncLLM as a front end uses; ``asked`` are the priorities of its calls."""
+    """As much of an AsyncLLM as an API server uses; ``asked`` are the priorities of its calls."""
 
     def __init__(self) -> None:
         self.errored = False
         self.asked: list[int] = []
-        self.aborted: list[tuple[str, int]] = []
-        self.engine_core = SimpleNamespace(call_utility_all_async=self.call)
-        scheduler = SimpleNamespace(max_num_seqs=8, max_num_batched_tokens=512)
-        self.vllm_config = SimpleNamespace(
-            scheduler_config=scheduler, device_config=SimpleNamespace(device_type="cpu"), model_config=None
-        )
-
-    async def call(self, method: str, *arguments: Any) -> list[Any]:
-        if method == GET_HOLDS:
-            return [[], [Hold.ENGINE_PAUSED.value]]
-        self.aborted.append((method, *arguments))
-        return [2, 1]
 
     async def generate(self, prompt: str, params: Any, *, priority: int = 0) -> AsyncGenerator[str, None]:
         self.asked.append(priority)
@@ -83,10 +58,8 @@ def checks() -> Checks:
 
 
 @pytest.fixture
-def served(monkeypatch: pytest.MonkeyPatch, checks: Checks) -> tuple[Engine, Starlette]:
+def served(checks: Checks) -> tuple[Engine, Starlette]:
     """An engine and the application of its API server."""
-    monkeypatch.setenv(KEY, SECRET)
-    monkeypatch.setattr("headway.vllm_adapter.front_end.engine_facts", lambda engine: {"seats": 8})
     engine = Engine()
 
     async def generate(request: Request) -> Response:
@@ -98,22 +71,13 @@ def served(monkeypatch: pytest.MonkeyPatch, checks: Checks) -> tuple[Engine, Sta
             return JSONResponse(type(error).__name__, 400)
 
     app = Starlette(routes=[Route("/generate", generate)])
-    FrontEnd(app).serve(engine, CallBounds(100, checks))  # type: ignore[arg-type]  # a guard as far as it is asked
+    OwnServerGuard(app).serve(engine, CallBounds(100, checks))  # type: ignore[arg-type]  # a guard as far as it is asked
     return engine, app
 
 
 def client_of(app: Any, **headers: str) -> httpx.AsyncClient:
-    """A client with the key."""
-    return httpx.AsyncClient(transport=httpx.ASGITransport(app), base_url="http://a", headers=AUTH | headers)
-
-
-async def test_every_route_wants_the_key(served: tuple[Engine, Starlette]) -> None:
-    """Also those that vLLM leaves open."""
-    async with client_of(served[1], Authorization="Bearer wrong") as stranger:
-        for path in (FACTS_ROUTE, "/generate", "/nowhere"):
-            assert (await stranger.get(path)).status_code == httpx.codes.UNAUTHORIZED
-    async with client_of(served[1]) as known:
-        assert (await known.get(FACTS_ROUTE)).json() == {"seats": 8}
+    """A client that sends these headers."""
+    return httpx.AsyncClient(transport=httpx.ASGITransport(app), base_url="http://a", headers=headers)
 
 
 async def test_the_priority_is_the_one_of_the_desk(served: tuple[Engine, Starlette]) -> None:
@@ -174,28 +138,12 @@ async def test_any_other_response_passes_as_it_is() -> None:
     assert await streamed(wrong, START | {"status": 400}, LAST) == [START | {"status": 400}, LAST]
 
 
-async def test_the_sequences_of_a_lost_api_server_are_ended(served: tuple[Engine, Starlette]) -> None:
-    """In every rank; a number is needed."""
-    engine, app = served
-    async with client_of(app) as client:
-        assert (await client.post(f"{ABORT_ROUTE}?client=1")).json() == {"aborted": 3}
-        for wrong in ("", "?client=x", "?client=-1", "?client=99999"):
-            assert (await client.post(ABORT_ROUTE + wrong)).status_code == httpx.codes.BAD_REQUEST
-    assert engine.aborted == [(ABORT_CLIENT, 1)]
-
-
-async def test_a_ping_is_answered_by_every_rank(served: tuple[Engine, Starlette]) -> None:
-    """A pause of one is a pause of the engine."""
-    async with client_of(served[1]) as client:
-        assert (await client.get(PING_ROUTE)).json() == {"holds": [Hold.ENGINE_PAUSED.value]}
-
-
 class Ended(Exception):
     """In place of the end of the process."""
 
 
 async def test_the_process_ends_before_it_answers_for_a_dead_engine() -> None:
-    """The desk sees a connection that broke, and not an answer that would be passed on; its code says why."""
+    """The queue sees a connection that broke, and not an answer that would be passed on."""
     dead = False
     sent: list[Any] = []
 
@@ -206,15 +154,15 @@ async def test_the_process_ends_before_it_answers_for_a_dead_engine() -> None:
         await send({"type": "http.response.body", "body": b"EngineDeadError"})
 
     def end(code: int) -> None:
-        assert code == ENGINE_DIED
+        assert code != 0
         raise Ended
 
     async def send(message: Any) -> None:
         sent.append(message["type"])
 
-    scope = {"type": "http", "path": "/", "headers": [(b"authorization", f"Bearer {SECRET}".encode())]}
+    scope = {"type": "http", "path": "/", "headers": []}
     with pytest.raises(Ended):
-        await FrontEndGuard(app, key=SECRET, dead=lambda: dead, end=end)(scope, _nothing, send)
+        await EndWithEngine(app, dead=lambda: dead, end=end)(scope, _nothing, send)
     assert sent == ["http.response.start"]
 
 
@@ -222,17 +170,8 @@ async def _nothing() -> Any:
     return {"type": "http.disconnect"}
 
 
-def test_the_engine_ends_the_sequences_of_one_client_and_no_others() -> None:
-    """By the index of the client that each request has."""
-    requests = {"a": SimpleNamespace(client_index=0), "b": SimpleNamespace(client_index=1), "c": SimpleNamespace()}
-    aborted: list[list[str]] = []
-    core = SimpleNamespace(scheduler=SimpleNamespace(requests=requests), abort_requests=aborted.append)
-    assert (abort_client(core, 1), abort_client(core, 2)) == (1, 0)
-    assert aborted == [["b"]]
-
-
-def test_only_a_process_of_a_group_is_a_front_end() -> None:
-    """By the variable that `headway serve` sets for it."""
-    assert is_front_end({"HEADWAY_FRONT_END": "1"})
-    assert not is_front_end({})
-    assert not is_front_end({"HEADWAY_FRONT_END": "0"})
+def test_only_what_headway_serve_has_started_so_is_behind_a_queue() -> None:
+    """By the variable that it sets."""
+    assert is_behind_queue({"HEADWAY_BEHIND_QUEUE": "1"})
+    assert not is_behind_queue({})
+    assert not is_behind_queue({"HEADWAY_BEHIND_QUEUE": "0"})

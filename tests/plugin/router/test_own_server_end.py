@@ -1,4 +1,4 @@
-"""The end of the one engine behind all instances, under the gate and the supervisor: what follows for each request."""
+"""The end of a server that the router has started, under the gate and the supervisor: what follows for each request."""
 
 from __future__ import annotations
 
@@ -25,12 +25,12 @@ from headway_policies.routing import Demand, InstanceHealth, LeastLoaded
 SEATS, ANSWER_S, START_S = 2, 2.0, 5.0
 
 
-class OneEngine:
-    """The engine behind two API servers, their HTTP client, and what starts another one in its place."""
+class OwnServer:
+    """The server, its HTTP client, and what starts another one in its place."""
 
     def __init__(self) -> None:
-        links = [InstanceLink(Address(name, f"http://{name}"), SEATS) for name in "ab"]
-        self.pool = InstancePool(links, LeastLoaded(), loop_time_s, shared_seats=SEATS)
+        link = InstanceLink(Address("vllm", "http://localhost"), SEATS, exclusive=True)
+        self.pool = InstancePool([link], LeastLoaded(), loop_time_s)
         self.gone = False
         self.starts = 0
         self.fails = 0
@@ -56,7 +56,7 @@ class OneEngine:
             link.health = InstanceHealth(silent_s=1000.0)
             self.pool.heard(link)
 
-    async def wait_for_report(self, name: str) -> None:
+    async def wait_for_report(self) -> None:
         await asyncio.sleep(0.5)
 
     async def exchange(
@@ -73,10 +73,10 @@ class OneEngine:
 
 
 class Server:
-    """That engine behind a gate with two seats, and a supervisor that runs."""
+    """That server behind a gate with two seats, and a supervisor that runs."""
 
     def __init__(self, **recovery: int) -> None:
-        self.one = OneEngine()
+        self.one = OwnServer()
         for link in self.one.pool.links.values():
             link.health = InstanceHealth(silent_s=1000.0)
             self.one.pool.heard(link)
@@ -105,7 +105,7 @@ class Server:
         return asyncio.create_task(run())
 
     def kill(self, *, told: bool) -> None:
-        """The engine ends, and its API servers with it; ``told``: that is said before a connection breaks."""
+        """The server ends; ``told``: that is said before a connection breaks."""
         self.one.gone = True
         for link in self.one.pool.links.values():
             self.one.pool.unready(link)
@@ -125,12 +125,12 @@ async def test_what_waits_and_what_had_no_output_is_answered_by_the_next_engine(
         server.kill(told=told)
         await asyncio.sleep(1.0)
         assert [one.done() for one in (flowing, fresh, waiting)] == [True, False, False]
-        assert await flowing == "first Rejected"  # for want of an engine, as behind one API server
+        assert await flowing == "first Rejected"  # for want of an engine, as inside one
         assert await asyncio.gather(fresh, waiting) == ["last", "last"]
         assert sorted(server.one.asked) == ["flowing", "fresh", "fresh", "waiting"]
         assert outcomes(server.control) == {"engine_lost": 1, "completed": 2}
         assert server.supervisor.deaths == {Cause.CRASH: 1}
-        assert [link.sent for link in server.one.pool.links.values()] == [0, 0]
+        assert [link.sent for link in server.one.pool.links.values()] == [0]
         server.parts.tasks.stop_all()
 
 

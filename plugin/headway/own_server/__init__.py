@@ -1,0 +1,9 @@
+"""vLLM's own launcher behind a queue of ours: ``headway serve MODEL --api-server-count N``, or its front end in Rust.
+
+    process   the child process with vLLM's launcher, the engine and its API servers
+    engine    what is known of that engine, and another one in its place when it has died
+    launch    everything put together
+
+This process has the queue and the public port; it forwards as ``headway route`` does (``headway.router``), to one
+instance that it has started itself. It knows nothing of vLLM but what the child process reports.
+"""

@@ -1,0 +1,124 @@
+"""The engine of a server that this process has started: what is known of it, and another one in its place."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from http import HTTPStatus
+from typing import Any, Final
+
+import aiohttp
+import psutil
+
+from headway.engine import Answer, EngineSettings
+from headway.errors import NoEngineError
+from headway.own_server.process import OwnServer
+from headway.router.adapter import InstancesAdapter
+from headway.router.addresses import Address
+from headway.router.engine import InstancesEngine
+from headway.router.exchange import InstanceClient
+from headway.router.reading import Reading
+from headway.vllm_adapter.process.death_cause import read_death_cause
+from headway.vllm_adapter.process.progress import ProgressReader
+from headway_policies import Cause, Progress
+from headway_policies.routing import InstanceHealth
+
+#: The one instance; the connections go to its socket, whatever the URL says.
+ADDRESS: Final = Address("vllm", "http://localhost")
+_HEALTH: Final = "/health"
+_ASK_WITHIN_S: Final = 5.0
+_POLL_S: Final = 0.2
+
+
+@dataclass(frozen=True, slots=True)
+class EngineFacts:
+    """What the server says of its engine: ``seats`` of all ranks, and what forecasts and diagnosis want to know."""
+
+    seats: int
+    device: str = ""
+    fingerprint: str = ""
+    settings: EngineSettings = field(default_factory=EngineSettings)
+
+    @classmethod
+    def read(cls, said: Mapping[str, Any]) -> EngineFacts:
+        """Raises ValueError or KeyError for what is none."""
+        names = ("dtype", "quantization", "kv_cache_dtype", "max_model_len", "step_tokens")
+        settings = EngineSettings(**{name: said[name] for name in names})
+        return cls(int(said["seats"]), str(said["device"]), str(said["fingerprint"]), settings)
+
+
+class OwnServerAdapter(InstancesAdapter):
+    """As for instances, with what is known of the one engine, which reports its progress."""
+
+    def __init__(self, facts: EngineFacts, reader: ProgressReader | None = None) -> None:
+        self._facts = facts
+        self._progress = reader
+
+    async def ping(self, engine: Any) -> Answer | None:
+        """Once each EngineCore was seen alive and between two steps, by its reports; None where none has begun to
+        report, before the first step. A process that has ended is one of an engine before."""
+        before = {one.engine: one for one in self.progress(engine) if psutil.pid_exists(one.engine)}
+        if not before:
+            return None
+        while before:
+            await asyncio.sleep(_POLL_S)
+            for one in self.progress(engine):
+                if (then := before.get(one.engine)) is not None and _answers(then, one):
+                    del before[one.engine]
+        return Answer()
+
+    def progress(self, engine: Any) -> Sequence[Progress]:
+        """From the file that EngineCore writes, also during a step."""
+        return () if self._progress is None else self._progress.read()
+
+    def settings(self, engine: Any) -> EngineSettings:
+        """As the server has said."""
+        return self._facts.settings
+
+    def fingerprint(self, engine: Any) -> str:
+        """As the server has said."""
+        return self._facts.fingerprint
+
+
+def _answers(before: Progress, now: Progress) -> bool:
+    return now.works != before.works or (now.beats != before.beats and not now.at_work)
+
+
+async def wait_until_up(server: OwnServer, client: InstanceClient) -> EngineFacts:
+    """Wait until the server answers; what it said of its engine. Raises NoEngineError, in one line, where it ends."""
+    facts = EngineFacts.read(await server.engine())
+    while not server.gone:
+        try:
+            status, _ = await client.get(ADDRESS, _HEALTH, _ASK_WITHIN_S)
+            if status == HTTPStatus.OK:
+                server.watch()
+                return facts
+        except (aiohttp.ClientError, OSError, TimeoutError):
+            pass
+        await asyncio.sleep(_POLL_S)
+    raise NoEngineError(server.why)
+
+
+class OwnServerReplacer:
+    """Starts the server again when its engine has died (see ``headway.supervision``: ``Replacer``)."""
+
+    def __init__(self, server: OwnServer, engine: InstancesEngine) -> None:
+        self._server = server
+        self._engine = engine
+
+    def cause(self) -> Cause:
+        """By what EngineCore wrote down before it died; a crash when it could not."""
+        return read_death_cause()
+
+    def kill(self) -> None:
+        """End the server at once, also one that is starting."""
+        self._server.kill()
+
+    async def start(self) -> None:
+        """Start it again, as the same instance. Raises NoEngineError."""
+        await self._server.start()
+        await wait_until_up(self._server, self._engine.client)
+        link = self._engine.pool.links[ADDRESS.name]
+        link.health, link.reading = InstanceHealth(), Reading()
+        self._engine.pool.heard(link)

@@ -1,0 +1,215 @@
+"""The child process that has vLLM's launcher, the engine and its API servers (``headway.vllm_adapter.own_server``)."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import logging
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
+from pathlib import Path
+from typing import Any, Final
+
+import psutil
+
+from headway.errors import HeadwayError, NoEngineError
+from headway.vllm_adapter.process.core_start import family, kill
+from headway.vllm_adapter.process.parent_watch import is_killer, remove_at_the_end
+from headway.vllm_adapter.start_checks import BEHIND_QUEUE
+
+log = logging.getLogger(__name__)
+
+#: The exit code for wrong usage, that of argparse.
+USAGE: Final = 2
+_COMMAND: Final = (sys.executable, "-m", "headway.vllm_adapter.own_server")
+_POLL_S: Final = 0.02
+_WATCH_EVERY_S: Final = 0.1
+_SETTLED_WITHIN_S: Final = 0.5
+_KILLED_WITHIN_S: Final = 5.0
+_ENDS_WITHIN_S: Final = 3.0
+_MAX_LINE_BYTES: Final = 1 << 20
+
+
+class ArgumentsRefusedError(HeadwayError):
+    """vLLM has refused its arguments, and said why in the log."""
+
+
+class OwnServer:
+    """One server at a time: it can be started again when it has ended. ``command`` is the program, which gets a
+    descriptor, the path of its socket and the words.
+
+    ``on_dead`` is called once when the server has ended, however it ended. Use it on one event loop, and ``end`` it
+    there.
+    """
+
+    def __init__(self, words: Sequence[str], command: Sequence[str] = _COMMAND) -> None:
+        self.on_dead: Callable[[], None] = lambda: None
+        self._words = list(words)
+        self._command = list(command)
+        self._folder = Path(tempfile.mkdtemp(prefix="headway-server-"))  # for this user alone
+        remove_at_the_end(str(self._folder))
+        self._process: subprocess.Popen[bytes] | None = None
+        self._reading: asyncio.Task[None] | None = None
+        self._watching: asyncio.Task[None] | None = None
+        self._said: dict[str, asyncio.Future[Mapping[str, Any]]] = {}
+        self._dead = True
+        self._error = ""
+
+    @property
+    def socket(self) -> str:
+        """The path of the Unix socket where it listens."""
+        return str(self._folder / "api.sock")
+
+    @property
+    def gone(self) -> bool:
+        """Whether it has ended, or is about to; True before the first start."""
+        return self._dead or self._process is None or self._process.poll() is not None
+
+    @property
+    def why(self) -> str:
+        """Why it has ended, or did not start."""
+        return self._error or "its process has ended; the cause is in the log above"
+
+    async def wait_for_report(self) -> None:
+        """A connection broke: wait until it is known whether the server has ended, for a moment at most."""
+        with suppress(TimeoutError):
+            async with asyncio.timeout(_SETTLED_WITHIN_S):
+                while not self.gone:  # noqa: ASYNC110 - of another process
+                    await asyncio.sleep(_POLL_S)
+
+    async def start(self) -> Mapping[str, Any]:
+        """Start it; returns what it says of its arguments, before its engine is up.
+
+        What is left of one before is ended first. Raises NoEngineError with one line, or ArgumentsRefusedError.
+        """
+        if self._process is not None:  # one that is about to end removes its own temporary files
+            await _ended(self._process, _ENDS_WITHIN_S)
+        await self._end_process()
+        with suppress(FileNotFoundError):
+            os.unlink(self.socket)
+        reading, writing = os.pipe()
+        try:
+            self._process = subprocess.Popen(  # noqa: ASYNC220, S603 - it takes milliseconds; our own module
+                [*self._command, str(writing), self.socket, *self._words],
+                env={**os.environ, BEHIND_QUEUE: "1"},
+                stdin=subprocess.DEVNULL,
+                pass_fds=(writing,),
+                start_new_session=True,  # Ctrl-C in a terminal is for this process, which drains first
+            )
+        finally:
+            os.close(writing)
+        self._dead, self._error = False, ""
+        loop = asyncio.get_running_loop()
+        self._said = {name: loop.create_future() for name in ("settings", "engine")}
+        self._reading = asyncio.create_task(self._read(reading, self._process), name="headway own server")
+        return await self._heard("settings", self._process)
+
+    async def engine(self) -> Mapping[str, Any]:
+        """What it says of its engine, once that is being started. Raises NoEngineError where it ends first."""
+        assert self._process is not None
+        return await self._heard("engine", self._process)
+
+    def watch(self) -> None:
+        """Its processes are up: from now on the end of one of them is the end of all.
+
+        vLLM's launcher ends the others in order then, with answers that are cut short.
+        """
+        if self._process is not None:
+            self._watching = asyncio.create_task(self._watch(self._process), name="headway own server watch")
+
+    def kill(self) -> None:
+        """End all its processes at once."""
+        if self._process is not None:
+            self._server_ended()
+            if self._process.poll() is None:  # else its number may be another process's; its orphans end by themselves
+                kill(family(self._process.pid))
+
+    async def end(self, within_s: float = 0.0) -> None:
+        """End it, in order where there is time for that, and wait until it has ended; it is not started again."""
+        if within_s and self._process is not None and self._process.poll() is None:
+            self._process.send_signal(signal.SIGTERM)
+            await _ended(self._process, within_s)
+        await self._end_process()
+        shutil.rmtree(self._folder, ignore_errors=True)
+
+    # ------------------------------------------------------------------ inside
+
+    async def _end_process(self) -> None:
+        self.kill()
+        if self._process is not None:
+            await _ended(self._process, _KILLED_WITHIN_S)
+        self._process = None
+        for task in (self._reading, self._watching):
+            if task is not None:
+                task.cancel()
+
+    async def _heard(self, name: str, process: subprocess.Popen[bytes]) -> Mapping[str, Any]:
+        """A message of the process that is starting."""
+        said = self._said[name]
+        while not said.done():
+            if self.gone:
+                if not self._error:  # its messages end shortly before the process does
+                    await _ended(process, _ENDS_WITHIN_S)
+                if process.returncode == USAGE:
+                    raise ArgumentsRefusedError("vLLM refused its arguments; the reason is above")
+                raise NoEngineError(self.why)
+            await asyncio.wait({said}, timeout=_POLL_S)
+        return said.result()
+
+    async def _read(self, descriptor: int, process: subprocess.Popen[bytes]) -> None:
+        """Take its messages, for as long as it runs. Where they end, it has ended."""
+        loop = asyncio.get_running_loop()
+        reader = asyncio.StreamReader(limit=_MAX_LINE_BYTES)
+        transport, _ = await loop.connect_read_pipe(
+            lambda: asyncio.StreamReaderProtocol(reader), os.fdopen(descriptor, "rb", buffering=0)
+        )
+        try:
+            while line := await reader.readline():
+                try:
+                    self._take(json.loads(line))
+                except Exception:
+                    log.exception("a message of the engine's process could not be used")
+        finally:
+            transport.close()
+            if self._process is process:  # and no other one has taken its place
+                self._server_ended()
+
+    def _take(self, message: Mapping[str, Any]) -> None:
+        for name, said in self._said.items():
+            if name in message and not said.done():
+                said.set_result(message[name])
+        if "error" in message:
+            self._error = str(message["error"])
+            self._server_ended()
+
+    async def _watch(self, process: subprocess.Popen[bytes]) -> None:
+        with suppress(psutil.Error):
+            parts = [one for one in psutil.Process(process.pid).children() if not is_killer(one)]
+            while all(_runs(one) for one in parts):  # noqa: ASYNC110 - of other processes
+                await asyncio.sleep(_WATCH_EVERY_S)
+        if self._process is process and not self._dead:
+            log.error("a process of the engine or of an API server has ended: all of them are ended")
+            self.kill()
+
+    def _server_ended(self) -> None:
+        """Once for each start."""
+        if not self._dead:
+            self._dead = True
+            self.on_dead()
+
+
+def _runs(process: psutil.Process) -> bool:
+    return process.is_running() and process.status() != psutil.STATUS_ZOMBIE
+
+
+async def _ended(process: subprocess.Popen[bytes], within_s: float) -> None:
+    with suppress(TimeoutError):
+        async with asyncio.timeout(within_s):
+            while process.poll() is None:  # noqa: ASYNC110 - of another process
+                await asyncio.sleep(_POLL_S)

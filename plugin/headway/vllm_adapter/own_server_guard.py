@@ -1,0 +1,103 @@
+"""One API server of a vLLM that ``headway serve`` has started behind its own queue (``headway.own_server``).
+
+The queue is in the process that forwards, so this one has no gate. What the endpoint plugin adds here instead:
+
+    a fast end      this process ends with the engine, so that the queue sees a broken connection and not an error
+    the class       of a request is the engine's priority, as the queue says it in a header
+    checks          what the engine must not have: a grammar that takes too much to compile is refused here
+
+Only that queue can connect: the socket is in a folder of its own.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import AsyncGenerator, Callable, Mapping
+from contextvars import ContextVar
+from typing import Any, Final
+
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from headway.vllm_adapter.engine_adapter import CallBounds, VllmAdapter
+from headway.vllm_adapter.own_server_checks import CALL, Call, HeldStream, checked
+from headway.vllm_adapter.start_checks import BEHIND_QUEUE
+
+PRIORITY_HEADER: Final = "x-headway-priority"
+TENANT_HEADER: Final = "x-headway-tenant"
+
+_ENGINE_DIED: Final = 70
+_PRIORITY: ContextVar[int | None] = ContextVar("headway_own_server_priority", default=None)
+
+
+def is_behind_queue(environment: Mapping[str, str] = os.environ) -> bool:
+    """Whether this process is an API server of a vLLM that ``headway serve`` has started behind its own queue."""
+    return environment.get(BEHIND_QUEUE) == "1"
+
+
+class OwnServerGuard:
+    """What is added to one API server; ``serve`` says which engine it has."""
+
+    def __init__(self, app: Any) -> None:
+        self.app = app
+        self._engine: Any = None
+        app.add_middleware(EndWithEngine, dead=self._dead)
+
+    def serve(self, engine: Any, bounds: CallBounds) -> None:
+        """From now on it serves with this engine client, within these bounds."""
+        self._engine = engine
+        engine.generate = checked(_with_priority(engine.generate), VllmAdapter(bounds))
+        engine.encode = _with_priority(engine.encode)
+
+    def _dead(self) -> bool:
+        return self._engine is not None and bool(self._engine.errored)
+
+
+class EndWithEngine:
+    """Ends this process in place of an answer of an engine that is dead.
+
+    A connection that breaks off is one that the queue tries again when there is another engine; an error from here
+    would be passed on to the client.
+    """
+
+    def __init__(self, app: ASGIApp, *, dead: Callable[[], bool], end: Callable[[int], object] = os._exit) -> None:
+        self._app = app
+        self._dead = dead
+        self._end = end
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Pass the request on."""
+        if scope["type"] not in ("http", "websocket"):
+            await self._app(scope, receive, send)
+            return
+        headers = dict(scope["headers"])
+
+        async def answer(message: Message) -> None:
+            if self._dead():
+                self._end(_ENGINE_DIED)
+            await send(message)
+
+        said = headers.get(PRIORITY_HEADER.encode(), b"")
+        _PRIORITY.set(int(said) if said.isdigit() and len(said) <= 6 else None)
+        call = Call(headers.get(TENANT_HEADER.encode(), b"").decode("latin-1"))
+        CALL.set(call)
+        if scope["type"] != "http":
+            await self._app(scope, receive, answer)
+            return
+        held = HeldStream(call, scope["path"], answer)
+        try:
+            await self._app(scope, receive, held.send)
+        except Exception:
+            if not await held.finish():
+                raise
+
+
+def _with_priority(run: Callable[..., AsyncGenerator[Any, None]]) -> Callable[..., AsyncGenerator[Any, None]]:
+    """The same call with the priority that the queue gave the request; what its client asked for does not count."""
+
+    def ranked(*arguments: Any, **options: Any) -> AsyncGenerator[Any, None]:
+        given = _PRIORITY.get()
+        if given is not None:
+            options["priority"] = given
+        return run(*arguments, **options)
+
+    return ranked

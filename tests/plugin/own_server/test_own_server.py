@@ -1,0 +1,248 @@
+"""The child process with vLLM's launcher, as a stand-in: its messages, its end, and another one in its place."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import stat
+import sys
+from collections.abc import AsyncIterator, Callable, Sequence
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import psutil
+import pytest
+import stand_in_own_server
+from virtual_time import on_virtual_time
+
+from headway.admission import loop_time_s
+from headway.engine import Answer
+from headway.errors import NoEngineError
+from headway.own_server.engine import ADDRESS, EngineFacts, OwnServerAdapter, OwnServerReplacer, wait_until_up
+from headway.own_server.process import ArgumentsRefusedError, OwnServer
+from headway.router.engine import InstancesEngine
+from headway.router.exchange import InstanceClient
+from headway.router.heartbeat import Heartbeat
+from headway.router.instance import InstanceLink
+from headway.router.pool import InstancePool
+from headway_policies import Progress
+from headway_policies.routing import LeastLoaded
+
+STAND_IN = (sys.executable, str(Path(stand_in_own_server.__file__)))
+Start = Callable[..., OwnServer]
+ClientOf = Callable[[OwnServer], InstanceClient]
+
+
+@pytest.fixture
+async def server_of() -> AsyncIterator[Start]:
+    """Makes servers, and ends them."""
+    made: list[OwnServer] = []
+
+    def make(*words: str) -> OwnServer:
+        made.append(OwnServer(words, STAND_IN))
+        return made[-1]
+
+    yield make
+    for one in made:
+        await one.end()
+
+
+@pytest.fixture
+async def client_of() -> AsyncIterator[ClientOf]:
+    """Makes clients of a server, and closes them."""
+    made: list[InstanceClient] = []
+
+    def make(server: OwnServer) -> InstanceClient:
+        made.append(InstanceClient(None, server.socket))
+        return made[-1]
+
+    yield make
+    for one in made:
+        await one.close()
+
+
+async def engine_before(server: OwnServer, client: InstanceClient) -> InstancesEngine:
+    """The engine of a server that is started, once that is up and healthy."""
+    await server.start()
+    facts = await wait_until_up(server, client)
+    pool = InstancePool([InstanceLink(ADDRESS, facts.seats, exclusive=True)], LeastLoaded(), loop_time_s)
+    engine = InstancesEngine(pool, client, server)
+    server.on_dead = engine.engine_gone
+    await Heartbeat(engine).once()
+    return engine
+
+
+def process_of_server() -> psutil.Process:
+    """The one stand-in that runs; children of other tests may run beside it."""
+    live = [one for one in psutil.Process().children() if one.status() != psutil.STATUS_ZOMBIE]
+    (found,) = [one for one in live if STAND_IN[1] in one.cmdline()]
+    return found
+
+
+def healthy(engine: InstancesEngine) -> list[str]:
+    """The names of the instances that are."""
+    return [one.address.name for one in engine.pool.healthy()]
+
+
+async def until(holds: Callable[[], bool]) -> None:
+    """Poll until it holds."""
+    async with asyncio.timeout(30):
+        while not holds():  # noqa: ASYNC110 - of another process
+            await asyncio.sleep(0.02)
+
+
+async def test_it_says_what_its_arguments_and_its_engine_are(server_of: Start, client_of: ClientOf) -> None:
+    """The seats are those of the engine; the words of the command line are passed on."""
+    server = server_of("model", "--api-server-count", "2")
+    assert server.gone
+    said = await server.start()
+    assert said == {"behind_queue": "1", "words": ["model", "--api-server-count", "2"]}
+    facts = await wait_until_up(server, client_of(server))
+    assert (facts.seats, facts.device, facts.settings.max_model_len) == (8, "cpu", 2048)
+
+
+async def test_nobody_else_can_connect(server_of: Start, client_of: ClientOf) -> None:
+    """It listens in a folder of this user, and on no port; nothing is left of it in the end."""
+    server = server_of()
+    engine = await engine_before(server, client_of(server))
+    folder = Path(server.socket).parent
+    assert (healthy(engine), stat.S_IMODE(folder.stat().st_mode)) == (["vllm"], 0o700)
+    assert process_of_server().net_connections("inet") == []
+    await server.end()
+    assert not folder.exists()
+
+
+@pytest.mark.parametrize(
+    ("word", "text"), [("refuse", "--max-num-seqs: no seats"), ("vanish", "its process has ended")]
+)
+async def test_one_that_does_not_start_ends_with_one_line(server_of: Start, word: str, text: str) -> None:
+    """Its own, where it has said one."""
+    with pytest.raises(NoEngineError, match=text):
+        await server_of(word).start()
+
+
+async def test_arguments_that_vllm_refuses_are_no_engine_that_failed(server_of: Start) -> None:
+    """By its exit code."""
+    with pytest.raises(ArgumentsRefusedError):
+        await server_of("misuse").start()
+
+
+@pytest.mark.parametrize("how", ["a part of it ends", "it is killed from here", "its process ends"])
+async def test_its_end_is_told_once_however_it_comes(
+    server_of: Start, client_of: ClientOf, tmp_path: Path, how: str
+) -> None:
+    """By the end of one of its processes, of all of them, or by an order from here; all of them end."""
+    server, dead = server_of("lose", str(tmp_path / "now")), list[bool]()
+    await engine_before(server, client_of(server))
+    server.on_dead = lambda: dead.append(True)
+    process = process_of_server()
+    parts = [process, *process.children()]
+    assert len(parts) == 2
+    if how == "a part of it ends":
+        (tmp_path / "now").touch()
+    if how == "it is killed from here":
+        server.kill()
+    if how == "its process ends":
+        process.kill()
+    await until(lambda: server.gone and bool(dead))
+    process.wait(30)
+    server.kill()
+    (tmp_path / "now").touch()  # for the one that has lost its parent
+    psutil.wait_procs(parts, 30)
+    await server.start()
+    assert (dead, server.gone, any(one.is_running() for one in parts)) == ([True], False, False)
+
+
+async def test_another_one_takes_the_place_of_a_dead_one(server_of: Start, client_of: ClientOf) -> None:
+    """As the same instance, which is healthy at once; nothing is left of the old process."""
+    server = server_of()
+    engine = await engine_before(server, client_of(server))
+    before = process_of_server()
+    server.kill()
+    assert engine.errored
+    await Heartbeat(engine).once()
+    assert healthy(engine) == []
+    await OwnServerReplacer(server, engine).start()
+    assert (engine.errored, healthy(engine), before.is_running()) == (False, ["vllm"], False)
+
+
+async def test_an_engine_that_ends_while_it_starts_is_an_error(server_of: Start, client_of: ClientOf) -> None:
+    """The supervisor tries again."""
+    server = server_of("slow")
+    await server.start()
+    waiting = asyncio.ensure_future(wait_until_up(server, client_of(server)))
+    await asyncio.sleep(0)
+    server.kill()
+    with pytest.raises(NoEngineError):
+        await waiting
+
+
+LIVE = (os.getpid(), os.getppid())
+
+
+class Reports:
+    """The progress reports of engine processes, two of which live; ``beat`` is the next one of a process."""
+
+    def __init__(self) -> None:
+        ended = max(psutil.pids()) + 100_000
+        self.by_process = {one: Progress(one, 10, 4) for one in (*LIVE, ended)}
+
+    def read(self) -> Sequence[Progress]:
+        return tuple(self.by_process.values())
+
+    def beat(self, process: int, works: int) -> None:
+        """It lives; an odd number of works is a step under way."""
+        self.by_process[process] = Progress(process, self.by_process[process].beats + 1, works)
+
+
+def adapter_of(reports: Any) -> OwnServerAdapter:
+    """With these reports."""
+    return OwnServerAdapter(EngineFacts(8), reports)
+
+
+@pytest.mark.parametrize(
+    ("beats", "answers"),
+    [
+        ([(0, 4), (1, 4)], True),
+        ([(0, 4), (1, 6)], True),
+        ([(0, 4), (1, 5)], True),  # the next step has begun
+        ([(0, 4)], False),
+        ([], False),
+    ],
+)
+@on_virtual_time
+async def test_a_ping_is_answered_once_every_rank_is_seen_alive(beats: list[tuple[int, int]], answers: bool) -> None:
+    """One that is stopped keeps the answer back; what an engine before has reported does not."""
+    reports = Reports()
+    asked = asyncio.ensure_future(adapter_of(reports).ping(SimpleNamespace()))
+    await asyncio.sleep(1)
+    assert not asked.done()
+    for rank, works in beats:
+        reports.beat(LIVE[rank], works)
+    await asyncio.sleep(1)
+    assert asked.done() == answers
+    asked.cancel()
+
+
+@on_virtual_time
+async def test_a_step_that_does_not_end_answers_no_ping() -> None:
+    """Though its process lives: the report says that it is at work, and nothing else."""
+    reports = Reports()
+    for one in LIVE:
+        reports.beat(one, 5)
+    asked = asyncio.ensure_future(adapter_of(reports).ping(SimpleNamespace()))
+    for _ in range(5):
+        await asyncio.sleep(1)
+        for one in LIVE:
+            reports.beat(one, 5)
+    assert not asked.done()
+    for one in LIVE:
+        reports.beat(one, 6)
+    assert await asked == Answer()
+
+
+async def test_an_engine_that_has_not_reported_cannot_be_asked() -> None:
+    """Before its first step; what runs in it is watched instead."""
+    assert await adapter_of(SimpleNamespace(read=tuple)).ping(SimpleNamespace()) is None
+    assert await adapter_of(None).ping(SimpleNamespace()) is None
