@@ -5,14 +5,25 @@ from __future__ import annotations
 import socket
 import time
 from collections.abc import Callable, Iterator
+from functools import cache
 
 import pytest
 import streamlit as st
 from silent_server import silent_server
 from streamlit import config
+from streamlit.components.v2 import manifest_scanner
 from stub_server import StubServer
 
 from headway_dashboard.server import OPTIONS
+
+
+@pytest.fixture(scope="session", autouse=True)
+def components() -> Iterator[None]:
+    """What is installed is looked through once for components, and not by each page that a test opens: it costs more
+    than the page."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(manifest_scanner, "scan_component_manifests", cache(manifest_scanner.scan_component_manifests))
+        yield
 
 
 @pytest.fixture(autouse=True)

@@ -7,6 +7,7 @@ to three pieces one after another, from those that parsers, patterns and splitte
 from __future__ import annotations
 
 import asyncio
+import os
 import tempfile
 from collections.abc import AsyncIterator, Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
@@ -479,6 +480,9 @@ CASES: dict[str, tuple[Reads, tuple[bytes, ...], int, int]] = {
     "calls of one id": (calls_of_one_id, ANY, 16, 4096),
 }
 
+#: Random shapes of each, beside the known one.
+SHAPES = 10 if os.environ.get("HEADWAY_LONG_TESTS") else 3
+
 #: Shapes that were found to cost the square of their size; each is tried at every run.
 KNOWN = {
     "header x-llm-d-inference-ttl": b"1",
@@ -494,7 +498,7 @@ def test_the_cost_grows_no_faster_than_the_size(case: str) -> None:
     """Whatever shape the bytes have: sixteen times as many cost at most forty times as much."""
     reads, units, first, last = CASES[case]
 
-    @settings(max_examples=10, phases=(Phase.explicit, Phase.generate), suppress_health_check=list(HealthCheck))
+    @settings(max_examples=SHAPES, phases=(Phase.explicit, Phase.generate), suppress_health_check=list(HealthCheck))
     @example(KNOWN.get(case, units[0]))
     @given(shapes(units))
     def grows(shape: bytes) -> None:
