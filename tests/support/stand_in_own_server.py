@@ -1,8 +1,9 @@
 """A stand-in for vLLM's launcher as a child process: it answers its health route and nothing more.
 
 Run as ``python stand_in_own_server.py DESCRIPTOR SOCKET WORDS...``; the words say what happens: ``refuse`` an error in
-place of the start, ``misuse`` the exit code for that, ``vanish`` an end without a word, ``slow`` no engine yet,
-``lose`` the end of a process that it has started, when the file behind that word is there.
+place of the start, ``misuse`` the exit code for that, ``vanish`` an end without a word, ``slow`` no answer yet,
+``mute`` no word of its engine, ``lose`` the end of a process that it has started, when the file behind that word is
+there.
 """
 
 from __future__ import annotations
@@ -54,11 +55,13 @@ def main(descriptor: str, socket: str, *words: str) -> None:
         return
     os.set_inheritable(int(descriptor), False)
     say(settings={"behind_queue": os.environ.get("HEADWAY_BEHIND_QUEUE"), "words": words})
-    if "slow" not in words:
+    if "mute" not in words:
         say(engine=ENGINE)
     if "lose" in words:
         waits = "import pathlib, sys, time\nwhile not pathlib.Path(sys.argv[1]).exists(): time.sleep(0.02)"
         subprocess.Popen([sys.executable, "-c", waits, words[words.index("lose") + 1]])
+    if "slow" in words:
+        time.sleep(3600)
     with socketserver.ThreadingUnixStreamServer(socket, Answering) as server:
         server.daemon_threads = True
         server.serve_forever()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from http import HTTPStatus
 from typing import Any, Final
@@ -86,18 +87,19 @@ def _answers(before: Progress, now: Progress) -> bool:
 
 
 async def wait_until_up(server: OwnServer, client: InstanceClient) -> EngineFacts:
-    """Wait until the server answers; what it said of its engine. Raises NoEngineError, in one line, where it ends."""
-    facts = EngineFacts.read(await server.engine())
-    while not server.gone:
-        try:
-            status, _ = await client.get(ADDRESS, _HEALTH, _ASK_WITHIN_S)
-            if status == HTTPStatus.OK:
-                server.watch()
-                return facts
-        except (aiohttp.ClientError, OSError, TimeoutError):
-            pass
+    """Wait until the server answers; what it said of its engine. Raises NoEngineError, in one line, where it ends, or
+    its engine is started in another way than the one that reports it."""
+    status = None
+    while status != HTTPStatus.OK:
+        if server.gone:
+            raise NoEngineError(server.why)
         await asyncio.sleep(_POLL_S)
-    raise NoEngineError(server.why)
+        with suppress(aiohttp.ClientError, OSError, TimeoutError):
+            status, _ = await client.get(ADDRESS, _HEALTH, _ASK_WITHIN_S)
+    if server.engine is None:
+        raise NoEngineError("vLLM has started an engine of which Headway knows neither seats nor progress")
+    server.watch()
+    return EngineFacts.read(server.engine)
 
 
 class OwnServerReplacer:

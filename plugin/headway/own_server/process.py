@@ -57,7 +57,7 @@ class OwnServer:
         self._process: subprocess.Popen[bytes] | None = None
         self._reading: asyncio.Task[None] | None = None
         self._watching: asyncio.Task[None] | None = None
-        self._said: dict[str, asyncio.Future[Mapping[str, Any]]] = {}
+        self._said: dict[str, Mapping[str, Any]] = {}
         self._dead = True
         self._error = ""
 
@@ -70,6 +70,11 @@ class OwnServer:
     def gone(self) -> bool:
         """Whether it has ended, or is about to; True before the first start."""
         return self._dead or self._process is None or self._process.poll() is not None
+
+    @property
+    def engine(self) -> Mapping[str, Any] | None:
+        """What it has said of its engine; None until that is being started."""
+        return self._said.get("engine")
 
     @property
     def why(self) -> str:
@@ -105,15 +110,17 @@ class OwnServer:
         finally:
             os.close(writing)
         self._dead, self._error = False, ""
-        loop = asyncio.get_running_loop()
-        self._said = {name: loop.create_future() for name in ("settings", "engine")}
+        self._said = {}
         self._reading = asyncio.create_task(self._read(reading, self._process), name="headway own server")
-        return await self._heard("settings", self._process)
-
-    async def engine(self) -> Mapping[str, Any]:
-        """What it says of its engine, once that is being started. Raises NoEngineError where it ends first."""
-        assert self._process is not None
-        return await self._heard("engine", self._process)
+        while "settings" not in self._said:
+            if self.gone:
+                if not self._error:  # its messages end shortly before the process does
+                    await _ended(self._process, _ENDS_WITHIN_S)
+                if self._process.returncode == USAGE:
+                    raise ArgumentsRefusedError("vLLM refused its arguments; the reason is above")
+                raise NoEngineError(self.why)
+            await asyncio.sleep(_POLL_S)
+        return self._said["settings"]
 
     def watch(self) -> None:
         """Its processes are up: from now on the end of one of them is the end of all.
@@ -149,19 +156,6 @@ class OwnServer:
             if task is not None:
                 task.cancel()
 
-    async def _heard(self, name: str, process: subprocess.Popen[bytes]) -> Mapping[str, Any]:
-        """A message of the process that is starting."""
-        said = self._said[name]
-        while not said.done():
-            if self.gone:
-                if not self._error:  # its messages end shortly before the process does
-                    await _ended(process, _ENDS_WITHIN_S)
-                if process.returncode == USAGE:
-                    raise ArgumentsRefusedError("vLLM refused its arguments; the reason is above")
-                raise NoEngineError(self.why)
-            await asyncio.wait({said}, timeout=_POLL_S)
-        return said.result()
-
     async def _read(self, descriptor: int, process: subprocess.Popen[bytes]) -> None:
         """Take its messages, for as long as it runs. Where they end, it has ended."""
         loop = asyncio.get_running_loop()
@@ -181,9 +175,7 @@ class OwnServer:
                 self._server_ended()
 
     def _take(self, message: Mapping[str, Any]) -> None:
-        for name, said in self._said.items():
-            if name in message and not said.done():
-                said.set_result(message[name])
+        self._said |= message
         if "error" in message:
             self._error = str(message["error"])
             self._server_ended()

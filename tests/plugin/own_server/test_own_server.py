@@ -167,6 +167,14 @@ async def test_another_one_takes_the_place_of_a_dead_one(server_of: Start, clien
     assert (engine.errored, healthy(engine), before.is_running()) == (False, ["vllm"], False)
 
 
+async def test_an_engine_that_reports_nothing_is_an_error(server_of: Start, client_of: ClientOf) -> None:
+    """It is started in a way that nobody knows: its seats would be a guess."""
+    server = server_of("mute")
+    await server.start()
+    with pytest.raises(NoEngineError, match="neither seats nor progress"):
+        await wait_until_up(server, client_of(server))
+
+
 async def test_an_engine_that_ends_while_it_starts_is_an_error(server_of: Start, client_of: ClientOf) -> None:
     """The supervisor tries again."""
     server = server_of("slow")
