@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from scaled_fleet import Day, simulate_scaled
+
 from headway.simulator import EngineModel, Phase, Slo, Workload, ceiling, lognormal, plain, summarise
-from headway.simulator.instances.scaled import Day, simulate_scaled
 from headway.simulator.traffic.workload import Request
 from headway_policies.scaling import ArrivalHistory, Scaling
 

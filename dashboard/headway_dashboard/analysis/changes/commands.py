@@ -31,11 +31,6 @@ def undo_command(url: str, revision: int | None = None) -> str:
     return _joined(words if revision is None else [*words, str(revision)], url)
 
 
-def forecast_command(url: str) -> str:
-    """Forecast all presets."""
-    return _joined(["headway", "preset", "forecast"], url)
-
-
 def fallback_command(url: str, rung: str | None) -> str:
     """Put the fallback ladder on a rung; None: let it move by itself."""
     return _joined(["headway", "fallback", *(["auto"] if rung is None else ["set", rung])], url)

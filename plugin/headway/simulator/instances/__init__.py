@@ -7,6 +7,5 @@ desks     a desk for each instance: an instance is chosen when a request arrives
 arrival   the choices on arrival, to compare with
 shell     the events of a run, and instances that die
 run       one run
-scaled    one run in which the number of instances follows the scaling policy
 compare   the routers side by side
 """

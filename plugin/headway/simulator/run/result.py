@@ -30,7 +30,7 @@ class Result:
 
     ``policy_failures`` names the custom policies that raised an error, with the error: an order is replaced by a
     built-in one for good, a limit by the preset's number until it proposes again. Empty when none failed.
-    ``recalls`` counts the requests that made room for a more urgent one, ``recalled_tokens`` their prompt tokens.
+    ``recalls`` counts the requests that made room for a more urgent one.
     """
 
     model: EngineModel
@@ -49,7 +49,6 @@ class Result:
     moments: list[Moment] = field(default_factory=list)
     policy_failures: str = ""
     recalls: int = 0
-    recalled_tokens: int = 0
     next_moment_s: float = 0.0
     engines: int = 1
     _gap_s: float = 0.05

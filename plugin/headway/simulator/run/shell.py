@@ -365,7 +365,6 @@ class Shell:
         assert visit.sequence is not None
         self._engine.abort(visit.sequence)
         self._result.recalls += 1
-        self._result.recalled_tokens += visit.request.prompt_tokens
         visit.sequence = visit.dispatched_s = visit.most_tokens = None
         self._waiting += 1
 

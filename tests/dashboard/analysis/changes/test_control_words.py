@@ -40,7 +40,6 @@ CONDITIONS = ("realtime.ttft_p95_s > 2 for 30 s", "error_ratio > 0.05 for 30 s")
         commands.keep_command(URL),
         commands.undo_command(URL),
         commands.undo_command(URL, 3),
-        commands.forecast_command(URL),
         commands.fallback_command(URL, None),
         commands.fallback_command(URL, "shed"),
         commands.recycle_command(URL),

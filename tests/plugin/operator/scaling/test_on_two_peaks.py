@@ -6,13 +6,13 @@ from types import SimpleNamespace
 from typing import cast
 
 import pytest
+from scaled_fleet import Day, ScaledRun, ScaledShell, simulate_scaled
 
 from headway.admission import Gate
 from headway.operator.scaling.load_reader import LoadReader
 from headway.simulator.engine_model.capacity import Slo, ceiling
 from headway.simulator.engine_model.engine import EngineModel
 from headway.simulator.instances.one_desk import OneDesk
-from headway.simulator.instances.scaled import Day, ScaledRun, ScaledShell, simulate_scaled
 from headway.simulator.report.summary import summarise
 from headway.simulator.studies.strategies import plain
 from headway.simulator.traffic.lengths import lognormal

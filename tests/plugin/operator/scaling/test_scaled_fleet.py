@@ -6,10 +6,10 @@ from dataclasses import replace
 from itertools import pairwise
 
 import pytest
+from scaled_fleet import Day, ScaledRun, simulate_scaled
 
 from headway.simulator.engine_model.capacity import Slo, ceiling
 from headway.simulator.engine_model.engine import EngineModel
-from headway.simulator.instances.scaled import Day, ScaledRun, simulate_scaled
 from headway.simulator.report.summary import summarise
 from headway.simulator.studies.strategies import plain
 from headway.simulator.traffic.lengths import lognormal
