@@ -16,11 +16,12 @@ pytest.importorskip("ray.serve", reason="Ray is not installed: make fleet-test i
 
 from headway_fleet.app import build
 from headway_fleet.fleet_router import FleetRouter
-from headway_fleet.messages import Forwarded
-from headway_fleet.replica_health import Report
 from ray.serve._private.common import DeploymentHandleSource, DeploymentID, ReplicaID, RequestMetadata
 from ray.serve.request_router import PendingRequest
 from ray.serve.schema import ServeDeploySchema
+
+from headway.router.forwarded import Forwarded
+from headway_policies.routing import Report
 
 NUMBERS = itertools.count()
 SERVER = DeploymentID("Server", "headway")
@@ -60,9 +61,10 @@ async def router() -> FleetRouter:
 
 def pending(*tried: str) -> PendingRequest:
     """A request that waits for a replica."""
-    request = Forwarded("POST", "/v1/completions", (), b"x" * 400, frozenset(tried))
-    number = next(NUMBERS)
-    return PendingRequest(args=[request], kwargs={}, metadata=RequestMetadata(f"request {number}", str(number)))
+    request, number = Forwarded("POST", "/v1/completions", (), b"x" * 400), next(NUMBERS)
+    return PendingRequest(
+        args=[request, frozenset(tried)], kwargs={}, metadata=RequestMetadata(f"request {number}", str(number))
+    )
 
 
 async def names(router: FleetRouter, *tried: str) -> list[str]:

@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 from pathlib import Path
 from typing import Any
 
 import pytest
 import yaml
-from headway_fleet.headers import of_client, of_server
-from headway_fleet.listing import Listing, addresses
+from headway_fleet.client_requests import forwarded, is_open
+from headway_fleet.server import Server, addresses
 from headway_fleet.settings import FleetSettings
-from headway_fleet.targets import target_of
 
 from headway_policies.scaling import Scaling
 
@@ -51,31 +51,33 @@ def test_the_configuration_file_has_settings_that_exist(root: Path) -> None:
         ("/headway/v1/status", b"/headway/v1/status", b"", None),
         ("/metrics", b"/metrics", b"", None),
         ("/v1", b"/v1", b"", None),
-        ("/v1/a", b"/v1/a", b"x=\xff", None),
+        ("/v1/a", b"/v1/a", b"x=\xff", "/v1/a?x=%FF"),
     ],
 )
 def test_only_inference_and_readiness_are_passed_on(path: str, raw: bytes, query: bytes, target: str | None) -> None:
     """As the client has quoted them, so that the server's own route guard sees what it sees without a front."""
-    assert target_of({"path": path, "raw_path": raw, "query_string": query}) == target
+    scope = {"method": "GET", "path": path, "raw_path": raw, "query_string": query, "headers": []}
+    assert is_open(scope) is (target is not None)
+    if target is not None:
+        assert forwarded(scope, b"").target == target
 
 
 def test_headers_of_one_connection_end_there() -> None:
-    """A client's own word on its address is replaced; what ``Connection`` names is dropped as well."""
+    """A client's own word on its address is replaced, that on its class is dropped, as is what ``Connection`` names."""
     sent = {
-        "Authorization": "Bearer k",
-        "Connection": "close, X-Own",
-        "X-Own": "1",
-        "X-Forwarded-For": "1.2.3.4",
-        "Content-Length": "3",
-        "X-Request-Id": "r",
+        b"authorization": b"Bearer k",
+        b"connection": b"close, X-Own",
+        b"x-own": b"1",
+        b"x-forwarded-for": b"1.2.3.4",
+        b"x-headway-class": b"realtime",
+        b"content-length": b"3",
+        b"x-request-id": b"r",
     }
-    assert of_client(sent.items(), "5.6.7.8") == (
+    scope = {"method": "POST", "path": "/v1/completions", "client": ("5.6.7.8", 9), "headers": list(sent.items())}
+    assert forwarded(scope, b"{}").headers == (
         ("authorization", "Bearer k"),
         ("x-request-id", "r"),
         ("x-forwarded-for", "5.6.7.8"),
-    )
-    assert of_server([("Date", "now"), ("X-Request-Id", "r"), ("X-Headway-Class", "batch")]) == (
-        ("x-headway-class", "batch"),
     )
 
 
@@ -83,11 +85,11 @@ def test_a_server_is_listed_for_prometheus_until_it_ends(tmp_path: Path) -> None
     """Files of processes that were killed are removed by the next one, and logs are left alone."""
     (tmp_path / "gone.log").write_text("")
     (tmp_path / "server-999999999-gone.json").write_text("[]")
-    one = Listing(tmp_path, "one")
-    one.put("127.0.0.1:8001")
+    one = Server(FleetSettings(("m",), folder=str(tmp_path)), "one")
+    one.put_in_listing()
     (path,) = tmp_path.glob("*.json")
-    assert json.loads(path.read_text()) == [{"targets": ["127.0.0.1:8001"], "labels": {"replica": "one"}}]
-    assert addresses(tmp_path) == {"one": "127.0.0.1:8001"}
-    one.remove()
+    assert json.loads(path.read_text()) == [{"targets": [one.address.name], "labels": {"replica": "one"}}]
+    assert addresses(tmp_path) == {"one": one.address.name}
+    asyncio.run(one.end())
     assert addresses(tmp_path) == {}
     assert [left.name for left in tmp_path.iterdir()] == ["gone.log"]

@@ -19,7 +19,7 @@ from pathlib import Path
 import httpx
 import psutil
 import requests
-from headway_fleet.listing import addresses
+from headway_fleet.server import addresses
 from running_server import (
     ENGINE_FLAGS,
     OFFLINE,

@@ -2,19 +2,15 @@
 
 settings        what a fleet is told
 app             the application: the front, the replicas, how they are routed to and how many there are
-front           the ingress: it forwards each request, and again where a replica was lost before its first output
-retries         which answers and losses allow another try
-targets         which routes of the servers are open to clients
-headers         which headers pass from a client to a server, and back
-messages        what front and replicas send each other
+front           the ingress, a ``headway.router.relay`` whose instances are the replicas
+client_requests which requests pass from a client to a server, and with what
+forwarding      a request to a replica, and to another one where that was lost before its first output
 fleet_router    Ray Serve's request router, with the routing policy of Headway
-load_view       the load of every replica, as one router knows it
 replica         a replica: one server and what Ray Serve asks of it
-server_process  the ``headway serve`` of a replica: start, readiness, drain, end
-reading         the figures of a server, from one scrape of its metrics
+server          the ``headway serve`` of a replica: start, requests, drain, end
+figures         what a server says of itself, from one scrape of its metrics
 fleet_scaling   Ray Serve's autoscaling policy, with the scaling policy of Headway
-signals         the readings of all replicas as the signals of that policy
-listing         the files that name the servers, for Prometheus and the dashboard
 
-``fleet_router``, ``fleet_scaling``, ``replica``, ``front`` and ``app`` import Ray; nothing else here does.
+``app``, ``fleet_router``, ``front`` and ``replica`` import Ray; nothing else here does. What ``headway route`` does as
+well, HTTP with a server, reading its load, its tries and its clients, is imported from ``headway.router``.
 """

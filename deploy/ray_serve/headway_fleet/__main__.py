@@ -29,7 +29,7 @@ from ray import serve
 from ray.serve.config import HTTPOptions
 
 from headway_fleet.app import build
-from headway_fleet.listing import addresses
+from headway_fleet.server import addresses
 
 #: Each server would take what is free (GiB), or half of it, and all of them start at the same time.
 _KV_SPACE = "VLLM_CPU_KVCACHE_SPACE"

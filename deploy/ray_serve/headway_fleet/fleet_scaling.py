@@ -1,12 +1,15 @@
-"""Ray Serve's autoscaling policy: the number of replicas that the scaling policy of Headway asks for."""
+"""Ray Serve's autoscaling policy: the number of replicas that the scaling policy of Headway asks for.
+
+Each server says its demand, by load, arrivals, queues and objectives (``figures``). The policy holds and bounds their
+sum, beside the mean use of their KV caches.
+"""
 
 from __future__ import annotations
 
 import logging
 from typing import Any
 
-from headway_fleet.signals import signals
-from headway_policies.scaling import Desired, DesiredInstances, Scaling
+from headway_policies.scaling import Desired, DesiredInstances, Scaling, ScalingSignals
 
 log = logging.getLogger("ray.serve")
 
@@ -23,11 +26,17 @@ class FleetScaling:
 
     def __call__(self, context: Any) -> tuple[int, dict[str, Any]]:
         """How many replicas there should be, and no state for Serve to keep."""
-        history = {
-            name: {str(replica): [one.value for one in series] for replica, series in sent.items()}
-            for name, sent in (context.raw_metrics or {}).items()
-        }
-        desired = self._policy.update(signals(history, context.current_num_replicas), context.current_time)
+        demands, kv_uses = (
+            [series[-1].value for series in (context.raw_metrics or {}).get(name, {}).values() if series]
+            for name in ("demand", "kv_use")
+        )
+        seen = ScalingSignals(
+            ready=context.current_num_replicas,
+            offered=sum(demands),
+            capacity=1.0,
+            kv_use=sum(kv_uses) / len(kv_uses) if kv_uses else None,
+        )
+        desired = self._policy.update(seen, context.current_time)
         if self._said is None or desired.instances != self._said.instances:
             log.info("headway: %d replicas, because of %s", desired.instances, desired.why)
             self._said = desired

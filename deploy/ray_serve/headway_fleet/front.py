@@ -1,11 +1,11 @@
 """The front: the ingress of the application. It forwards what clients of a server may ask for, and nothing else.
 
-A client chooses neither its class nor its tenant by headers: its key does, on the server. The admin API and the metrics
-of the servers stay closed here.
+The admin API and the metrics of the servers stay closed here.
 """
 
 from __future__ import annotations
 
+import sys
 from collections.abc import AsyncGenerator
 from http import HTTPStatus
 
@@ -13,18 +13,18 @@ from ray.exceptions import RayError
 from ray.serve.exceptions import BackPressureError, DeploymentUnavailableError
 from ray.serve.handle import DeploymentHandle
 from starlette.requests import Request
-from starlette.responses import Response as Answer
-from starlette.responses import StreamingResponse
+from starlette.responses import Response
+from starlette.types import ASGIApp, Receive, Scope, Send
 
 from headway.api_errors import error_body
-from headway_fleet.forwarding import Forwarding, LostError, NoReplicaError, Response
-from headway_fleet.headers import of_client
-from headway_fleet.messages import Forwarded, Message
-from headway_fleet.targets import target_of
+from headway.http import Bounds, Budget, RequestLimits
+from headway.router.call import InstanceLostError, NoInstanceError
+from headway.router.forwarded import Forwarded, Piece
+from headway_fleet.client_requests import is_open
+from headway_fleet.forwarding import Lost, relay
 
-#: That of a server, and of the proxy in deploy/proxy.
-_MOST_BODY_BYTES = 32 * 1024 * 1024
-_NOT_OF_CLIENTS = frozenset({"x-headway-class", "x-headway-tenant"})
+#: Those of a server, where tensors may be prompts; what waits is bounded there, too.
+_BOUNDS, _BUDGET = Bounds(prompt_embeds=True), Budget(sys.maxsize)
 
 
 class Front:
@@ -32,56 +32,39 @@ class Front:
 
     def __init__(self, servers: DeploymentHandle, route_s: float) -> None:
         self._servers = servers.options(stream=True)
-        self._forwarding = Forwarding(self._send, route_s)
+        self._answer = _Answer(RequestLimits(relay(self._send, route_s), _BOUNDS, _BUDGET))
 
-    async def __call__(self, request: Request) -> Answer:
+    async def __call__(self, request: Request) -> Response:
         """Answer one client."""
-        path = request.url.path
-        target = target_of(request.scope)
-        if target is None:
-            return _refused(path, HTTPStatus.NOT_FOUND, "no such route", "route_not_found")
-        body = await _read(request)
-        if body is None:
-            return _refused(path, HTTPStatus.REQUEST_ENTITY_TOO_LARGE, "the body is too large", "body_too_large")
-        address = None if request.client is None else request.client.host
-        headers = [(name, value) for name, value in request.headers.items() if name.lower() not in _NOT_OF_CLIENTS]
-        forwarded = Forwarded(request.method, target, of_client(headers, address), body)
-        return _answer(await self._forwarding.response(forwarded))
+        if is_open(request.scope):
+            return self._answer
+        status = HTTPStatus.NOT_FOUND
+        body = error_body(request.url.path, status, "no such route", "route_not_found")
+        return Response(body, status, media_type="application/json")
 
-    async def _send(self, forwarded: Forwarded) -> AsyncGenerator[Message, None]:
+    async def _send(self, request: Forwarded, tried: frozenset[str]) -> AsyncGenerator[str | Piece, None]:
         """The messages of a replica that the request router chooses."""
-        messages, ended = self._servers.forward.remote(forwarded), False
+        messages, name = self._servers.forward.remote(request, tried), "a replica"
         try:
             async for message in messages:
+                if isinstance(message, Lost):
+                    raise InstanceLostError(name, sent=message.sent) from RuntimeError(message.error)
+                name = message if isinstance(message, str) else name
                 yield message
-            ended = True
         except (BackPressureError, DeploymentUnavailableError) as error:
-            ended = True
-            raise NoReplicaError(str(error)) from error
+            raise NoInstanceError from error
         except RayError as error:
-            ended = True
-            raise LostError(str(error)) from error
-        finally:
-            if not ended:
-                messages.cancel()
+            raise InstanceLostError(name, sent=True) from error
+        except BaseException:
+            messages.cancel()
+            raise
 
 
-def _answer(response: Response) -> Answer:
-    answer = StreamingResponse(response.body, response.status)
-    answer.raw_headers = [(name.encode("latin-1"), value.encode("latin-1")) for name, value in response.headers]
-    return answer
+class _Answer(Response):
+    """An ASGI application in the place of a response, which Serve calls in the same way."""
 
+    def __init__(self, application: ASGIApp) -> None:
+        self._application = application
 
-def _refused(path: str, status: HTTPStatus, message: str, code: str) -> Answer:
-    return Answer(error_body(path, status, message, code), status, media_type="application/json")
-
-
-async def _read(request: Request) -> bytes | None:
-    """The body of a request; None where it is too large."""
-    pieces, size_bytes = [], 0
-    async for piece in request.stream():
-        pieces.append(piece)
-        size_bytes += len(piece)
-        if size_bytes > _MOST_BODY_BYTES:
-            return None
-    return b"".join(pieces)
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        await self._application(scope, receive, send)

@@ -13,7 +13,8 @@ class FleetSettings:
     ``--port`` are added. ``environment`` are variables of the servers. ``resources`` are Ray's actor options for one
     replica, such as ``{"num_gpus": 1}``.
 
-    ``scaling`` are settings of ``headway_policies.scaling.Scaling`` by name, bounds and times among them.
+    ``scaling`` are settings of ``headway_policies.scaling.Scaling`` by name, bounds and times among them; whether a
+    queue is late or an objective missed is judged by the servers.
     ``period_s`` is the time between two readings of a server. ``drain_s`` is how long a replica that is removed may
     take to finish what waits and runs there; ``start_s`` how long a server may take until it is ready.
     ``route_s`` is how long a request waits for a replica while there is none. ``folder`` is where each replica names

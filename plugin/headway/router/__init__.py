@@ -8,6 +8,8 @@
     pool        all of them: which one takes the next request, and the requests that wait for a seat
     heartbeat   asks each instance every second
     exchange    one HTTP exchange with an instance; ``forwarded``, ``usage``, ``unsent`` are its parts
+    tries       when a request is tried again
+    relay       the exchange with the client: its request is read, and the pieces of the response are sent
     engine      all instances as one engine, behind the port of ``headway.engine``; ``adapter`` is its adapter
     step_reports              what the instances do, as steps of that engine: by ``token_events`` and ``stream_pace``
     warmup_requests           the requests of a warm-up of instances
@@ -18,4 +20,7 @@
 A request waits in the one queue of the desk and is bound to an instance when it leaves that queue (late binding). Until
 its first byte has been sent to the client it can be tried on another instance, so the death of one loses nothing that
 waits. The desk is that of ``headway serve``: classes, presets, admin API, metrics and dashboard are the same.
+
+A fleet on Ray Serve (``deploy/ray_serve``) has no desk before its servers. It shares ``exchange``, ``reading``,
+``relay`` and ``tries``.
 """

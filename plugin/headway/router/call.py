@@ -7,6 +7,9 @@ from collections.abc import Callable, Coroutine
 from functools import partial
 from typing import Any, TypeVar
 
+from headway.errors import Refused
+from headway_policies import Reason
+
 T = TypeVar("T")
 
 
@@ -16,6 +19,13 @@ class InstanceLostError(Exception):
     def __init__(self, name: str, *, sent: bool) -> None:
         super().__init__(f"instance {name} was lost")
         self.sent = sent
+
+
+class NoInstanceError(Exception):
+    """No instance takes the request: ``refused`` is what its client gets. Instances are asked every second."""
+
+    def __init__(self, reason: Reason = Reason.NOT_READY, retry_after_s: int = 1) -> None:
+        self.refused = Refused(reason, retry_after_s)
 
 
 class EngineGoneError(Exception):

@@ -22,29 +22,22 @@ from http import HTTPStatus
 from typing import Any, Final, Protocol
 
 from headway.engine import StepListener
-from headway.router.call import AbortedError, Call, EngineGoneError, InstanceLostError
+from headway.router.call import AbortedError, Call, EngineGoneError, InstanceLostError, NoInstanceError
 from headway.router.exchange import InstanceClient
 from headway.router.forwarded import CallParams, Forwarded, Piece
 from headway.router.instance import InstanceLink, Lease
 from headway.router.pool import AllTriedError, InstancePool
 from headway.router.step_reports import StepReports
+from headway.router.tries import AWAY, MOST_LOST, Held, reason_of
 from headway_policies.fallback import Verdict
 from headway_policies.routing import Demand
 
-_MOST_LOST: Final = 2
 _MAX_REFUSAL_BYTES: Final = 64 * 1024
-_MAX_HELD_BYTES: Final = 8 * 1024 * 1024
 #: From this part of the least known bound of the context on, a limit is taken for one that the context is shorter than.
 _NEARLY: Final = 0.9
 #: An instance refuses the request, which may be the request's own fault.
 _OF_REQUEST: Final = frozenset({403, 404})
 _REFUSALS: Final = _OF_REQUEST | {401, 429, 500, 502, 503, 504}
-#: Reasons of an instance with Headway that serves no request at the moment.
-_AWAY: Final = frozenset({"draining", "not_ready", "engine_lost", "out_of_memory"})
-
-
-class NoInstanceError(Exception):
-    """No instance is healthy."""
 
 
 class StartedServer(Protocol):
@@ -91,10 +84,10 @@ class InstancesEngine:
         limited = _Limited(prompt, sampling_params.max_tokens, self._limits)
         self._calls[request_id] = call, lambda: 0
         try:
-            while tries.failed < _MOST_LOST and (lease := await self._lease(call, demand, tries)) is not None:
+            while tries.failed < MOST_LOST and (lease := await self._lease(call, demand, tries)) is not None:
                 self._calls[request_id] = call, _progress_since(lease, self._calls[request_id][1]())
                 call.let_go.append(partial(self.pool.release, lease, Verdict.UNDECIDED, "aborted"))
-                verdict, how, held = Verdict.UNDECIDED, "aborted", _Held()
+                verdict, how, held = Verdict.UNDECIDED, "aborted", Held()
                 try:
                     async with aclosing(self._tried(lease, limited, call, demand, sampling_params)) as pieces:
                         refusal = list[Piece]()
@@ -117,7 +110,7 @@ class InstancesEngine:
                     self.pool.broke(lease.link)
                     await self._still_there()
                     tries.lost += error.sent
-                    if call.begun or tries.lost >= _MOST_LOST:
+                    if call.begun or tries.lost >= MOST_LOST:
                         raise
                     call.again()
                     self.pool.retried += 1
@@ -155,7 +148,7 @@ class InstancesEngine:
                     last = error
                 lost += error.sent
                 self.pool.broke(link)
-                if call.begun or lost >= _MOST_LOST:
+                if call.begun or lost >= MOST_LOST:
                     break
             finally:
                 link.calls.discard(call)
@@ -216,7 +209,7 @@ class InstancesEngine:
         if limited.maybe_too_large(refusal[0]):
             limited.drop()
             return Verdict.UNDECIDED
-        if _serves_none(refusal[0]) and name not in tries.away:
+        if reason_of(refusal[0]) in AWAY and name not in tries.away:
             tries.away.add(name)  # once for each: one that is ready and refuses again means this request
             self.pool.broke(link)
             return Verdict.UNDECIDED
@@ -321,43 +314,8 @@ class _Limited:
             self._limits.too_large(self._dropped, len(self._prompt.body))
 
 
-class _Held:
-    """Keeps the pieces of a JSON body until all of it is there, as one piece: another instance can be asked while it is
-    not.
-    """
-
-    def __init__(self) -> None:
-        self._pieces: list[Piece] = []
-        self._bytes = 0
-        self._holds = False
-
-    def add(self, piece: Piece) -> list[Piece]:
-        """What is to be sent now."""
-        if piece.status is not None:
-            self._holds = any(name == "content-type" and _is_json(value) for name, value in piece.headers)
-        self._pieces.append(piece)
-        self._bytes += len(piece.body)
-        if self._holds and not piece.last and self._bytes <= _MAX_HELD_BYTES:
-            return []
-        whole, self._holds = self._holds and piece.last, False
-        pieces, self._pieces = self._pieces, []
-        if not whole:
-            return pieces
-        body = b"".join(one.body for one in pieces)
-        return [replace(piece, body=body, status=pieces[0].status, headers=pieces[0].headers)]
-
-
-def _is_json(content_type: str) -> bool:
-    return content_type.partition(";")[0].strip().lower() == "application/json"
-
-
 def _progress_since(lease: Lease, before: int) -> Callable[[], int]:
     """The progress with this lease after ``before`` without it: another instance is progress of what had begun, and to
     be given seats is none."""
     begun = before + 1 if before else 0
     return lambda: begun + lease.progress
-
-
-def _serves_none(first: Piece) -> bool:
-    """Whether a refusal says that the instance serves no request at the moment."""
-    return any(name == "x-headway-reason" and value in _AWAY for name, value in first.headers)

@@ -11,10 +11,11 @@ from contextlib import suppress
 from typing import Final
 
 import aiohttp
+from yarl import URL
 
 from headway.router.addresses import Address
 from headway.router.call import Call, InstanceLostError
-from headway.router.forwarded import Forwarded, Headers, Piece, response_headers
+from headway.router.forwarded import Forwarded, Headers, Piece, beyond_connection
 from headway.router.token_events import TokenEvents
 from headway.router.unsent import unsent
 from headway.router.usage import UsageReader
@@ -94,7 +95,7 @@ class InstanceClient:
             response = await call.step(self._begin(address, request), aiohttp.ClientResponse.close)
             call.let_go.append(response.close)
             status: int | None = response.status
-            headers = response_headers(response.headers.items())
+            headers = beyond_connection(response.headers.items())
             tokens = TokenEvents(request.target, streams=response.content_type == "text/event-stream")
             while part := await call.step(response.content.readany()):
                 usage.add(part)
@@ -111,7 +112,7 @@ class InstanceClient:
     async def _begin(self, address: Address, request: Forwarded) -> aiohttp.ClientResponse:
         return await self.open().request(
             request.method,
-            f"{address.url}{request.target}",
+            URL(address.url + request.target, encoded=True),
             headers=[*request.headers, *self._own()],
             data=request.body or None,
             allow_redirects=False,

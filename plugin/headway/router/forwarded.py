@@ -23,7 +23,7 @@ _NOT_FORWARDED: Final = frozenset({
     "x-forwarded-for", "x-forwarded-host", "x-forwarded-proto", "x-headway-priority", "x-real-ip", *PRIORITY_HEADERS,
 })  # fmt: skip
 #: Of a response; what Headway says of a request it says itself.
-_NOT_RETURNED: Final = frozenset({
+NOT_RETURNED: Final = frozenset({
     "date", "server", "x-headway-class", "x-headway-preset", "x-headway-queue-ms", "x-request-id",
 })  # fmt: skip
 #: Of this process to a server that it has started itself.
@@ -106,25 +106,27 @@ class Piece:
     tokens: int = 0
 
 
-def beyond_connection(headers: Iterable[tuple[str, str]]) -> Headers:
-    """The headers, in lower case, without those of one connection and those that its ``Connection`` header names.
+def beyond_connection(headers: Iterable[tuple[str, str]], but: Iterable[str] = ()) -> Headers:
+    """The headers, in lower case, without those of one connection, those that its ``Connection`` header names, and
+    these.
 
     The rule for every intermediary, RFC 9110, section 7.6.1.
     """
     found = [(name.lower(), value) for name, value in headers]
     named = {word.strip().lower() for name, value in found if name == "connection" for word in value.split(",")}
-    return tuple((name, value) for name, value in found if name not in _OF_CONNECTION | named)
+    dropped = _OF_CONNECTION | named | set(but)
+    return tuple((name, value) for name, value in found if name not in dropped)
 
 
 def request_headers(headers: Iterable[tuple[str, str]], own: Headers) -> Headers:
     """The headers that an instance gets, in lower case: the client's without those of its connection, then ``own``."""
-    dropped = _NOT_FORWARDED | {name for name, _ in own}
-    return (*((name, value) for name, value in beyond_connection(headers) if name not in dropped), *own)
+    return (*beyond_connection(headers, _NOT_FORWARDED | {name for name, _ in own}), *own)
 
 
-def response_headers(headers: Iterable[tuple[str, str]]) -> Headers:
-    """The headers that the client gets, in lower case."""
-    return tuple((name, value) for name, value in beyond_connection(headers) if name not in _NOT_RETURNED)
+def media_type(headers: Iterable[tuple[str, str]]) -> str:
+    """What a body is, in lower case, by headers in lower case; empty where they do not say it."""
+    said = next((value for name, value in headers if name == "content-type"), "")
+    return said.partition(";")[0].strip().lower()
 
 
 def _object(body: bytes) -> dict[str, Any] | None:

@@ -11,7 +11,6 @@ import asyncio
 import logging
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
-from typing import Final
 
 from headway.operator import InstanceReading
 from headway.router.call import Call, InstanceLostError
@@ -22,10 +21,6 @@ from headway_policies.fallback import BreakerState, Verdict
 from headway_policies.routing import Demand, Router
 
 log = logging.getLogger(__name__)
-
-#: So many readings with new tokens say that an instance works on its probe, whose answer may come as a whole, in the
-#: end. The first may show what was computed before the probe.
-_PROBE_READINGS: Final = 2
 
 
 class AllTriedError(Exception):
@@ -217,10 +212,10 @@ class InstancePool:
 
     def read(self, link: InstanceLink, reading: Reading, sent_before: int) -> None:
         """Its metrics have come; ``sent_before``: what this router ran there when it asked for them."""
+        before = link.progress
         link.read(reading, sent_before)
-        for lease in link.leases:
-            if lease.progress >= _PROBE_READINGS:
-                link.health.answering(lease.number, self._now_s())
+        if link.progress > before:
+            link.health.progressed(self._now_s())
         self._changed(link)
 
     def unready(self, link: InstanceLink) -> None:

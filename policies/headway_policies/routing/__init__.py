@@ -2,7 +2,8 @@
 
 There is one queue before all instances. A request is bound to an instance when it leaves that queue, not when it
 arrives (late binding), so an instance that is slow, full or gone holds none that another could serve. Where each
-instance has a queue of its own, ``ranked`` also puts the full ones in order.
+instance has a queue of its own, ``ranked`` also puts the full ones in order, and ``ReportedInstances`` knows their load
+and health by what they report.
 """
 
 from headway_policies.routing.health import InstanceHealth
@@ -10,6 +11,7 @@ from headway_policies.routing.instance import CachedPrefixes, Instance
 from headway_policies.routing.instance_seats import InstanceSeats, SeatReading
 from headway_policies.routing.least_loaded import LeastLoaded
 from headway_policies.routing.ranking import ranked
+from headway_policies.routing.reported import Report, ReportedInstance, ReportedInstances
 from headway_policies.routing.roster import Roster
 from headway_policies.routing.router import Demand, Router
 from headway_policies.routing.sent_prefixes import SentPrefixes
@@ -21,6 +23,9 @@ __all__ = [
     "InstanceHealth",
     "InstanceSeats",
     "LeastLoaded",
+    "Report",
+    "ReportedInstance",
+    "ReportedInstances",
     "Roster",
     "Router",
     "SeatReading",

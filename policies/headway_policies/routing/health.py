@@ -4,14 +4,15 @@
     CLOSED      silence, a bad heartbeat or connection, or   OPEN        it is given nothing
                 failures in a row
     OPEN        a good heartbeat, and it has cooled          HALF_OPEN   it is given one request, the probe
-    HALF_OPEN   the probe begins to be answered, or is       CLOSED
+    HALF_OPEN   the probe begins to be answered, or is, or   CLOSED
+                two readings since it was sent show new tokens
     HALF_OPEN   the probe fails, or no good heartbeat        OPEN        cools twice as long after each failed probe
 
 The last good heartbeat counts for ``silent_s``; a bad one or a broken connection ends that at once. One that has
 answered no heartbeat for ``lost_s`` is lost: what runs there is not waited for. All of a router's judgement of silence
 is here. The answers to requests are counted by the circuit breaker of the fallback. Both have to agree: one that
-answers its health route while its requests fail stays out, and so does one that is silent. Known weak spot: one that
-breaks in the middle of every answer does not cool for longer each time.
+answers its health route while its requests fail stays out, and so does one that is silent. Known weak spots: the new
+tokens may be those of other requests, and one that breaks in the middle of every answer does not cool for longer.
 """
 
 from __future__ import annotations
@@ -23,6 +24,9 @@ from headway_policies.fallback import BreakerState, CircuitBreaker, Verdict
 
 SILENT_S: Final = 3.0
 LOST_S: Final = 10.0
+#: So many readings with new tokens say that an instance works on its probe, whose answer may come as a whole, in the
+#: end. The first may show what was computed before the probe.
+_PROBE_READINGS: Final = 2
 
 
 class InstanceHealth:
@@ -47,6 +51,7 @@ class InstanceHealth:
         self._good_s = self._answered_s = -inf
         self._seen = False
         self._probe: int | None = None
+        self._sent_probe, self._progress = 0, 0
 
     def heartbeat(self, now_s: float, *, good: bool) -> None:
         """It answered that it is well, or that it is not."""
@@ -81,13 +86,22 @@ class InstanceHealth:
         if not self.takes(now_s):
             return None
         probe, self._probe = self._probe, None
-        return self._breaker.begin(now_s) if probe is None else probe
+        if probe is None:
+            return self._breaker.begin(now_s)
+        self._sent_probe, self._progress = probe, 0
+        return probe
 
     def answering(self, number: int, now_s: float) -> None:
         """The first output of that request has come. A probe has succeeded with it; its end counts no more."""
         if self._breaker.state is BreakerState.HALF_OPEN:
             self._breaker.ended(number, Verdict.SUCCESS, now_s)
             self._look(now_s)
+
+    def progressed(self, now_s: float) -> None:
+        """A reading shows new tokens."""
+        self._progress += 1
+        if self._progress >= _PROBE_READINGS:
+            self.answering(self._sent_probe, now_s)
 
     def ended(self, number: int, verdict: Verdict, now_s: float) -> None:
         """That request was answered, failed because of the instance, or is undecided. Exactly once for each."""

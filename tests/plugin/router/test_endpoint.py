@@ -12,12 +12,11 @@ from typing import Any
 
 import pytest
 
-from headway.api_errors import BadRequest
 from headway.errors import TooWideError
-from headway.router.call import InstanceLostError
+from headway.router.call import InstanceLostError, NoInstanceError
 from headway.router.endpoint import ForwardEndpoint
-from headway.router.engine import NoInstanceError
 from headway.router.forwarded import Forwarded, Piece
+from headway.router.relay import Relay, target_of
 
 STREAM = (("content-type", "text/event-stream; charset=utf-8"),)
 WHOLE = b'data: {"a":1}\n\n'
@@ -49,9 +48,9 @@ async def asked(engine: Engine, path: str = "/v1/completions") -> tuple[dict[str
     async def send(message: Any) -> None:
         sent.append(message)
 
-    endpoint = ForwardEndpoint(lambda: engine)  # type: ignore[arg-type, return-value]
+    relay = Relay(ForwardEndpoint(lambda: engine).pieces)  # type: ignore[arg-type, return-value]
     scope = {"type": "http", "method": "POST", "path": path, "query_string": b"", "headers": []}
-    await endpoint.serve(scope, receive, send)
+    await relay(scope, receive, send)
     start, *rest = sent
     assert [one["type"] for one in sent] == ["http.response.start"] + ["http.response.body"] * len(rest)
     return start, b"".join(one["body"] for one in rest), not rest[-1].get("more_body", False)
@@ -103,6 +102,27 @@ async def test_without_an_answer_the_status_says_why(error: Exception, status: i
 
 async def test_a_request_of_too_many_sequences_is_the_fault_of_its_client() -> None:
     """With what it asks for and what the server takes."""
-    with pytest.raises(BadRequest, match="asks for 9 sequences") as refused:
-        await asked(Engine([], TooWideError("the request asks for 9 sequences")))
-    assert refused.value.status == 400
+    start, body, _ = await asked(Engine([], TooWideError("the request asks for 9 sequences")))
+    assert (start["status"], json.loads(body)["error"]["message"]) == (400, "the request asks for 9 sequences")
+
+
+async def test_what_this_server_says_itself_is_not_said_by_an_instance() -> None:
+    """Its own date, id and class."""
+    headers = (("date", "now"), ("x-headway-class", "theirs"), ("retry-after", "2"))
+    start, *_ = await asked(Engine([Piece(b"{}", 200, headers, last=True)], InstanceLostError("a", sent=True)))
+    assert start["headers"] == [(b"retry-after", b"2")]
+
+
+@pytest.mark.parametrize(
+    ("path", "raw", "query", "target"),
+    [
+        ("/v1/models/a/b", b"/v1/models/a%2Fb", b"x=%20&y=+", "/v1/models/a%2Fb?x=%20&y=+"),
+        ("/v1/models/a", b"/v1/models/a", b"x=\xff y", "/v1/models/a?x=%FF%20y"),
+        ("/v1/models/a\r\nx: \u00e4", None, b"", "/v1/models/a%0D%0Ax%3A%20%C3%A4"),
+    ],
+)
+def test_a_target_is_forwarded_as_its_client_has_quoted_it(
+    path: str, raw: bytes | None, query: bytes, target: str
+) -> None:
+    """And quoted where it is not: it is one line of a request."""
+    assert target_of({"path": path, "raw_path": raw, "query_string": query}) == target

@@ -20,11 +20,12 @@ from virtual_time import on_virtual_time
 from headway.admission import loop_time_s
 from headway.engine import Ended
 from headway.router import engine as engine_module
+from headway.router import tries
 from headway.router.adapter import InstancesAdapter
 from headway.router.addresses import Address
 from headway.router.application import open_seats
-from headway.router.call import Call, InstanceLostError
-from headway.router.engine import InstancesEngine, NoInstanceError
+from headway.router.call import Call, InstanceLostError, NoInstanceError
+from headway.router.engine import InstancesEngine
 from headway.router.forwarded import CallParams, Forwarded, Headers, Piece
 from headway.router.instance import InstanceLink
 from headway.router.pool import InstancePool
@@ -290,12 +291,12 @@ async def test_half_a_json_body_is_not_sent() -> None:
 @on_virtual_time
 async def test_a_long_json_body_is_sent_as_it_comes(monkeypatch: pytest.MonkeyPatch) -> None:
     """From a bound on; what came before is sent first."""
-    monkeypatch.setattr(engine_module, "_MAX_HELD_BYTES", 13)
-    kept = engine_module._Held()
+    monkeypatch.setattr(tries, "_MAX_HELD_BYTES", 13)
+    kept = tries.Held()
     one, two, three = json_pieces(b"0123456789", b"0123", b"4")
     assert [kept.add(one), kept.add(two), kept.add(three)] == [[], [one, two], [three]]
     event = Piece(b"data: {}", 200, (("content-type", "text/event-stream"),))
-    assert engine_module._Held().add(event) == [event], "a stream, whether or not its request was seen to ask for one"
+    assert tries.Held().add(event) == [event], "a stream, whether or not its request was seen to ask for one"
 
 
 async def unseated(engine: InstancesEngine) -> bytes:

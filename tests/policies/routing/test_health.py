@@ -180,3 +180,16 @@ def test_outside_closed_no_two_requests_are_under_way(verdict: Verdict, events: 
     health.heartbeat(now_s, good=True)
     if health.state(now_s) is BreakerState.CLOSED:
         assert health.takes(now_s)
+
+
+def test_an_instance_that_is_seen_to_compute_twice_works_on_its_probe() -> None:
+    """Its answer may come as a whole, in the end. What was seen before the probe was sent does not count."""
+    health = well()
+    health.progressed(0.1)
+    probe = probing(health)
+    health.progressed(2.1)
+    assert health.state(2.1) is BreakerState.HALF_OPEN
+    health.progressed(2.2)
+    assert health.state(2.2) is BreakerState.CLOSED
+    health.ended(probe, Verdict.FAILURE, 2.3)
+    assert health.state(2.3) is BreakerState.CLOSED

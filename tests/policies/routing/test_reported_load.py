@@ -1,22 +1,20 @@
-"""The load of a fleet's replicas as one router knows it, on a clock that the test moves."""
+"""The load of instances that report, as one balancer knows it, on a clock that the test moves."""
 
 from __future__ import annotations
 
-from headway_fleet.load_view import LoadView
-from headway_fleet.replica_health import Report
 from hypothesis import given
 from hypothesis import strategies as st
 
-from headway_policies.routing import Demand
+from headway_policies.routing import Demand, Report, ReportedInstances
 
 DEMAND = Demand(tokens=16, prompt_tokens=16)
 
 
-def view(**reports: Report) -> LoadView:
+def view(**reports: Report) -> ReportedInstances:
     """A view that has these reports, of second 0."""
-    found = LoadView(silent_s=10.0)
+    found = ReportedInstances(silent_s=10.0)
     for name, report in reports.items():
-        found.report(name, report, 0.0)
+        found.instance(name).report(report, 0.0)
     return found
 
 
@@ -33,8 +31,8 @@ def test_requests_that_arrive_together_are_spread_before_any_is_sent() -> None:
     chosen = [two.rank(["a", "b"], DEMAND, 1.0)[0] for _ in range(4)]
     assert chosen == ["a", "b", "a", "b"]
     for name in chosen:
-        two.sent(name, 1.0)
-    two.sent("a", 1.0)
+        two.instance(name).sent(1.0)
+    two.instance("a").sent(1.0)
     assert two.rank(["a", "b"], DEMAND, 1.0) == ["b", "a"]
 
 
@@ -54,7 +52,7 @@ def test_no_history_makes_a_load_negative(events: list[str]) -> None:
     for event in events:
         what, name = event.split()
         if what == "sent":
-            two.sent(name, 1.0)
+            two.instance(name).sent(1.0)
             own[name] += 1
         else:
             two.ended(name)
@@ -66,9 +64,9 @@ def test_the_requests_of_other_routers_count_and_its_own_are_not_counted_twice()
     """What a report says beyond the requests sent from here is there from others."""
     two = view(a=report(), b=report())
     for _ in range(3):
-        two.sent("a", 1.0)
-    two.report("a", report(2, load=3), 1.0)
-    two.report("b", report(2, load=2), 1.0)
+        two.instance("a").sent(1.0)
+    two.instance("a").report(report(2, load=3), 1.0)
+    two.instance("b").report(report(2, load=2), 1.0)
     assert two.rank(["a", "b"], DEMAND, 1.0) == ["b", "a"]
     for _ in range(3):
         two.ended("a")
@@ -76,27 +74,27 @@ def test_the_requests_of_other_routers_count_and_its_own_are_not_counted_twice()
 
 
 def test_a_server_that_is_not_ready_or_silent_is_given_nothing_while_another_one_is_healthy() -> None:
-    """Nor is one that has reported nothing for a while; a replica that is new counts as warm."""
+    """Nor is one that has reported nothing for a while; an instance that is new counts as warm."""
     two = view(a=report(), b=report())
-    two.report("a", report(2, ready=False), 1.0)
+    two.instance("a").report(report(2, ready=False), 1.0)
     assert two.rank(["a", "b", "new"], DEMAND, 1.0) == ["b", "new"]
-    two.report("a", report(3), 2.5)
-    two.report("b", report(2), 2.5)
+    two.instance("a").report(report(3), 2.5)
+    two.instance("b").report(report(2), 2.5)
     assert set(two.rank(["a", "b"], DEMAND, 2.5)) == {"a", "b"}
-    two.report("b", report(3), 12.0)
+    two.instance("b").report(report(3), 12.0)
     assert two.rank(["a", "b"], DEMAND, 12.6) == ["b"]
 
 
-def test_a_replica_on_probation_is_given_one_request_until_its_answer_is_reported() -> None:
+def test_an_instance_on_probation_is_given_one_request_until_its_answer_is_reported() -> None:
     """It counts from its choice on, so of those that arrive together one alone is the probe."""
     two = view(a=report(), b=report(load=3))
-    two.report("a", report(2, ready=False), 1.0)
-    two.report("a", report(3), 2.0)
+    two.instance("a").report(report(2, ready=False), 1.0)
+    two.instance("a").report(report(3), 2.0)
     assert two.rank(["a", "b"], DEMAND, 2.0) == ["a", "b"]
     assert two.rank(["a", "b"], DEMAND, 2.0) == ["b"]
-    two.sent("a", 2.1)
+    two.instance("a").sent(2.1)
     assert two.rank(["a", "b"], DEMAND, 2.2) == ["b"]
-    two.report("a", report(4, load=1, answered=1), 3.0)
+    two.instance("a").report(report(4, load=1, answered=1), 3.0)
     assert two.rank(["a", "b"], DEMAND, 3.0) == ["a", "b"]
 
 
@@ -104,8 +102,8 @@ def test_where_none_takes_a_request_those_on_probation_are_asked_before_the_othe
     """The only server that works serves all, whether its probe has been answered or not."""
     two = view(a=report(), b=report())
     for name in ("a", "b"):
-        two.report(name, report(2, ready=False), 1.0)
-    two.report("a", report(3), 2.0)
+        two.instance(name).report(report(2, ready=False), 1.0)
+    two.instance("a").report(report(3), 2.0)
     assert [two.rank(["a", "b"], DEMAND, 2.0) for _ in range(3)] == [["a"]] * 3
 
 
@@ -116,14 +114,14 @@ def test_a_server_that_serves_between_its_outages_cools_no_longer_each_time() ->
     def next_second(*, ready: bool = True) -> None:
         nonlocal now_s, number
         now_s, number = now_s + 1.0, number + 1
-        two.report("a", report(number, ready=ready, answered=answered), now_s)
-        two.report("b", report(number), now_s)
+        two.instance("a").report(report(number, ready=ready, answered=answered), now_s)
+        two.instance("b").report(report(number), now_s)
 
     for _ in range(8):
         next_second(ready=False)
         next_second()
         assert "a" in two.rank(["a", "b"], DEMAND, now_s)
-        two.sent("a", now_s)
+        two.instance("a").sent(now_s)
         two.ended("a")
         answered += 1
         next_second()
@@ -133,36 +131,36 @@ def test_a_server_whose_metrics_fail_is_not_taken_for_an_empty_one() -> None:
     """Where none is healthy its load is the one that was known, and what has ended since is not counted as others'."""
     two = view(a=report(load=3), b=report(load=2))
     for name in ("a", "b"):
-        two.report(name, report(2, load=3 if name == "a" else 2, ready=False, stale=True), 1.0)
+        two.instance(name).report(report(2, load=3 if name == "a" else 2, ready=False, stale=True), 1.0)
     assert two.rank(["a", "b"], DEMAND, 1.0) == ["b", "a"]
     two = view(a=report(), b=report(load=1))
     for _ in range(2):
-        two.sent("a", 1.0)
-    two.report("a", report(2, load=2), 2.0)
+        two.instance("a").sent(1.0)
+    two.instance("a").report(report(2, load=2), 2.0)
     for _ in range(2):
         two.ended("a")
-    two.report("a", report(3, load=2, ready=False, stale=True), 3.0)
-    two.report("b", report(2, load=1, ready=False, stale=True), 3.0)
+    two.instance("a").report(report(3, load=2, ready=False, stale=True), 3.0)
+    two.instance("b").report(report(2, load=1, ready=False, stale=True), 3.0)
     assert two.rank(["a", "b"], DEMAND, 3.0) == ["a", "b"]
 
 
 def test_where_none_is_healthy_all_are_asked() -> None:
-    """A fleet goes on while Serve's controller, through which all reports pass, is away."""
+    """A balancer goes on while what all reports pass through is away."""
     two = view(a=report(), b=report())
     assert set(two.rank(["a", "b"], DEMAND, 1000.0)) == {"a", "b"}
 
 
-def test_full_replicas_are_ranked_by_their_queues() -> None:
-    """No request waits in the router: the servers have the queues, with their classes."""
+def test_full_instances_are_ranked_by_their_queues() -> None:
+    """No request waits in the balancer: the servers have the queues, with their classes."""
     two = view(a=report(load=9), b=report(load=6))
     assert two.rank(["a", "b"], DEMAND, 1.0) == ["b", "a"]
 
 
-def test_a_replica_that_is_gone_is_forgotten() -> None:
+def test_an_instance_that_is_gone_is_forgotten() -> None:
     """Its requests do not count for another one of the same name, nor do their ends."""
     one = view(a=report())
-    one.sent("a", 1.0)
+    one.instance("a").sent(1.0)
     one.keep(["b"])
     one.ended("a")
-    one.report("a", report(1, load=4), 5.0)
+    one.instance("a").report(report(1, load=4), 5.0)
     assert one.rank(["a"], DEMAND, 5.0) == ["a"]

@@ -1,4 +1,4 @@
-"""The health of a replica by its reports, on a clock that the test moves: one report a second."""
+"""The health of an instance by its reports, on a clock that the test moves: one report a second."""
 
 from __future__ import annotations
 
@@ -6,21 +6,20 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import pytest
-from headway_fleet.replica_health import ReplicaHealth, Report
 
 from headway_policies.fallback import BreakerState
+from headway_policies.routing import Report, ReportedInstance
 
 CLOSED, HALF_OPEN, OPEN = BreakerState.CLOSED, BreakerState.HALF_OPEN, BreakerState.OPEN
 SILENT_S = 10.0
 
 
 class Told:
-    """A replica's health, the report of each second, and whether a request of this router runs there."""
+    """An instance, and its report of each second."""
 
     def __init__(self) -> None:
-        self.health = ReplicaHealth(SILENT_S)
+        self.health = ReportedInstance(SILENT_S)
         self.now_s = 0.0
-        self.running = False
         self.last = Report(0, ready=True, seats=4, load=0, kv_use=0.0)
         self.next()
 
@@ -35,13 +34,12 @@ class Told:
             failed=self.last.failed + failed,
             tokens=self.last.tokens + tokens,
         )
-        self.health.report(self.last, self.now_s, idle=not self.running)
+        self.health.report(self.last, self.now_s)
         return self.health.state(self.now_s)
 
     def send(self) -> None:
         """A request is sent there, and runs."""
         self.health.sent(self.now_s)
-        self.running = True
 
     def out_s(self) -> int:
         """The seconds of good reports until it takes a request."""
@@ -98,7 +96,7 @@ def test_the_reports_after_a_probe_are_its_result(probed: Told, case: Case) -> N
 @pytest.mark.parametrize("ends", [True, False])
 def test_a_probe_without_a_result_is_followed_by_another_one(probed: Told, ends: bool) -> None:
     """At once where its request has ended, as when its client left; else when nothing was heard of it for long."""
-    probed.running = not ends
+    probed.health.own -= ends
     waited_s = 0
     while not probed.health.takes(probed.now_s):
         assert probed.next() is HALF_OPEN
@@ -122,7 +120,7 @@ def test_only_a_probe_that_fails_makes_it_cool_for_longer() -> None:
     for _ in range(4):
         out.append(told.outage())
         told.send()
-        told.running = False
+        told.health.own -= 1
         assert told.next(answered=1) is CLOSED
     assert out == [1, 1, 1, 1]
     out = [told.outage()]
@@ -141,7 +139,7 @@ def test_one_that_does_not_answer_serve_has_failed_its_probe(probed: Told) -> No
 
 
 def test_silence_is_no_result(probed: Told) -> None:
-    """Reports pass through Serve's controller: where that was away, the probe is as it was, and is judged after it."""
+    """Where what the reports pass through was away, the probe is as it was, and is judged after it."""
     probed.now_s += 2 * SILENT_S
     assert probed.health.state(probed.now_s) is OPEN
     assert probed.next(answered=1) is CLOSED
