@@ -64,6 +64,10 @@ class StandIn:
         """The requests that it runs."""
         return int(requests.get(f"{self.url}/requests", timeout=10).json()["running"])
 
+    def peak(self) -> int:
+        """The most requests that it ever ran at once."""
+        return int(requests.get(f"{self.url}/requests", timeout=10).json()["peak"])
+
     def __enter__(self) -> StandIn:
         return self.start()
 

@@ -26,7 +26,7 @@ class Instance:
     def __init__(self, name: str, step_s: float, seats: int, how: str) -> None:
         self.name, self.step_s, self.how = name, step_s, how
         self.seats, self.most = asyncio.Semaphore(seats), seats
-        self.running = self.waiting = self.tokens = 0
+        self.running = self.waiting = self.tokens = self.peak = 0
         self.seen: list[str] = []
 
     async def complete(self, request: Request) -> Response:
@@ -56,6 +56,7 @@ class Instance:
         finally:
             self.waiting -= 1
         self.running += 1
+        self.peak = max(self.peak, self.running)
         try:
             for step in range(number):
                 await asyncio.sleep(self.step_s)
@@ -77,8 +78,8 @@ class Instance:
         return PlainTextResponse("".join(f'{name}{{engine="0"}} {value}\n' for name, value in lines.items()))
 
     async def requests(self, request: Request) -> Response:
-        """The prompts of all requests so far, and how many run."""
-        return JSONResponse({"seen": self.seen, "running": self.running})
+        """The prompts of all requests so far, how many run, and the most that ever did at once."""
+        return JSONResponse({"seen": self.seen, "running": self.running, "peak": self.peak})
 
 
 def _known(request: Request) -> dict[str, str]:

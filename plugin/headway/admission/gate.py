@@ -274,11 +274,12 @@ class Gate:
         """Use only this share of the limit, for this reason."""
         self._carry_out(self.desk.cap_seats(reason, ratio, self.now_s()))
 
-    def bound_seats(self, most: int | None, *, present: float = 1.0, elsewhere: int = 0) -> None:
+    def bound_seats(self, most: int | None, *, present: float = 1.0, elsewhere: int = 0, front: float = 1.0) -> None:
         """Use no more seats than that, None: no bound. ``present`` is the share of the instances that are there,
-        ``elsewhere`` what is taken at the others.
+        ``elsewhere`` what is taken at the others, ``front`` the share of this front.
         """
-        self._carry_out(self.desk.bound_seats(most, self.now_s(), present=present, elsewhere=elsewhere))
+        effects = self.desk.bound_seats(most, self.now_s(), present=present, elsewhere=elsewhere, front=front)
+        self._carry_out(effects)
 
     def count_degraded(self, class_name: str, how: Degradation) -> None:
         """Count a request of this class as degraded."""

@@ -18,7 +18,7 @@ from headway.console import (
 )
 from headway.errors import HeadwayError
 from headway.operator.scaling.variables import MAXIMUM
-from headway.router.addresses import MAX_INSTANCES, DnsName, read_instances
+from headway.router.addresses import MAX_INSTANCES, DnsName, read_addresses, read_instances
 from headway.router.credentials import check_tls, instance_key
 from headway.variables import whole_number
 
@@ -30,13 +30,16 @@ examples:
   headway route --instances http://big:8000=2,http://small:8000 --preset throughput --port 9000
   headway route --instances http://127.0.0.1:8001 --seats 64        plain vLLM does not say its --max-num-seqs
   HEADWAY_SCALE_MAX=8 headway route --instances dns+http://instances:8000    instances that come and go
+  headway route --instances http://10.0.0.1:8000 --fronts http://a:9000,http://b:9000 --port 9000     one of two fronts
 
 The instances are vLLM servers that run already, with Headway or without. Classes, presets, keys, the admin API, metrics
 and the dashboard are those of `headway serve`; the seats of a preset are those of one instance. A request waits in one
 queue and is bound to an instance when it leaves it; until its first byte is sent it is tried on another instance if its
 own is lost. Instances are asked every second; one that does not answer as it should gets nothing until it does. Each
 address of dns+http://NAME:PORT is an instance; the name is asked for again every five seconds, and one that has left
-finishes what it runs. The limit follows the time between tokens of the streams that pass through. Before it listens,
+finishes what it runs. Several of these servers before the same instances are all started with the same --fronts: each
+fills a share of the seats by what its requests need, agreed on twice a second, and of one that is gone the others have
+the share at once. The limit follows the time between tokens of the streams that pass through. Before it listens,
 instances that have served nothing yet are warmed up through it, for half a minute at most; of others it measures what
 one request alone takes.
 
@@ -59,6 +62,10 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--instances", action="append", required=True, metavar="URL[=WEIGHT],...",
         help="the servers, or dns+http://NAME:PORT for every address of a name; may be repeated",
+    )  # fmt: skip
+    parser.add_argument(
+        "--fronts", action="append", default=[], metavar="URL,...",
+        help="all servers of this kind before the same instances, this one too, as they reach each other",
     )  # fmt: skip
     parser.add_argument("--host", default="127.0.0.1", help="(default: 127.0.0.1)")
     parser.add_argument("--port", type=port, default=8000, help="(default: 8000)")
@@ -93,10 +100,13 @@ def run(chosen: argparse.Namespace) -> int:
     try:
         instances, names = read_instances(chosen.instances)
         most = _most(names, os.environ)
+        fronts = read_addresses(chosen.fronts, "--fronts") if chosen.fronts else []
         instance_key(os.environ)
         check_tls(chosen.ssl_certfile, chosen.ssl_keyfile)
     except HeadwayError as error:
         raise UsageError(str(error)) from None
+    if len(fronts) == 1:
+        raise UsageError("--fronts: the addresses of all fronts are needed, this one's and at least another one")
     preflight.check_scaling(os.environ, most or len(instances))
     os.environ["HEADWAY_PRESET"] = absolute(wanted)
     if folder is not None:
@@ -114,6 +124,7 @@ def run(chosen: argparse.Namespace) -> int:
             chosen.ssl_keyfile,
             names,
             most,
+            fronts,
         )
     )
 

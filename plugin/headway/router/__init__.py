@@ -2,6 +2,7 @@
 
     addresses   which instances there are
     credentials the key that they get, and the files of the router's own TLS
+    fronts      the other servers of this kind before the same instances
     discovery   instances that come and go: the addresses of DNS names
     reading     what an instance says of itself: its limit, its load, its progress, its model
     instance    one instance: its health, its load, what was sent to it

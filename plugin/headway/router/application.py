@@ -28,6 +28,7 @@ from headway.router.adapter import InstancesAdapter
 from headway.router.endpoint import ForwardEndpoint
 from headway.router.engine import InstancesEngine
 from headway.router.engine_metrics import EngineMetrics
+from headway.router.fronts import Fronts
 from headway.router.heartbeat import Heartbeat
 from headway.router.metrics import InstancesCollector
 from headway.router.pool import InstancePool
@@ -44,7 +45,7 @@ class RouterService:
     """The parts of one router: ``application`` answers, ``service`` has the desk, ``heartbeat`` asks the instances.
 
     ``warmup_requests`` can warm the instances up, and do so before the first request where it ``warms``; None: no
-    instance has said what it serves.
+    instance has said what it serves. ``fronts`` are all that stand before the instances, None where this one is alone.
     """
 
     application: ASGIApp
@@ -53,15 +54,20 @@ class RouterService:
     heartbeat: Heartbeat
     warmup_requests: InstanceWarmupRequests | None
     warms: bool
+    fronts: Fronts | None = None
 
     async def begin(self) -> None:
         """Start the background work: before the first request."""
         self.engine.pool.on_change = partial(open_seats, self.service.parts.gateway.gate, self.engine.pool)
         self.engine.pool.on_change()
         self.service.parts.tasks.start("instances", self.heartbeat.run())
+        if self.fronts is not None:
+            self.fronts.desk = self.service.parts.gateway.gate.desk
+            await self.fronts.once()
+            self.service.parts.tasks.start("fronts", self.fronts.run())
         await self.service.serve()
         if self.warmup_requests is not None:
-            if self.warms and any(True for _ in self.engine.pool.healthy()):
+            if self.warms and any(True for _ in self.engine.pool.healthy()) and self.engine.pool.open_seats():
                 await self.service.warm_beside_traffic(_WARM_UP_WITHIN_S)
             self.warmup_requests.only_measures = False  # a later one is an operator's, who knows why
 
@@ -69,12 +75,14 @@ class RouterService:
         """Stop the background work, and close the connections to the instances."""
         self.service.parts.tasks.stop_all()
         await self.engine.client.close()
+        if self.fronts is not None:
+            await self.fronts.close()
 
 
 def open_seats(gate: Gate, pool: InstancePool) -> None:
-    """As many seats are open as the healthy instances have free or filled by this router, and none without one."""
+    """As many seats are open as the healthy instances have free or filled by this front, and none without one."""
     present, elsewhere = pool.presence()
-    gate.bound_seats(pool.open_seats(), present=present, elsewhere=elsewhere)
+    gate.bound_seats(pool.open_seats(), present=present, elsewhere=elsewhere, front=pool.front_share())
     healthy = any(True for _ in pool.healthy())
     if not healthy and Hold.NO_INSTANCE not in gate.desk.holds:
         gate.pause(Hold.NO_INSTANCE)
@@ -93,7 +101,11 @@ class OwnEngine:
 
 
 def router_service(
-    settings: Settings, engine: InstancesEngine, model: str, own: OwnEngine | None = None
+    settings: Settings,
+    engine: InstancesEngine,
+    model: str,
+    own: OwnEngine | None = None,
+    fronts: Fronts | None = None,
 ) -> RouterService:
     """Everything around these instances, which were asked once before: their seats are the ceiling.
 
@@ -134,6 +146,7 @@ def router_service(
         Route("/metrics", _Metrics(of_engine).answer),
         Route("/health", health),
         Route("/ping", health, methods=["GET", "POST"]),
+        *([] if fronts is None else [fronts.route]),
     ]
     forwarded = ForwardEndpoint(lambda: engine).routes()
     application = Starlette(
@@ -143,7 +156,7 @@ def router_service(
     api_keys = [key for key in [os.environ.get("VLLM_API_KEY")] if key] if own is None else own.api_keys
     counts_of_http = (retries.ended, truncated)
     guarded = protected(application, settings, settings.bounds, lambda: control.preset, *counts_of_http, api_keys)
-    return RouterService(guarded, service, engine, Heartbeat(engine), source, settings.warm)
+    return RouterService(guarded, service, engine, Heartbeat(engine), source, settings.warm, fronts)
 
 
 @dataclass(frozen=True, slots=True)

@@ -229,7 +229,7 @@ class InstancesEngine:
         """
         taken, status, tokens = 0, None, demand.prompt_tokens
         exchange = self.client.exchange(lease.link.address, limited.request, call, tokens)
-        with self._reports.timed(tokens, streams=params.timed) as stream:
+        with self._reports.timed(tokens, lease.link, streams=params.timed) as stream:
             async with aclosing(exchange) as pieces:
                 async for piece in pieces:
                     status = piece.status or status

@@ -105,7 +105,7 @@ class Heartbeat:
         """
         if link.idle and link.health.state(loop_time_s()) is BreakerState.OPEN:
             return
-        sent_before = link.sent
+        sent_before, link.asked_s = link.sent, loop_time_s()
         with suppress(aiohttp.ClientError, OSError):
             try:
                 status, text = await self._engine.client.get(link.address, _METRICS, _WITHIN_S)

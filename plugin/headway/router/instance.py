@@ -4,23 +4,31 @@ from __future__ import annotations
 
 from collections import Counter
 from dataclasses import InitVar, dataclass, field
+from math import inf
+from typing import Final
 
+from headway.distribution import Distribution
 from headway.router.addresses import Address
 from headway.router.call import Call
 from headway.router.reading import Reading, ServedModel
 from headway_policies.fallback import BreakerState
 from headway_policies.routing import Instance, InstanceHealth, InstanceSeats, SeatReading, SentPrefixes
 
+_FIRST_TOKEN_S: Final = (0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0)
+_INTER_TOKEN_S: Final = (0.005, 0.01, 0.02, 0.03, 0.05, 0.075, 0.1, 0.2, 0.5)
+
 
 @dataclass(slots=True, eq=False)
 class InstanceLink:
     """``sent`` sequences of this router run there, ``others`` of other clients did at the last reading.
 
-    ``usual_seats`` is the number of seats where the instance does not say its own, and ``known`` what its readings have
-    shown of them. ``model`` is None until it has said what it serves. ``progress`` counts the readings that showed new
-    tokens. One that is ``leaving`` gets no new requests. ``calls`` are those under way there, ``leases`` the seats that
-    they hold, and ``ended`` counts the exchanges by how they ended. An ``exclusive`` one has the usual seats and no
-    other clients, whatever a reading says, which may be that of a step before the last one.
+    ``usual_seats`` is the number of seats where the instance does not say its own, and ``known`` what its readings
+    have shown of them. Its metrics were asked for at ``asked_s``, those that came last at ``read_s``. ``model`` is None
+    until it has said what it serves. ``progress`` counts the readings that showed new tokens. One that is ``leaving``
+    gets no new requests. ``calls`` are those under way there, ``leases`` the seats that they hold, and ``ended`` counts
+    the exchanges by how they ended. ``granted`` seats are those of this front until ``granted_until_s``, None where it
+    is the only one. ``first_token`` and ``inter_token`` are what its streams took. An ``exclusive`` one has the usual
+    seats and no other clients, whatever a reading says, which may be that of a step before the last one.
     """
 
     address: Address
@@ -32,11 +40,17 @@ class InstanceLink:
     sent: int = 0
     others: int = 0
     progress: int = 0
+    asked_s: float = -inf
+    read_s: float = -inf
     leaving: bool = False
     exclusive: bool = False
     calls: set[Call] = field(default_factory=set)
     leases: set[Lease] = field(default_factory=set)
     ended: Counter[str] = field(default_factory=Counter)
+    granted: int | None = None
+    granted_until_s: float = inf
+    first_token: Distribution = field(default_factory=lambda: Distribution(_FIRST_TOKEN_S))
+    inter_token: Distribution = field(default_factory=lambda: Distribution(_INTER_TOKEN_S))
     known: InstanceSeats = field(init=False)
 
     def __post_init__(self, usual_seats: int) -> None:
@@ -46,6 +60,12 @@ class InstanceLink:
     def seats(self) -> int:
         """Sequences that it may be sent, by what is known of it now."""
         return self.known.seats
+
+    def allowed(self, now_s: float) -> int:
+        """Sequences that may run there with those of others, as far as this front may fill it."""
+        if self.granted is None:
+            return self.seats
+        return min(self.seats, self.others + (self.granted if now_s < self.granted_until_s else 0))
 
     @property
     def running(self) -> int:
@@ -63,14 +83,14 @@ class InstanceLink:
         state = self.health.state(now_s)
         if state is BreakerState.OPEN or self.leaving:
             return self.sent
-        free = max(0, self.seats - self.others)
+        free = max(self.sent, self.allowed(now_s) - self.others)
         return free if state is BreakerState.CLOSED else min(free, self.sent + self.health.takes(now_s))
 
-    def state(self) -> Instance:
+    def state(self, now_s: float) -> Instance:
         """What a routing policy sees of it."""
         return Instance(
             self.address.name,
-            self.seats,
+            self.allowed(now_s),
             self.sent + self.others,
             self.reading.kv_use,
             self.address.weight,
@@ -81,10 +101,11 @@ class InstanceLink:
         """It answered with this reading, while ``sent_before`` sequences of this router ran when it was asked."""
         if reading.tokens != self.reading.tokens:
             self.progress += 1
-        self.reading = reading
+        self.reading, self.read_s = reading, self.asked_s
         if not self.exclusive:
             self.others = max(0, reading.running - max(sent_before, self.sent))
-            self.known.read(SeatReading(reading.running, reading.waiting, reading.limit, reading.reach), sent_before)
+            seen = SeatReading(reading.running, reading.waiting, reading.limit, reading.reach)
+            self.known.read(seen, sent_before + self.others)
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -26,6 +26,7 @@ from headway.router.credentials import check_tls, instance_key
 from headway.router.discovery import Discovery
 from headway.router.engine import InstancesEngine
 from headway.router.exchange import InstanceClient
+from headway.router.fronts import Fronts
 from headway.router.heartbeat import Heartbeat
 from headway.router.instance import InstanceLink
 from headway.router.pool import InstancePool
@@ -42,7 +43,8 @@ class RouteOptions:
 
     The addresses of ``names`` are instances beside these. ``most`` is the number of instances that the limit of a
     preset is for where there are names. ``seats`` counts for an instance that does not say how many it has; ``drain_s``
-    is the time that running requests have at the end.
+    is the time that running requests have at the end. ``fronts`` are all that stand before the same instances, this one
+    too; none where it is alone.
     """
 
     instances: Sequence[Address]
@@ -54,6 +56,7 @@ class RouteOptions:
     ssl_keyfile: str | None = None
     names: Sequence[DnsName] = ()
     most: int | None = None
+    fronts: Sequence[Address] = ()
 
 
 def route(options: RouteOptions) -> int:
@@ -76,7 +79,8 @@ async def _serve(options: RouteOptions, settings: Settings, key: str | None) -> 
         engine = InstancesEngine(pool, client)
         await Heartbeat(engine).once()
         engine.max_num_seqs = max(1, pool.most_seats(), (options.most or 0) * options.seats)
-        router = router_service(settings, engine, pool.model())
+        fronts = Fronts(options.fronts, pool) if options.fronts else None
+        router = router_service(settings, engine, pool.model(), fronts=fronts)
         if options.names:
             router.service.parts.tasks.start("instance names", discovery.run())
         await listen(options, settings, router)

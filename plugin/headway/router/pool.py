@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 
 from headway.operator import InstanceReading
@@ -58,6 +58,7 @@ class InstancePool:
         self._now_s = now_s
         self._waiting: list[_Waiting] = []
         self._healthy = asyncio.Event()
+        self._grants = False
         self._states: dict[str, BreakerState] = {}
 
     def healthy(self) -> Iterator[InstanceLink]:
@@ -114,10 +115,28 @@ class InstancePool:
             return 0.0, elsewhere
         return there / max(sum(whole), sum(whole) / len(whole) * (self.most or 0)), elsewhere
 
+    def front_share(self) -> float:
+        """The share of the healthy instances that this front may fill, of several; 1 where it is the only one."""
+        now_s, there, ours = self._now_s(), 0.0, 0.0
+        for one in self.links.values() if self._grants else ():
+            if one.granted is not None and one.seats and one.health.state(now_s) is BreakerState.CLOSED:
+                there += one.address.weight
+                ours += one.address.weight * min(1.0, one.granted / one.seats)
+        return ours / there if there else 1.0
+
+    def grant(self, seats: Mapping[str, int], until_s: float) -> None:
+        """There are several fronts: this one may fill so many seats of each instance, until then."""
+        self._grants = True
+        for name, link in self.links.items():
+            link.granted, link.granted_until_s = seats.get(name, 0), until_s
+        self._serve()
+        self.on_change()
+
     def join(self, link: InstanceLink) -> None:
         """An instance is there; one of its name that is known already stays as it is, and is not leaving."""
         known = self.links.setdefault(link.address.name, link)
         if known is link:
+            link.granted = 0 if self._grants else None
             log.info("instance %s has come", link.address.name)
         elif known.leaving:
             known.leaving = False
@@ -286,7 +305,7 @@ class InstancePool:
             for name, one in self.links.items()
             if name not in without and not one.leaving and one.health.takes(now_s) and one.seats > 0
         ]
-        name = self._router.choose(demand, [one.state() for one in able])
+        name = self._router.choose(demand, [one.state(now_s) for one in able])
         if name is None:
             return None
         link = self.links[name]

@@ -5,23 +5,42 @@
     neither           the load alone; what a preset says of the time between tokens has no effect then
 
 Without new tokens no step is said to have been made, or an engine that hangs would seem to work.
+The times of a stream are also counted for its instance, for the metrics.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Final
 
 from headway.admission import loop_time_s
 from headway.engine import StepListener
+from headway.router.instance import InstanceLink
 from headway.router.pool import InstancePool
 from headway.router.reading import Reading
-from headway.router.stream_pace import Steps, Stream, StreamPace
+from headway.router.stream_pace import SAME_STEP_S, Steps, Stream, StreamPace
 from headway_policies import Load
 
 _MOST_STEPS: Final = 10_000
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class TimedStream:
+    """A stream that began then, and its instance."""
+
+    stream: Stream
+    link: InstanceLink
+    began_s: float
+
+    def came(self, tokens: int, now_s: float) -> None:
+        """So many tokens come at once, before the stream itself hears of it: count the time that they took."""
+        last_s = self.stream.last_s
+        if last_s is None:
+            self.link.first_token.add(now_s - self.began_s, now_s)
+        elif not self.stream.late and now_s - last_s >= SAME_STEP_S:
+            self.link.inter_token.add((now_s - last_s) / tokens, now_s)
 
 
 class StepReports:
@@ -38,8 +57,8 @@ class StepReports:
         self._reported_s = loop_time_s()
 
     @contextmanager
-    def timed(self, prompt_tokens: int, *, streams: bool) -> Iterator[Stream | None]:
-        """A request is with an instance; its stream, None where its tokens cannot be timed: several sequences, or a
+    def timed(self, prompt_tokens: int, link: InstanceLink, *, streams: bool) -> Iterator[TimedStream | None]:
+        """A request is with this instance; its stream, None where its tokens cannot be timed: several sequences, or a
         response that comes as a whole.
         """
         if not streams:
@@ -51,25 +70,27 @@ class StepReports:
             return
         stream = self._pace.began(prompt_tokens)
         try:
-            yield stream
+            yield TimedStream(stream, link, loop_time_s())
         finally:
             self._pace.ended(stream)
 
-    def came(self, stream: Stream | None, tokens: int) -> None:
+    def came(self, timed: TimedStream | None, tokens: int) -> None:
         """So many tokens of a stream came at once."""
-        if stream is None or not tokens:
+        if timed is None or not tokens:
             return
-        steps = self._pace.came(stream, tokens, loop_time_s())
+        now_s = loop_time_s()
+        timed.came(tokens, now_s)
+        steps = self._pace.came(timed.stream, tokens, now_s)
         if steps is not None and self.listener is not None:
             self._timed = True
             first_tokens = None if self._untimed else steps.first_tokens
             load = _with(self._pool.load(), steps)
             self.listener.step(replace(load, first_tokens=first_tokens), 0, ())
 
-    def taken(self, stream: Stream | None) -> None:
+    def taken(self, timed: TimedStream | None) -> None:
         """Its client has taken what came last, soon or late."""
-        if stream is not None:
-            stream.taken(loop_time_s())
+        if timed is not None:
+            timed.stream.taken(loop_time_s())
 
     def report(self) -> None:
         """Every instance was read: tell the listener."""

@@ -7,14 +7,15 @@ instances behind a router; one seat is always open.
 
 The limit in front of several instances is that of all of them. Those that are there have their share of it, beside
 what is taken elsewhere: those that are gone finish what they run. What is there counts as many times more, so that the
-fit of the engine is the same, however many there are.
+fit of the engine is the same, however many there are. Of several fronts before them each has its share of that, rounded
+down, so that all of them together do not go beyond the limit; what the others run is in the load that is observed.
 """
 
 from __future__ import annotations
 
 from dataclasses import replace
 from enum import StrEnum
-from math import ceil, inf
+from math import ceil, floor, inf
 
 from headway_policies.engine import Ramp
 from headway_policies.limits import (
@@ -52,6 +53,7 @@ class Opening:
         self.most: int | None = None
         self.present = 1.0  # the share of the instances that are there
         self.elsewhere = 0  # the seats that are taken at the others
+        self.front = 1.0  # the share of this front, of several before the same instances
         self._ratios = dict.fromkeys(CapReason, 1.0)
         self._opened_s = 0.0
         self.moving = False  # whether time alone opens seats
@@ -87,7 +89,8 @@ class Opening:
     def _held(self, limit: int) -> int:
         """The seats that are open once the ramp is climbed."""
         share = int(limit * min(self._ratios.values()))
-        share = ceil(round(share * self.present, 6)) + self.elsewhere
+        share = ceil(round(share * self.present, 6))
+        share = floor(round(share * self.front, 6)) + self.elsewhere
         return max(1, share if self.most is None else min(share, self.most))
 
 
@@ -141,7 +144,7 @@ class Capacity:
 
     def seats(self, now_s: float) -> int:
         """The seats that are open."""
-        return self.opening.seats(self._whole(now_s), self._ramp, now_s)
+        return self.opening.seats(self.whole(now_s), self._ramp, now_s)
 
     def most_seats(self, open_seats: int) -> float:
         """The most seats that a class may reach beyond those that are open; no more than these where their number is
@@ -160,12 +163,12 @@ class Capacity:
 
     def due_s(self, now_s: float) -> float | None:
         """When time alone opens the next seat; None when it will not."""
-        return self.opening.due_s(self._whole(now_s), self._ramp, now_s)
+        return self.opening.due_s(self.whole(now_s), self._ramp, now_s)
 
     def observe(self, signals: Signals, now_s: float) -> None:
         """The engine made a step."""
         self._stepped_s = now_s
-        if self.opening.present < 1 or self.opening.elsewhere:
+        if self.opening.present < 1 or self.opening.elsewhere or self.opening.front < 1:
             signals = _of_all(signals, self.opening)
         self._limit.observe(signals, now_s)
         if self.pacer is not None:
@@ -192,14 +195,15 @@ class Capacity:
         """Only this share, for this reason."""
         self.opening.cap(reason, ratio)
 
-    def bound(self, most: int | None, present: float, elsewhere: int) -> None:
+    def bound(self, most: int | None, present: float, elsewhere: int, front: float) -> None:
         """No more seats than that, under any preset. ``present`` is the share of the instances that are there;
-        ``elsewhere`` seats are taken at those that are not.
+        ``elsewhere`` seats are taken at those that are not; ``front`` is this front's share of what is there.
         """
         opening = self.opening
-        opening.most, opening.present, opening.elsewhere = most, present, elsewhere
+        opening.most, opening.present, opening.elsewhere, opening.front = most, present, elsewhere, front
 
-    def _whole(self, now_s: float) -> int:
+    def whole(self, now_s: float) -> int:
+        """The limit in front of all instances, of all fronts together."""
         return self._capped(self._limit.seats(now_s))
 
     def _capped(self, seats: int) -> int:
@@ -210,13 +214,14 @@ def _of_all(signals: Signals, opening: Opening) -> Signals:
     """What all instances would run if each ran what those run that are there."""
     load, kv_tokens, present = signals.load, signals.load.kv_capacity_tokens, opening.present or 1.0
     there = max(0, signals.seats_taken - opening.elsewhere)
+    ours = present * (opening.front or 1.0)
     load = replace(
         load,
         running=round(load.running / present),
-        prefill_tokens=round(load.prefill_tokens / present),
+        prefill_tokens=round(load.prefill_tokens / ours),
         kv_capacity_tokens=None if kv_tokens is None else round(kv_tokens / present),
     )
-    return replace(signals, load=load, seats_taken=round(there / present))
+    return replace(signals, load=load, seats_taken=round(there / ours))
 
 
 def _settings(preset: Preset) -> LimitSettings:

@@ -328,13 +328,15 @@ class Desk:
         self._dispatcher.fill(now_s)
         return self._end(now_s)
 
-    def bound_seats(self, most: int | None, now_s: float, *, present: float = 1.0, elsewhere: int = 0) -> list[Effect]:
+    def bound_seats(
+        self, most: int | None, now_s: float, *, present: float = 1.0, elsewhere: int = 0, front: float = 1.0
+    ) -> list[Effect]:
         """Use no more seats than that, under this preset and every later one; None: no bound. One seat is open.
 
         ``present`` is the share of the instances that are there: theirs is so much of the limit. ``elsewhere`` seats
-        are taken at those that are not.
+        are taken at those that are not. ``front`` is this front's share, of several before the same instances.
         """
-        self._capacity.bound(most, present, elsewhere)
+        self._capacity.bound(most, present, elsewhere, front)
         self._weigh(now_s)
         self._begin(now_s)
         self._dispatcher.fill(now_s)
@@ -458,6 +460,15 @@ class Desk:
     def window_reason(self, now_s: float) -> WindowReason | None:
         """What decides how long a batch may gather now; None under a strategy that uses no window."""
         return self._scheduler.window_reason(now_s)
+
+    @property
+    def wanted_seats(self) -> int:
+        """The seats that are taken, and those that what waits would take if they were free."""
+        return self.seats_taken + (0 if self.holds else self._scheduler.queue.total.seats)
+
+    def whole_limit(self, now_s: float) -> int:
+        """The limit in front of all instances and of all fronts together, whichever share of it is open."""
+        return self._capacity.whole(now_s)
 
     def scale_ratio(self, now_s: float) -> float:
         """How many times the limit the demand would fill: the signal for a number of replicas."""

@@ -59,7 +59,7 @@ class InstanceSeats:
         return min(self._most, self._takes + self._room) if self._takes else 0
 
     def read(self, seen: SeatReading, sent: int) -> None:
-        """Learn from a reading; ``sent`` sequences of this router were there when it was asked for."""
+        """Learn from a reading; ``sent`` sequences, those of others too, were there when it was asked for."""
         if seen.limit is None:
             self._read_plain(seen, sent)
         else:

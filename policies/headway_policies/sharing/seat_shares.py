@@ -14,13 +14,13 @@ more than ``band_ratio``, and ``hold_s`` have passed. A model that becomes late,
 
 from __future__ import annotations
 
-from collections import deque
 from collections.abc import Mapping
 from dataclasses import dataclass
 
 from headway_policies.sharing.max_min import fill
 from headway_policies.sharing.model_load import ModelLoad, Share
 from headway_policies.sharing.pauses import ModelPause, PauseTerms
+from headway_policies.sharing.recent_demand import RecentDemand
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,23 +35,13 @@ class Steadiness:
 
 
 class _Model:
-    """What is remembered of one model: its demand of late, whether it is late, and its pause."""
+    """What is remembered of one model: its recent demand, whether it is late, and its pause."""
 
     def __init__(self, pauses: PauseTerms) -> None:
         self.pause = ModelPause(pauses)
         self.late = False
         self._late_s = 0.0
-        self._demands: deque[tuple[float, int]] = deque()  # falling numbers, each the most since the one before it
-
-    def demand(self, seats: int, now_s: float, within_s: float) -> int:
-        """The most of late."""
-        kept = self._demands
-        while kept and kept[0][0] <= now_s - within_s:
-            kept.popleft()
-        while kept and kept[-1][1] <= seats:
-            kept.pop()
-        kept.append((now_s, seats))
-        return kept[0][1]
+        self.demand = RecentDemand()
 
     def lateness(self, load: ModelLoad, how: Steadiness, now_s: float) -> bool:
         """Whether it is late; only urgent models are."""
@@ -87,7 +77,10 @@ class SeatShares:
         how = self._how
         for name in loads:  # one that is gone for a while is remembered: its pause goes on
             self._models.setdefault(name, _Model(self._pauses))
-        demands = {name: self._models[name].demand(one.demand_seats, now_s, how.calm_s) for name, one in loads.items()}
+        demands = {
+            name: int(self._models[name].demand.update(one.demand_seats, now_s, how.calm_s))
+            for name, one in loads.items()
+        }
         late = frozenset(name for name, one in loads.items() if self._models[name].lateness(one, how, now_s))
         paused = {
             name

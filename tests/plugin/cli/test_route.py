@@ -97,3 +97,5 @@ def test_a_name_needs_the_most_instances(capfd: pytest.CaptureFixture[str], monk
 def test_an_address_that_is_none(capfd: pytest.CaptureFixture[str]) -> None:
     """Wrong usage as well."""
     assert "a URL such as" in refused(capfd, "--instances", "nowhere")
+    assert "--fronts: a URL such as" in refused(capfd, "--fronts", "nowhere")
+    assert "--fronts: the addresses of all fronts" in refused(capfd, "--fronts", "http://127.0.0.1:9000")

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 from prometheus_client import CollectorRegistry, generate_latest
 from running_server import Scrape
 from virtual_time import on_virtual_time
@@ -34,9 +36,17 @@ async def test_every_instance_has_every_series_from_the_start() -> None:
         return Scrape(generate_latest(registry).decode())
 
     first = read()
-    assert {one.name for one in first.samples} == {name for name in METRIC_NAMES if name.startswith("headway_instance")}
+    suffixes = ("_bucket", "_sum", "_count")
+    names = {re.sub(f"({'|'.join(suffixes)})$", "", one.name) for one in first.samples}
+    assert names == {name for name in METRIC_NAMES if name.startswith("headway_instance")}
     assert [first("headway_instance_up", instance_name=name) for name in ("a:1", "b:2")] == [1, 0]
     assert [first("headway_instance_seats", instance_name=name) for name in ("a:1", "b:2")] == [3, 4]
+    assert first("headway_instance_own_seats", instance_name="b:2") == 4
+    pool.grant({"b:2": 1}, 10.0)
+    assert [read()("headway_instance_own_seats", instance_name=name) for name in ("a:1", "b:2")] == [0, 1]
+    pool.links["a:1"].first_token.add(0.2, 0.0)
+    assert read()("headway_instance_time_to_first_token_seconds_sum", instance_name="a:1") == 0.2
+    assert read()("headway_instance_inter_token_seconds_count", instance_name="a:1") == 0
     assert first("headway_instance_running", instance_name="a:1", sent_by="router") == 1
     assert first("headway_instance_running", instance_name="a:1", sent_by="others") == 2
     assert first("headway_instance_kv_cache_usage_ratio", instance_name="a:1") == 0.5

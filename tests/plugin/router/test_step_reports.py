@@ -47,8 +47,8 @@ def reports() -> tuple[StepReports, InstancePool, Listener]:
 @on_virtual_time
 async def test_the_events_of_a_stream_are_steps() -> None:
     """Without waiting for a heartbeat; its first tokens are known where every response is a stream."""
-    made, _, listener = reports()
-    with made.timed(50, streams=True) as stream:
+    made, pool, listener = reports()
+    with made.timed(50, pool.links["a"], streams=True) as stream:
         for _ in range(20):
             await asyncio.sleep(0.02)
             made.came(stream, 1)
@@ -61,7 +61,7 @@ async def test_the_events_of_a_stream_are_steps() -> None:
 async def test_a_response_as_a_whole_is_timed_by_the_counts_of_the_instances() -> None:
     """Those that grew since the last report, of all instances together; one that began anew counts nothing."""
     made, pool, listener = reports()
-    with made.timed(50, streams=False) as stream:
+    with made.timed(50, pool.links["a"], streams=False) as stream:
         assert stream is None
         made.came(stream, 1)
         made.report()
@@ -82,7 +82,7 @@ async def test_a_timed_stream_goes_before_the_counts() -> None:
     """Both in one report would be the same steps twice."""
     made, pool, listener = reports()
     made.report()
-    with made.timed(50, streams=True) as stream:
+    with made.timed(50, pool.links["a"], streams=True) as stream:
         for _ in range(30):
             await asyncio.sleep(0.02)
             made.came(stream, 1)
@@ -99,3 +99,28 @@ async def test_one_engine_that_computes_nothing_makes_no_step() -> None:
     made.report()
     made.report()
     assert (len(listener.steps), len(listener.looks)) == (1, 1)
+
+
+@on_virtual_time
+async def test_what_a_stream_takes_is_counted_for_its_instance() -> None:
+    """From the seat to its first token, and between two tokens; not what its client kept it waiting for, and nothing of
+    a response that is not timed.
+    """
+    made, pool, _ = reports()
+    link = pool.links["a"]
+    with made.timed(50, link, streams=True) as stream:
+        await asyncio.sleep(0.3)
+        made.came(stream, 1)
+        for tokens in (1, 2, 1):
+            await asyncio.sleep(0.02 * tokens)
+            made.came(stream, tokens)
+            made.taken(stream)
+        await asyncio.sleep(1.0)
+        made.taken(stream)  # late
+        made.came(stream, 1)
+    with made.timed(50, link, streams=False) as nothing:
+        made.came(nothing, 3)
+    first, between = link.first_token.read(0.0), link.inter_token.read(0.0)
+    assert (first.count, round(first.total, 3)) == (1, 0.3)
+    assert (between.count, round(between.total, 3)) == (3, 0.06)
+    assert pool.links["b"].first_token.read(0.0).count == 0

@@ -132,3 +132,30 @@ def test_the_limit_in_front_of_instances_is_for_all_of_them_however_many_are_the
         desk.observe(load, 0.03 * at)
     assert desk.engine_fit.costs.step_s(4 * 8, 0) == pytest.approx(0.036, rel=0.05)
     assert desk.limit == math.ceil(desk.proposed_limit(12.0) * present) + 7
+
+
+@given(st.integers(1, 300), st.floats(0.0, 1.0), st.floats(0.1, 1.0))
+def test_two_fronts_open_no_more_than_the_limit_together(limit: int, front: float, present: float) -> None:
+    """Each its share, rounded down; but one seat is always open."""
+
+    def opened(share: float) -> int:
+        one = Opening()
+        one.present, one.front = present, share
+        return one.seats(limit, Ramp(0.0), 0.0)
+
+    whole = opened(1.0)
+    has_none = min(front, 1 - front) * whole < 1
+    assert opened(front) + opened(1 - front) <= whole + has_none
+
+
+def test_a_front_learns_of_all_that_runs_and_of_its_own_share_of_the_seats() -> None:
+    """The load has what the other fronts run; the seats taken are its own, so they count as many times more."""
+    desks = [Desk(bundled_presets()["balanced"], ceiling=4096) for _ in range(2)]
+    desks[0].bound_seats(4096, 0.0, front=0.25)
+    for desk in desks:
+        for at in range(1, 400):
+            each = 1 + at % 16
+            desk.observe(Load(each, 0, 0.1, inter_token_s=0.02 + 0.002 * each), 0.03 * at)
+    shared, alone = desks
+    assert shared.engine_fit.costs.step_s(8, 0) == pytest.approx(alone.engine_fit.costs.step_s(8, 0), rel=0.01)
+    assert (shared.limit, shared.whole_limit(12.0)) == (shared.proposed_limit(12.0) // 4, shared.proposed_limit(12.0))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from headway_dashboard.analysis.queries.expressions import Expression, Gauge, Metric, Rate
+from headway_dashboard.analysis.queries.expressions import Expression, Gauge, Mean, Metric, Rate
 from headway_dashboard.analysis.queries.reading import Reading
 from headway_dashboard.analysis.units import compact, written
 
@@ -17,12 +17,15 @@ UP = Gauge(_of_each("up"), least=True)
 SEATS = Gauge(_of_each("seats"), least=True)
 RUNNING = Gauge(_of_each("running", _SENT_BY))
 KV_USE = Gauge(_of_each("kv_cache_usage_ratio"), largest=True)
+FIRST_TOKEN = Mean(_of_each("time_to_first_token_seconds"))
+INTER_TOKEN = Mean(_of_each("inter_token_seconds"))
 EXCHANGES = Rate(_of_each("exchanges_total", _ENDED))
-EXPRESSIONS: tuple[Expression, ...] = (UP, SEATS, RUNNING, KV_USE, EXCHANGES)
+EXPRESSIONS: tuple[Expression, ...] = (UP, SEATS, RUNNING, KV_USE, FIRST_TOKEN, INTER_TOKEN, EXCHANGES)
 EXPLANATION = (
     "A healthy instance answers its readiness route; another one gets no requests. Running: the sequences of this "
-    "router, and of other clients where there are any, of its seats. Requests by how they ended there: an instance "
-    "that refused one, or was lost with it, left it to another instance where there was one."
+    "router, and of other clients where there are any, of its seats. First token and pace: the means of its streams, "
+    "from the seat to the first token, and between two tokens. Requests by how they ended there: an instance that "
+    "refused one, or was lost with it, left it to another instance where there was one."
 )
 
 
@@ -44,6 +47,8 @@ def _row(reading: Reading, name: str) -> dict[str, str]:
         "State": "healthy" if reading[UP].latest(name) == 1 else "away",
         "Running": _running(reading, name),
         "KV cache": written(reading[KV_USE].latest(name), "ratio"),
+        "First token": written(reading[FIRST_TOKEN].latest(name), "seconds"),
+        "Pace": written(reading[INTER_TOKEN].latest(name), "seconds"),
         "Answered": per_s("answered"),
         "Refused": per_s("refused"),
         "Lost": per_s("lost"),

@@ -46,7 +46,7 @@ class KnownRoute:
 
 
 _OPEN: Final = {
-    "GET": ("/health", "/metrics", "/ping", "/version"),
+    "GET": ("/headway/front", "/health", "/metrics", "/ping", "/version"),
     "POST": ("/ping",),
 }
 _INFERENCE: Final = {

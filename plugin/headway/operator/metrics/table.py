@@ -102,11 +102,17 @@ TABLE: dict[str, tuple[str, str]] = {
     "headway_loop_longest_lag_seconds": ("gauge", "Largest lag of the event loop in the last 30 to 60 s."),
     "headway_instance_up": ("gauge", "Router: 1 while the instance is healthy and may receive requests."),
     "headway_instance_seats": ("gauge", "Router: sequences that the instance runs at once."),
+    "headway_instance_own_seats": ("gauge", "Router: of these, those that this router may fill, of several."),
     "headway_instance_running": (
         "gauge",
         "Router: sequences at the instance, by what has sent them: this router, or others.",
     ),
     "headway_instance_kv_cache_usage_ratio": ("gauge", "Router: KV-cache use of the instance, 0 to 1."),
+    "headway_instance_time_to_first_token_seconds": (
+        "histogram",
+        "Router: time from the seat to the first token of a stream of the instance.",
+    ),
+    "headway_instance_inter_token_seconds": ("histogram", "Router: time between tokens in streams of the instance."),
     "headway_instance_exchanges_total": ("counter", "Router: exchanges with the instance, by how they ended."),
     "headway_instance_retries_total": ("counter", "Router: requests tried again because their instance was lost."),
     "headway_share_total_seats": ("gauge", "Share: the seats that are divided between the servers."),

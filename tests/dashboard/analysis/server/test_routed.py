@@ -17,6 +17,8 @@ def reading(**lines: dict[tuple[str, ...], Any]) -> Reading:
         "seats": routed.SEATS,
         "running": routed.RUNNING,
         "kv": routed.KV_USE,
+        "first_token": routed.FIRST_TOKEN,
+        "inter_token": routed.INTER_TOKEN,
         "ended": routed.EXCHANGES,
     }
     series = {named[name]: Series((0.0,), {key: (value,) for key, value in one.items()}) for name, one in lines.items()}
@@ -31,6 +33,8 @@ def test_each_instance_has_a_row_with_its_load_and_its_endings() -> None:
             seats={("a:1",): 8.0, ("b:2",): 4.0},
             running={("a:1", "router"): 3.0, ("a:1", "others"): 2.0, ("b:2", "router"): 0.0, ("b:2", "others"): 0.0},
             kv={("a:1",): 0.5},
+            first_token={("a:1",): 0.25, ("b:2",): None},
+            inter_token={("a:1",): 0.04},
             ended={("a:1", "answered"): 2.0, ("a:1", "lost"): 0.0},
         )
     )
@@ -38,6 +42,8 @@ def test_each_instance_has_a_row_with_its_load_and_its_endings() -> None:
     assert [row["State"] for row in rows] == ["healthy", "away"]
     assert [row["Running"] for row in rows] == ["3 + 2 of others / 8", "0 / 4"]
     assert (rows[0]["KV cache"], rows[1]["KV cache"]) == (written(0.5, "ratio"), MISSING)
+    assert [rows[0][name] for name in ("First token", "Pace")] == [written(0.25, "seconds"), written(0.04, "seconds")]
+    assert [rows[1][name] for name in ("First token", "Pace")] == [MISSING] * 2
     assert rows[0]["Answered"].startswith("2")
     assert rows[1]["Lost"] == MISSING
 

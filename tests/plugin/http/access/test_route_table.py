@@ -28,7 +28,7 @@ def test_every_path_has_one_access() -> None:
     ("path", "access"),
     [
         ("/health", "open"), ("/metrics", "open"), ("/ping", "open"), ("/version", "open"),
-        ("/headway/healthz", "open"), ("/headway/readyz", "open"),
+        ("/headway/healthz", "open"), ("/headway/readyz", "open"), ("/headway/front", "open"),
         ("/v1/completions", "inference"), ("/v1/messages", "inference"), ("/invocations", "inference"),
         ("/generative_scoring", "inference"), ("/tokenize", "inference"), ("/detokenize", "inference"),
         ("/load", "inference"), ("/docs", "inference"), ("/openapi.json", "inference"), ("/v1/models", "inference"),
@@ -104,7 +104,7 @@ def test_a_closed_route_keeps_its_methods() -> None:
         ("HEADWAY_OPEN_ROUTES", "/pause", "cannot be opened"),
         ("HEADWAY_OPEN_ROUTES", "/headway/v1/status", "cannot be opened"),
         ("HEADWAY_OPEN_ROUTES", ",".join(f"/new/{number}" for number in range(101)), "100 at most"),
-        ("HEADWAY_CLOSED_ROUTES", "/v1/completions", "is no open route; those are /headway/healthz"),
+        ("HEADWAY_CLOSED_ROUTES", "/v1/completions", "is no open route; those are /headway/front"),
         ("HEADWAY_CLOSED_ROUTES", "/metric", "is no open route"),
     ],
 )
