@@ -48,6 +48,7 @@ ALONE: tuple[str, ...] = (
     "tests/plugin/http/admin/test_document_fuzz.py",
     "tests/dashboard/sources/test_real_prometheus.py",
     "tests/plugin/router/test_routing.py",
+    "tests/plugin/router/test_other_servers.py",
     "tests/plugin/demo/test_show.py",
     "tests/dashboard/pages/test_every_page.py",
     "tests/dashboard/pages/test_pages.py",

@@ -20,7 +20,7 @@ class RequestContext:
     ``share`` weighs its tenant against others of its class, ``service_tier`` is the tier that its response names.
     ``most_tokens`` bounds each of its answers, whatever it asks for: ``asked_tokens`` is the limit that its body names,
     ``max_tokens`` what each may have. ``answers`` to each prompt are asked for, as a stream of events where it
-    ``streams``. ``ranked``: its body names a priority for the engine.
+    ``streams``. ``ranked``: its body names a priority for the engine, or ``n_predict``, llama.cpp's own limit.
     One with a ``late_seat`` asks for its seat only once the engine may have its call, which takes a while to find out.
     ``bypass`` marks the server's own requests, which pass without a permit; ``detached`` one whose engine call outlives
     the HTTP request. ``invalid`` is what the engine, or a check before it, found wrong. ``on_arrival`` is called once,

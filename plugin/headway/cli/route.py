@@ -23,25 +23,27 @@ from headway.router.credentials import check_tls, instance_key
 from headway.variables import whole_number
 
 NAME = "route"
-SUMMARY = "One queue in front of several vLLM servers: requests wait here, and go to the instance that has a seat."
+SUMMARY = "One queue in front of several servers: requests wait here, and go to the instance that has a seat."
 EPILOG = """\
 examples:
   headway route --instances http://10.0.0.1:8000,http://10.0.0.2:8000
   headway route --instances http://big:8000=2,http://small:8000 --preset throughput --port 9000
   headway route --instances http://127.0.0.1:8001 --seats 64        plain vLLM does not say its --max-num-seqs
+  headway route --instances http://127.0.0.1:8080                   llama.cpp's server says its --parallel
   HEADWAY_SCALE_MAX=8 headway route --instances dns+http://instances:8000    instances that come and go
   headway route --instances http://10.0.0.1:8000 --fronts http://a:9000,http://b:9000 --port 9000     one of two fronts
 
-The instances are vLLM servers that run already, with Headway or without. Classes, presets, keys, the admin API, metrics
-and the dashboard are those of `headway serve`; the seats of a preset are those of one instance. A request waits in one
-queue and is bound to an instance when it leaves it; until its first byte is sent it is tried on another instance if its
-own is lost. Instances are asked every second; one that does not answer as it should gets nothing until it does. Each
-address of dns+http://NAME:PORT is an instance; the name is asked for again every five seconds, and one that has left
-finishes what it runs. Several of these servers before the same instances are all started with the same --fronts: each
-fills a share of the seats by what its requests need, agreed on twice a second, and of one that is gone the others have
-the share at once. The limit follows the time between tokens of the streams that pass through. Before it listens,
-instances that have served nothing yet are warmed up through it, for half a minute at most; of others it measures what
-one request alone takes.
+The instances are OpenAI-compatible servers that run already: vLLM with Headway or without, SGLang, TGI, llama.cpp.
+`headway status` says what is not known of each. Classes, presets, keys, the admin API, metrics and the dashboard are
+those of `headway serve`; the seats of a preset are those of one instance. A request waits in one queue and is bound to
+an instance when it leaves it; until its first byte is sent it is tried on another instance if its own is lost.
+Instances are asked every second; one that does not answer as it should gets nothing until it does. Each address of
+dns+http://NAME:PORT is an instance; the name is asked for again every five seconds, and one that has left finishes what
+it runs. Several of these servers before the same instances are all started with the same --fronts: each fills a share
+of the seats by what its requests need, agreed on twice a second, and of one that is gone the others have the share at
+once. The limit follows the time between tokens of the streams that pass through. Before it listens, instances that have
+served nothing yet are warmed up through it, for half a minute at most; of others it measures what one request alone
+takes.
 
 environment, beside that of headway serve:
   HEADWAY_INSTANCE_KEY              the API key of the instances; keys of clients are never sent to them

@@ -158,7 +158,10 @@ def _instance(instance: InstanceStatus) -> str:
     state = "up" if instance.up else "DOWN"
     others = f" and {instance.others} of other clients" if instance.others else ""
     assumed = "" if instance.says_seats else " assumed, since it does not say its own"
-    return f"{instance.name}  {state}; {instance.running} running{others}, {instance.seats} seats{assumed}"
+    maker = f"; {instance.maker}" if instance.maker else ""
+    lacks = f"; not known: {', '.join(instance.lacks)}" if instance.up and instance.lacks else ""
+    seats = f"{instance.seats} seats{assumed}"
+    return f"{instance.name}  {state}{maker}; {instance.running} running{others}, {seats}{lacks}"
 
 
 def _objectives(status: Status) -> list[tuple[str, str]]:

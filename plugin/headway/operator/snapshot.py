@@ -6,7 +6,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from headway.distribution import DistributionReading
@@ -183,7 +183,8 @@ class EngineReading:
 @dataclass(frozen=True, slots=True)
 class InstanceReading:
     """One instance behind a router: whether it may be given requests, the sequences that may be sent there and that
-    run there, those of other clients apart, and whether it says its own limit.
+    run there, those of other clients apart, and whether it says its own limit; the maker of the server, empty if
+    that is not known, and what it does not say of itself.
     """
 
     name: str
@@ -192,6 +193,8 @@ class InstanceReading:
     running: int
     others: int
     says_seats: bool
+    maker: str = ""
+    lacks: Sequence[str] = ()
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,10 +1,11 @@
-"""The router: one desk in front of several vLLM servers that exist already.
+"""The router: one desk in front of several OpenAI-compatible servers that exist already.
 
     addresses   which instances there are
     credentials the key that they get, and the files of the router's own TLS
     fronts      the other servers of this kind before the same instances
     discovery   instances that come and go: the addresses of DNS names
     reading     what an instance says of itself: its limit, its load, its progress, its model
+    dialects    where each maker's server says that, and under which names
     instance    one instance: its health, its load, what was sent to it
     pool        all of them: which one takes the next request, and the requests that wait for a seat
     heartbeat   asks each instance every second

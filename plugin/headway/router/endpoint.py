@@ -76,7 +76,7 @@ class ForwardEndpoint:
         params = CallParams(sequences, most, context.streams or pooled, timed)
         demand = Demand(context.prompt_tokens + (most or 0), context.prompt_tokens, context.prefix, sequences)
         if context.ranked:
-            request = request.without_priority()
+            request = request.unranked()
         return self.engine().generate(request, params, uuid.uuid4().hex, demand=demand)
 
 

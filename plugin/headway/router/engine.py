@@ -2,9 +2,10 @@
 
     chosen                  the pool gives seats on an instance
     lost, no output yet     the request is tried on another one, whatever was the matter
-    refused by it           (429, 502, 503, 504) another one is asked; the last refusal is passed on
+    refused by it           (429, 502, 503, 504, or a stream that begins with an error, as SGLang and TGI refuse)
+                            another one is asked; the last refusal is passed on
     drains, has no engine   the request waits for an instance that serves
-    failed                  (500) another one is asked, once; three in a row, and the instance gets no requests
+    failed                  (500, TGI's 424) another is asked, once; three in a row, and the instance gets no requests
     does not let it in      (401) all others are asked; no key of a client is forwarded, so this server's is at fault
     does not serve it       (403, 404) all others are asked, the last refusal is passed on: it may be the request's own
     lost after output       the call fails: what was sent cannot be taken back; a JSON body is sent once it is whole
@@ -37,7 +38,11 @@ _MAX_REFUSAL_BYTES: Final = 64 * 1024
 _NEARLY: Final = 0.9
 #: An instance refuses the request, which may be the request's own fault.
 _OF_REQUEST: Final = frozenset({403, 404})
-_REFUSALS: Final = _OF_REQUEST | {401, 429, 500, 502, 503, 504}
+_FAILURES: Final = frozenset({424, 500})
+_REFUSALS: Final = _OF_REQUEST | _FAILURES | {401, 429, 502, 503, 504}
+#: What a server answers that does not take a limit; TGI the latter.
+_TOO_LARGE: Final = frozenset({HTTPStatus.BAD_REQUEST, HTTPStatus.UNPROCESSABLE_ENTITY})
+_ERROR_EVENTS: Final = (b'data: {"error":', b'data:{"error":')
 
 
 class StartedServer(Protocol):
@@ -92,7 +97,7 @@ class InstancesEngine:
                     async with aclosing(self._tried(lease, limited, call, demand, sampling_params)) as pieces:
                         refusal = list[Piece]()
                         async for piece in pieces:
-                            if refusal or piece.status in _REFUSALS or limited.maybe_too_large(piece):
+                            if refusal or _refuses(piece) or limited.maybe_too_large(piece):
                                 refusal.append(piece)
                                 continue
                             if piece.body and piece.status == HTTPStatus.OK:
@@ -216,7 +221,7 @@ class InstancesEngine:
         tries.refused[name] = refusal
         if refusal[0].status == HTTPStatus.UNAUTHORIZED:
             return Verdict.FAILURE
-        if refusal[0].status != HTTPStatus.INTERNAL_SERVER_ERROR:
+        if refusal[0].status not in _FAILURES:
             return Verdict.UNDECIDED
         tries.failed += 1
         return Verdict.FAILURE
@@ -302,7 +307,7 @@ class _Limited:
 
     def maybe_too_large(self, first: Piece) -> bool:
         """Whether an answer may be a refusal of the limit that was added."""
-        return self._added > 0 and first.status == HTTPStatus.BAD_REQUEST
+        return self._added > 0 and (first.status in _TOO_LARGE or _begins_with_error(first))
 
     def drop(self) -> None:
         """Send it as it came."""
@@ -319,3 +324,12 @@ def _progress_since(lease: Lease, before: int) -> Callable[[], int]:
     be given seats is none."""
     begun = before + 1 if before else 0
     return lambda: begun + lease.progress
+
+
+def _refuses(first: Piece) -> bool:
+    return first.status in _REFUSALS or _begins_with_error(first)
+
+
+def _begins_with_error(first: Piece) -> bool:
+    """Whether it is the first piece of a stream, whose first event is an error."""
+    return first.status == HTTPStatus.OK and first.body.startswith(_ERROR_EVENTS)

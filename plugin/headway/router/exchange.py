@@ -16,7 +16,7 @@ from yarl import URL
 from headway.router.addresses import Address
 from headway.router.call import Call, InstanceLostError
 from headway.router.forwarded import Forwarded, Headers, Piece, beyond_connection
-from headway.router.token_events import TokenEvents
+from headway.router.token_events import TokenEvents, is_comment
 from headway.router.unsent import unsent
 from headway.router.usage import UsageReader
 
@@ -96,8 +96,11 @@ class InstanceClient:
             call.let_go.append(response.close)
             status: int | None = response.status
             headers = beyond_connection(response.headers.items())
-            tokens = TokenEvents(request.target, streams=response.content_type == "text/event-stream")
+            streams = response.content_type == "text/event-stream"
+            tokens = TokenEvents(request.target, streams=streams)
             while part := await call.step(response.content.readany()):
+                if streams and status is not None and is_comment(part):
+                    continue  # a server that keeps the connection alive has no token yet
                 usage.add(part)
                 yield Piece(part, status, headers, tokens=tokens.count(part))
                 status, headers = None, ()

@@ -29,6 +29,8 @@ NOT_RETURNED: Final = frozenset({
 #: Of this process to a server that it has started itself.
 PRIORITY: Final = "x-headway-priority"
 _LIMITS: Final = ("max_tokens", "max_completion_tokens", "max_output_tokens")
+#: llama.cpp reads this limit before those, and takes one below 0 for none; others do not know it.
+_FIRST_LIMIT: Final = "n_predict"
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,16 +50,18 @@ class Forwarded:
         """The same request with the engine's priority of its class, 0 the most urgent, for a server started here."""
         return replace(self, headers=(*self.headers, (PRIORITY, str(priority))))
 
-    def without_priority(self) -> Forwarded:
-        """The same request without the engine's priority that its body names: this server alone ranks requests.
+    def unranked(self) -> Forwarded:
+        """The same request without the engine's priority that its body names, for this server alone ranks requests; and
+        without ``n_predict`` beside another limit, for that one is charged.
 
-        What no engine would take for a number stays, for the instance to refuse.
+        A priority that no engine would take for a number stays, for the instance to refuse.
         """
-        content = _object(self.body)
-        if content is None or not _is_number(content.get("priority")):
-            return self
-        del content["priority"]
-        return replace(self, body=json.dumps(content, separators=(",", ":")).encode())
+        content = _object(self.body) or {}
+        dropped = {"priority"} if _is_number(content.get("priority")) else set()
+        if _FIRST_LIMIT in content and any(content.get(name) is not None for name in _LIMITS):
+            dropped.add(_FIRST_LIMIT)
+        kept = {name: value for name, value in content.items() if name not in dropped}
+        return self if len(kept) == len(content) else replace(self, body=_written(kept))
 
     def at_most(self, tokens: int) -> Forwarded:
         """The same request with at most this many output tokens, whatever it asks for.
@@ -69,11 +73,15 @@ class Forwarded:
         if content is None:
             return self
         named = [name for name in _LIMITS if content.get(name) is not None]
-        if not all(_is_limit(content[name]) for name in named) or not (named or _may_lack(self.target)):
+        own = content.pop(_FIRST_LIMIT, None)
+        if any(_is_number(content[name]) and float(content[name]) < 0 for name in named):
+            named = [_FIRST_LIMIT]  # no limit to llama.cpp alone
+        elif not all(_is_limit(content[name]) for name in named) or not (named or _may_lack(self.target)):
             return self
+        elif not named and _is_limit(own):
+            tokens = min(tokens, int(float(own)))
         wanted = dict.fromkeys(named or [_usual_limit(self.target)], tokens)
-        body = json.dumps(content | wanted, separators=(",", ":"))
-        return replace(self, body=body.encode(), max_tokens=tokens)
+        return replace(self, body=_written(content | wanted), max_tokens=tokens)
 
 
 @dataclass(frozen=True, slots=True)
@@ -136,6 +144,10 @@ def _object(body: bytes) -> dict[str, Any] | None:
     except ValueError:
         return None
     return content if isinstance(content, dict) else None
+
+
+def _written(content: dict[str, Any]) -> bytes:
+    return json.dumps(content, separators=(",", ":")).encode()
 
 
 def _is_limit(value: object) -> bool:

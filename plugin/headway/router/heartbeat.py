@@ -8,8 +8,10 @@
     no answer for ``health.LOST_S``              no               are tried on another instance
     no connection, or it broke                   no               are tried on another instance
 
-A Headway instance answers ``/headway/readyz``, plain vLLM ``/health``. Each instance is asked by itself, so that a slow
-one delays no other. How long a silence may last is decided by ``headway_policies.routing.health`` alone.
+The first of these that a server has is its health route: ``/headway/readyz`` (Headway), ``/health`` (most others), and
+``/v1/models``. Each instance is asked by itself, so that a slow one delays no other. How long a silence may last is
+decided by ``headway_policies.routing.health`` alone. What an instance serves is asked before it gets a request, so that
+its seats are known by then.
 """
 
 from __future__ import annotations
@@ -26,14 +28,17 @@ import aiohttp
 from headway.admission import loop_time_s
 from headway.router.engine import InstancesEngine
 from headway.router.instance import InstanceLink
-from headway.router.reading import read, read_models
+from headway.router.reading import read, read_info, read_models
 from headway_policies.fallback import BreakerState
 
 log = logging.getLogger(__name__)
 
 EVERY_S: Final = 1.0
 _WITHIN_S: Final = 2.0
-_READY, _HEALTH, _METRICS, _MODELS = "/headway/readyz", "/health", "/metrics", "/v1/models"
+_METRICS, _MODELS = "/metrics", "/v1/models"
+_HEALTH: Final = ("/headway/readyz", "/health", _MODELS)
+#: A server without such a route, or that lets nobody in to it.
+_NO_ROUTE: Final = frozenset({HTTPStatus.NOT_FOUND, HTTPStatus.UNAUTHORIZED})
 
 
 class Heartbeat:
@@ -41,7 +46,7 @@ class Heartbeat:
 
     def __init__(self, engine: InstancesEngine) -> None:
         self._engine = engine
-        self._plain: set[str] = set()
+        self._health: dict[str, int] = {}  # the place of the health route of each
         self._watched: dict[str, InstanceLink] = {}
 
     async def once(self) -> None:
@@ -79,17 +84,18 @@ class Heartbeat:
                 self._engine.pool.late(link)
         if self._watched.get(name) is link:
             del self._watched[name]
-            self._plain.discard(name)
+            self._health.pop(name, None)
 
     async def _ask(self, link: InstanceLink) -> None:
         """Its health."""
-        pool = self._engine.pool
+        pool, learning = self._engine.pool, asyncio.ensure_future(self._learn(link))
         try:
             ready = await self._ready(link)
+            await learning
         except TimeoutError:
             pool.late(link)
         except (aiohttp.ClientError, OSError):
-            self._plain.discard(link.address.name)  # what comes back there may be another server
+            self._health.pop(link.address.name, None)  # what comes back there may be another server
             link.model = None
             pool.lost(link)
         else:
@@ -97,6 +103,15 @@ class Heartbeat:
                 pool.heard(link)
             else:
                 pool.unready(link)
+        finally:
+            learning.cancel()
+
+    async def _learn(self, link: InstanceLink) -> None:
+        """What it serves, before it gets requests; whether it is well is not said by this."""
+        if link.model is None and link.health.state(loop_time_s()) is BreakerState.OPEN:
+            with suppress(aiohttp.ClientError, OSError):
+                async with asyncio.timeout(_WITHIN_S):
+                    await self._read_model(link)
 
     async def _read(self, link: InstanceLink) -> None:
         """Its metrics, also of one that is not ready while something runs there: they show its progress.
@@ -119,21 +134,29 @@ class Heartbeat:
 
     async def _read_model(self, link: InstanceLink) -> None:
         """What it serves, once; asked again where it does not answer, or does not let this server in."""
-        try:
-            status, text = await self._engine.client.get(link.address, _MODELS, _WITHIN_S)
-        except ValueError:
+        said = await self._said(link, _MODELS)
+        if said is None:
             return
-        if status == HTTPStatus.OK:
-            link.model = read_models(text)
+        model = read_models(said)
+        for route in () if model.dialect is None else model.dialect.info:
+            if (more := await self._said(link, route)) is not None:
+                model = read_info(model, more)
+                break
+        link.serves(model)
+
+    async def _said(self, link: InstanceLink, path: str) -> str | None:
+        """The answer of a route; None where there is none."""
+        with suppress(ValueError):
+            status, text = await self._engine.client.get(link.address, path, _WITHIN_S)
+            return text if status == HTTPStatus.OK else None
+        return None
 
     async def _ready(self, link: InstanceLink) -> bool:
-        client, name = self._engine.client, link.address.name
-        if name not in self._plain:
-            status, _ = await client.get(link.address, _READY, _WITHIN_S)
-            if status not in (HTTPStatus.NOT_FOUND, HTTPStatus.UNAUTHORIZED):
+        client, name, within_s = self._engine.client, link.address.name, _WITHIN_S + link.health_takes_s
+        for place in range(self._health.get(name, 0), len(_HEALTH)):
+            status, _ = await client.get(link.address, _HEALTH[place], within_s)
+            if status not in _NO_ROUTE:
+                self._health[name] = place
                 return status == HTTPStatus.OK
-            self._plain.add(name)
-        status, _ = await client.get(link.address, _HEALTH, _WITHIN_S)
-        if status == HTTPStatus.NOT_FOUND:
-            self._plain.discard(name)  # another server stands there now
-        return status == HTTPStatus.OK
+        self._health.pop(name, None)  # another server stands there now
+        return False

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from dataclasses import InitVar, dataclass, field
+from dataclasses import dataclass, field
 from math import inf
 from typing import Final
 
@@ -13,6 +13,7 @@ from headway.router.call import Call
 from headway.router.reading import Reading, ServedModel
 from headway_policies.fallback import BreakerState
 from headway_policies.routing import Instance, InstanceHealth, InstanceSeats, SeatReading, SentPrefixes
+from headway_policies.routing.health import SILENT_S
 
 _FIRST_TOKEN_S: Final = (0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0)
 _INTER_TOKEN_S: Final = (0.005, 0.01, 0.02, 0.03, 0.05, 0.075, 0.1, 0.2, 0.5)
@@ -32,7 +33,7 @@ class InstanceLink:
     """
 
     address: Address
-    usual_seats: InitVar[int]
+    usual_seats: int
     health: InstanceHealth = field(default_factory=InstanceHealth)
     prefixes: SentPrefixes = field(default_factory=SentPrefixes)
     reading: Reading = field(default_factory=Reading)
@@ -53,8 +54,38 @@ class InstanceLink:
     inter_token: Distribution = field(default_factory=lambda: Distribution(_INTER_TOKEN_S))
     known: InstanceSeats = field(init=False)
 
-    def __post_init__(self, usual_seats: int) -> None:
-        self.known = InstanceSeats(usual_seats)
+    def __post_init__(self) -> None:
+        self.known = InstanceSeats(self.usual_seats)
+
+    def serves(self, model: ServedModel) -> None:
+        """It has said what it serves, and its seats if it does."""
+        self.model = model
+        seats = model.seats or self.usual_seats
+        if seats != self.known.usual:
+            self.known = InstanceSeats(seats)
+        self.health.silent_s = SILENT_S + self.health_takes_s
+
+    @property
+    def health_takes_s(self) -> float:
+        """So much longer than that of others its health route may take."""
+        return 0.0 if self.model is None or self.model.dialect is None else self.model.dialect.health_takes_s
+
+    @property
+    def says_seats(self) -> bool:
+        """Whether its seats are not assumed."""
+        said = self.reading.limit is not None or (self.model is not None and self.model.seats is not None)
+        return self.exclusive or said
+
+    @property
+    def maker(self) -> str:
+        """The maker of its server; empty while that is not known."""
+        return "" if self.model is None or self.model.dialect is None else self.model.dialect.maker
+
+    def lacks(self) -> list[str]:
+        """What it does not say of itself, in words."""
+        model = self.model or ServedModel()
+        own = (("seats", self.says_seats), ("context", model.context_tokens), ("model", model.name))
+        return [*self.reading.lacks, *(words for words, said in own if not said)]
 
     @property
     def seats(self) -> int:

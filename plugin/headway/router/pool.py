@@ -72,7 +72,7 @@ class InstancePool:
         """What an operator sees of each instance."""
         up = {one.address.name for one in self.healthy()}
         return [
-            InstanceReading(name, name in up, one.seats, one.sent, one.others, one.reading.limit is not None)
+            InstanceReading(name, name in up, one.seats, one.sent, one.others, one.says_seats, one.maker, one.lacks())
             for name, one in self.links.items()
         ]
 
@@ -227,6 +227,8 @@ class InstancePool:
     def heard(self, link: InstanceLink) -> None:
         """A good heartbeat."""
         link.health.heartbeat(self._now_s(), good=True)
+        if not (link.idle or link.exclusive or link.reading.says_progress):  # else a whole answer would seem to stall
+            link.progress += 1
         self._changed(link)
 
     def read(self, link: InstanceLink, reading: Reading, sent_before: int) -> None:
@@ -278,8 +280,7 @@ class InstancePool:
         if state is BreakerState.OPEN:
             log.warning("instance %s receives no requests: %s", name, why)
         elif state is BreakerState.CLOSED:
-            said = link.exclusive or link.reading.limit is not None
-            assumed = "" if said else " assumed, since it does not say its own"
+            assumed = "" if link.says_seats else " assumed, since it does not say its own"
             log.info("instance %s is healthy: %d seats%s", name, link.seats, assumed)
 
     def _serve(self) -> None:

@@ -1,6 +1,7 @@
 """The reading of an instance: its limit, load and progress at one moment, from one scrape of its metrics; its model.
 
-Headway's names are read where it runs, vLLM's own otherwise. A scrape is read line by line, so its cost is linear.
+Headway's names are read where it runs, else those of the maker's dialect. A scrape is read line by line, so its cost is
+linear.
 """
 
 from __future__ import annotations
@@ -8,39 +9,39 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from math import isfinite
-from typing import Final
+from typing import Any, Final
 
-_PREFIXES: Final = ("headway_", "vllm:")
+from headway.router.dialects import DIALECTS, Dialect, Names, dialect_of
+
+_PREFIXES: Final = ("headway_", *(one.prefix for one in DIALECTS))
 #: Longer lines are no gauge or counter of these.
 _MAX_LINE_CHARS: Final = 2048
 #: No gauge or counter of these is as large.
 _MOST: Final = 1e15
 _MOST_NAME_CHARS: Final = 200
 
-_LIMIT = "headway_limit"
-_RUNNING = "vllm:num_requests_running"
-_WAITING = ("headway_engine_waiting", "vllm:num_requests_waiting")  # the second may have the queue in it, too
-_QUEUED = "headway_queue_depth"
-_KV = ("vllm:kv_cache_usage_perc", "headway_engine_kv_cache_usage_ratio")
-_PROMPTS, _CACHED = "vllm:prompt_tokens_total", "vllm:prompt_tokens_cached_total"
-_TOKENS = ("vllm:generation_tokens_total", _PROMPTS)
-_GAPS, _GAPS_S = "vllm:inter_token_latency_seconds_count", "vllm:inter_token_latency_seconds_sum"
-_PREEMPTIONS = "vllm:num_preemptions_total"
+_LIMIT, _QUEUED = "headway_limit", "headway_queue_depth"
+_SHARES: Final = frozenset(name for one in DIALECTS for name in one.kv_use)
+#: SGLang's count of one priority, which is in the total.
+_PART: Final = re.compile(r'[{,]priority="[^"]')
+#: What a scrape may lack, by the field of the dialect, in the words of ``headway status``.
+_LACKS: Final = {
+    "running": "load", "kv_use": "KV use", "kv_tokens": "KV space", "work": "progress", "gaps": "time between tokens",
+}  # fmt: skip
 _CACHE = "vllm:cache_config_info"
 _BLOCK, _BLOCKS = re.compile(r'[{,]block_size="(\d{1,9})"'), re.compile(r'[{,]num_gpu_blocks="(\d{1,9})"')
 
 
 @dataclass(frozen=True, slots=True)
 class Reading:
-    """``limit`` is the live limit of a Headway instance and ``reach`` the most that it may come to; None for plain
-    vLLM, which does not say how many sequences it runs.
+    """``limit`` is the live limit of a Headway instance and ``reach`` the most that it may come to; None for others.
 
     ``running`` and ``waiting`` are requests, ``kv_use`` a share from 0 to 1, ``kv_tokens`` the space of the KV cache,
-    None where it is not said. The others are counts so far: ``tokens`` all of prompts and answers, ``prompt_tokens``
-    those of prompts that were in no cache, ``gaps`` between two tokens of a sequence, which took ``gaps_s`` in all, and
-    ``preemptions``.
+    None where it is not said. The others are counts so far: ``tokens`` all of prompts and answers, or what else grows
+    while the engine computes; ``prompt_tokens`` those of prompts that were in no cache, ``gaps`` between two tokens of
+    a sequence, which took ``gaps_s`` in all, and ``preemptions``. ``lacks`` is what the server does not say.
     """
 
     limit: int | None = None
@@ -54,6 +55,12 @@ class Reading:
     gaps: float = 0.0
     gaps_s: float = 0.0
     preemptions: float = 0.0
+    lacks: tuple[str, ...] = field(default=tuple(_LACKS.values()), compare=False)
+
+    @property
+    def says_progress(self) -> bool:
+        """Whether it shows that the engine computes."""
+        return _LACKS["work"] not in self.lacks
 
 
 def read(exposition: str) -> Reading:
@@ -64,51 +71,87 @@ def read(exposition: str) -> Reading:
     for name, labels, value in samples(exposition):
         if name == _LIMIT:
             limits[labels] = max(0, int(value))
-            continue
-        if name == _CACHE:
+        elif name == _CACHE:
             kv_tokens += _cache_tokens(labels)
-            continue
-        before = found.get(name, 0.0)
-        found[name] = max(before, value) if name in _KV else before + value  # of several ranks the fullest
+        elif _PART.search(f"{{{labels}") is None:
+            before = found.get(name, 0.0)
+            found[name] = max(before, value) if name in _SHARES else before + value  # of several ranks the fullest
+    dialect = next((one for one in DIALECTS if any(name.startswith(one.prefix) for name in found)), DIALECTS[0])
+    kv_tokens = kv_tokens or int(_first(found, dialect.kv_tokens))
+    kv_use = _first(found, dialect.kv_use) or _first(found, dialect.kv_used) / (kv_tokens or 1)
+    said = {name for name in _LACKS if any(one in found for one in getattr(dialect, name))}
+    said |= {"kv_tokens"} if kv_tokens else set()
+    said |= {"kv_use"} if kv_tokens and any(one in found for one in dialect.kv_used) else set()
     return Reading(
         limit=limits.get('kind="live"}'),
         reach=limits.get('kind="reach"}'),
-        running=int(found.get(_RUNNING, 0.0)),
-        waiting=int(_first(found, _WAITING) + found.get(_QUEUED, 0.0)),
-        kv_use=min(1.0, max(0.0, _first(found, _KV))),
+        running=int(_first(found, dialect.running)),
+        waiting=int(_first(found, dialect.waiting) + found.get(_QUEUED, 0.0)),
+        kv_use=min(1.0, max(0.0, kv_use)),
         kv_tokens=kv_tokens or None,
-        tokens=sum(found.get(name, 0.0) for name in _TOKENS),
-        prompt_tokens=max(0.0, found.get(_PROMPTS, 0.0) - found.get(_CACHED, 0.0)),
-        gaps=found.get(_GAPS, 0.0),
-        gaps_s=found.get(_GAPS_S, 0.0),
-        preemptions=found.get(_PREEMPTIONS, 0.0),
+        tokens=sum(found.get(name, 0.0) for name in dialect.work),
+        prompt_tokens=max(0.0, _first(found, dialect.prompts) - _first(found, dialect.cached)),
+        gaps=_first(found, dialect.gaps),
+        gaps_s=_first(found, dialect.gaps_s),
+        preemptions=_first(found, dialect.preemptions),
+        lacks=tuple(words for name, words in _LACKS.items() if name not in said),
     )
 
 
 @dataclass(frozen=True, slots=True)
 class ServedModel:
-    """What an instance serves: the name of its model, empty where it says none, and its longest sequence in tokens."""
+    """What an instance serves: the name of its model, empty where it says none; its longest sequence in tokens, and the
+    most sequences that it runs at once, None where it does not say them. ``dialect`` is None for a maker not known.
+    """
 
     name: str = ""
     context_tokens: int | None = None
+    seats: int | None = None
+    dialect: Dialect | None = None
 
 
 def read_models(text: str) -> ServedModel:
-    """The first model of an answer of ``/v1/models``. What is none serves none; a server that is not vLLM may not say
-    its context.
-    """
+    """The first model of an answer of ``/v1/models``. What is none serves none."""
     try:
         first = json.loads(text)["data"][0]
-        context_tokens = first.get("max_model_len")
-        name = str(first["id"])[:_MOST_NAME_CHARS]
+        name = str(first["id"])
+        dialect = dialect_of(first.get("owned_by"), name)
     except (ValueError, KeyError, IndexError, TypeError, AttributeError):
         return ServedModel()
-    is_number = isinstance(context_tokens, int) and not isinstance(context_tokens, bool) and context_tokens > 0
-    return ServedModel(name, context_tokens if is_number else None)
+    return _with(ServedModel(name[:_MOST_NAME_CHARS], dialect=dialect), first)
+
+
+def read_info(model: ServedModel, text: str) -> ServedModel:
+    """The same model with what the server's own route adds to it."""
+    try:
+        return _with(model, json.loads(text))
+    except ValueError:
+        return model
+
+
+def _with(model: ServedModel, said: Any) -> ServedModel:
+    """The model with what is said at the places of its dialect, but for what is known."""
+    dialect = model.dialect or DIALECTS[0]
+    context = model.context_tokens or _number(said, dialect.context)
+    return replace(model, context_tokens=context, seats=model.seats or _number(said, dialect.seats))
+
+
+def _number(said: Any, places: Names) -> int | None:
+    """The first whole number above 0 at these places, whose steps are parted by dots; None where none is."""
+    return next((found for place in places if (found := _at(said, place.split("."))) > 0), None)
+
+
+def _at(said: Any, steps: list[str]) -> int:
+    """The number at a place; of a list the sum of its elements, 0 where there is none."""
+    if isinstance(said, list):
+        return sum(_at(one, steps) for one in said)
+    if steps:
+        return _at(said.get(steps[0]), steps[1:]) if isinstance(said, dict) else 0
+    return said if isinstance(said, int) and not isinstance(said, bool) else 0
 
 
 def samples(exposition: str) -> Iterator[tuple[str, str, float]]:
-    """Name, labels and value of each sample of Headway or vLLM; the labels as the text after the brace."""
+    """Name, labels and value of each sample of Headway or a known maker; the labels as the text after the brace."""
     for line in exposition.split("\n"):
         if len(line) > _MAX_LINE_CHARS or not line.startswith(_PREFIXES):
             continue

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import Final
 
-_DATA, _NEXT_DATA = b"data:", b"\ndata:"
+_DATA, _NEXT_DATA, _NEXT_EVENT = b"data:", b"\ndata:", b"\nevent:"
 _ENDS: Final = (b"data: [DONE]", b'"message_stop"', b'"response.completed"')
 _DELTA: Final = b"delta"
 _WITH_DELTAS: Final = ("/responses", "/messages")
@@ -27,6 +27,11 @@ class TokenEvents:
         if not self._streams or (self._deltas and _DELTA not in part) or any(end in part for end in _ENDS):
             return 0
         return events_in(part)
+
+
+def is_comment(part: bytes) -> bool:
+    """Whether these first bytes of a stream are comments alone, which begin with a colon and are no event."""
+    return part.startswith(b":") and _NEXT_DATA not in part and _NEXT_EVENT not in part
 
 
 def events_in(part: bytes) -> int:

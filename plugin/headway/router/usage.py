@@ -1,6 +1,7 @@
 """The usage of a request, read beside its response as that passes through.
 
-A body says it in its ``usage``; a stream only if its client asked for that. A stream without it is counted by events.
+A body says it in its ``usage``; a stream only if its client asked for that, but llama.cpp's ends with its ``timings``.
+A stream without it is counted by events.
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ from headway_policies import Usage
 
 _TAIL_BYTES: Final = 16 * 1024
 _PROMPT: Final = re.compile(rb'"(?:prompt_tokens|input_tokens)"\s*:\s*(\d{1,9})\b')
-_OUTPUT: Final = re.compile(rb'"(?:completion_tokens|output_tokens)"\s*:\s*(\d{1,9})\b')
+_OUTPUT: Final = re.compile(rb'"(?:completion_tokens|output_tokens|predicted_n)"\s*:\s*(\d{1,9})\b')
 #: The first event of a stream names the role, the last two its end.
 _OTHER_EVENTS: Final = 2
 
@@ -38,7 +39,7 @@ class UsageReader:
         output = _last(_OUTPUT, self._tail)
         if output is not None:
             prompt = _last(_PROMPT, self._tail) or _last(_PROMPT, self._head)
-            return Usage(self._prompt_tokens if prompt is None else prompt, output)
+            return Usage(prompt or self._prompt_tokens, output)  # TGI says 0 where it does not know
         prompt = _last(_PROMPT, self._tail)
         if prompt is not None:  # an embedding has no output
             return Usage(prompt, 0)

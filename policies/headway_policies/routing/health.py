@@ -33,7 +33,7 @@ class InstanceHealth:
     """The health of one instance: ``OPEN`` until its first good heartbeat, and ``CLOSED`` with that one.
 
     ``begin`` and ``ended`` go around each request that is sent there; ``takes`` asks without sending any. Every call is
-    O(1).
+    O(1). ``silent_s`` may be changed: some servers take longer to say that they are well.
     """
 
     def __init__(
@@ -45,7 +45,7 @@ class InstanceHealth:
         cool_s: float = 1.0,
         max_cool_s: float = 30.0,
     ) -> None:
-        self._silent_s = silent_s
+        self.silent_s = silent_s
         self._lost_s = lost_s
         self._breaker = CircuitBreaker(failures, cool_s, max_cool_s)
         self._good_s = self._answered_s = -inf
@@ -109,7 +109,7 @@ class InstanceHealth:
         self._look(now_s)
 
     def _alive(self, now_s: float) -> bool:
-        return now_s - self._good_s < self._silent_s
+        return now_s - self._good_s < self.silent_s
 
     def _look(self, now_s: float) -> None:
         """Time has passed: one that fell silent is opened; one that is well and has cooled may have a probe."""

@@ -87,7 +87,7 @@ class ReportedInstance(InstanceHealth):
         else:
             if report.tokens > before.tokens:
                 self.progressed(now_s)
-            if not self.own or now_s - self._probe_s >= self._silent_s:
+            if not self.own or now_s - self._probe_s >= self.silent_s:
                 self._judge(Verdict.UNDECIDED, now_s)
 
     def unreachable(self, now_s: float) -> None:

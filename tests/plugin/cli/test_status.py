@@ -8,7 +8,15 @@ from pathlib import Path
 import pytest
 from admin_stand_in import TOKEN, Stub
 
-from headway.api.schema import ClassObjectives, EngineStatus, LimitStatus, OrderedLimit, OrderingStatus, PrefixStatus
+from headway.api.schema import (
+    ClassObjectives,
+    EngineStatus,
+    InstanceStatus,
+    LimitStatus,
+    OrderedLimit,
+    OrderingStatus,
+    PrefixStatus,
+)
 from headway.cli import main, status
 
 
@@ -75,6 +83,21 @@ def test_seats_above_the_limit_are_named_as_such(operator: Stub) -> None:
     now = operator.status()
     fewer = now.model_copy(update={"seats_taken": 32, "limit": now.limit.model_copy(update={"live": 8})})
     assert "32 taken, the limit is 8: 24 above it until they finish (ceiling 64)" in status.text(fewer, operator.url)
+
+
+def test_each_instance_of_a_router_is_shown_with_what_is_not_known_of_it(operator: Stub) -> None:
+    """The lost ones first, with nothing but that; the maker of the others, and whether their seats are assumed."""
+    instances = [
+        InstanceStatus(name="a:1", up=True, seats=4, running=2, others=1, maker="llama.cpp", lacks=["KV use"]),
+        InstanceStatus(name="b:1", up=True, seats=256, running=0, says_seats=False, lacks=["load", "seats"]),
+        InstanceStatus(name="c:1", up=False, seats=4, running=0, lacks=["KV use"]),
+    ]
+    text = status.text(operator.status().model_copy(update={"instances": instances}), operator.url)
+    assert [line.strip() for line in text.splitlines() if ":1  " in line] == [
+        "c:1  DOWN; 0 running, 4 seats",
+        "a:1  up; llama.cpp; 2 running and 1 of other clients, 4 seats; not known: KV use",
+        "b:1  up; 0 running, 256 seats assumed, since it does not say its own; not known: load, seats",
+    ]
 
 
 def test_requests_that_are_retried_one_at_a_time_are_shown(operator: Stub) -> None:

@@ -479,12 +479,12 @@ async def test_a_lower_limit_of_tokens_is_sent() -> None:
 
 
 class OfContext(Answers):
-    """Instances of a model with so many tokens, which refuse a limit above them as vLLM does, and a body without a
-    prompt."""
+    """Instances of a model with so many tokens, which refuse a limit above them as vLLM does, or with this ``refusal``,
+    and a body without a prompt."""
 
-    def __init__(self, tokens: int) -> None:
+    def __init__(self, tokens: int, refusal: tuple[bytes, int] = (b"bad", 400)) -> None:
         super().__init__()
-        self.tokens = tokens
+        self.tokens, self.refusal = tokens, refusal
 
     async def exchange(
         self, address: Address, request: Forwarded, call: Call, prompt_tokens: int
@@ -492,7 +492,7 @@ class OfContext(Answers):
         self.requests.append(request)
         content = json.loads(request.body)
         bad = "prompt" not in content or content.get("max_tokens", 0) > self.tokens - len(content["prompt"])
-        yield Piece(b"bad" if bad else b"good", 400 if bad else 200)
+        yield Piece(*(self.refusal if bad else (b"good", 200)))
         yield Piece(b"", last=True)
 
 
@@ -523,10 +523,11 @@ async def test_a_cap_is_added_to_a_request_that_names_no_limit() -> None:
     assert await sent(4096) == ([200], [4096])
 
 
+@pytest.mark.parametrize("refusal", [(b"bad", 400), (b"TGI's", 422), (b'data: {"error":{"message":"TGI\'s"}}', 200)])
 @on_virtual_time
-async def test_a_cap_above_the_context_is_refused_once() -> None:
-    """Every later request is sent as it came, at once."""
-    client = OfContext(8192)
+async def test_a_cap_above_the_context_is_refused_once(refusal: tuple[bytes, int]) -> None:
+    """Every later request is sent as it came, at once; TGI refuses it by another status, and in a stream."""
+    client = OfContext(8192, refusal)
     engine = engine_of(client, "a")
     for expected in ([32_768, None], [None], [None]):
         request = Forwarded("POST", "/v1/completions", (), b'{"prompt":"a"}')

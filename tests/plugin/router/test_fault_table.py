@@ -37,6 +37,7 @@ REFUSALS: dict[str, tuple[int, Headers]] = {
     "404": (404, ()),
     "429": (429, ()),
     "500": (500, ()),
+    "424, TGI's 500": (424, ()),
     "503, it drains": (503, (("x-headway-reason", "draining"),)),
 }
 
@@ -69,7 +70,8 @@ class Instances:
         if fault == "hangs":
             async with asyncio.timeout(within_s):
                 await asyncio.sleep(NEVER_S)
-        return 200, ""
+        counts = path == "/metrics" and fault != "makes no token, counts none"
+        return 200, "vllm:generation_tokens_total 1\n" if counts else ""
 
     async def exchange(
         self, address: Address, request: Forwarded, call: Call, prompt_tokens: int
@@ -80,11 +82,15 @@ class Instances:
             yield Piece(b"no", status, (*JSON, *headers))
             yield Piece(b"", last=True)
             return
+        if fault == "says no in a stream":
+            yield Piece(b'data: {"error": {"message": "busy"}}\n\n', 200, (("content-type", "text/event-stream"),))
+            yield Piece(b"data: [DONE]\n\n", last=True)
+            return
         if fault.startswith("gone"):
             raise InstanceLostError(address.name, sent=False)
         if fault == "resets":
             raise InstanceLostError(address.name, sent=True)
-        await call.step(asyncio.sleep(NEVER_S if fault in ("hangs", "makes no token") else ANSWER_S))
+        await call.step(asyncio.sleep(NEVER_S if fault == "hangs" or fault.startswith("makes no token") else ANSWER_S))
         yield Piece(b'{"text":', 200, JSON)
         if fault == "breaks off":
             raise InstanceLostError(address.name, sent=True)
@@ -150,12 +156,18 @@ TABLE = {
     "404": (Seen("200", 0.5, REFUSED, up=True), Seen("404", 0.0, REFUSED, up=True)),
     "429": (Seen("200", 0.5, REFUSED, up=True), Seen("429", 0.0, REFUSED, up=True)),
     "500": (Seen("200", 0.5, REFUSED, up=True), Seen("500", 0.0, REFUSED, up=True)),
+    "424, TGI's 500": (Seen("200", 0.5, REFUSED, up=True), Seen("424", 0.0, REFUSED, up=True)),
+    "says no in a stream": (Seen("200", 0.5, REFUSED, up=True), Seen("200", 0.0, REFUSED, up=True)),
     "503, it drains": (Seen("200", 0.5, REFUSED, up=True), Seen("503", 1.0, {"refused": 2}, up=True)),
     "resets": (Seen("200", 0.5, LOST, up=True), Seen("502 instance_lost", 1.0, {"lost": 2}, up=False)),
     "breaks off": (Seen("200", 1.0, LOST, up=True), Seen("502 instance_lost", 2.5, {"lost": 2}, up=True)),
     "makes no token": (
         Seen("504 first_token_timeout", 20.0, ABORTED, up=True),
         Seen("504 first_token_timeout", 20.0, ABORTED, up=True),
+    ),
+    "makes no token, counts none": (
+        Seen("504 total_timeout", 60.0, ABORTED, up=True),
+        Seen("504 total_timeout", 60.0, ABORTED, up=True),
     ),
     "hangs": (Seen("200", 11.5, LOST, up=False), Seen("504 first_token_timeout", 20.0, LOST, up=False)),
     "gone": (Seen("200", 0.5, LOST, up=False), Seen("504 first_token_timeout", 20.0, LOST, up=False)),

@@ -41,10 +41,16 @@ def test_headers_of_the_hop_are_not_returned() -> None:
         ("/v1/chat/completions", {"max_completion_tokens": 9}, {"max_completion_tokens": 5}),
         ("/v1/chat/completions", {"prompt": "\u00e4"}, {"prompt": "\u00e4", "max_tokens": 5}),
         ("/v1/responses?x", {}, {"max_output_tokens": 5}),
+        ("/v1/completions", {"n_predict": 3}, {"max_tokens": 3}),
+        ("/v1/completions", {"n_predict": 9}, {"max_tokens": 5}),
+        ("/v1/completions", {"n_predict": -1}, {"max_tokens": 5}),
+        ("/v1/completions", {"max_tokens": 9, "n_predict": 7}, {"max_tokens": 5}),
+        ("/v1/completions", {"max_tokens": -1}, {"max_tokens": -1, "n_predict": 5}),
+        ("/v1/completions", {"max_tokens": -1, "n_predict": -1}, {"max_tokens": -1, "n_predict": 5}),
     ],
 )
 def test_a_lower_limit_is_written_into_the_body(target: str, body: object, expected: object) -> None:
-    """Under the name that the request uses."""
+    """Under the name that the request uses; llama.cpp reads ``n_predict`` first, and -1 as no limit."""
     request = Forwarded("POST", target, (), json.dumps(body).encode(), 9)
     assert json.loads(request.at_most(5).body) == expected
 
@@ -68,6 +74,8 @@ def test_what_is_no_object_is_forwarded_as_it_came(body: bytes) -> None:
             [b'data: {"usage":{"input_tokens":7}}\n\n', b"x" * 50_000, b'data: {"usage":{"output_tokens":3}}'],
             Usage(7, 3),
         ),
+        ([b'data: {"timings":{"prompt_n":3,"predicted_n":2}}\n\n', b"data: [DONE]\n\n"], Usage(4, 2)),
+        ([b'{"usage":{"prompt_tokens":0,"total_tokens":2,"completion_tokens":2}}'], Usage(4, 2)),
         ([b"a" * 100_000], None),
         ([], None),
     ],

@@ -21,6 +21,7 @@ from headway.router.engine import InstancesEngine
 from headway.router.heartbeat import Heartbeat
 from headway.router.instance import InstanceLink, Lease
 from headway.router.pool import InstancePool
+from headway.router.reading import Reading
 from headway_policies.fallback import BreakerState, Verdict
 from headway_policies.routing import Demand, LeastLoaded
 from headway_policies.routing.health import LOST_S, SILENT_S
@@ -37,6 +38,7 @@ class Instance:
         self.ready_s = self.metrics_s = 0.0
         self.tokens = 0
         self.missing: set[str] = set()
+        self.models = MODELS
         self.asked: list[str] = []
         self.error: Exception | None = None
         self.metrics_error: Exception | None = None
@@ -53,7 +55,9 @@ class Instance:
             await asyncio.sleep(self.metrics_s if path == "/metrics" else self.ready_s)
         self.tokens += 1
         if path == "/v1/models":
-            return 200, MODELS
+            return 200, self.models
+        if path == "/props":
+            return 200, '{"total_slots": 3}'
         return (200, METRICS.format(self.tokens)) if path == "/metrics" else (self.ready, "")
 
 
@@ -237,6 +241,56 @@ async def test_plain_vllm_is_asked_for_its_health_until_another_server_is_there(
         one.instance.asked.clear()
         await asyncio.sleep(3)
         assert set(one.instance.asked) == {"/headway/readyz", "/metrics", "/v1/models"}
+
+
+@on_virtual_time
+async def test_a_server_without_a_health_route_or_metrics_serves() -> None:
+    """Its list of models says that it is there; without that it gets nothing. A whole answer does not seem to stall."""
+    async with watched() as one:
+        one.instance.missing = {"/headway/readyz", "/health", "/metrics"}
+        one.link.reading = Reading()
+        lease, running = await one.begin()
+        await asyncio.sleep(LOST_S)
+        assert (one.state, running.done(), lease.progress >= LOST_S - 2) == (BreakerState.CLOSED, False, True)
+        one.instance.missing |= {"/v1/models"}
+        await asyncio.sleep(2)
+        assert one.state is BreakerState.OPEN
+        one.instance.missing = set()
+        await asyncio.sleep(2)
+        assert one.state is BreakerState.HALF_OPEN
+        running.cancel()
+
+
+@on_virtual_time
+async def test_a_health_route_that_computes_a_token_may_take_its_time() -> None:
+    """SGLang's looks for it once a second, and says after 20 that there is none."""
+    async with watched() as one:
+        one.instance.models = '{"data": [{"id": "tiny", "owned_by": "sglang"}]}'
+        one.link.model = None
+        await asyncio.sleep(2)
+        one.instance.ready_s = 15.0
+        for _ in range(80):
+            await asyncio.sleep(0.5)
+            assert one.state is BreakerState.CLOSED
+        one.instance.ready_s = LATE
+        await asyncio.sleep(60)
+        assert one.state is BreakerState.OPEN
+
+
+@on_virtual_time
+async def test_its_seats_are_known_before_it_gets_a_request(caplog: pytest.LogCaptureFixture) -> None:
+    """Where its maker says them; another server in its place has its own, or those that are assumed."""
+    async with watched() as one:
+        for owner, seats in (("llamacpp", 3), ("nobody", 4)):
+            one.instance.error = aiohttp.ClientConnectionError()
+            await asyncio.sleep(1.5)
+            one.instance.error = None
+            one.instance.models = f'{{"data": [{{"id": "tiny", "owned_by": "{owner}"}}]}}'
+            await asyncio.sleep(2)
+            assert one.state is BreakerState.HALF_OPEN
+            assert (one.link.seats, one.link.says_seats) == (seats, seats == 3)
+        (state,) = one.pool.states()
+        assert (state.maker, "seats" in state.lacks) == ("", True)
 
 
 @on_virtual_time

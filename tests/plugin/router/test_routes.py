@@ -83,6 +83,15 @@ async def test_what_takes_none_is_fetched(method: str, path: str) -> None:
     assert (await ask(engine, other, target)).status_code == 405
 
 
+async def test_no_limit_counts_before_the_one_that_is_charged() -> None:
+    """``n_predict`` would, to llama.cpp: it is left where it is the only one."""
+    engine = Engine()
+    for body in ({"max_tokens": 5, "n_predict": 100_000}, {"n_predict": 7}):
+        content = json.dumps(body).encode()
+        await ask(engine, "POST", "/v1/completions", RequestContext(ranked=True), content=content, headers=JSON)
+    assert [json.loads(one.body) for one, _, _ in engine.generated] == [{"max_tokens": 5}, {"n_predict": 7}]
+
+
 async def test_no_client_ranks_its_request_in_the_engine() -> None:
     """By the body, or by a header that vLLM, its router or a gateway reads: this server alone does."""
     engine = Engine()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from headway.router.token_events import TokenEvents
+from headway.router.token_events import TokenEvents, is_comment
 
 CHUNK = b'data: {"choices":[{"delta":{"content":"a data: b"}}]}\n\n'
 CREATED = b'event: response.created\ndata: {"type":"response.created"}\n\n'
@@ -32,3 +32,13 @@ def test_a_token_is_an_event_of_its_own(target: str, part: bytes, tokens: int) -
     """Not the text of one, not what is sent before the engine has begun, nor with the last token."""
     assert TokenEvents(target, streams=True).count(part) == tokens
     assert TokenEvents(target, streams=False).count(part) == 0
+
+
+@pytest.mark.parametrize(
+    ("part", "comment"),
+    [(b":\n\n", True), (b": ping\n\n: ping\n\n", True), (b":\n\n" + CHUNK, False), (b":\n\n" + START, False),
+     (CHUNK, False), (START, False), (b"", False)],
+)  # fmt: skip
+def test_a_comment_is_no_event(part: bytes, comment: bool) -> None:
+    """It keeps a connection alive while there is no token; one with the first event is an event."""
+    assert is_comment(part) is comment

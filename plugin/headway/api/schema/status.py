@@ -154,6 +154,8 @@ class InstanceStatus(Answer):
     running: int = Field(description="The sequences of this router there.")
     others: int = Field(default=0, description="The sequences of other clients there.")
     says_seats: bool = Field(default=True, description="Whether the seats are the limit that it says itself.")
+    maker: str = Field(default="", description="The maker of its server; empty: not known.")
+    lacks: list[str] = Field(default=[], description="What it does not say of itself, and so is not known here.")
 
 
 class Status(Answer):

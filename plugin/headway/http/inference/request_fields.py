@@ -44,6 +44,7 @@ class RequestFields(msgspec.Struct):
     top_logprobs: Any = None
     prompt_logprobs: Any = None
     priority: Raw = _ABSENT
+    n_predict: Raw = _ABSENT
     prompt: Raw = _ABSENT
     prompt_embeds: Raw = _ABSENT
     messages: Raw = _ABSENT

@@ -115,7 +115,7 @@ def _measure(context: RequestContext, path: str, body: bytes, fields: RequestFie
     context.detached = path.endswith("/responses") and is_true(fields.background)
     context.prompts = _prompts(path, fields)
     context.streams = is_true(fields.stream)
-    context.ranked = bool(fields.priority)
+    context.ranked = bool(fields.priority or fields.n_predict)
     context.late_seat = _has_large_grammar(fields)
     context.answers = max(1, whole_number(fields.n) or 1, whole_number(fields.best_of) or 1)
     context.asked_tokens = _most_tokens(fields)
