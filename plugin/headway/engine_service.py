@@ -22,6 +22,7 @@ from headway.operator import Fleet, Meters, MetricsCollector, PresetCatalogue, S
 from headway.supervision import (
     LearntLimit,
     MemoryMaintenance,
+    MemoryProbe,
     ObjectivesLog,
     OverloadLog,
     Replacer,
@@ -30,8 +31,9 @@ from headway.supervision import (
     learnt_limit_file,
     watch_loop,
 )
-from headway.warmup import KeepWarm, Source, Warmer
+from headway.warmup import KeepWarm, OneRequest, Source, Warmer
 from headway_policies import Hold, Preset
+from headway_policies.preset import Ability
 
 log = logging.getLogger(__name__)
 
@@ -89,6 +91,8 @@ class EngineService:
         limit_file = learnt_limit_file(adapter.fingerprint(engine))
         self._learnt_limit = None if limit_file is None else LearntLimit(gateway.gate, limit_file)
         self._keep_warm = None if source is None else KeepWarm(self.parts, source)
+        lacks = _lacks(source, replacer, other_model, owns_process=owns_process) | adapter.lacks(engine)
+        self._reads_gpus = Ability.GPUS not in lacks
         rewarm = None if self._warmer is None else self._warmer.rewarm
         self.supervisor = Supervisor(gateway, replacer, rewarm)
         self.control = install(
@@ -101,6 +105,7 @@ class EngineService:
             warm_up=self.warm_up,
             warm_beside_traffic=None if self._warmer is None else self._warmer.warm_beside_traffic,
             fleet=fleet,
+            lacks=lacks,
         )
 
     async def serve(self) -> None:
@@ -186,4 +191,30 @@ class EngineService:
             deaths=self.supervisor.deaths.total,
             recycling=lambda: control.engine_recycle.running,
             collects=self._owns_process,
+            probe=MemoryProbe(gpus=self._reads_gpus),
         ).start(tasks)
+        self._say_what_has_no_effect()
+
+    def _say_what_has_no_effect(self) -> None:
+        control, preset = self.control, self.control.preset
+        for warning in control.warnings(preset):
+            log.warning("preset %s: %s", preset.name, warning)
+        warned = control.reader.no_effect(preset, stated_only=True)
+        for missing, line in control.reader.no_effect(preset).items():
+            if missing not in warned:
+                log.info("preset %s: %s", preset.name, line)
+
+
+def _lacks(
+    source: Source | None, replacer: Replacer | None, other_model: OtherModel | None, *, owns_process: bool
+) -> frozenset[Ability]:
+    """What parts of a preset may need and is not there, whatever the engine."""
+    there = {
+        Ability.HTTP: owns_process,
+        Ability.PROCESS: owns_process,
+        Ability.REPLACER: replacer is not None,
+        Ability.OTHER_MODEL: other_model is not None,
+        Ability.WARMUP: source is not None,
+        Ability.STAGES: not isinstance(source, OneRequest),
+    }
+    return frozenset(one for one, found in there.items() if not found)

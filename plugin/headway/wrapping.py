@@ -8,7 +8,6 @@ async for out in engine.generate(prompt, params, request_id, priority="realtime"
 from __future__ import annotations
 
 import inspect
-import logging
 from collections.abc import AsyncGenerator
 from pathlib import Path
 from typing import Any, Protocol, cast
@@ -22,8 +21,6 @@ from headway.operator import Control, PresetCatalogue
 from headway.supervision import EngineFactory, FactoryReplacer, Replacer
 from headway.warmup import OneRequest, Source, StartRequest
 from headway_policies import Preset, Timeouts
-
-log = logging.getLogger(__name__)
 
 
 class WrappedEngine(Protocol):
@@ -106,19 +103,8 @@ def wrap(
     )
     if factory is not None:
         factory.replaced = lambda: adapter.listen(engine, service.parts.activity)
-    if chosen.limit.moves and not service.parts.activity.listens:
-        _log_silent_engine(is_vllm=is_vllm)
     service.begin_with_first_request()
     return cast("WrappedEngine", engine)
-
-
-def _log_silent_engine(*, is_vllm: bool) -> None:
-    """A limit that moves needs the engine's steps, which this one does not report."""
-    remedy = "give it a method listen(listener), which headway.engine.StepListener describes"
-    log.warning(
-        "the engine does not report its steps: the limit stays at the preset's seats; %s",
-        "start it without disable_log_stats" if is_vllm else remedy,
-    )
 
 
 def _check_engine(engine: object) -> None:

@@ -1,488 +1,262 @@
-"""Where each part of a preset acts: the table in plugin/README.md, cell by cell.
+"""Where each part of a preset acts: every setting in every place, by what it changes there.
 
-A cell that says ``yes`` is tried, and so is one that says ``-``: there the part must change nothing. ``headway serve``
-and plain ``vllm serve`` are the parts that the endpoint plugin builds, around a fake engine, with a replacer and
-without; tests/engine has both with a real one.
+A scene is played twice, with two values of one setting. Where the table of ``headway_policies.preset.parts`` says that
+the part acts, what can be seen from outside must differ; elsewhere nothing may, and a line must say so.
 """
 
 from __future__ import annotations
 
 import asyncio
 import gc
+import inspect
+import logging
 import re
-from collections.abc import AsyncGenerator, Awaitable, Callable
-from contextlib import suppress
+from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
-from small_presets import small_preset, terms
+from preset_cases import CASES, preset, presets
+from preset_machine import Asked, Engine, Machine, Scene
+from preset_places import play
 from virtual_time import on_virtual_time
 
 import headway
 from headway import Batcher, Expired, HeadwayError
 from headway.audit import Caller
-from headway.engine import PlainAdapter, StepListener
-from headway.engine.fake import FakeEngine, FakeParams
+from headway.engine import PlainAdapter
+from headway.engine.fake import FakeParams
 from headway.engine_service import EngineService
-from headway.fallback import OtherEngine
 from headway.operator import PresetCatalogue
 from headway.simulator import EngineModel, Request, simulate
-from headway.supervision import CannotReplaceError, FactoryReplacer
-from headway.warmup import OneRequest
-from headway_policies import EngineState, Load, Preset, Reason, Recovery
-from headway_policies.engine import Warmup
-from headway_policies.fallback import Fallback
-from headway_policies.limits import LimitSettings
-from headway_policies.memory import Memory
-from headway_policies.queueing import OrderSettings
+from headway_policies import Preset, PriorityClass
+from headway_policies.preset import LACKS, Ability, Place, no_effect
+from headway_policies.preset.parts import CONDITIONS, PARTS, Part, by_table
 
 ROOT = Path(__file__).parents[2]
-ME = Caller(actor="test", role="admin", address="-")
-TOKEN_S = 0.05
-PLACES = ("serve", "plain", "wrap", "Batcher", "simulator")
+PART_OF = {key: part for part in PARTS for key in part.keys}
+#: A server of plain vLLM is ``headway serve`` without its replacer.
+TRIED = [
+    (place, key) for place in LACKS for key in CASES if place is not Place.PLAIN or PART_OF[key].lacks(LACKS[place])
+]
+#: A program that gives ``headway.wrap`` an engine and nothing else.
+BARE = LACKS[Place.WRAP] | {
+    Ability.STEPS, Ability.REPLACER, Ability.OTHER_MODEL, Ability.WARMUP, Ability.STAGES, Ability.CACHES,
+    Ability.PROGRESS,
+}  # fmt: skip
 
 
-class Engine(FakeEngine):
-    """A fake engine with a shutdown."""
-
-    def shutdown(self, timeout: float | None = None) -> None:
-        """Stop everything."""
-        self.die()
-
-
-class ReportingEngine(Engine):
-    """One that reports its steps, each token a step; a sequence more makes them slower."""
-
-    listener: StepListener | None = None
-
-    def listen(self, listener: StepListener) -> None:
-        """From now on."""
-        self.listener = listener
-
-    async def generate(self, *arguments: Any, **options: Any) -> AsyncGenerator[Any, None]:
-        """As any other."""
-        async for output in super().generate(*arguments, **options):
-            if self.listener is not None:
-                running = len(self.running)
-                self.listener.step(Load(running, 0, 0.0, inter_token_s=TOKEN_S * running), running, [])
-            yield output
+def keys_of(model: Any, table: str = "") -> list[str]:
+    """The dotted keys of all settings."""
+    found = []
+    for name, field in model.model_fields.items():
+        inner = PriorityClass if name == "classes" else field.annotation
+        path = f"{table}{name}" + (".*" if name == "classes" else "")
+        found += keys_of(inner, f"{path}.") if hasattr(inner, "model_fields") else [path]
+    return found
 
 
-def preset(seats: int = 2, **parts: Any) -> Preset:
-    """Two classes; ``parts`` are the tables to set, ``normal`` further keys of that class."""
-    own = {"queue_s": 50.0, "fallback_max_tokens": 2, "may_divert": True} | parts.pop("normal", {})
-    made = small_preset(
-        seats,
-        classes={"normal": terms(2, **own), "batch": terms(1)},
-        batching=parts.pop("batching", None),
-        queue=parts.pop("queue", None),
-        limit=parts.pop("limit", None),
-        most_waiting=parts.pop("most_waiting", 100),
-    )
-    return made.model_copy(update=parts)
+def test_every_setting_is_of_one_part_and_has_a_scene() -> None:
+    """A new one is in the table, and is tried, or this fails."""
+    settings = sorted(set(keys_of(Preset)) - {"name", "description"})
+    assert sorted(key for part in PARTS for key in part.keys) == settings == sorted(CASES)
 
 
-class Site:
-    """One place with an engine: a server, or a program."""
+@pytest.mark.slow
+@pytest.mark.parametrize(("place", "key"), TRIED, ids=[f"{key} in {place}" for place, key in TRIED])
+def test_a_setting_acts_where_the_table_says_so(place: Place, key: str) -> None:
+    """And nowhere else, which a line says."""
+    # the requests of a warm-up of a program are made by its own function here
+    check(key, place, LACKS[place] | ({Ability.STAGES} if place is Place.WRAP else set()))
 
-    def __init__(self, place: str, chosen: Preset, engine: type[Engine] = Engine) -> None:
-        self.plain, self.other = engine(step_s=1.0), FakeEngine(step_s=1.0)
-        self.place = place
 
-        def start(request_id: str) -> Any:
-            return self.plain.generate("text", FakeParams(1), request_id)
+@pytest.mark.slow
+@pytest.mark.parametrize("key", [key for key, part in PART_OF.items() if part.lacks(BARE - {Ability.HTTP})])
+def test_a_setting_has_no_effect_in_a_program_that_gives_nothing_it_needs(key: str) -> None:
+    """Which a line says."""
+    check(key, Place.WRAP, BARE, bare=True)
 
-        if place == "wrap":
-            self.engine: Any = headway.wrap(
-                self.plain, chosen, warmup=start, fallback=self.other, engine_factory=lambda: Engine(step_s=1.0)
-            )
-            self.begin: Callable[[], Awaitable[None]] = self._first_request
+
+def check(key: str, place: Place, lacking: frozenset[Ability], *, bare: bool = False) -> None:
+    """Play the scene of a setting with both of its values."""
+    part, scene, chosen = PART_OF[key], CASES[key].scene, presets(key)
+    (before, said), (after, says) = (play(place, one, scene, bare=bare) for one in chosen)
+    missing = part.lacks(lacking)
+    assert (before != after) is (missing is None)
+    if missing is not None:
+        lines = [no_effect(one, lacking).get(missing, "") for one in chosen]
+        assert any(part.name in line for line in lines), "no line says so"
+        if place is not Place.SIMULATE:
+            for line, in_status in zip(lines, (said, says), strict=True):
+                assert not line or line in in_status
+
+
+@pytest.mark.parametrize("place", [Place.SERVE, Place.ROUTE, Place.WRAP], ids=lambda place: place.name.lower())
+def test_the_same_scene_shows_the_same(place: Place) -> None:
+    """Else a difference would prove nothing."""
+    for key in ("limit.policy", "classes.*.sheddable", "warmup.max_rounds", "recovery.probation_s"):
+        one = presets(key)[1]
+        assert play(place, one, CASES[key].scene) == play(place, one, CASES[key].scene)
+
+
+@on_virtual_time
+async def test_a_switch_and_pythons_collector_act_where_the_table_says_so() -> None:
+    """They are no settings. A program's collector is its own; a simulation has the switches that it is given."""
+    for place in (Place.SERVE, Place.WRAP):
+        before = gc.get_threshold()
+        machine = Machine(Scene(()), Engine)
+        engine: Any = machine.engine()
+        narrow, wide = (
+            preset(),
+            preset({"batching.seats": 4}).model_copy(update={"name": "wide"}),
+        )
+        catalogue = PresetCatalogue()
+        for one in (narrow, wide):
+            catalogue.include(one)
+        if place is Place.SERVE:
+            service = EngineService(engine, PlainAdapter(), narrow, catalogue)
+            await service.serve()
         else:
-            catalogue = PresetCatalogue()
-            catalogue.include(chosen)
-            service = EngineService(
-                self.plain,
-                PlainAdapter(),
-                chosen,
-                catalogue,
-                source=OneRequest(start),
-                warm_up=True,
-                replacer=FactoryReplacer(self.plain, lambda: Engine(step_s=1.0)) if place == "serve" else None,
-                other_model=OtherEngine(self.other),  # a server's is behind HTTP, under the same ladder
-            )
-            self.engine, self.begin = self.plain, service.serve
-        self.control: headway.Control = self.engine.headway
-
-    async def _first_request(self) -> None:
-        await self.control.warm_up()
-
-    async def ask(self, request_id: str, class_name: str = "normal", tokens: int = 3, **options: Any) -> int:
-        """The number of tokens of an answer. Raises Refused."""
-        stream = self.engine.generate("text", FakeParams(tokens), request_id, priority=class_name, **options)
-        return len([one async for one in stream])
-
-    def started(self) -> list[str]:
-        """The requests that the engine was given, without Headway's own."""
-        return [one for one in self.engine.started if not one.startswith("headway-")]
+            headway.wrap(engine, narrow).headway.catalogue.include(wide)
+        asked = [asyncio.create_task(_ask(engine, Asked(0.0, f"a{at}"))) for at in range(4)]
+        await asyncio.sleep(0.5)
+        assert (gc.get_threshold() != before) is (place is Place.SERVE)
+        await engine.headway.switch("wide", expected_revision=None, caller=Caller("test", "admin", "-"))
+        await asyncio.gather(*asked)
+        assert engine.most_running > 1
+        for task in asyncio.all_tasks() - {asyncio.current_task()}:
+            task.cancel()
+        await asyncio.sleep(0)
+    requests = [Request(0.0, "normal", 8, 4)] * 6
+    result = simulate(requests, preset(), EngineModel(), switches=[(0.01, wide)])
+    assert max(moment.running for moment in result.moments) > 1
 
 
-def at_once(number: int, **options: Any) -> list[Request]:
-    """Requests for the simulator, all at 0 s."""
-    fields = {"at_s": 0.0, "class_name": "normal", "prompt_tokens": 8, "output_tokens": 3} | options
-    return [Request(**fields) for _ in range(number)]
+async def _ask(engine: Any, asked: Asked) -> None:
+    async for _ in engine.generate(asked.prompt, FakeParams(asked.tokens), asked.name):
+        pass
 
 
-async def batches_of(batcher: Batcher[int, int], number: int) -> list[Any]:
-    """What came of so many items, given at once."""
-    return await asyncio.gather(*(batcher.submit(item) for item in range(number)), return_exceptions=True)
+@pytest.mark.parametrize("place", [Place.PLAIN, Place.ROUTE], ids=lambda place: place.name.lower())
+def test_the_log_says_at_the_start_what_has_no_effect(place: Place, caplog: pytest.LogCaptureFixture) -> None:
+    """A warning where a setting was stated, else in passing; once for each reason."""
+    caplog.set_level(logging.INFO, "headway.engine_service")
+    _, lines = play(place, preset({"memory.recycle_every_s": 60.0}), Scene(()))
+    said = {one.getMessage(): one.levelname for one in caplog.records if "no effect here" in one.getMessage()}
+    warned = f"preset tried: recycle ([memory] recycle_every_s): no effect here: {Ability.REPLACER}"
+    assert said.pop(warned) == "WARNING"
+    others = [line for line in lines if not line.endswith(Ability.REPLACER)]
+    assert said == {f"preset tried: {line}": "INFO" for line in others}
+
+
+def test_the_table_of_the_readme_is_that_of_the_code() -> None:
+    """Line by line; this prints the table where they differ."""
+    text = (ROOT / "plugin/README.md").read_text(encoding="utf-8")
+    section = text.partition("\n## Where each part of a preset acts\n")[2].partition("\n## ")[0]
+    assert "\n".join(rendered()) in section, "\n".join(rendered())
+
+
+def cell(part: Part, place: Place) -> str:
+    """Whether a part acts in a place: ``yes``, with the condition where there is one, or a dash."""
+    if place is Place.BATCHER:
+        return "-" if part.batcher is None else f"yes: {part.batcher}"
+    if part.lacks(LACKS[place]) is not None:
+        return "-"
+    conditions = [CONDITIONS[place, need] for need in part.needs if (place, need) in CONDITIONS]
+    return f"yes: {conditions[-1]}" if conditions else "yes"
+
+
+def rendered() -> list[str]:
+    """The table, and the line that is said where a part does not act."""
+    rows = [f"| part | {' | '.join(f'`{place}`' for place in Place)} |", "|---" * (len(Place) + 1) + "|"]
+    for part in PARTS:
+        keys = re.sub(r"[a-z][a-z_]+(?=[,;]|$)", r"`\g<0>`", by_table(part.keys)).replace("[", "`[").replace("]", "]`")
+        name = f"{part.name}: {keys}" if keys else part.name
+        rows.append(f"| {name} | {' | '.join(cell(part, place) for place in Place)} |")
+    rows.append("")
+    for place, lacking in LACKS.items():
+        for missing in Ability:
+            names = [part.name for part in PARTS if part.keys and part.lacks(lacking) is missing]
+            if names:
+                rows.append(f"* `{place}`, {', '.join(names)}: {missing}.")
+    return rows
+
+
+# ---------------------------------------------------------------------- a batcher, which has arguments
+
+
+async def batches_of(batcher: Batcher[Any, Any], items: int, **options: Any) -> list[Any]:
+    """What became of so many items that are submitted at once."""
+    return await asyncio.gather(*(batcher.submit(item, **options) for item in range(items)), return_exceptions=True)
 
 
 def recorded(batches: list[list[int]], took_s: float = 0.0) -> Callable[[list[int]], Awaitable[list[int]]]:
-    """A batch function that writes its batches down, and takes so long for each item."""
+    """A function that takes so long for a batch, and keeps its items."""
 
-    async def process(items: list[int]) -> list[int]:
-        batches.append(items)
-        await asyncio.sleep(took_s * len(items))
+    async def work(items: list[int]) -> list[int]:
+        await asyncio.sleep(took_s)
+        batches.append(list(items))
         return items
 
-    return process
+    return work
 
 
-# ---------------------------------------------------------------------- the parts: whether each acts in a place
+async def _size() -> bool:
+    batches: list[list[int]] = []
+    await batches_of(Batcher(recorded(batches), max_batch_size=2), 5)
+    return max(map(len, batches)) == 2
 
 
-async def seats(place: str) -> bool:
-    """No more than two run at once."""
-    if place == "Batcher":
-        sizes: list[int] = []
-        await batches_of(Batcher(lambda items: sizes.append(len(items)) or items, max_batch_size=2), 5)
-        return max(sizes) == 2
-    if place == "simulator":
-        result = simulate(at_once(5), preset(2), EngineModel(max_num_seqs=8))
-        return max(moment.running for moment in result.moments) <= 2
-    site = Site(place, preset(2))
-    await site.begin()
-    site.engine.most_running = 0
-    await asyncio.gather(*(site.ask(f"{number}") for number in range(5)))
-    return bool(site.engine.most_running == 2)
-
-
-async def window(place: str) -> bool:
-    """A first request waits for others."""
-    loop = asyncio.get_running_loop()
-    gathers = {"strategy": "dynamic", "window_ms": 5000}
-    if place == "Batcher":
+async def _window() -> bool:
+    loop, waits = asyncio.get_running_loop(), list[float]()
+    for priority in (0, 2):
         began_s = loop.time()
-        await Batcher(lambda items: items, max_wait_ms=5000).submit(1)
-        return loop.time() - began_s >= 5
-    if place == "simulator":
-        [visit] = simulate(at_once(1, class_name="batch"), preset(2, batching=gathers)).visits
-        return bool(visit.dispatched_s is not None and visit.dispatched_s >= 5)
-    site = Site(place, preset(2, batching=gathers))
-    await site.begin()
-    began_s = loop.time()
-    await site.ask("a", "batch", tokens=1)
-    return loop.time() - began_s >= 5
+        await Batcher(recorded([]), max_wait_ms=5000, urgent_wait_ms=2000).submit(1, priority=priority)
+        waits.append(loop.time() - began_s)
+    return waits == pytest.approx([5.0, 2.0])
 
 
-async def queue_bounds(place: str) -> bool:
-    """The second of two that would wait is refused."""
-    if place == "Batcher":
-        found = await batches_of(Batcher(lambda items: items, max_batch_size=2, max_size=2), 9)
-        return any(isinstance(one, HeadwayError) for one in found)
-    if place == "simulator":
-        result = simulate(at_once(4), preset(1, most_waiting=1))
-        return any(visit.reason is not None for visit in result.visits)
-    site = Site(place, preset(1, most_waiting=1))
-    await site.begin()
-    found = await asyncio.gather(*(site.ask(f"{number}") for number in range(4)), return_exceptions=True)
+async def _tokens() -> bool:
+    batches: list[list[int]] = []
+    await batches_of(Batcher(recorded(batches), max_total_tokens=20), 5, tokens=10)
+    return max(map(len, batches)) == 2
+
+
+async def _queue() -> bool:
+    found = await batches_of(Batcher(recorded([]), max_batch_size=2, max_size=2), 9)
     return any(isinstance(one, HeadwayError) for one in found)
 
 
-async def limit(place: str) -> bool:
-    """Fewer run where the tokens of all seats would come later than the objective of a class."""
-    adaptive = preset(8, limit=LimitSettings(policy="aimd"), normal={"inter_token_slo_ms": 3000 * TOKEN_S})
-    if place == "Batcher":
-        batches: list[list[int]] = []
-        await batches_of(Batcher(recorded(batches, took_s=10.0), max_batch_size=8, max_wait_ms=0), 41)
-        return min(len(items) for items in batches[1:]) < 8
-    if place == "simulator":
-        model = EngineModel(base_s=0.0, seat_s=TOKEN_S, max_num_seqs=8)
-        result = simulate(at_once(40, output_tokens=40), adaptive, model)
-        return min(moment.limit for moment in result.moments) < 8
-    site = Site(place, adaptive, ReportingEngine)
-    await site.begin()
-    asked = [asyncio.create_task(site.ask(f"{number}", tokens=60)) for number in range(16)]
-    await asyncio.sleep(50)
-    open_seats = site.control.gateway.gate.desk.limit
-    await asyncio.gather(*asked, return_exceptions=True)
-    return open_seats < 8
+async def _order() -> bool:
+    batches: list[list[int]] = []
+    batcher = Batcher(recorded(batches, took_s=1.0), max_batch_size=1)
+    await asyncio.gather(*(batcher.submit(at, priority=at // 5 * 2) for at in range(6)))
+    return batches[1] == [5]
 
 
-async def order_between(place: str) -> bool:
-    """Those that wait go by the order that is named: under ``strict`` all urgent ones first, else a share of each."""
-    mixed = ["batch"] * 5 + ["normal"] * 4
-    if place == "Batcher":
-        batches: list[list[int]] = []
-        batcher = Batcher(recorded(batches, took_s=1.0), max_batch_size=1)
-        await asyncio.gather(*(batcher.submit(at, name) for at, name in enumerate(mixed)))
-        return batches[1] == [mixed.index("normal")]
-    orders = {}
-    for named in ("strict", "weighted"):
-        chosen = preset(1, ordering=OrderSettings(between=named, inside="fifo"), normal={"share": 0.5})
-        if place == "simulator":
-            requests = [at_once(1, class_name=name, max_tokens=3)[0] for name in mixed]
-            visits = simulate(requests, chosen).visits
-            orders[named] = [one.class_name for one in sorted(visits, key=lambda one: one.dispatched_s or 0.0)]
-            continue
-        site = Site(place, chosen)
-        await site.begin()
-        await asyncio.gather(*(site.ask(f"{name} {at}", name, tokens=1) for at, name in enumerate(mixed)))
-        orders[named] = [one.split()[0] for one in site.started()]
-    urgent_first = ["batch", *["normal"] * 4, *["batch"] * 4]
-    return orders["strict"] == urgent_first != orders["weighted"]
+async def _time_out() -> bool:
+    found = await batches_of(Batcher(recorded([], took_s=20.0), max_batch_size=1), 3, timeout=25.0)
+    return isinstance(found[2], Expired)
 
 
-async def order_inside(place: str) -> bool:
-    """Those of one class go by the discipline that is named: by tenant, or by deadline, and not as they came."""
-    if place == "Batcher":
-        batches: list[list[int]] = []
-        batcher = Batcher(recorded(batches, took_s=1.0), max_batch_size=1)
-        await asyncio.gather(*(batcher.submit(item, timeout=50.0 - item) for item in range(5)))
-        return batches != [[item] for item in range(5)]
-    tenants = ["heavy"] * 5 + ["light"]
-    orders = {}
-    for named in ("fifo", "fair"):
-        chosen = preset(1, ordering=OrderSettings(between="strict", inside=named))
-        if place == "simulator":
-            requests = [at_once(1, tenant=tenant, max_tokens=3)[0] for tenant in tenants]
-            visits = simulate(requests, chosen).visits
-            orders[named] = [one.request.tenant for one in sorted(visits, key=lambda one: one.dispatched_s or 0.0)]
-            continue
-        site = Site(place, chosen)
-        await site.begin()
-        await asyncio.gather(
-            *(site.ask(f"{tenant} {at}", tokens=1, tenant=tenant) for at, tenant in enumerate(tenants))
-        )
-        orders[named] = [one.split()[0] for one in site.started()]
-    return orders["fifo"] == tenants != orders["fair"]
-
-
-async def time_outs(place: str) -> bool:
-    """A request that has waited for long enough is refused."""
-    if place == "Batcher":
-        batcher = Batcher(recorded([], took_s=20.0), max_batch_size=1)
-        found = await asyncio.gather(*(batcher.submit(at, timeout=25.0) for at in range(3)), return_exceptions=True)
-        return isinstance(found[2], Expired)
-    if place == "simulator":
-        visits = simulate(at_once(2, output_tokens=400), preset(1, normal={"queue_s": 5.0})).visits
-        return visits[1].reason is Reason.QUEUE_TIMEOUT
-    site = Site(place, preset(1, normal={"queue_s": 5.0}))
-    await site.begin()
-    found = await asyncio.gather(*(site.ask(f"{at}", tokens=10) for at in range(2)), return_exceptions=True)
-    return isinstance(found[1], Expired)
-
-
-async def early_refusal(place: str) -> bool:
-    """While more arrives than can be served within the objective, some are refused long before their time-out."""
-    chosen = preset(1, normal={"queue_s": None, "total_s": None, "ttft_slo_s": 4.0})
-    ours = (Reason.OBJECTIVE_INFEASIBLE, Reason.OBJECTIVE_UNREACHABLE)
-    if place == "simulator":
-        requests = [at_once(1, at_s=float(at))[0] for at in range(60)]
-        visits = simulate(requests, chosen, EngineModel(base_s=1.0)).visits
-        return any(visit.reason in ours for visit in visits)
-    asked = []
-    if place == "Batcher":
-        batcher = Batcher(recorded([], took_s=3.0), max_batch_size=1)
-    else:
-        site = Site(place, chosen)
-        await site.begin()
-    for at in range(60):
-        asked.append(asyncio.create_task(batcher.submit(at) if place == "Batcher" else site.ask(f"{at}")))
-        await asyncio.sleep(1)
-    found = await asyncio.gather(*asked, return_exceptions=True)
-    return any(getattr(one, "reason", None) in ours for one in found)
-
-
-async def reserve(place: str) -> bool:
-    """Less urgent requests leave seats free for a class: those that it states, or that its objective requires."""
-    most: list[int] = []
-    for seats, own in ((8, {"reserved_seats": 2}), (8, {"ttft_slo_s": 5.0})):
-        if place == "Batcher":
-            batches: list[list[int]] = []
-            await batches_of(Batcher(recorded(batches), max_batch_size=seats), 20)
-            most.append(max(len(items) for items in batches))
-        elif place == "simulator":
-            result = simulate(at_once(20, class_name="batch", output_tokens=40), preset(seats, normal=own))
-            most.append(max(moment.running for moment in result.moments))
-        else:
-            site = Site(place, preset(seats, normal=own))
-            await site.begin()
-            site.engine.most_running = 0
-            await asyncio.gather(*(site.ask(f"{number}", "batch", tokens=1) for number in range(20)))
-            most.append(site.engine.most_running)
-    return most == [6, 7]
-
-
-async def warmup(place: str) -> bool:
-    """Requests of its own reach the engine before the first one."""
-    site = Site(place, preset(2, warmup=Warmup(max_rounds=1)))
-    await site.begin()
-    await site.ask("a")
-    return bool(site.engine.started[0].startswith("headway-warm-up") and site.engine.started[-1] == "a")
-
-
-async def keep_warm(place: str) -> bool:
-    """An idle engine gets a short request now and then."""
-    site = Site(place, preset(2, warmup=Warmup(keep_warm_after_s=10)))
-    await site.begin()
-    await site.ask("a")
-    before = len(site.engine.started)
-    await asyncio.sleep(60)
-    return len(site.engine.started) > before
-
-
-async def ladder(place: str) -> bool:
-    """While requests wait for long, answers are shorter."""
-    site = Site(place, preset(1, fallback=Fallback(queue_age_s=5, enter_s=1)))
-    await site.begin()
-    holder = asyncio.create_task(site.ask("long", tokens=20))
-    await asyncio.sleep(0.5)
-    capped = await site.ask("a", tokens=8)
-    await holder
-    return capped == 2
-
-
-async def divert(place: str) -> bool:
-    """Another model answers while the engine is down."""
-    site = Site(place, preset(2, fallback=Fallback(engine_down=True, enter_s=1), recovery=Recovery(max_restarts=0)))
-    await site.begin()
-    await site.ask("a")
-    site.engine.die()
-    with suppress(Exception):
-        await site.ask("b")
-    await asyncio.sleep(5)
-    return await site.ask("c") == 3 and site.other.started == ["c"]
-
-
-async def watch(place: str) -> bool:
-    """An engine that hangs gets no request."""
-    site = Site(place, preset(2, recovery=Recovery(hang_after_s=2)))
-    await site.begin()
-    await site.ask("a")
-    site.engine.stalled = True
-    await asyncio.sleep(20)
-    silent = site.control.gateway.gate.desk.engine is EngineState.SILENT
-    site.engine.stalled = False
-    return silent
-
-
-async def restart(place: str) -> bool:
-    """A dead engine is replaced, and the next request is served."""
-    site = Site(place, preset(2))
-    await site.begin()
-    await site.ask("a")
-    await asyncio.sleep(1)
-    site.engine.die()
-    try:
-        return await site.ask("b") == 3
-    except Exception:
-        with suppress(Exception):
-            return await site.ask("c") == 3
-        return False
-
-
-async def recycle(place: str) -> bool:
-    """A living engine is replaced on the preset's schedule, and on command."""
-    site = Site(place, preset(2, memory=Memory(recycle_every_s=60)))
-    await site.begin()
-    await site.ask("a")
-    with suppress(CannotReplaceError):
-        await asyncio.sleep(1)
-        site.control.recycle(ME)
-        await asyncio.sleep(200)
-        return site.control.status()["memory"]["recycled"]["schedule"] > 0
-    return False
-
-
-async def collector(place: str) -> bool:
-    """Python's garbage collector is set for a server."""
-    before = gc.get_threshold(), gc.get_freeze_count()
-    site = Site(place, preset(2))
-    await site.begin()
-    await site.ask("a")
-    changed = (gc.get_threshold(), gc.get_freeze_count()) != before
-    for task in asyncio.all_tasks() - {asyncio.current_task()}:
-        task.cancel()
-    await asyncio.sleep(0)
-    return changed
-
-
-async def switch(place: str) -> bool:
-    """Another preset is put in force while requests run."""
-    if place == "simulator":
-        result = simulate(at_once(6), preset(1), switches=[(0.01, preset(4).model_copy(update={"name": "wide"}))])
-        return max(moment.running for moment in result.moments) > 1
-    site = Site(place, preset(1))
-    site.control.catalogue.include(preset(4).model_copy(update={"name": "wide"}))
-    await site.begin()
-    site.engine.most_running = 0
-    asked = [asyncio.create_task(site.ask(f"{number}")) for number in range(4)]
-    await asyncio.sleep(0.5)
-    await site.control.switch("wide", expected_revision=None, caller=ME)
-    await asyncio.gather(*asked)
-    return bool(site.engine.most_running > 1)
-
-
-PROBES: dict[str, Callable[[str], Awaitable[bool]]] = {
-    "`[batching]` seats": seats,
-    "`[batching]` strategy and window": window,
-    "`[queue]` and the bounds of `[classes]`": queue_bounds,
-    "`[limit]`, and `inter_token_slo_ms` of `[classes]`": limit,
-    "`[ordering]` between classes": order_between,
-    "`[ordering]` inside a class": order_inside,
-    "`[classes]`: time-outs": time_outs,
-    "`[classes]`: early refusal, by `ttft_slo_s`": early_refusal,
-    "`[classes]`: a reserve of seats, stated or by `ttft_slo_s`": reserve,
-    "`[warmup]`": warmup,
-    "`[warmup]` keep-warm": keep_warm,
-    "`[fallback]`: shorter answers, shedding": ladder,
-    "`[fallback]`: another model": divert,
-    "`[recovery]`: watch for hangs": watch,
-    "`[recovery]`: restart": restart,
-    "`[memory]`: seats, caches, recycle": recycle,
-    "`[memory]`: Python's collector": collector,
-    "a switch while requests run": switch,
+BATCHER = {
+    "seats": _size,
+    "strategy and window": _window,
+    "tokens in all": _tokens,
+    "length of the queue": _queue,
+    "order between classes": _order,
+    "total time-out": _time_out,
 }
-#: These have no engine of their own, so nothing of these parts can be tried there.
-WITHOUT_ENGINE = {"Batcher", "simulator"}
-OF_AN_ENGINE = {part for part in PROBES if part.startswith(("`[warmup]", "`[fallback]", "`[recovery]", "`[memory]"))}
-NOT_TRIED = {(part, place) for part in OF_AN_ENGINE for place in WITHOUT_ENGINE} | {(list(PROBES)[-1], "Batcher")}
 
 
-def table() -> dict[tuple[str, str], bool]:
-    """The README's table: whether each part acts in each place."""
-    text = (ROOT / "plugin/README.md").read_text(encoding="utf-8")
-    rows = re.findall(r"^\| (.+?) " + r"\| (yes|-)(?!-)[^|]*" * len(PLACES) + r"\|$", text, re.M)
-    return {(row[0], place): cell == "yes" for row in rows for place, cell in zip(PLACES, row[1:], strict=True)}
-
-
-def test_the_table_has_every_part() -> None:
-    """No probe without a row, no row without a probe; what cannot be tried is claimed nowhere."""
-    cells = table()
-    assert {part for part, _ in cells} == set(PROBES)
-    assert not any(cells[cell] for cell in NOT_TRIED)
-
-
-@pytest.mark.parametrize(
-    ("part", "place"), [(part, place) for part in PROBES for place in PLACES if (part, place) not in NOT_TRIED]
-)
-def test_a_part_acts_where_the_table_says_so(part: str, place: str) -> None:
-    """And nowhere else."""
+@pytest.mark.parametrize("part", [part for part in PARTS if part.batcher is not None], ids=lambda part: part.name)
+def test_an_argument_of_a_batcher_acts_in_place_of_a_part(part: Part) -> None:
+    """The one that the table names. There is no argument for any other part, and no preset."""
+    known = {*inspect.signature(Batcher).parameters, *inspect.signature(Batcher.submit).parameters}
+    assert set(re.findall(r"`(\w+)`", part.batcher or "")) <= known
 
     @on_virtual_time
     async def probe() -> None:
-        assert await PROBES[part](place) is table()[part, place]
+        assert await BATCHER[part.name]()
 
     probe()

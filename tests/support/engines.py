@@ -8,7 +8,7 @@ from collections.abc import AsyncGenerator, Awaitable, Callable
 from typing import Any
 
 from headway.engine.fake import FakeEngine, FakeOutput, FakeParams
-from headway.engine.port import PlainAdapter
+from headway.engine.port import PlainAdapter, StepListener
 from headway.fallback import OtherModel
 from headway.operator.control import Control
 from headway.operator.install import EngineParts, install, prepare
@@ -16,6 +16,13 @@ from headway.operator.presets import PresetCatalogue
 from headway.operator.warmup_orders import WarmBesideTraffic
 from headway.supervision.supervisor import Supervisor
 from headway_policies import Outcome, Preset
+
+
+class ReportingEngine(FakeEngine):
+    """A fake engine that a limit could follow: it takes a listener, and tells it nothing."""
+
+    def listen(self, listener: StepListener) -> None:
+        """Nothing is reported."""
 
 
 class TrippingEngine(FakeEngine):

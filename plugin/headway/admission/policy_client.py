@@ -17,7 +17,7 @@ from headway.admission.gateway import Gateway
 from headway.admission.max_tokens import shortened
 from headway.admission.prefix_hashes import prompt_prefix
 from headway.admission.request_context import REQUEST_CONTEXT, RequestContext
-from headway.engine import Check, EngineAdapter
+from headway.engine import Check, EngineAdapter, prompt_bytes
 from headway.errors import Refused, refusal
 from headway_policies import EngineState, Hold
 from headway_policies.request import NO_TIMEOUTS, Timeouts
@@ -108,6 +108,7 @@ class PolicyClient:
         context, own = _contexts(gateway, options)
         if context is None:
             own.prompt_tokens, own.max_tokens = gateway.link.adapter.size(prompt, params)
+            own.prompt_bytes = prompt_bytes(prompt)
             if gateway.gate.desk.preset.ordering.by_prefix:
                 own.prefix = prompt_prefix(prompt)
 

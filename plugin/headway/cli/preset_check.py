@@ -13,7 +13,9 @@ from headway.console import Exit, add_json, find_preset, open_catalogue, preset_
 from headway_policies import PresetError, changes, load_preset
 from headway_policies.conformance.limits import RULES, Rule
 from headway_policies.conformance.presets import ACCEPTABLE, failures
-from headway_policies.preset import Issue, differences, effective, lint
+from headway_policies.preset import LACKS, Issue, differences, effective, lint, no_effect
+
+PLACES = {one.name.lower(): one for one in LACKS}
 
 DIFF_SUMMARY = "Show what differs between two presets, setting by setting."
 DIFF_EPILOG = """\
@@ -39,6 +41,7 @@ VALIDATE_EPILOG = f"""\
 examples:
   headway preset validate ./night.toml
   headway preset validate presets/*.toml && deploy
+  headway preset validate ./night.toml --place route      what has no effect in front of servers of others
   headway preset validate ./night.toml --json       errors with file, line, key and value, for scripts
   PYTHONPATH=. headway preset validate ./mine.toml  its policy is a class of this folder
   PYTHONPATH=. headway preset validate ./mine.toml --accept recovers
@@ -86,6 +89,9 @@ def configure_validate(parser: argparse.ArgumentParser) -> None:
         default=[],
         help=f"a limit policy may break this rule; again for each ({', '.join(ACCEPTABLE)})",
     )
+    parser.add_argument(
+        "--place", choices=PLACES, help="warn of settings that cannot act there, as the server itself does at its start"
+    )
     add_json(parser)
     parser.set_defaults(run=validate)
 
@@ -113,7 +119,7 @@ def diff(chosen: argparse.Namespace) -> int:
 
 def validate(chosen: argparse.Namespace) -> int:
     """Print a verdict for each file; 2 when one of them is not valid."""
-    verdicts = [_judge(file, chosen.accept) for file in chosen.files]
+    verdicts = [_judge(file, chosen.accept, chosen.place) for file in chosen.files]
     if chosen.json:
         print(json.dumps([asdict(one) for one in verdicts], ensure_ascii=False))
     else:
@@ -121,14 +127,16 @@ def validate(chosen: argparse.Namespace) -> int:
     return Exit.USAGE if any(one.errors for one in verdicts) else Exit.OK
 
 
-def _judge(file: str, accept: Collection[str]) -> Verdict:
+def _judge(file: str, accept: Collection[str], place: str | None) -> Verdict:
     try:
         preset = load_preset(file)
     except PresetError as error:
         return Verdict(file, None, list(error.issues))
     found = failures(preset)
     errors = [one for one in found if one.rule not in accept]
-    return Verdict(file, preset.name, errors, [one for one in found if one.rule in accept], lint(preset))
+    void = {} if place is None else no_effect(preset, LACKS[PLACES[place]], stated_only=True)
+    warnings = [*lint(preset), *void.values()]
+    return Verdict(file, preset.name, errors, [one for one in found if one.rule in accept], warnings)
 
 
 def _lines(verdict: Verdict) -> Iterator[str]:

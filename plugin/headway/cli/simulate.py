@@ -23,6 +23,7 @@ from headway.simulator.traffic.clients import Clients
 from headway.simulator.traffic.trace import TraceError, read_trace
 from headway.simulator.traffic.traffic import Traffic, of_trace, of_workload
 from headway.simulator.traffic.workload import WORKLOADS, Workload
+from headway_policies.preset import LACKS, Place, no_effect
 
 NAME = "simulate"
 SUMMARY = "Compare presets on a model of the engine: the same requests for each, without a server, in seconds."
@@ -183,7 +184,17 @@ def run(chosen: argparse.Namespace) -> int:
             progress=bar.show,
             by_own=chosen.slo_ttft_ms is None and chosen.slo_inter_token_ms is None,
         )
-    return show(chosen, comparison)
+    code = show(chosen, comparison)
+    _say_what_has_no_effect(arms)
+    return code
+
+
+def _say_what_has_no_effect(arms: Sequence[Arm]) -> None:
+    """What of the presets the model leaves out; on standard error, since standard output may be read by a program."""
+    for arm in arms:
+        lines = {} if arm.preset is None else no_effect(arm.preset, LACKS[Place.SIMULATE], stated_only=True)
+        for line in lines.values():
+            print(f"headway: {arm.name}: {line}", file=sys.stderr)
 
 
 def _check_output(chosen: argparse.Namespace) -> None:

@@ -64,6 +64,7 @@ def text(status: Status, url: str) -> str:
         *_stopped(status.stopped),
         *_diagnosis(status.diagnosis),
         ("preset", f"{status.preset.name}  (revision {status.preset.revision})"),
+        *(("", line) for line in status.preset.no_effect),
         ("seats", _seats(status) + _ordered(status)),
         *_caps(status),
         *_instances(status),

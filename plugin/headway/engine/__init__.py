@@ -14,6 +14,7 @@ from headway.engine.port import (
     Invalid,
     PlainAdapter,
     StepListener,
+    prompt_bytes,
     prompt_tokens,
 )
 
@@ -29,5 +30,6 @@ __all__ = [
     "PendingQueries",
     "PlainAdapter",
     "StepListener",
+    "prompt_bytes",
     "prompt_tokens",
 ]

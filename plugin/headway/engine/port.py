@@ -5,6 +5,7 @@ vLLM's ``AsyncLLM`` has this shape; ``headway.engine.fake.FakeEngine`` ships for
 
 from __future__ import annotations
 
+import sys
 from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol, runtime_checkable
@@ -12,6 +13,7 @@ from typing import Any, Protocol, runtime_checkable
 from headway.errors import NoEngineError, Refused
 from headway_policies import Hold, Load, Progress, Usage
 from headway_policies.memory import Cache
+from headway_policies.preset import Ability
 
 _CHARACTERS_PER_TOKEN = 4
 
@@ -123,6 +125,10 @@ class EngineAdapter(Protocol):
 
     def settings(self, engine: Any) -> EngineSettings:
         """The settings that decide how many sequences its memory holds, as far as they are known."""
+        ...
+
+    def lacks(self, engine: Any) -> frozenset[Ability]:
+        """The abilities that parts of a preset need, and this kind of engine does not have."""
         ...
 
     def fingerprint(self, engine: Any) -> str:
@@ -269,6 +275,11 @@ class PlainAdapter:
         """Nothing is known."""
         return EngineSettings()
 
+    def lacks(self, engine: Any) -> frozenset[Ability]:
+        """Its caches are its own; it may have a ``progress``."""
+        reports = getattr(engine, "progress", None) is not None
+        return frozenset({Ability.CACHES} if reports else {Ability.CACHES, Ability.PROGRESS})
+
     def fingerprint(self, engine: Any) -> str:
         """Nothing is known."""
         return ""
@@ -292,6 +303,15 @@ class PlainAdapter:
             return False
         listen(listener)
         return True
+
+
+def prompt_bytes(prompt: Any) -> int:
+    """What a prompt holds in memory: its text or its list of tokens; 0 for what is neither."""
+    if isinstance(prompt, Mapping):
+        ids = prompt.get("prompt_token_ids")
+        return prompt_bytes(prompt.get("prompt") if ids is None else ids)
+    content = getattr(prompt, "prompt_token_ids", prompt)
+    return sys.getsizeof(content) if isinstance(content, str | list | tuple) else 0
 
 
 def prompt_tokens(prompt: Any) -> int:

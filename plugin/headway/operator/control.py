@@ -226,8 +226,9 @@ class Control:
         return self.reader.notes()
 
     def warnings(self, preset: Preset) -> list[str]:
-        """What ``headway preset validate`` warns of, and seats that this engine has no use for."""
-        return lint(preset, self.reader.seat_bounds(preset))
+        """What ``headway preset validate`` warns of, seats that this engine has no use for, what cannot act here."""
+        void = self.reader.no_effect(preset, stated_only=True)
+        return [*lint(preset, self.reader.seat_bounds(preset)), *void.values()]
 
     def snapshot(self) -> Snapshot:
         """Everything that the status and the metrics show."""
@@ -241,6 +242,7 @@ class Control:
         """The snapshot as JSON, with what stops dispatch, for the command line and the dashboard."""
         found = status_of(self.reader.snapshot())
         found["warmup"]["ordered"] = self.warmups.running
+        found["preset"]["no_effect"] = list(self.reader.no_effect(self.preset).values())
         return {**found, **self.admission.status()}
 
     # ------------------------------------------------------------------ inside

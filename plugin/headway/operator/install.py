@@ -40,6 +40,7 @@ from headway.recorder import Recorder
 from headway.supervision import EngineActivity, EngineRecycle, MemoryReport, Supervisor, WarmupState
 from headway.supervision.engine_recycle import Record, Replace
 from headway_policies import Preset
+from headway_policies.preset import Ability
 
 _UNNAMED = ServerIdentity()
 
@@ -93,12 +94,14 @@ def install(
     warm_up: Callable[[], Awaitable[None]] | None = None,
     warm_beside_traffic: WarmBesideTraffic | None = None,
     fleet: Fleet | None = None,
+    lacks: frozenset[Ability] | None = None,
 ) -> Control:
     """Make the engine a policy client in place; its ``Control`` is returned and also stands at ``engine.headway``.
 
     ``replace`` puts another engine in place, where this server can do that; ``other_model`` answers what is diverted,
     ``warm_up`` warms the engine up before it serves, ``warm_beside_traffic`` while it does. ``fleet``: the engine is
-    several instances, and their number is decided for all of them.
+    several instances, and their number is decided for all of them. ``lacks``: what a part of a preset may need and is
+    not here; None: not known, and nothing is said of it.
     """
     gateway, activity = parts.gateway, parts.activity
     gate, audit = gateway.gate, Audit()
@@ -141,6 +144,7 @@ def install(
         audit=audit,
         supervisor=supervisor,
         fleet=fleet,
+        lacks=lacks,
     )
     control = Control(
         gateway=gateway,

@@ -41,7 +41,7 @@ from headway.supervision import (
 from headway_policies import Cause, Desk, Load, Preset
 from headway_policies.limits import ObjectivesNow
 from headway_policies.memory import Cache
-from headway_policies.preset import SeatBounds, best_seats, typical_tokens
+from headway_policies.preset import Ability, SeatBounds, best_seats, no_effect, typical_tokens
 
 _MOST_SEATS = 65_536
 _NO_LOAD = Load(running=0, waiting=0, kv_usage_ratio=0.0)
@@ -68,6 +68,7 @@ class SnapshotReader:
     audit: Audit
     supervisor: Supervisor | None = None
     fleet: Fleet | None = None
+    lacks: frozenset[Ability] | None = None
 
     def not_ready(self) -> list[str]:
         """Why the server should receive no traffic; empty when it is ready."""
@@ -79,6 +80,13 @@ class SnapshotReader:
         if (compiling_s := self.slow_compilation_s()) > 0:
             return [f"the engine has been compiling a grammar for {compiling_s:.0f} s"]
         return []
+
+    def no_effect(self, preset: Preset, *, stated_only: bool = False) -> dict[Ability, str]:
+        """The lines on what of a preset cannot act here (``headway_policies.preset.no_effect``)."""
+        if self.lacks is None:
+            return {}
+        lacks = self.lacks if self.activity.listens else self.lacks | {Ability.STEPS}
+        return no_effect(preset, lacks, stated_only=stated_only)
 
     def slow_compilation_s(self) -> float:
         """The age of a grammar that the engine has been compiling for too long; 0 where none is."""

@@ -23,6 +23,7 @@ from headway.router.reading import Reading
 from headway.vllm_adapter.process.death_cause import read_death_cause
 from headway.vllm_adapter.process.progress import ProgressReader
 from headway_policies import Cause, Progress
+from headway_policies.preset import Ability
 from headway_policies.routing import InstanceHealth
 
 #: The one instance; the connections go to its socket, whatever the URL says.
@@ -76,6 +77,10 @@ class OwnServerAdapter(InstancesAdapter):
     def settings(self, engine: Any) -> EngineSettings:
         """As the server has said."""
         return self._facts.settings
+
+    def lacks(self, engine: Any) -> frozenset[Ability]:
+        """Nothing clears its caches from here; its process, its progress and its GPUs are those of this machine."""
+        return frozenset({Ability.CACHES})
 
     def fingerprint(self, engine: Any) -> str:
         """As the server has said."""

@@ -10,6 +10,7 @@ from typing import Any
 from headway.engine import PlainAdapter
 from headway.router.forwarded import CallParams, Piece
 from headway_policies import Usage
+from headway_policies.preset import LACKS, Ability, Place
 
 
 class InstancesAdapter(PlainAdapter):
@@ -43,6 +44,10 @@ class InstancesAdapter(PlainAdapter):
     def unfinished(self, output: Piece) -> bool:
         """Without its last piece it was cut short."""
         return not output.last
+
+    def lacks(self, engine: Any) -> frozenset[Ability]:
+        """What instances of others never have; whether something replaces them is not the adapter's to say."""
+        return LACKS[Place.ROUTE] - {Ability.REPLACER}
 
     async def memory(self, engine: Any) -> Mapping[str, int]:
         """The weights are elsewhere."""

@@ -69,6 +69,8 @@ class RouterService:
         if self.warmup_requests is not None:
             if self.warms and any(True for _ in self.engine.pool.healthy()) and self.engine.pool.open_seats():
                 await self.service.warm_beside_traffic(_WARM_UP_WITHIN_S)
+                if not self.warmup_requests.only_measures:
+                    self.service.parts.gateway.gate.warmed_up()
             self.warmup_requests.only_measures = False  # a later one is an operator's, who knows why
 
     async def end(self) -> None:

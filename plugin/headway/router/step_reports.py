@@ -4,7 +4,8 @@
     the metrics       where no stream was timed since the last report: vLLM's own count of the gaps between tokens
     neither           the load alone; what a preset says of the time between tokens has no effect then
 
-Without new tokens no step is said to have been made, or an engine that hangs would seem to work.
+A server that this process has started is watched as an engine is: without new tokens it is not said to have made a
+step, or one that hangs would seem to work. Instances of others are watched by their heartbeats.
 The times of a stream are also counted for its instance, for the metrics.
 """
 
@@ -106,7 +107,7 @@ class StepReports:
         first_tokens = None if self._untimed else 0  # those of streams are reported as they come
         preemptions = int(sum(one.preemptions for one in grown))
         load = replace(self._pool.load(), preemptions=preemptions, first_tokens=first_tokens)
-        if stood:
+        if stood and any(one.exclusive for one in links.values()):
             self.listener.seen(load)
             return
         steps = None if timed else _counted(grown, elapsed_s)

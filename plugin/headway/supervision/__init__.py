@@ -10,7 +10,7 @@ from headway.supervision.factory_replacer import EngineFactory, FactoryReplacer
 from headway.supervision.learnt_limit import LearntLimit, learnt_limit_file
 from headway.supervision.loop_lag import watch_loop
 from headway.supervision.memory_maintenance import MemoryMaintenance
-from headway.supervision.memory_probe import Gpus
+from headway.supervision.memory_probe import Gpus, MemoryProbe
 from headway.supervision.memory_report import TRIGGERS, MemoryReport
 from headway.supervision.objectives_log import ObjectivesLog
 from headway.supervision.overload_log import OverloadLog
@@ -31,6 +31,7 @@ __all__ = [
     "Gpus",
     "LearntLimit",
     "MemoryMaintenance",
+    "MemoryProbe",
     "MemoryReport",
     "NotNowError",
     "ObjectivesLog",

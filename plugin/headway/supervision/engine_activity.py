@@ -33,8 +33,9 @@ class EngineActivity:
     """Passes each step to the gateway, the limit policy and the batch histogram, and keeps its figures.
 
     ``listens`` says whether the engine reports its steps. ``load`` is that of the last one, ``stepped_s`` its time on
-    the gate's clock; ``batches`` sums up all of them, ``preemptions`` counts theirs. ``gpu_busy_ratio`` is the last
-    reading of the GPUs, added to every load from then on; None without a GPU. Call it on the event loop's thread only.
+    the gate's clock, ``worked_s`` that of the last one with anything in it: a router reports those of idle instances.
+    ``batches`` sums up all of them, ``preemptions`` counts theirs. ``gpu_busy_ratio`` is the last reading of the GPUs,
+    added to every load from then on; None without a GPU. Call it on the event loop's thread only.
     """
 
     def __init__(self, gateway: Gateway, batch_meter: Callable[[int], None] | None = None) -> None:
@@ -42,7 +43,7 @@ class EngineActivity:
         self.load = Load(0, 0, 0.0)
         self.batches = Batches()
         self.preemptions = 0
-        self.stepped_s = 0.0
+        self.stepped_s = self.worked_s = 0.0
         self.gpu_busy_ratio: float | None = None
         self._gateway = gateway
         self._batch_meter = batch_meter
@@ -64,6 +65,8 @@ class EngineActivity:
             before = self.batches
             self.batches = Batches(before.busy_s + step_s, before.sequence_s + running * step_s)
         self.stepped_s = now_s
+        if sequences or load is None or load.running:
+            self.worked_s = now_s
         if sequences and self._batch_meter is not None and not self.internal:
             self._batch_meter(sequences)
         if load is not None:

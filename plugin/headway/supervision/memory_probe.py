@@ -83,18 +83,22 @@ class Gpus:
 
 
 class MemoryProbe:
-    """Reads everything at once. Some of it is slow: call it on a thread; the first call also finds the GPUs.
+    """Reads everything at once; without ``gpus`` none of these, which are another server's then.
+
+    Some of it is slow: call it on a thread; the first call also finds the GPUs.
 
     Known weak spot: the fullest GPU may be one that this engine does not use.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, *, gpus: bool = True) -> None:
+        self._wants_gpus = gpus
         self._gpus: Gpus | None = None
 
     def __call__(self) -> MemoryUse:
         """One reading."""
-        self._gpus = self._gpus or Gpus()
-        cards, resident = self._gpus.read(), resident_bytes()
+        if self._wants_gpus and self._gpus is None:
+            self._gpus = Gpus()
+        cards, resident = [] if self._gpus is None else self._gpus.read(), resident_bytes()
         used = [card.used_bytes / card.total_bytes for card in cards if card.total_bytes]
         busy = [card.busy_ratio for card in cards if card.busy_ratio is not None]
         return MemoryUse(resident["api_server"], resident["engine"], max(used, default=None), max(busy, default=None))

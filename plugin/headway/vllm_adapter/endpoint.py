@@ -159,8 +159,6 @@ class HeadwayEndpoint:
         await service.serve()
         if replacer is None:
             atexit.register(_exit_with_error_without_engine, gateway)
-        for warning in control.warnings(control.preset):
-            log.warning("preset %s: %s", control.preset.name, warning)
         for words in control.reader.seat_bounds(control.preset).words:
             log.info("bounds: %s", words)
         log.info(

@@ -28,6 +28,7 @@ from headway.vllm_adapter.process.progress import ProgressReader
 from headway.vllm_adapter.process.ranks import ranks_of
 from headway_policies import Hold, Progress, Usage
 from headway_policies.memory import Cache
+from headway_policies.preset import Ability
 
 #: How often, and how long, a report that has come is waited for.
 _TURNS = 2000
@@ -230,6 +231,10 @@ class VllmAdapter:
             max_model_len=length if isinstance(length, int) else None,
             step_tokens=getattr(scheduler, "max_num_batched_tokens", None),
         )
+
+    def lacks(self, engine: Any) -> frozenset[Ability]:
+        """All is there."""
+        return frozenset()
 
     def fingerprint(self, engine: Any) -> str:
         """From vLLM's own hash of what it compiles, the model, the device, and the processors it may use."""

@@ -36,7 +36,7 @@ class KeepWarm:
         tried_s = now_s()
         while not gateway.link.closing:
             await asyncio.sleep(_POLL_S)
-            idle_s = 0.0 if gateway.open_calls else now_s() - max(tried_s, self._activity.stepped_s)
+            idle_s = 0.0 if gateway.open_calls else now_s() - max(tried_s, self._activity.worked_s)
             if keep_warm_due(gateway.gate.desk.preset.warmup, idle_s) and self._serving():
                 await self._once()
                 tried_s = now_s()

@@ -18,6 +18,7 @@ from headway_policies.preset.model import (
     load_preset,
     parse_preset,
 )
+from headway_policies.preset.parts import LACKS, Ability, Place, no_effect
 from headway_policies.preset.recommend import Needs, Recommendation, recommend
 from headway_policies.preset.rungs_used import usable_rungs
 from headway_policies.preset.seat_bounds import SeatBounds, best_seats, typical_tokens
@@ -26,9 +27,12 @@ from headway_policies.preset.several_instances import for_instances
 from headway_policies.preset.toml_text import toml_text
 
 __all__ = [
+    "LACKS",
+    "Ability",
     "Change",
     "Issue",
     "Needs",
+    "Place",
     "Preset",
     "PresetError",
     "Recommendation",
@@ -43,6 +47,7 @@ __all__ = [
     "lint",
     "load_preset",
     "moves",
+    "no_effect",
     "one_line",
     "parse_preset",
     "reach",

@@ -196,6 +196,11 @@ class Preset(BaseModel):
         """Every setting that is set, under its dotted key, in the order of the file."""
         return dict(_flatten(self.model_dump(mode="json", exclude={"name", "description"}, exclude_none=True)))
 
+    def stated(self) -> dict[str, Setting]:
+        """The settings that are not at their defaults, in the same form."""
+        dumped = self.model_dump(mode="json", exclude={"name", "description"}, exclude_none=True, exclude_defaults=True)
+        return dict(_flatten(dumped))
+
 
 @dataclass(frozen=True, slots=True)
 class Change:

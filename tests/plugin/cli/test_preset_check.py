@@ -217,6 +217,16 @@ def test_validate_says_ok_and_warns(tmp_path: Path, capsys: pytest.CaptureFixtur
     assert len(out) == 3
 
 
+def test_validate_says_what_has_no_effect_in_a_place(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Only where one is named, and of settings that are not left at their defaults."""
+    file = tmp_path / "mine.toml"
+    file.write_text('name = "mine"\nextends = "balanced"\nmemory.recycle_every_s = 3600\n')
+    for place, warned in (((), False), (("--place", "serve"), False), (("--place", "route"), True)):
+        assert main(["preset", "validate", str(file), *place]) == 0
+        line = "  warning: recycle ([memory] recycle_every_s): no effect here: nothing here can start another engine\n"
+        assert (line in capsys.readouterr().out) is warned
+
+
 def test_validate_reads_on_after_a_bad_file_and_ends_in_two(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """Every file gets its verdict."""
     bad, good = write(tmp_path, "bad", "batching.seats = 0"), write(tmp_path, "good")

@@ -41,6 +41,14 @@ def test_presets_are_compared_side_by_side(capsys: pytest.CaptureFixture[str]) -
     assert any(line.startswith("goodput, requests/s") and len(line.split()) == 5 for line in out)
 
 
+def test_what_the_model_leaves_out_of_a_preset_is_said(capsys: pytest.CaptureFixture[str]) -> None:
+    """On standard error, by its name: the comparison would be taken for one with it."""
+    assert main([*SHORT, "--preset", "balanced", "--json"]) == 0
+    (line,) = capsys.readouterr().err.splitlines()
+    assert line.startswith("headway: balanced: shorter answers, shedding, ")
+    assert "([fallback] queue_age_s, enter_s, leave_s, error_ratio, engine_down; [classes] " in line
+
+
 def test_the_table_explains_its_rows(capsys: pytest.CaptureFixture[str]) -> None:
     """What the ceiling is, and why fewer requests are offered than arrive: the numbers are those of the table."""
     assert main([*SHORT, "--preset", "balanced"]) == 0

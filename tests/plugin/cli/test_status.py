@@ -100,6 +100,13 @@ def test_each_instance_of_a_router_is_shown_with_what_is_not_known_of_it(operato
     ]
 
 
+def test_what_has_no_effect_is_shown_below_the_preset(operator: Stub) -> None:
+    """As the server says it."""
+    now = operator.status()
+    void = now.model_copy(update={"preset": now.preset.model_copy(update={"no_effect": ["recycle: no effect here"]})})
+    assert "(revision 3)\n          recycle: no effect here\n" in status.text(void, operator.url)
+
+
 def test_requests_that_are_retried_one_at_a_time_are_shown(operator: Stub) -> None:
     """Else one seat taken of many, and a queue, would look like a fault."""
     now = operator.status()

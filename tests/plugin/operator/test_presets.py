@@ -6,10 +6,10 @@ import os
 from pathlib import Path
 
 import pytest
+from engines import ReportingEngine
 from small_presets import small_preset
 
 import headway
-from headway.engine.fake import FakeEngine
 from headway.errors import UnknownPresetError
 from headway.operator.presets import BUNDLED, GIVEN, MAX_FILES, PresetCatalogue
 from headway_policies import Load, PresetError, bundled_presets
@@ -141,7 +141,7 @@ def test_a_folder_has_a_bounded_number_of_presets(tmp_path: Path) -> None:
 
 def test_seats_that_the_engine_has_no_use_for_are_a_warning() -> None:
     """Beyond the knee of its curve, 40 seats, fitted from intervals that hardly differ; an adaptive limit has none."""
-    control: headway.Control = headway.wrap(FakeEngine(), preset="latency").headway
+    control: headway.Control = headway.wrap(ReportingEngine(), preset="latency").headway
     gate, offline = control.gateway.gate, bundled_presets()["offline"]
     gate.now_s = lambda: now_s
     now_s = 0.0

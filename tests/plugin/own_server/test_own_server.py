@@ -27,6 +27,7 @@ from headway.router.heartbeat import Heartbeat
 from headway.router.instance import InstanceLink
 from headway.router.pool import InstancePool
 from headway_policies import Progress
+from headway_policies.preset import Ability
 from headway_policies.routing import LeastLoaded
 
 STAND_IN = (sys.executable, str(Path(stand_in_own_server.__file__)))
@@ -248,6 +249,11 @@ async def test_a_step_that_does_not_end_answers_no_ping() -> None:
     for one in LIVE:
         reports.beat(one, 6)
     assert await asked == Answer()
+
+
+def test_a_preset_acts_as_in_one_process_but_for_the_caches_of_the_engine() -> None:
+    """Its engine can be replaced, watched and measured; nothing clears its caches from here."""
+    assert adapter_of(None).lacks(SimpleNamespace()) == {Ability.CACHES}
 
 
 async def test_an_engine_that_has_not_reported_cannot_be_asked() -> None:

@@ -404,9 +404,6 @@ class Listener:
         assert (sequences, list(ended)) == (0, [])
         self.loads.append(load)
 
-    def seen(self, load: Load) -> None:
-        self.loads.append(load)
-
 
 @on_virtual_time
 async def test_the_load_is_that_of_the_healthy_instances() -> None:

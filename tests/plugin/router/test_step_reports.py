@@ -33,9 +33,9 @@ class Listener:
         self.looks.append(load)
 
 
-def reports() -> tuple[StepReports, InstancePool, Listener]:
+def reports(*, exclusive: bool = False) -> tuple[StepReports, InstancePool, Listener]:
     """Of two healthy instances."""
-    links = [InstanceLink(Address(name, f"http://{name}"), 4) for name in "ab"]
+    links = [InstanceLink(Address(name, f"http://{name}"), 4, exclusive=exclusive) for name in "ab"]
     pool = InstancePool(links, LeastLoaded(), loop_time_s)
     for link in links:
         pool.heard(link)
@@ -70,7 +70,7 @@ async def test_a_response_as_a_whole_is_timed_by_the_counts_of_the_instances() -
             reading = Reading(tokens=gaps + 1, prompt_tokens=gaps, gaps=gaps, gaps_s=0.04 * gaps, preemptions=float(at))
             pool.read(pool.links["a"], reading, 0)
             made.report()
-    (first,), (second, grown, anew) = listener.looks, listener.steps
+    first, second, grown, anew = listener.steps
     assert (first.inter_token_s, first.steps) == (None, 1)
     assert (second.inter_token_s, second.steps) == (0.04, 25)
     assert (grown.inter_token_s, grown.prefill_tokens, grown.preemptions) == (0.04, 2, 1)
@@ -93,8 +93,8 @@ async def test_a_timed_stream_goes_before_the_counts() -> None:
 
 @on_virtual_time
 async def test_one_engine_that_computes_nothing_makes_no_step() -> None:
-    """Else one that hangs would seem to work; its load is known all the same."""
-    made, pool, listener = reports()
+    """Else one that hangs would seem to work; its load is known all the same. Instances of others have heartbeats."""
+    made, pool, listener = reports(exclusive=True)
     pool.read(pool.links["a"], Reading(running=1, tokens=10.0), 0)
     made.report()
     made.report()

@@ -22,6 +22,7 @@ class PresetStatus(PresetInForce):
     """The preset in force, and whether it is on trial."""
 
     trial: TrialEnds | None = Field(default=None, description="null: it stays until it is changed.")
+    no_effect: list[str] = Field(default=[], description="Settings that cannot act on this server, and why.")
 
 
 class OrderedLimit(Answer):

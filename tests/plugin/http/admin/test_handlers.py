@@ -12,6 +12,7 @@ from typing import Any
 
 import httpx
 import pytest
+from engines import ReportingEngine
 from starlette.applications import Starlette
 from virtual_time import on_virtual_time
 
@@ -20,7 +21,7 @@ from headway.admission import EngineLink
 from headway.api.routes import Role
 from headway.api.schema import AuditKind
 from headway.audit import MAX_REFUSED, MAX_STRANGERS, NO_ROLE, Caller
-from headway.engine.fake import FakeEngine, FakeParams
+from headway.engine.fake import FakeParams
 from headway.http.admin.handlers import routes
 from headway.http.admin.orders import BODY_WITHIN_S
 from headway.http.admin.tokens import MAX_TOKEN_CHARS, TokenError, Tokens
@@ -39,7 +40,7 @@ GOOD = {"name": "latency"}
 @asynccontextmanager
 async def admin(*, configured: bool = True) -> AsyncIterator[tuple[httpx.AsyncClient, headway.Control]]:
     """A client of the admin API of an engine under the balanced preset."""
-    engine = headway.wrap(FakeEngine(), preset="balanced")
+    engine = headway.wrap(ReportingEngine(), preset="balanced")
     control: headway.Control = engine.headway
     tokens = Tokens({OPERATOR: Role.OPERATOR, VIEWER: Role.VIEWER} if configured else {})
     app = Starlette(routes=routes(lambda: control, tokens))
