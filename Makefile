@@ -1,7 +1,7 @@
 # Every target sets up what it needs; a set-up that is there already costs about a second.
 .DEFAULT_GOAL := help
 .ONESHELL:
-.PHONY: help setup demo fleet fleet-test test test-fast test-long test-versions mutants bench bench-batching bench-forecasts bench-prefixes bench-policies bench-engine bench-dashboard bench-fleet bench-engines check audit format lock clean
+.PHONY: help setup demo fleet fleet-test test test-fast test-long test-versions mutants bench bench-batching bench-forecasts bench-prefixes bench-policies bench-engine bench-dashboard bench-fleet bench-front bench-engines check audit format lock clean
 
 PYTHON ?= python3
 BIN := .venv/bin
@@ -78,6 +78,9 @@ bench-dashboard: setup ## what the dashboard costs, in a real browser, ten minut
 
 bench-fleet: setup ## routing, cost and scaling of several instances on the simulator; ARGS: --strict, --only routing
 	@exec $(BIN)/python tests/benchmarks/fleet.py $(ARGS)
+
+bench-front: setup ## what one `headway route` costs a request and a token, ten minutes; ARGS: --model, --rounds 5, --write
+	@$(BIN)/python deploy/models.py tiny && PYTHONPATH=tests/support exec $(BIN)/python tests/benchmarks/front_costs.py $(ARGS)
 
 bench-engines: setup ## the bundled presets on a family of engines, beside each engine alone, on the simulator, ten minutes; ARGS: --strict, --write
 	@PYTHONPATH=tests/support exec $(BIN)/python tests/benchmarks/engines.py $(ARGS)

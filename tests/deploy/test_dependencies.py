@@ -16,7 +16,7 @@ from uvicorn.protocols.http import httptools_impl
 OWN = {"headway", "headway_policies", "headway_dashboard"}
 IMPORTED_AS = {"prometheus-client": "prometheus_client", "prometheus-api-client": "prometheus_api_client"}
 #: What comes with vLLM, and the only folders that may import it.
-WITH_VLLM = {"numpy", "openai", "torch", "uvloop", "vllm"}
+WITH_VLLM = {"numpy", "openai", "torch", "vllm"}
 BESIDE_VLLM = ("plugin/headway/vllm_adapter", "plugin/headway/demo")
 #: What imports httptools, through a module of uvicorn.
 PROTOCOL = "plugin/headway/api_server/protocol.py"

@@ -39,9 +39,9 @@ def show(settings: Settings, source: Source, server_status: StatusSource) -> Non
     """Draw the page. It is of all servers, whichever the bar chooses."""
     whole = source.whole if isinstance(source, ChosenSource) else source
     if len(whole.read((), 0.0).instances) < 2:
+        st.fragment(_routed, run_every=settings.refresh_s)(whole, Span(EVENTS_S))
         st.info(_HOW)
         st.code(_COMMAND, language="bash")
-        st.fragment(_routed, run_every=settings.refresh_s)(whole, Span(EVENTS_S))
         return
     _, classes, span = class_and_span(whole)
     download(_limited(FLEET_SECTION, classes), whole, span, name=PATH)

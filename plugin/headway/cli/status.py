@@ -158,7 +158,7 @@ def _instances(status: Status) -> list[tuple[str, str]]:
 def _instance(instance: InstanceStatus) -> str:
     state = "up" if instance.up else "DOWN"
     others = f" and {instance.others} of other clients" if instance.others else ""
-    assumed = "" if instance.says_seats else " assumed, since it does not say its own"
+    assumed = "" if instance.says_seats else " assumed, as it has not said its own"
     maker = f"; {instance.maker}" if instance.maker else ""
     lacks = f"; not known: {', '.join(instance.lacks)}" if instance.up and instance.lacks else ""
     seats = f"{instance.seats} seats{assumed}"

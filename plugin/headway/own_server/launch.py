@@ -11,6 +11,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any, Final
 
+import uvloop
+
 from headway.admission import loop_time_s
 from headway.api_server import Settings
 from headway.errors import NoEngineError
@@ -47,7 +49,7 @@ def serve(words: Sequence[str]) -> int:
     prepare_death_cause()
     prepare_progress()
     try:
-        return asyncio.run(_until_stopped(words, settings))
+        return uvloop.run(_until_stopped(words, settings))
     finally:
         forget_death_cause()
 

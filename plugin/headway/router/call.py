@@ -7,6 +7,8 @@ from collections.abc import Callable, Coroutine
 from functools import partial
 from typing import Any, TypeVar
 
+import aiohttp
+
 from headway.errors import Refused
 from headway_policies import Reason
 
@@ -46,6 +48,7 @@ class Call:
     def __init__(self) -> None:
         self.begun = False
         self._step: asyncio.Task[Any] | None = None
+        self._reading: aiohttp.StreamReader | None = None
         self._stopped: Exception | None = None
         self.let_go: list[Callable[[], None]] = []
 
@@ -71,13 +74,32 @@ class Call:
                 step.cancel()
                 step.add_done_callback(partial(_drop, undo))
 
+    async def read(self, content: aiohttp.StreamReader) -> bytes:
+        """What has come of a response as a step; empty at its end. Raises what it raises, or what ``stop`` was given.
+
+        Each token is one, so there is no task for it.
+        """
+        if self._stopped is None:
+            self._reading = content
+            try:
+                part = await content.readany()
+            finally:
+                self._reading = None
+        if self._stopped is not None:
+            raise self._stopped
+        return part
+
     def stop(self, why: Exception) -> None:
         """Interrupt the present step, and every one that follows."""
-        if self._stopped is None:
-            self._stopped = why
-            if self._step is not None:
-                self._step.cancel()
-            for let_go in self.let_go if self._step is None else ():
+        if self._stopped is not None:
+            return
+        self._stopped = why
+        if self._step is not None:
+            self._step.cancel()
+        elif self._reading is not None:
+            self._reading.set_exception(why)
+        else:
+            for let_go in self.let_go:
                 let_go()
 
     def again(self) -> None:

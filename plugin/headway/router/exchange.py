@@ -98,7 +98,7 @@ class InstanceClient:
             headers = beyond_connection(response.headers.items())
             streams = response.content_type == "text/event-stream"
             tokens = TokenEvents(request.target, streams=streams)
-            while part := await call.step(response.content.readany()):
+            while part := await call.read(response.content):
                 if streams and status is not None and is_comment(part):
                     continue  # a server that keeps the connection alive has no token yet
                 usage.add(part)

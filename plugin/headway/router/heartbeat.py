@@ -47,6 +47,7 @@ class Heartbeat:
     def __init__(self, engine: InstancesEngine) -> None:
         self._engine = engine
         self._health: dict[str, int] = {}  # the place of the health route of each
+        self._shut_out: set[str] = set()
         self._watched: dict[str, InstanceLink] = {}
 
     async def once(self) -> None:
@@ -148,8 +149,17 @@ class Heartbeat:
         """The answer of a route; None where there is none."""
         with suppress(ValueError):
             status, text = await self._engine.client.get(link.address, path, _WITHIN_S)
+            self._say_if_shut_out(link.address.name, status)
             return text if status == HTTPStatus.OK else None
         return None
+
+    def _say_if_shut_out(self, name: str, status: int) -> None:
+        """Once for each instance: its health and its metrics are open, so that nothing else tells."""
+        if status != HTTPStatus.UNAUTHORIZED:
+            self._shut_out.discard(name)
+        elif name not in self._shut_out:
+            self._shut_out.add(name)
+            log.warning("instance %s answers 401: HEADWAY_INSTANCE_KEY has to be a key of it", name)
 
     async def _ready(self, link: InstanceLink) -> bool:
         client, name, within_s = self._engine.client, link.address.name, _WITHIN_S + link.health_takes_s

@@ -13,6 +13,7 @@ from types import FrameType
 from typing import Final
 
 import uvicorn
+import uvloop
 
 from headway.admission import loop_time_s
 from headway.api_server import Settings
@@ -65,7 +66,7 @@ def route(options: RouteOptions) -> int:
     settings = Settings.from_environment(instances=options.most or len(options.instances))
     key = instance_key(os.environ)
     check_tls(options.ssl_certfile, options.ssl_keyfile)
-    asyncio.run(_serve(options, settings, key))
+    uvloop.run(_serve(options, settings, key))
     return 0
 
 

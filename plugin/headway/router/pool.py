@@ -280,7 +280,7 @@ class InstancePool:
         if state is BreakerState.OPEN:
             log.warning("instance %s receives no requests: %s", name, why)
         elif state is BreakerState.CLOSED:
-            assumed = "" if link.says_seats else " assumed, since it does not say its own"
+            assumed = "" if link.says_seats else " assumed, as it has not said its own"
             log.info("instance %s is healthy: %d seats%s", name, link.seats, assumed)
 
     def _serve(self) -> None:

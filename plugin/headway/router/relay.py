@@ -26,6 +26,9 @@ log = logging.getLogger(__name__)
 _LOST: Final = BadRequest(
     HTTPStatus.BAD_GATEWAY, "The instances that worked on this request were lost. Try again.", "instance_lost"
 )
+_NOT_TAKEN: Final = BadRequest(
+    HTTPStatus.BAD_GATEWAY, "No instance has taken this request. The log of this server says why.", "instance_lost"
+)
 #: What needs no quotes in a target.
 _PRINTABLE: Final = "".join(map(chr, range(0x21, 0x7F)))
 
@@ -78,15 +81,16 @@ class Relay:
             away = error.refused
             text = error_body(path, away.status, str(away), away.reason)
             await answer(send, away.status, text, refusal_headers(away, None))
-        except (InstanceLostError, EngineGoneError):
+        except (InstanceLostError, EngineGoneError) as error:
+            taken = started or not isinstance(error, InstanceLostError) or error.sent
+            log.warning("a request ends without its answer: %s", error if taken else "no instance has taken it")
             if not started:
-                await answer(send, self.lost.status, self.lost.body(path), self.lost.headers)
-            elif streams:
+                lost = self.lost if taken else _NOT_TAKEN
+                await answer(send, lost.status, lost.body(path), lost.headers)
+            elif streams:  # else the server closes the connection, which is all that can be said now
                 event = error_event(path, self.lost.status, self.lost.message, self.lost.code)
                 between = b"" if sent.endswith((b"\n\n", b"\r\n\r\n")) else b"\n\n"  # an event may have been cut
                 await send({"type": "http.response.body", "body": between + event, "more_body": False})
-            else:  # without its end the server closes the connection, which is all that can be said now
-                log.warning("an instance was lost in the middle of an answer, which ends there")
 
     def _start(self, piece: Piece) -> dict[str, Any]:
         found = beyond_connection(piece.headers, self.hidden)

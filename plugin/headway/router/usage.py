@@ -24,7 +24,7 @@ class UsageReader:
 
     def __init__(self, prompt_tokens: int) -> None:
         self._prompt_tokens = prompt_tokens
-        self._head = self._tail = b""
+        self._head, self._tail = b"", bytearray()
         self._events = 0
 
     def add(self, part: bytes) -> None:
@@ -32,7 +32,9 @@ class UsageReader:
         self._events += events_in(part)
         if len(self._head) < _TAIL_BYTES:
             self._head += part[: _TAIL_BYTES - len(self._head)]
-        self._tail = (self._tail + part)[-_TAIL_BYTES:] if len(part) < _TAIL_BYTES else part[-_TAIL_BYTES:]
+        self._tail += part
+        if len(self._tail) > 2 * _TAIL_BYTES:
+            del self._tail[:-_TAIL_BYTES]
 
     def usage(self) -> Usage | None:
         """That of the whole response; None where nothing can be said."""
@@ -48,6 +50,6 @@ class UsageReader:
         return Usage(self._prompt_tokens, max(0, self._events - _OTHER_EVENTS))
 
 
-def _last(pattern: re.Pattern[bytes], text: bytes) -> int | None:
+def _last(pattern: re.Pattern[bytes], text: bytes | bytearray) -> int | None:
     found = pattern.findall(text)
     return int(found[-1]) if found else None

@@ -15,7 +15,8 @@ class Bottleneck(StrEnum):
     engine_speed     more seats would not serve more requests in time
     seats            the seats of the preset are taken
     ceiling          the seats that the engine was started with are taken
-    capped_seats     fewer seats are open than the preset has: memory is short, or the engine was restarted
+    capped_seats     fewer seats are open than the preset has: memory is short, the engine was restarted, or an instance
+                     is away
     batch_formation  requests wait for a batch although seats are free
     held_seats       requests wait although seats are free: those are held for urgent classes
     request_size     requests wait although seats are free: each needs more seats or tokens at once than are free

@@ -55,12 +55,13 @@ class Facts:
 
     ``stopped`` says why no request is dispatched, empty while they are, and ``planned`` that it was to be so: a
     warm-up, a recycle, a shutdown. ``replaceable``: the server can replace its engine, and does so with a silent one
-    where it ``restarts_hung``. ``capped``: fewer seats are open than the limit allows, for the memory or after a
-    restart. ``used_while_waiting`` is the share of the seats that was taken whenever requests waited, None where hardly
-    any did; ``window_s`` is how long a request may wait for its batch by itself. ``adaptive``: the limit follows the
-    engine; ``limit_reason`` is a key of ``headway_policies.limits.WHYS``; ``held_seats`` are kept for urgent classes
-    and free. ``doubling_gain`` is how many more tokens a second twice the seats would give, as a share of the present
-    ones. ``compiling_s`` is the age of a grammar that the engine has been compiling for too long, 0 where none is.
+    where it ``restarts_hung``. ``capped``: fewer seats are open than the limit allows, for the memory, after a restart
+    or while an instance is away. ``used_while_waiting`` is the share of the seats that was taken whenever requests
+    waited, None where hardly any did; ``window_s`` is how long a request may wait for its batch by itself.
+    ``adaptive``: the limit follows the engine; ``limit_reason`` is a key of ``headway_policies.limits.WHYS``;
+    ``held_seats`` are kept for urgent classes and free. ``doubling_gain`` is how many more tokens a second twice the
+    seats would give, as a share of the present ones. ``compiling_s`` is the age of a grammar that the engine has been
+    compiling for too long, 0 where none is.
 
     Of the error share, ``failed_share`` failed in the engine, ``invalid_share`` were invalid, ``expired_share`` ran out
     of time while they ran, and ``refused_share`` was refused for the load or ran out of time in the queue. ``causes``

@@ -251,7 +251,7 @@ def _engine_silent(facts: Facts) -> Iterator[Remedy]:
 
 def _capped(facts: Facts) -> Iterator[Remedy]:
     yield Remedy(
-        "wait: seats open again step by step once memory is free, or the engine has run for a while",
+        "wait: seats open step by step once memory is free, the engine has run for a while or the instance is back",
         "requests wait until then",
     )
     yield from _memory(facts)

@@ -107,7 +107,7 @@ _STATEMENTS: Mapping[Bottleneck, Callable[[Facts], str]] = {
     Bottleneck.SEATS: lambda facts: f"Limited by the seats of this preset: {_load(facts)}",
     Bottleneck.CEILING: lambda facts: f"Limited by the seats that this engine was started with: {_load(facts)}",
     Bottleneck.CAPPED_SEATS: lambda facts: (
-        f"Fewer seats are open than the preset has, for the memory or after a restart: {_load(facts)}"
+        f"Fewer seats are open than the preset has, for the memory, a restart or a lost instance: {_load(facts)}"
     ),
     Bottleneck.BATCH_FORMATION: lambda facts: (
         f"Requests wait for a batch ({facts.strategy} batching) although seats are free: {_load(facts)}"

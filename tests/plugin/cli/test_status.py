@@ -96,7 +96,7 @@ def test_each_instance_of_a_router_is_shown_with_what_is_not_known_of_it(operato
     assert [line.strip() for line in text.splitlines() if ":1  " in line] == [
         "c:1  DOWN; 0 running, 4 seats",
         "a:1  up; llama.cpp; 2 running and 1 of other clients, 4 seats; not known: KV use",
-        "b:1  up; 0 running, 256 seats assumed, since it does not say its own; not known: load, seats",
+        "b:1  up; 0 running, 256 seats assumed, as it has not said its own; not known: load, seats",
     ]
 
 

@@ -100,6 +100,15 @@ async def test_without_an_answer_the_status_says_why(error: Exception, status: i
     assert (headers[b"content-type"], headers[b"content-length"]) == (b"application/json", str(len(body)).encode())
 
 
+async def test_a_request_that_no_instance_has_taken_was_lost_nowhere(caplog: pytest.LogCaptureFixture) -> None:
+    """Every instance asked for another key: a further try is no use, and the log has the request."""
+    start, body, _ = await asked(Engine([], InstanceLostError("a", sent=False)))
+    said = json.loads(body)["error"]
+    assert (start["status"], said["code"]) == (502, "instance_lost")
+    assert said["message"] == "No instance has taken this request. The log of this server says why."
+    assert "no instance has taken it" in caplog.text
+
+
 async def test_a_request_of_too_many_sequences_is_the_fault_of_its_client() -> None:
     """With what it asks for and what the server takes."""
     start, body, _ = await asked(Engine([], TooWideError("the request asks for 9 sequences")))

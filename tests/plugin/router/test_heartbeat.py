@@ -34,7 +34,7 @@ class Instance:
     """What an instance answers its heartbeat: the status of its health route, and after how long each is answered."""
 
     def __init__(self) -> None:
-        self.ready = 200
+        self.ready = self.lets_in = 200
         self.ready_s = self.metrics_s = 0.0
         self.tokens = 0
         self.missing: set[str] = set()
@@ -55,7 +55,7 @@ class Instance:
             await asyncio.sleep(self.metrics_s if path == "/metrics" else self.ready_s)
         self.tokens += 1
         if path == "/v1/models":
-            return 200, self.models
+            return self.lets_in, self.models
         if path == "/props":
             return 200, '{"total_slots": 3}'
         return (200, METRICS.format(self.tokens)) if path == "/metrics" else (self.ready, "")
@@ -316,6 +316,18 @@ async def test_an_error_of_the_heartbeat_itself_does_not_end_it(caplog: pytest.L
         one.instance.error = None
         await asyncio.sleep(5)
         assert one.state is BreakerState.HALF_OPEN
+
+
+@on_virtual_time
+async def test_the_log_says_once_which_instance_asks_for_a_key(caplog: pytest.LogCaptureFixture) -> None:
+    """Its readiness and metrics are open, so that nothing else tells before the first request fails."""
+    async with watched() as one:
+        one.link.model, one.instance.lets_in = None, 401
+        await asyncio.sleep(3)
+        assert caplog.text.count("instance a answers 401: HEADWAY_INSTANCE_KEY") == 1
+        one.instance.lets_in = 200
+        await asyncio.sleep(2)
+        assert one.pool.model() == "tiny"
 
 
 def test_the_readme_gives_the_two_times_of_silence() -> None:

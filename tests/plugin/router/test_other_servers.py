@@ -90,7 +90,7 @@ async def test_servers_of_any_maker(tmp_path: Path, kind: type[OtherServer]) -> 
 async def is_known(fleet: Fleet, maker: str, lacks: list[str]) -> None:
     """With its seats from the first line of the log; what it does not say is in the status."""
     says = "seats" not in lacks
-    for words in ("4 seats\n", "2 seats\n") if says else ("16 seats assumed, since it does not say its own\n",):
+    for words in ("4 seats\n", "2 seats\n") if says else ("16 seats assumed, as it has not said its own\n",):
         assert f"is healthy: {words}" in fleet.router.log()
     status = await fleet.until(
         lambda status: [sorted(one["lacks"]) for one in status["instances"]] == [sorted(lacks)] * 2, f"all but {lacks}"

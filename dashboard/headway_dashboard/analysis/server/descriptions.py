@@ -167,7 +167,7 @@ def warmup_rows(reading: Reading, status: WarmupStatus) -> list[dict[str, str]]:
             {
                 "Stage": stage_words(stage),
                 "Rounds": compact(len(took_s)) if status.stages else MISSING,
-                "Took": " → ".join(duration(one) for one in took_s) or "not supported by the engine",
+                "Took": " → ".join(duration(one) for one in took_s) or "left out: warm already, or not supported",
             }
         )
     return rows

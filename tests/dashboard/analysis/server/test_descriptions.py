@@ -98,7 +98,7 @@ def test_the_warm_up_from_the_numbers_and_from_the_server() -> None:
     )
     assert [tuple(row.values()) for row in descriptions.warmup_rows(numbers, reported)] == [
         ("one request alone", "1", "400\u00a0ms"),
-        ("log probabilities", "0", "not supported by the engine"),
+        ("log probabilities", "0", "left out: warm already, or not supported"),
         ("full batches", "2", "2\u00a0s → 1.5\u00a0s"),
     ]
 
