@@ -62,19 +62,23 @@ def test_a_grammar_with_a_usual_cost_is_walked_through_in_four_ways() -> None:
 
 
 def test_a_long_step_among_the_last_is_no_growth() -> None:
-    """A choice between many tools is read once in a while, and costs nothing between."""
+    """A choice between many tools is read once in a while, and costs nothing between; nor is one that takes all of a
+    walk's time."""
     Costly(lambda step: 0.02 if step % 40 == 39 else 0.00001).walk()
+    Costly(lambda step: 0.4 if step == 3 else 0.00001).walk()
 
 
 @pytest.mark.parametrize(
     "cost_s",
     [
         lambda step: 1.1 * MOST_MEAN_S,
+        lambda step: 3.0 * MOST_MEAN_S,
+        lambda step: 0.6 * MOST_STEP_S,
         lambda step: 1.1 * MOST_STEP_S if step in (40, 50) else 0.0001,
         lambda step: 2e-9 * step**3 if step < 200 else 0.0,
         lambda step: 0.0001 + 3e-6 * max(0, step - 100),
     ],
-    ids=["each token", "some tokens", "cubic", "linear"],
+    ids=["each token", "cut before a window", "cut at once", "some tokens", "cubic", "linear"],
 )
 def test_a_grammar_that_takes_too_long_is_refused(cost_s: Callable[[int], float]) -> None:
     """On the mean, at once, or ever more."""
