@@ -5,8 +5,8 @@ three imports of vLLM, one after the other. Their tests keep an engine busy and 
 runs those of the shared server, while another runs the files that mostly wait for servers of their own to start; those
 of the server with faults come after these. The longest come first, so that short files fill the gap at the end.
 
-Beside a worker for each processor there are two more, the last ones, for the time in which those wait. They take light
-parts only, which need a processor and nothing else, and give way to the others (``nice``).
+Beside a worker for each processor there is one more, the last, for the time in which those wait. It takes light parts
+only, which need a processor and nothing else, and gives way to the others (``nice``). Two of them were slower.
 """
 
 from __future__ import annotations
@@ -89,7 +89,7 @@ TIMED: tuple[str, ...] = (
     "tests/plugin/cli/test_tune.py",
 )
 MOST_PROCESSORS = 4
-LIGHT_WORKERS = 2
+LIGHT_WORKERS = 1
 _NICE = 10
 _SHARED, _FAULTS, *_OTHERS = TOGETHER
 _ORDER = (_SHARED, *OWN_ENGINES, _FAULTS, *ALONE, *_OTHERS)
