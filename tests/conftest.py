@@ -46,7 +46,7 @@ def pytest_xdist_auto_num_workers() -> int:
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """In a worker's process: the last ones give way to the others."""
+    """In a worker's process: the last one gives way to the others."""
     if (own := getattr(config, "workerinput", None)) is not None:
         worker_shares.give_way(own["workerid"], own["workercount"])
 

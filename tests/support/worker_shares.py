@@ -6,7 +6,7 @@ runs those of the shared server, while another runs the files that mostly wait f
 of the server with faults come after these. The longest come first, so that short files fill the gap at the end.
 
 Beside a worker for each processor there is one more, the last, for the time in which those wait. It takes light parts
-only, which need a processor and nothing else, and gives way to the others (``nice``). Two of them were slower.
+only, which need a processor and nothing else, and gives way to the others (``nice``).
 """
 
 from __future__ import annotations
@@ -58,7 +58,7 @@ ALONE: tuple[str, ...] = (
     "tests/policies/limits/test_limit_scenarios.py",
     "tests/scenarios/test_fair_shares.py",
 )
-#: Tests without an engine, a browser or much memory, by how their paths begin: for the workers that give way.
+#: Tests without an engine, a browser or much memory, by how their paths begin.
 LIGHT: tuple[str, ...] = (
     "tests/policies/",
     "tests/scenarios/",
@@ -89,7 +89,6 @@ TIMED: tuple[str, ...] = (
     "tests/plugin/cli/test_tune.py",
 )
 MOST_PROCESSORS = 4
-LIGHT_WORKERS = 1
 _NICE = 10
 _SHARED, _FAULTS, *_OTHERS = TOGETHER
 _ORDER = (_SHARED, *OWN_ENGINES, _FAULTS, *ALONE, *_OTHERS)
@@ -110,29 +109,29 @@ def rank(nodeid: str) -> int:
 
 
 def is_light(part: str) -> bool:
-    """Whether a worker that gives way may take this part."""
+    """Whether the last worker may take this part."""
     return part.startswith(LIGHT) and part not in TIMED
 
 
 def workers() -> int:
-    """One for each processor, four at most as each may import vLLM and start a server (3 GB), and those for what is
+    """One for each processor, four at most as each may import vLLM and start a server (3 GB), and one for what is
     light."""
-    return min(len(os.sched_getaffinity(0)), MOST_PROCESSORS) + LIGHT_WORKERS
+    return min(len(os.sched_getaffinity(0)), MOST_PROCESSORS) + 1
 
 
-def gives_way(worker: str, count: int) -> bool:
-    """Whether this worker, ``gw0`` the first, is one for light parts; half of them at most."""
-    return int(worker.removeprefix("gw")) >= count - min(LIGHT_WORKERS, count // 2)
+def is_last(worker: str, count: int) -> bool:
+    """Whether this worker, ``gw0`` the first, is the one for light parts."""
+    return count > 1 and worker == f"gw{count - 1}"
 
 
 def give_way(worker: str, count: int) -> None:
-    """To be called in each worker's process: the last ones run where the others leave a processor idle."""
-    if gives_way(worker, count):
+    """To be called in each worker's process: the last one runs where the others leave a processor idle."""
+    if is_last(worker, count):
         os.nice(_NICE)
 
 
 def make_scheduler(config: Any, log: Any) -> Any:
-    """The scheduler of ``--dist loadfile``, with parts in place of files; the last workers get light parts only."""
+    """The scheduler of ``--dist loadfile``, with parts in place of files; the last worker gets light parts only."""
     from xdist.scheduler import LoadFileScheduling
 
     class ByPart(LoadFileScheduling):
@@ -140,7 +139,7 @@ def make_scheduler(config: Any, log: Any) -> Any:
             return part_of(nodeid)
 
         def _assign_work_unit(self, node: Any) -> None:
-            if gives_way(node.gateway.id, self.numnodes):
+            if is_last(node.gateway.id, self.numnodes):
                 light = next(filter(is_light, self.workqueue), None)
                 if light is None:
                     node.shutdown()

@@ -31,7 +31,7 @@ class NoInstanceError(Exception):
 
 
 class EngineGoneError(Exception):
-    """The one engine behind all instances has ended, and with it everything that it ran."""
+    """The server that this process has started has ended, and with it everything that it ran."""
 
 
 class AbortedError(Exception):

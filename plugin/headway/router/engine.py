@@ -232,16 +232,16 @@ class InstancesEngine:
         """One try, of which a refusal has a bound: beyond it one that the request may have caused is cut, another is a
         fault of the instance. Of a refusal of the limit only the first piece is of use.
         """
-        taken, status, tokens = 0, None, demand.prompt_tokens
+        taken, refused, tokens = 0, None, demand.prompt_tokens
         exchange = self.client.exchange(lease.link.address, limited.request, call, tokens)
         with self._reports.timed(tokens, lease.link, streams=params.timed) as stream:
             async with aclosing(exchange) as pieces:
                 async for piece in pieces:
-                    status = piece.status or status
+                    refused = piece.status if _refuses(piece) else refused
                     taken += len(piece.body)
                     self._reports.came(stream, piece.tokens)
-                    if status in _REFUSALS and taken > _MAX_REFUSAL_BYTES:
-                        if status in _OF_REQUEST:
+                    if refused is not None and taken > _MAX_REFUSAL_BYTES:
+                        if refused in _OF_REQUEST:
                             return
                         raise InstanceLostError(lease.link.address.name, sent=True)
                     yield piece

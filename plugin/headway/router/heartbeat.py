@@ -86,6 +86,7 @@ class Heartbeat:
         if self._watched.get(name) is link:
             del self._watched[name]
             self._health.pop(name, None)
+            self._shut_out.discard(name)
 
     async def _ask(self, link: InstanceLink) -> None:
         """Its health."""
@@ -135,23 +136,24 @@ class Heartbeat:
 
     async def _read_model(self, link: InstanceLink) -> None:
         """What it serves, once; asked again where it does not answer, or does not let this server in."""
-        said = await self._said(link, _MODELS)
-        if said is None:
+        status, said = await self._said(link, _MODELS)
+        self._say_if_shut_out(link.address.name, status)
+        if status != HTTPStatus.OK:
             return
         model = read_models(said)
         for route in () if model.dialect is None else model.dialect.info:
-            if (more := await self._said(link, route)) is not None:
+            status, more = await self._said(link, route)
+            if status == HTTPStatus.OK:
                 model = read_info(model, more)
                 break
         link.serves(model)
 
-    async def _said(self, link: InstanceLink, path: str) -> str | None:
-        """The answer of a route; None where there is none."""
-        with suppress(ValueError):
-            status, text = await self._engine.client.get(link.address, path, _WITHIN_S)
-            self._say_if_shut_out(link.address.name, status)
-            return text if status == HTTPStatus.OK else None
-        return None
+    async def _said(self, link: InstanceLink, path: str) -> tuple[int, str]:
+        """Status and text of a route; 0 for an answer that is too long."""
+        try:
+            return await self._engine.client.get(link.address, path, _WITHIN_S)
+        except ValueError:
+            return 0, ""
 
     def _say_if_shut_out(self, name: str, status: int) -> None:
         """Once for each instance: its health and its metrics are open, so that nothing else tells."""

@@ -255,6 +255,33 @@ async def test_no_client_takes_an_instance_from_others(monkeypatch: pytest.Monke
     assert [link.address.name for link in engine.pool.healthy()] == ["a"]
 
 
+class EndlessError(Answers):
+    """Instance "a" answers with a stream that begins with an error and goes on for ever; the others as they do."""
+
+    taken = 0
+
+    async def exchange(
+        self, address: Address, request: Forwarded, call: Call, prompt_tokens: int
+    ) -> AsyncGenerator[Piece, None]:
+        status = 200
+        while address.name == "a":
+            self.taken += 1
+            assert self.taken < 100, "it is never cut"
+            yield Piece(b'data: {"error": "overloaded"}\n\n', status or None)
+            status = 0
+        async for piece in super().exchange(address, request, call, prompt_tokens):
+            yield piece
+
+
+@on_virtual_time
+async def test_a_refusal_as_a_stream_is_kept_within_the_bound(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As one with an error status: another instance is asked."""
+    monkeypatch.setattr(engine_module, "_MAX_REFUSAL_BYTES", 1000)
+    client = EndlessError()
+    assert await statuses(engine_of(client, "a", "b")) == [200]
+    assert 30 < client.taken < 40
+
+
 def json_pieces(*parts: bytes) -> list[Piece]:
     """A JSON body as it comes, without its end."""
     first, *others = parts
