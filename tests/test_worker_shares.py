@@ -6,7 +6,19 @@ import re
 from pathlib import Path
 
 import pytest
-from worker_shares import ALONE, LIGHT, OWN_ENGINES, TIMED, TOGETHER, is_last, is_light, make_scheduler, part_of, rank
+from worker_shares import (
+    ALONE,
+    DIVIDED,
+    LIGHT,
+    OWN_ENGINES,
+    TIMED,
+    TOGETHER,
+    is_last,
+    is_light,
+    make_scheduler,
+    part_of,
+    rank,
+)
 
 ROOT = Path(__file__).parents[1]
 
@@ -33,7 +45,8 @@ def test_the_named_parts_come_first_and_each_has_its_place() -> None:
     named = [*(f"{one}test_it.py" if one.endswith("/") else one for one in firsts), *OWN_ENGINES, *ALONE]
     ranks = [rank(f"{one}::test_it[a]") for one in named]
     last = rank("tests/policies/desk/test_desk.py::test_it")
-    assert sorted(ranks) == list(range(last))
+    assert sorted(ranks) == list(range(last - 1))
+    assert {rank(f"{one}::test_it[a]") for one in DIVIDED} == {last - 1}
     assert last == rank("tests/policies/desk/test_ledger.py::test_it")
 
 

@@ -22,7 +22,7 @@ from headway.simulator.run.result import Result, Visit
 from headway_policies import bundled_presets
 
 LONG = os.environ.get("HEADWAY_LONG_TESTS") == "1"
-ENGINES = 200 if LONG else 20
+ENGINES, PART = 200 if LONG else 20, 5
 SLACK, FEW, SEEDS = 0.12, 10, (1, 2)
 MIX = {"realtime": 0.3, "normal": 0.4, "batch": 0.3}
 
@@ -34,16 +34,16 @@ def engines() -> Iterator[tuple[int, EngineModel]]:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("part", range(ENGINES // 10))
+@pytest.mark.parametrize("part", range(ENGINES // PART))
 def test_no_engine_is_worse_off_than_alone(part: int) -> None:
     """On each of these engines the default preset and ``throughput`` reach their goals, below the ceiling and above.
 
-    In the short form ``throughput`` on the first ten.
+    In the short form ``throughput`` on the first five.
     """
     presets = bundled_presets()
     missed = [
         f"engine {seed}, {name} at {load}: {goal}"
-        for seed, model in islice(engines(), 10 * part, 10 * part + 10)
+        for seed, model in islice(engines(), PART * part, PART * part + PART)
         for judge in (Judge(model, 800),)
         for name in (("balanced", "throughput") if LONG or part == 0 else ("balanced",))
         for load in (0.5, 2.5)
@@ -98,11 +98,11 @@ def kept(result: Result, model: EngineModel, from_s: float) -> dict[str, float]:
     }
 
 
-#: In the short form the default preset on all engines, the others on the first ten.
+#: In the short form the default preset on all engines, the others on the first five.
 HALF_MINUTES = [
     (preset, margin, part)
     for preset, margin in (("balanced", 0.02), ("interactive", 0.02), ("throughput", 0.1))
-    for part in range(ENGINES // 10)
+    for part in range(ENGINES // PART)
     if LONG or preset == "balanced" or part == 0
 ]
 
@@ -117,7 +117,7 @@ def test_in_every_half_minute_of_an_overload_shares_fall_with_urgency(preset: st
     """
     missed = [
         f"engine {seed}, {what} from {from_s:.0f} s: {more} {share[more]:.2f}, {less} {share[less]:.2f}"
-        for seed, model in islice(engines(), 10 * part, 10 * part + 10)
+        for seed, model in islice(engines(), PART * part, PART * part + PART)
         for result in (ran(preset, model, 1.7, 110.0),)
         for from_s in (15.0, 45.0, 75.0)
         for what, share in (("served", first_tokens(result, from_s)), ("kept", kept(result, model, from_s)))

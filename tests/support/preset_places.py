@@ -18,7 +18,6 @@ from types import SimpleNamespace
 from typing import Any
 from unittest import mock
 
-import looptime
 from preset_machine import (
     SEATS,
     Asked,
@@ -37,6 +36,7 @@ from starlette.middleware import Middleware
 from starlette.requests import Request
 from starlette.responses import Response, StreamingResponse
 from starlette.routing import Route
+from virtual_time import new_loop
 
 import headway
 from headway import simulator
@@ -171,7 +171,7 @@ def play(place: Place, preset: Preset, scene: Scene, *, bare: bool = False) -> t
         return _simulated(preset, scene), []
     with (
         ExitStack() as fakes,
-        asyncio.Runner(loop_factory=lambda: looptime.new_event_loop(start=0, noop_cycles=1)) as runner,
+        asyncio.Runner(loop_factory=new_loop) as runner,
     ):
         return runner.run(_played(place, preset, scene, fakes, bare=bare))
 

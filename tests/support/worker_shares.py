@@ -1,9 +1,10 @@
 """The order in which pytest-xdist's workers take the tests, and which files stay together on one worker.
 
-A file is never divided: its tests share fixtures. Files that share a server stay together as well, since a server costs
-three imports of vLLM, one after the other. Their tests keep an engine busy and watch what it does. So one worker alone
-runs those of the shared server, while another runs the files that mostly wait for servers of their own to start; those
-of the server with faults come after these. The longest come first, so that short files fill the gap at the end.
+A file is divided only where its tests share no fixtures (``DIVIDED``). Files that share a server stay together as well,
+since a server costs three imports of vLLM, one after the other. Their tests keep an engine busy and watch what it does.
+So one worker alone runs those of the shared server, while another runs the files that mostly wait for servers of their
+own to start; those of the server with faults come after these. The longest come first, so that short files fill the gap
+at the end.
 
 Beside a worker for each processor there is one more, the last, for the time in which those wait. It takes light parts
 only, which need a processor and nothing else, and gives way to the others (``nice``).
@@ -44,7 +45,7 @@ ALONE: tuple[str, ...] = (
     "tests/deploy/test_checks.py",
     "tests/deploy/test_install.py",
     "tests/plugin/vllm_adapter/contract/test_guarded_application.py",
-    "tests/scenarios/test_any_engine.py",
+    "tests/plugin/test_where_presets_act.py",
     "tests/plugin/http/admin/test_document_fuzz.py",
     "tests/dashboard/sources/test_real_prometheus.py",
     "tests/plugin/router/test_routing.py",
@@ -58,6 +59,8 @@ ALONE: tuple[str, ...] = (
     "tests/policies/limits/test_limit_scenarios.py",
     "tests/scenarios/test_fair_shares.py",
 )
+#: Files without fixtures whose tests take many seconds each: every test is a part of its own, after ``ALONE``.
+DIVIDED: tuple[str, ...] = ("tests/scenarios/test_any_engine.py",)
 #: Tests without an engine, a browser or much memory, by how their paths begin.
 LIGHT: tuple[str, ...] = (
     "tests/policies/",
@@ -97,6 +100,8 @@ _ORDER = (_SHARED, *OWN_ENGINES, _FAULTS, *ALONE, *_OTHERS)
 def part_of(nodeid: str) -> str:
     """What stays on one worker with this test: a name of ``TOGETHER``, or its file."""
     path = nodeid.split("::", 1)[0]
+    if path in DIVIDED:
+        return nodeid
     if path in OWN_ENGINES or path in ALONE:
         return path
     return next((name for name, starts in TOGETHER.items() if path.startswith(starts)), path)
@@ -105,7 +110,7 @@ def part_of(nodeid: str) -> str:
 def rank(nodeid: str) -> int:
     """The place of a test's part in the order of the workers; the same for all parts that are named nowhere."""
     part = part_of(nodeid)
-    return _ORDER.index(part) if part in _ORDER else len(_ORDER)
+    return _ORDER.index(part) if part in _ORDER else len(_ORDER) + (not nodeid.startswith(DIVIDED))
 
 
 def is_light(part: str) -> bool:

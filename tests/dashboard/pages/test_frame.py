@@ -78,8 +78,13 @@ def refresh_until(app: AppTest, holds: Callable[[], bool], timeout_s: float = 60
 
 
 def bar(app: AppTest) -> dict[str, object]:
-    """The values of the bar's controls."""
-    return {group.label: group.value for group in app.button_group if group.label in ("Range", "Classes", "Compare")}
+    """The values of the bar's controls, once the page has read which classes the server has."""
+
+    def values() -> dict[str, object]:
+        return {one.label: one.value for one in app.button_group if one.label in ("Range", "Classes", "Compare")}
+
+    refresh_until(app, lambda: "Classes" in values())
+    return values()
 
 
 def choose(app: AppTest, label: str, value: object) -> AppTest:
@@ -88,6 +93,7 @@ def choose(app: AppTest, label: str, value: object) -> AppTest:
         label, ("", "")
     )
     if name:
+        assert label in bar(app)
         app.query_params.pop(name, None)
         app.query_params |= {} if value == default else {name: value}
     return next(group for group in app.button_group if group.label == label).set_value(value).run()

@@ -8,7 +8,6 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
 import httpx
-import looptime
 import pytest
 import requests
 import schemathesis
@@ -16,6 +15,7 @@ from admin_api import OPERATOR, VIEWER, admin_api, bearer
 from hypothesis import HealthCheck, given, settings
 from schemathesis.generation import GenerationMode
 from schemathesis.specs.openapi import checks
+from virtual_time import new_loop
 
 import headway
 from headway.api import openapi, routes
@@ -38,7 +38,7 @@ CHECKS = [
 @contextmanager
 def serving() -> Iterator[Callable[[requests.PreparedRequest, Role | None], httpx.Response]]:
     """Sends requests to one server, with a token of this role, on a loop of its own."""
-    with asyncio.Runner(loop_factory=lambda: looptime.new_event_loop(start=0)) as runner:
+    with asyncio.Runner(loop_factory=new_loop) as runner:
         opened = admin_api(orders_per_minute=10**9)
         client, _ = runner.run(opened.__aenter__())
 
