@@ -88,7 +88,6 @@ LIGHT: tuple[str, ...] = (
 #: Of those, what measures times and so has to be given a processor at once.
 TIMED: tuple[str, ...] = (
     "tests/plugin/cli/test_bench.py",
-    "tests/plugin/cli/test_calibrate.py",
     "tests/plugin/cli/test_tune.py",
 )
 MOST_PROCESSORS = 4

@@ -10,7 +10,6 @@ from collections.abc import Sequence
 from headway.api import AdminError
 from headway.cli import (
     bench,
-    calibrate,
     dashboard,
     demo,
     doctor,
@@ -70,7 +69,7 @@ exit codes:
 
 _COMMANDS = (
     serve, route, status, traffic, preset, fallback, keys, pause, resume, drain, warmup, recycle, dashboard, demo,
-    simulate, calibrate, bench, tune, share, export, doctor,
+    simulate, bench, tune, share, export, doctor,
 )  # fmt: skip
 
 

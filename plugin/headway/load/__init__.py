@@ -8,5 +8,6 @@ measured      the figures of what was served, in bounded memory
 run           one arm or two: capacity, load, comparison
 quantiles     a sketch of quantiles
 histogram     histograms of the server's metrics
+fitted        the model of its engine that a server has fitted
 scrape        what a server shows at ``/metrics``
 """

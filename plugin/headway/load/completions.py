@@ -23,7 +23,6 @@ from aiohttp.http_exceptions import HttpProcessingError
 from headway.api import is_loopback
 from headway.errors import HeadwayError
 from headway.load.served import COMPLETED, FAILED, REFUSED, UNANSWERED, Served
-from headway.simulator.engine_model.words import random_words
 from headway.simulator.traffic.workload import Request
 
 _CONNECT_S = 10.0
@@ -33,6 +32,7 @@ _MAX_WHY_CHARS = 60
 _REFUSALS = {HTTPStatus.TOO_MANY_REQUESTS, HTTPStatus.SERVICE_UNAVAILABLE, HTTPStatus.GATEWAY_TIMEOUT}
 #: Ids that every vocabulary has, above those of most special tokens.
 _TOKEN_IDS = (100, 1000)
+_SYLLABLES = ("ba", "ce", "di", "fo", "gu", "ha", "je", "ki", "lo", "mu", "na", "pe", "ri", "so", "tu", "va", "we")
 
 
 class UnreachableServerError(HeadwayError):
@@ -201,7 +201,8 @@ class Completions:
 
     def _prompt(self, tokens: int) -> str | list[int]:
         if self._as_text:
-            return random_words(self._random, max(tokens // 2, 1))
+            words = range(max(tokens // 2, 1))  # of two syllables, most of which are two tokens each
+            return " ".join("".join(self._random.choices(_SYLLABLES, k=2)) for _ in words)
         return [self._random.randrange(*_TOKEN_IDS) for _ in range(tokens)]
 
 

@@ -192,6 +192,7 @@ def _engine(backend: str, engine: EngineReading) -> dict[str, Any]:
         "quantization": engine.settings.quantization,
         "kv_cache_dtype": engine.settings.kv_cache_dtype,
         "max_model_len": engine.settings.max_model_len,
+        "step_tokens": engine.settings.step_tokens,
     }
 
 

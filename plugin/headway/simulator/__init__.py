@@ -8,7 +8,7 @@
 
 The same seed gives the same run. What the model leaves out is said in ``engine_model/engine``.
 
-    engine_model  the model of the engine, its ceiling, and the measurement of its constants
+    engine_model  the model of the engine, and its ceiling
     traffic       the requests, and the clients that send them
     run           one run on the virtual clock, and its record
     instances     several engines: one desk with late binding, or a desk for each behind a router

@@ -24,9 +24,9 @@ from statistics import mean, median
 
 from headway.simulator.engine_model.capacity import Slo, ceiling
 from headway.simulator.engine_model.engine import EngineModel
-from headway.simulator.engine_model.fit import Point, line
 from headway.simulator.traffic.workload import WORKLOADS, Request
 from serving.client import Answer, Engine, closed_loop
+from serving.line import Point, line
 
 CLIENTS = (1, 2, 4, 8, 16, 32, 64)
 PROMPTS = (16, 128, 512)

@@ -8,13 +8,13 @@ from statistics import mean
 
 from headway.simulator import Summary, simulate, summarise
 from headway.simulator.engine_model.capacity import ceiling
-from headway.simulator.engine_model.fit import Point, line
 from headway.simulator.traffic.workload import WORKLOADS, Request
 from headway_policies import Preset
 from serving.arms import fixed_at, stated
 from serving.arrivals import workload_of
 from serving.constants import Constants, Level
 from serving.figures import middle
+from serving.line import Point, line
 from serving.results import Results
 
 _SPAN_S = 300.0

@@ -9,7 +9,9 @@ import re
 from pathlib import Path
 
 import pytest
+from admin_stand_in import Stub
 
+from headway.api.schema import StepTime
 from headway.cli import main
 from headway.simulator.traffic.workload import WORKLOADS
 
@@ -196,6 +198,49 @@ def test_the_workload_with_system_prompts_brings_a_prefix_cache(capsys: pytest.C
         assert (model["prefix_cache"], model["kv_tokens"] == 8 * 512) == (cached, cached)
 
 
+def like(stub: Stub, error_ratio: float = 0.03) -> list[str]:
+    """The words for the engine of a server that has fitted its step time."""
+    stub.step_time = StepTime(base_s=0.02, sequence_s=0.002, prompt_token_s=0.0004, error_ratio=error_ratio)
+    return [*SHORT, "--json", "--like", stub.url]
+
+
+def test_the_engine_is_that_of_a_running_server(operator: Stub, capsys: pytest.CaptureFixture[str]) -> None:
+    """Its fit and its sequences, beside what it does not know; constants that are given win."""
+    assert main(like(operator)) == 0
+    out, err = capsys.readouterr()
+    model = json.loads(out)["model"]
+    assert (model["base_s"], model["seat_s"], model["prefill_s"]) == (0.02, 0.002, 0.0004)
+    assert (model["max_num_seqs"], model["kv_tokens"]) == (64, 131_072)
+    assert "poor fit" not in err
+    assert main([*like(operator), "--seat-ms", "1", "--max-num-seqs", "16", "--kv-tokens", "4096"]) == 0
+    model = json.loads(capsys.readouterr().out)["model"]
+    assert (model["base_s"], model["seat_s"], model["max_num_seqs"], model["kv_tokens"]) == (0.02, 0.001, 16, 4096)
+
+
+def test_a_poor_fit_is_a_warning_beside_the_output(operator: Stub, capsys: pytest.CaptureFixture[str]) -> None:
+    """On standard error, so that the output can still be read by a program."""
+    assert main(like(operator, error_ratio=0.22)) == 0
+    out, err = capsys.readouterr()
+    assert json.loads(out)["model"]["base_s"] == 0.02
+    (line,) = [line for line in err.splitlines() if "warning" in line]
+    assert line.startswith(f"headway: warning: poor fit: the step time of {operator.url} is off by 22%")
+
+
+def test_a_server_without_a_fit_is_no_model(operator: Stub, capsys: pytest.CaptureFixture[str]) -> None:
+    """One line and exit code 1, no figures of another engine; 3 where nothing answers."""
+    assert main([*SHORT, "--like", operator.url]) == 1
+    out, err = capsys.readouterr()
+    assert (out, err.count("\n")) == ("", 1)
+    assert "has served too few requests" in err
+    assert main([*SHORT, "--like", "http://127.0.0.1:1"]) == 3
+
+
+def test_the_status_of_a_server_needs_its_token(stub: Stub, capsys: pytest.CaptureFixture[str]) -> None:
+    """Exit code 4, as everywhere."""
+    assert main(like(stub)) == 4
+    assert "HEADWAY_ADMIN_TOKEN" in capsys.readouterr().err
+
+
 def test_a_sweep_names_the_knee_as_a_preset(capsys: pytest.CaptureFixture[str]) -> None:
     """A row for each number of seats, and what to write into the file."""
     assert main(["simulate", "--sweep"]) == 0
@@ -247,6 +292,7 @@ def test_help_lists_every_workload(capsys: pytest.CaptureFixture[str]) -> None:
         (["--sweep", "--preset", "latency"], "--sweep goes with"),
         (["--sweep", "--timeline"], "either --sweep or --timeline"),
         (["--timeline", "--csv", "x.csv"], "--timeline goes with"),
+        (["--timeline", "--like", "http://x"], "--timeline goes with"),
         (["--csv", "x", "--html", "x"], "name the same file"),
         (["--duration", "0.0001"], "no request arrives"),
         ([*SHORT[1:], "--csv", "/nowhere/at/all.csv"], "/nowhere/at/all.csv: cannot be written"),

@@ -72,6 +72,7 @@ class EngineStatus(Answer):
     quantization: str = Field(default="", description="The method by which the weights are quantised, or none.")
     kv_cache_dtype: str = Field(default="", description="The type in which the KV cache is kept.")
     max_model_len: int | None = Field(default=None, description="The longest sequence, prompt and answer, in tokens.")
+    step_tokens: int | None = Field(default=None, description="The most tokens that one step computes.")
     state: str = Field(default="", description="up, silent, restarting or lost")
     restart_step: str = Field(default="", description="The present step of a restart; empty if there is none.")
     restart_attempts: int = Field(default=0, description="Restart attempts since the last healthy engine.")

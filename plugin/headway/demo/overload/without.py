@@ -12,6 +12,7 @@ from dataclasses import dataclass, replace
 
 from headway.api import Status
 from headway.demo.overload.shares import ClassShare, by_simulation
+from headway.load.fitted import fitted_model
 from headway.load.scrape import Counts
 from headway.simulator import EngineModel, Request, simulate
 
@@ -29,12 +30,7 @@ class EngineSeen:
 def engine_seen(status: Status) -> EngineSeen:
     """The engine and the objectives in a status."""
     objectives = {one.name: None if one.objectives is None else one.objectives.ttft_s for one in status.classes}
-    costs = status.engine.step_time
-    if costs is None:
-        return EngineSeen(None, objectives)
-    model = EngineModel(costs.base_s, costs.sequence_s, costs.prompt_token_s, max_num_seqs=status.limit.ceiling)
-    tokens = status.engine.kv_cache_tokens
-    return EngineSeen(replace(model, kv_tokens=tokens) if tokens else model, objectives)
+    return EngineSeen(fitted_model(status), objectives)
 
 
 def at_speed_of(model: EngineModel, added: Counts, prompt_tokens: float) -> EngineModel:

@@ -1,4 +1,4 @@
-"""The model of the engine that stands in for vLLM, its ceiling, and how its constants are measured.
+"""The model of the engine that stands in for vLLM, and its ceiling.
 
 engine         the time of each step, and the sequences in it
 sequence       one sequence
@@ -7,6 +7,4 @@ disturbances   each of them: slow spells, pauses, a neighbour, drift, jitter
 draws          their random numbers
 prefix_blocks  the blocks that sequences share, and those that a prefix cache finds again
 capacity       the objectives, and the most that any policy could serve within them
-probe          completions of a live server, timed at the client
-fit            the constants of the model for those times
 """

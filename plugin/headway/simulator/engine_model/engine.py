@@ -36,7 +36,7 @@ __all__ = ["Engine", "EngineModel", "Sequence", "Steps"]
 class EngineModel:
     """The constants of one engine. Times in seconds; ``prefill_s`` is a prompt token's.
 
-    The times are those of a 135 M model on two CPU cores; ``headway calibrate`` fits them on a server of your own.
+    The times are those of a 135 M model on two CPU cores; ``headway simulate --like`` takes those of a server.
     ``order`` is the engine's own waiting line; ``padded`` keeps the place of an ended sequence in the batch until the
     last one has ended, as a naive static batch does. ``variation`` disturbs the speed; without it every step takes
     ``step_s``.

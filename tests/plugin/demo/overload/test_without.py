@@ -39,9 +39,9 @@ def status(**engine: object) -> Status:
 
 
 def test_the_model_is_what_the_server_has_fitted() -> None:
-    """Its step time, its KV space, and as many sequences as the engine runs; not as many as the limit allows."""
-    seen = engine_seen(status(step_time=COSTS, kv_cache_tokens=4096))
-    assert seen.model == EngineModel(0.03, 0.001, 0.0005, max_num_seqs=64, kv_tokens=4096)
+    """Its step time, its bounds, and as many sequences as the engine runs; not as many as the limit allows."""
+    seen = engine_seen(status(step_time=COSTS, kv_cache_tokens=4096, step_tokens=512))
+    assert seen.model == EngineModel(0.03, 0.001, 0.0005, step_tokens=512, max_num_seqs=64, kv_tokens=4096)
     assert seen.objectives_s == {"realtime": 0.4, "batch": None}
 
 
