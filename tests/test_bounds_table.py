@@ -25,6 +25,7 @@ from headway.http.limits import bounds, json_shape
 from headway.http.limits.bounds import Bounds
 from headway.keys import parse
 from headway.keys import schema as key_schema
+from headway.openai.routes import route_at
 from headway.operator import presets as catalogue
 from headway.simulator.traffic import trace
 from headway.vllm_adapter.grammars import Limits
@@ -51,6 +52,11 @@ def size(size_bytes: int) -> str:
     return f"{size_bytes // unit} {name}"
 
 
+def body(path: str, limits: Bounds | None = None) -> int:
+    """The largest body on a path, in bytes."""
+    return (limits or LIMITS).body_bytes(route_at(path))
+
+
 JSON_BOUNDS = f"{upstream.MAX_JSON_ELEMENTS} elements, {upstream._MAX_DIGITS} digits"
 LIMITS, CAPS = Bounds(), caps.USUAL_CAPS
 #: The table's text for each kind, made from the constants of the code.
@@ -61,12 +67,12 @@ BOUNDS = {
     "the value of a header that Headway reads": f"{header_values.MAX_CHARS} characters; "
     f"tenant {VALUES['x-headway-tenant']}, content type {VALUES['content-type']}",
     "a body that may carry images, sounds or tensors (chat, responses, messages, audio, pooling, `/invocations`)": (
-        f"`HEADWAY_MAX_BODY_BYTES`, {size(LIMITS.body_bytes('/v1/chat/completions'))}"
+        f"`HEADWAY_MAX_BODY_BYTES`, {size(body('/v1/chat/completions'))}"
     ),
-    "a body of text or token ids (`/v1/completions` and the like)": size(LIMITS.body_bytes("/v1/completions")),
+    "a body of text or token ids (`/v1/completions` and the like)": size(body("/v1/completions")),
     "one text to count (`/tokenize`, `/detokenize`)": f"{bounds._BYTES_PER_TOKEN} bytes for each token of the context, "
-    f"{size(Bounds(context_tokens=1).body_bytes('/tokenize'))} to {size(LIMITS.body_bytes('/tokenize'))}",
-    "any other body": size(LIMITS.body_bytes("/anything")),
+    f"{size(body('/tokenize', Bounds(context_tokens=1)))} to {size(body('/tokenize'))}",
+    "any other body": size(body("/anything")),
     "the structure of a JSON body, outside its strings": f"{json_shape.MAX_BRACKETS} objects and arrays, "
     f"{json_shape.MAX_STRINGS} strings, {json_shape.MAX_COMMAS} elements, {size(json_shape.MAX_BARE_BYTES)}, "
     f"{json_shape.MAX_DEPTH} levels; UTF-8",

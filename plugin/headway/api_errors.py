@@ -17,14 +17,12 @@ from typing import Any, Final
 from starlette.types import Send
 
 from headway.errors import TERMS, Refused
+from headway.openai.routes import Api, route_at
 from headway_policies.desk.retry_after import Spread, retry_after_ms
 
 _Fields = Iterable[tuple[bytes, bytes]]
 _JSON = (b"content-type", b"application/json")
 _NEVER = (b"x-should-retry", b"false")
-
-#: The routes whose errors have Anthropic's format, by the end of the path: a proxy may add a prefix.
-_ANTHROPIC_ROUTES = ("/messages", "/messages/count_tokens", "/messages/render")
 
 
 @dataclass(frozen=True, slots=True)
@@ -149,9 +147,10 @@ def error_body(path: str, status: HTTPStatus, message: str, code: str, param: st
 
 def error_event(path: str, status: HTTPStatus, message: str, code: str) -> bytes:
     """The server-sent event that ends a stream on this path with an error."""
-    if path.endswith(_ANTHROPIC_ROUTES):
+    api = route_at(path).api
+    if api is Api.ANTHROPIC:
         return b"event: error\ndata: " + _json(_error(path, status, message, code, None)) + b"\n\n"
-    if path.endswith("/responses"):
+    if api is Api.RESPONSES:
         event = {"type": "error", "code": code, "message": message, "param": None, "sequence_number": 0}
         return b"event: error\ndata: " + _json(event) + b"\n\n"
     return b"data: " + _json(_error(path, status, message, code, None)) + b"\n\ndata: [DONE]\n\n"
@@ -187,7 +186,7 @@ async def answer(send: Send, status: HTTPStatus, body: bytes, headers: _Fields =
 
 def _error(path: str, status: HTTPStatus, message: str, code: str, param: str | None) -> dict[str, Any]:
     types = types_of(status)
-    if path.endswith(_ANTHROPIC_ROUTES):
+    if route_at(path).api is Api.ANTHROPIC:
         return {"type": "error", "error": {"type": types.anthropic, "message": message}}
     return {"error": {"message": message, "type": types.openai, "param": param, "code": code}}
 

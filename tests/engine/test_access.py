@@ -16,8 +16,9 @@ from engine_parts import engine_processes, session
 from generation_requests import ROUTES, body
 from running_server import RunningServer, wait_until
 
-from headway.http.access.known_routes import WEBSOCKET, KnownRoute, RouteAccess, known_routes
+from headway.http.access.route_table import known_routes
 from headway.keys import add_key, revoke_key
+from headway.openai.routes import WEBSOCKET, Route, RouteAccess
 
 pytestmark = pytest.mark.engine
 
@@ -83,7 +84,7 @@ def guarded(real_engine: None, tmp_path_factory: pytest.TempPathFactory) -> Iter
         yield Guarded(server, path, keys)
 
 
-def example(route: KnownRoute) -> str:
+def example(route: Route) -> str:
     """A path of this route."""
     return "/".join("x" if segment.startswith("{") else segment for segment in route.path.split("/"))
 

@@ -104,7 +104,7 @@ def _read(path: str, body: bytes) -> _Asked | None:
     if not isinstance(model, str) or len(model) > MAX_MODEL_CHARS or not 0 < choices <= MAX_CHOICES:
         return None
     counts = isinstance(options, dict) and options.get("include_usage") is True
-    return _Asked(path.endswith("/chat/completions"), request.get("stream") is True, counts, choices, model)
+    return _Asked(ROUTES[path] == "/chat/completions", request.get("stream") is True, counts, choices, model)
 
 
 def _choices(request: Mapping[str, Any]) -> int:

@@ -17,24 +17,15 @@ from starlette.types import Scope
 
 from headway.admission import REQUEST_CONTEXT, RequestContext
 from headway.api_errors import BadRequest
+from headway.openai.routes import ROUTES, Seats, route_of
 from headway.router.engine import InstancesEngine
 from headway.router.forwarded import CallParams, Forwarded, Headers, Piece, media_type, request_headers
 from headway.router.relay import Relay, headers_of, target_of
 from headway_policies.routing import Demand
 
-#: Routes that take a seat, by their path below the root.
-SEATED: Final = (
-    "/v1/completions", "/v1/chat/completions", "/v1/responses", "/v1/messages", "/v1/embeddings", "/v1/score",
-    "/v1/rerank", "/v2/rerank", "/rerank", "/score", "/pooling", "/classify", "/v1/audio/transcriptions",
-    "/v1/audio/translations", "/inference/v1/generate",
-)  # fmt: skip
-#: Routes that need none, by method.
-UNSEATED: Final = {
-    "GET": ("/v1/models", "/v1/models/{model:path}", "/version"),
-    "POST": ("/tokenize", "/detokenize", "/v1/messages/count_tokens"),
-}
-#: Seated routes without a sequence that grows: however long the list of their inputs is, they take one seat.
-_ONE_SEAT: Final = ("/embeddings", "/score", "/rerank", "/pooling", "/classify")
+_SEATED: Final = frozenset({Seats.EACH, Seats.ONE})
+#: Of engines other than vLLM.
+_MODEL: Final = "/v1/models/{model:path}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,12 +37,13 @@ class ForwardEndpoint:
     def routes(self) -> list[BaseRoute]:
         """Every route that is forwarded."""
         relay = Relay(self.pieces)
-        seated: list[BaseRoute] = [Route(path, relay, methods=["POST"]) for path in SEATED]
-        return seated + [Route(path, relay, methods=[method]) for method, paths in UNSEATED.items() for path in paths]
+        known = [one for one in ROUTES if one.seats is not Seats.NOT_FORWARDED]
+        forwarded: list[BaseRoute] = [Route(one.path, relay, methods=one.methods) for one in known]
+        return [*forwarded, Route(_MODEL, relay, methods=["GET"])]
 
     def pieces(self, scope: Scope, body: bytes) -> AsyncGenerator[Piece, None]:
         """The response to one request. Raises BadRequest."""
-        path, context = scope["path"], REQUEST_CONTEXT.get()
+        route, context = route_of(scope), REQUEST_CONTEXT.get()
         request = Forwarded(
             scope["method"],
             target_of(scope),
@@ -59,16 +51,16 @@ class ForwardEndpoint:
             body,
             None if context is None else context.asked_tokens,
         )
-        if path not in SEATED or context is None:
+        if route.seats not in _SEATED or context is None:
             return self.engine().fetch(request)
         context.prompt_bytes = max(context.prompt_bytes, len(body))
         media = media_type(headers_of(scope)) or "application/json"
-        if not (media == "application/json" or media.endswith("+json") or path.startswith("/v1/audio/")):
+        if not (media == "application/json" or media.endswith("+json") or route.form):
             raise _unsupported("the body must be application/json", "content-type")
         if context.detached:
             text = "background responses are kept by one instance, and cannot be asked for here"
             raise _unsupported(text, "background")
-        pooled = path.endswith(_ONE_SEAT)
+        pooled = route.seats is Seats.ONE
         sequences = 1 if pooled else max(1, context.prompts * context.answers)
         context.prompts = 1  # all of them are one call of the engine
         most = None if pooled else context.max_tokens

@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 from typing import Any, Final
 
 from headway.http.inference import PRIORITY_HEADERS
+from headway.openai.routes import route_at
 from headway_policies import Usage
 
 Headers = tuple[tuple[str, str], ...]
@@ -72,15 +73,16 @@ class Forwarded:
         content = _object(self.body)
         if content is None:
             return self
+        route = route_at(self.target.partition("?")[0])
         named = [name for name in _LIMITS if content.get(name) is not None]
         own = content.pop(_FIRST_LIMIT, None)
         if any(_is_number(content[name]) and float(content[name]) < 0 for name in named):
             named = [_FIRST_LIMIT]  # no limit to llama.cpp alone
-        elif not all(_is_limit(content[name]) for name in named) or not (named or _may_lack(self.target)):
+        elif not all(_is_limit(content[name]) for name in named) or (route.limit_needed and not named):
             return self
         elif not named and _is_limit(own):
             tokens = min(tokens, int(float(own)))
-        wanted = dict.fromkeys(named or [_usual_limit(self.target)], tokens)
+        wanted = dict.fromkeys(named or [route.limit], tokens)
         return replace(self, body=_written(content | wanted), max_tokens=tokens)
 
 
@@ -160,11 +162,6 @@ def _is_limit(value: object) -> bool:
     return number >= 1 and number.is_integer()
 
 
-def _may_lack(target: str) -> bool:
-    """Whether a request may do without a limit: Anthropic's messages may not."""
-    return not target.partition("?")[0].endswith("/messages")
-
-
 def _is_number(value: object) -> bool:
     """Whether it is a number, or a text that a lenient reader takes for one."""
     if isinstance(value, str):
@@ -174,7 +171,3 @@ def _is_number(value: object) -> bool:
             return False
         return True
     return isinstance(value, int | float)
-
-
-def _usual_limit(target: str) -> str:
-    return "max_output_tokens" if target.partition("?")[0].endswith("/responses") else "max_tokens"

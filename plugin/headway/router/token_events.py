@@ -9,10 +9,11 @@ from __future__ import annotations
 
 from typing import Final
 
+from headway.openai.routes import Api, route_at
+
 _DATA, _NEXT_DATA, _NEXT_EVENT = b"data:", b"\ndata:", b"\nevent:"
 _ENDS: Final = (b"data: [DONE]", b'"message_stop"', b'"response.completed"')
 _DELTA: Final = b"delta"
-_WITH_DELTAS: Final = ("/responses", "/messages")
 
 
 class TokenEvents:
@@ -20,7 +21,7 @@ class TokenEvents:
 
     def __init__(self, target: str, *, streams: bool) -> None:
         self._streams = streams
-        self._deltas = target.partition("?")[0].endswith(_WITH_DELTAS)
+        self._deltas = route_at(target.partition("?")[0]).api is not Api.OPENAI
 
     def count(self, part: bytes) -> int:
         """The tokens that begin in the next bytes. Costs O(bytes)."""

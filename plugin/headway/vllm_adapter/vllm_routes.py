@@ -11,8 +11,9 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
-from headway.http.access import WEBSOCKET, RouteAccess, RouteTable
+from headway.http.access import RouteTable
 from headway.http.access.route_table import OPEN_ROUTES
+from headway.openai.routes import WEBSOCKET, RouteAccess
 
 log = logging.getLogger(__name__)
 

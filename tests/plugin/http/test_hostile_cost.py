@@ -53,6 +53,7 @@ from headway.http.inference.prompt_prefix import prompt_prefix
 from headway.http.inference.request_info import read_request_info
 from headway.http.inference.timeouts import FIRST_TOKEN, QUEUE, STALL, TOTAL
 from headway.load.scrape import read as read_counts
+from headway.openai.routes import route_at
 from headway.simulator.traffic.trace import read_trace
 from headway_dashboard.sources.exposition import samples
 from headway_policies import bundled_presets, parse_preset
@@ -132,13 +133,13 @@ def body(path: str, begin: bytes = b"", end: bytes = b"") -> Reads:
 def prompt(shape: bytes, size: int) -> Callable[[], object]:
     """The prompt of a body whose keys stand in the other order, as it is searched for its prefix."""
     whole = filled(shape, size) + b'"system": ' + filled(shape, size)
-    return lambda: prompt_prefix("/v1/messages", whole)
+    return lambda: prompt_prefix(route_at("/v1/messages"), whole)
 
 
 def seen(headers: Mapping[str, str], path: str, whole: bytes) -> None:
     """A request is looked at."""
     with refused():
-        read_request_info(headers, path, whole, BALANCED)
+        read_request_info(headers, route_at(path), whole, BALANCED)
 
 
 class Call:

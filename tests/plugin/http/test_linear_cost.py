@@ -15,6 +15,7 @@ from headway.http.inference import timeouts
 from headway.http.inference.request_info import read_request_info
 from headway.http.limits import json_shape
 from headway.http.limits.json_shape import JsonShape
+from headway.openai.routes import route_at
 from headway_policies import Preset
 
 PRESET, BY_PREFIX = small_preset(), small_preset(inside="prefix")
@@ -55,7 +56,7 @@ def test_to_identify_a_request_costs_no_more_than_its_body_is_long(shape: str, p
 
     def work(size: int) -> Callable[[], object]:
         body = BODIES[shape](size)
-        return lambda: read_request_info({}, path, body, preset)
+        return lambda: read_request_info({}, route_at(path), body, preset)
 
     assert_linear(work, 16 * 1024)
 
@@ -97,7 +98,7 @@ def test_to_refuse_a_long_header_costs_no_more_than_it_is_long(header: str) -> N
 
         def refused() -> None:
             with suppress(BadRequest):
-                read_request_info(headers, "/v1/completions", b"{}", PRESET)
+                read_request_info(headers, route_at("/v1/completions"), b"{}", PRESET)
 
         return refused
 

@@ -13,7 +13,8 @@ from fastapi import APIRouter, FastAPI
 from starlette.routing import Mount
 from vllm_source import VllmSource
 
-from headway.http.access import WEBSOCKET, RouteAccess, RouteTable
+from headway.http.access import RouteTable
+from headway.openai.routes import WEBSOCKET, RouteAccess
 from headway.vllm_adapter.vllm_routes import log_routes, running_routes
 
 LOGGER = "headway.vllm_adapter.vllm_routes"

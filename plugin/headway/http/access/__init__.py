@@ -2,7 +2,7 @@
 
     route_guard   the ASGI middleware
     access        its decisions: the identity of a request, or a refusal
-    known_routes, route_table, route_path   what is known, what is in force, and how a path is read
+    route_table, route_path   the routes in force, and how a path is read
     api_keys, proxies, anonymous, lockout   the ways to an identity, and the bound on wrong keys
 
 It depends on ASGI only, and not on vLLM.
@@ -12,7 +12,6 @@ from headway.http.access.access import Access, AccessRefused, KeyRing
 from headway.http.access.anonymous import ANONYMOUS, anonymous_entitlement
 from headway.http.access.api_keys import ApiKeys
 from headway.http.access.identity import IDENTITY, Identity, identity_of
-from headway.http.access.known_routes import WEBSOCKET, KnownRoute, RouteAccess
 from headway.http.access.lockout import Lockout
 from headway.http.access.proxies import PEER, TrustedProxies
 from headway.http.access.route_guard import RouteGuard
@@ -22,15 +21,12 @@ __all__ = [
     "ANONYMOUS",
     "IDENTITY",
     "PEER",
-    "WEBSOCKET",
     "Access",
     "AccessRefused",
     "ApiKeys",
     "Identity",
     "KeyRing",
-    "KnownRoute",
     "Lockout",
-    "RouteAccess",
     "RouteGuard",
     "RouteTable",
     "TrustedProxies",

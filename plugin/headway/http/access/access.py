@@ -27,10 +27,10 @@ from headway.api_errors import BadRequest
 from headway.http.access.anonymous import AnonymousIdentity
 from headway.http.access.api_keys import ApiKeys, Credentials
 from headway.http.access.identity import Identity
-from headway.http.access.known_routes import RouteAccess
 from headway.http.access.lockout import MOST_WRONG, WINDOW_S, Lockout
 from headway.http.access.proxies import TrustedProxies
 from headway.http.access.route_table import RouteTable
+from headway.openai.routes import RouteAccess
 from headway_policies import Preset
 from headway_policies.entitlement import Entitlement
 

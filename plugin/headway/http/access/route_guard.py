@@ -26,8 +26,8 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from headway.api_errors import answer
 from headway.http.access.access import NO_TENANT, Access, AccessRefused
 from headway.http.access.identity import IDENTITY, Identity
-from headway.http.access.known_routes import WEBSOCKET, KnownRoute, RouteAccess
 from headway.http.access.route_path import plain_path
+from headway.openai.routes import WEBSOCKET, Route, RouteAccess
 
 #: Why requests are refused: the keys of ``RouteGuard.refused``.
 REASONS: Final = (
@@ -96,7 +96,7 @@ def _is_preflight(scope: Scope) -> bool:
     return b"origin" in names and b"access-control-request-method" in names
 
 
-def _preflight(route: KnownRoute) -> Identity:
+def _preflight(route: Route) -> Identity:
     """The identity of a preflight, which generates nothing. Raises AccessRefused."""
     if route.access not in _CROSS_ORIGIN:
         text = "This route cannot be used from a page of another origin."

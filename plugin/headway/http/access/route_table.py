@@ -10,11 +10,13 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import replace
 from typing import Final
 
+from headway.api import routes as admin
 from headway.errors import HeadwayError
-from headway.http.access.known_routes import KnownRoute, RouteAccess, known_routes
+from headway.openai.routes import ROUTES, Route, RouteAccess
 
 OPEN_ROUTES: Final = "HEADWAY_OPEN_ROUTES"
 CLOSED_ROUTES: Final = "HEADWAY_CLOSED_ROUTES"
@@ -27,14 +29,23 @@ PLAIN_PATH: Final = re.compile(rf"(?:/(?!\.\.?(?:/|\Z)){_SEGMENT})++")
 _TEMPLATE = re.compile(rf"(?:/(?!\.\.?(?:/|\Z))(?:{_SEGMENT}|\{{[a-z_]+\}}))+")
 
 
+def known_routes() -> Iterator[Route]:
+    """The routes of vLLM and of Headway, each path once."""
+    yield from ROUTES
+    yield Route("/headway/front", frozenset({"GET"}), RouteAccess.OPEN)
+    for path in dict.fromkeys(route.path for route in admin.TABLE):
+        probe = all(route.role is None for route in admin.TABLE if route.path == path)
+        yield Route(path, frozenset({"GET"}) if probe else None, RouteAccess.OPEN if probe else RouteAccess.ADMIN)
+
+
 class RouteTable:
     """Routes by path. Looking one up costs the length of the path."""
 
     __slots__ = ("_exact", "_patterns")
 
-    def __init__(self, routes: Iterable[KnownRoute]) -> None:
-        self._exact: dict[str, KnownRoute] = {}
-        self._patterns: dict[int, list[tuple[tuple[str | None, ...], KnownRoute]]] = {}
+    def __init__(self, routes: Iterable[Route]) -> None:
+        self._exact: dict[str, Route] = {}
+        self._patterns: dict[int, list[tuple[tuple[str | None, ...], Route]]] = {}
         for route in routes:
             self._add(route)
 
@@ -47,15 +58,15 @@ class RouteTable:
             if path in known and known[path].access is not RouteAccess.INFERENCE:
                 access = known[path].access
                 raise HeadwayError(f"{OPEN_ROUTES}: {path} is a known route ({access}) and cannot be opened; remove it")
-            known[path] = KnownRoute(path, None, RouteAccess.INFERENCE)
+            known[path] = Route(path, None, RouteAccess.INFERENCE)
         for path in _paths(environment, CLOSED_ROUTES):
             if path not in known or known[path].access is not RouteAccess.OPEN:
                 choice = ", ".join(sorted(one.path for one in known.values() if one.access is RouteAccess.OPEN))
                 raise HeadwayError(f"{CLOSED_ROUTES}: {path} is no open route; those are {choice}")
-            known[path] = KnownRoute(path, known[path].methods, RouteAccess.CLOSED)
+            known[path] = replace(known[path], access=RouteAccess.CLOSED)
         return cls(known.values())
 
-    def find(self, path: str) -> KnownRoute | None:
+    def find(self, path: str) -> Route | None:
         """The route of a plain path, or None."""
         found = self._exact.get(path)
         if found is not None:
@@ -71,7 +82,7 @@ class RouteTable:
         patterns = (route for several in self._patterns.values() for _, route in several)
         return sorted(route.path for route in (*self._exact.values(), *patterns) if route.access is access)
 
-    def _add(self, route: KnownRoute) -> None:
+    def _add(self, route: Route) -> None:
         if "{" not in route.path:
             self._exact[route.path] = route
             return

@@ -36,6 +36,7 @@ from headway.http.inference.service_tier import known_to_vllm
 from headway.http.inference.tenant_charge import TenantCharges
 from headway.http.inference.validator import CheckedAnswer
 from headway.http.limits.request_limits import BODY
+from headway.openai.routes import route_of
 from headway.tracing import QueueSpans
 from headway_policies import Preset
 
@@ -60,7 +61,7 @@ class AdmissionMiddleware:
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Serve one request."""
-        if scope["type"] != "http" or scope["method"] != "POST" or _never_generates(plain_path(scope)):
+        if scope["type"] != "http" or scope["method"] != "POST" or _never_generates(scope):
             await self.app(scope, receive, send)
             return
         headers, client, path = _headers(scope), receive, scope["path"]
@@ -68,7 +69,7 @@ class AdmissionMiddleware:
         try:
             message = await _whole(receive) if _is_json(headers) else None
             body = message.get("body") if message else None
-            context = read_request_info(headers, path, body, self.preset(), identity, self.rules)
+            context = read_request_info(headers, route_of(scope), body, self.preset(), identity, self.rules)
             if self.rules.validator is not None:
                 await self.rules.validator.check(path, body, context)
             charge = self.charges.charge(identity, context)
@@ -143,12 +144,10 @@ def _headers(scope: Scope) -> dict[str, str]:
     return {name.decode("latin-1"): value.decode("latin-1") for name, value in reversed(scope["headers"])}
 
 
-def _never_generates(path: str | None) -> bool:
-    """Routes that ask for no seat: Headway's, and token counting, which vLLM checks like a generation all the same.
-
-    ``path`` is that of the route; None for one that is not plain.
-    """
-    return path is not None and (path.startswith("/headway/") or path.endswith("/count_tokens"))
+def _never_generates(scope: Scope) -> bool:
+    """Routes that ask for no seat: Headway's, and token counting. A path that is not plain is none of them."""
+    path = plain_path(scope)
+    return path is not None and (path.startswith("/headway/") or route_of(scope).unread)
 
 
 def _is_json(headers: Mapping[str, str]) -> bool:

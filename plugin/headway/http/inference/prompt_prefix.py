@@ -11,23 +11,15 @@ from __future__ import annotations
 import re
 
 from headway.admission import MAX_TEXT_BYTES, text_prefix
+from headway.openai.routes import ROUTES, Route
 
-#: For the end of a path, the keys of the prompt in the order in which a chat template renders them.
-_ROUTES: tuple[tuple[str, tuple[bytes, ...]], ...] = (
-    ("/chat/completions", (b"messages",)),
-    ("/completions", (b"prompt",)),
-    ("/responses", (b"instructions", b"input")),
-    ("/messages", (b"system", b"messages")),
-    ("/generate", (b"token_ids",)),
-)
-_KEYS = {key: re.compile(rb'"%b"\s*:' % key) for _, keys in _ROUTES for key in keys}
+_KEYS = {key: re.compile(rb'"%b"\s*:' % key.encode()) for route in ROUTES for key in route.prefix}
 _APART = {key: re.compile(rb'"%b"\s*:\s*"([^"]{0,200})"' % key) for key in (b"model", b"cache_salt")}
 
 
-def prompt_prefix(path: str, body: bytes) -> tuple[int, ...]:
+def prompt_prefix(route: Route, body: bytes) -> tuple[int, ...]:
     """The hashes of the beginnings of a prompt; none on a route, or of a body, that has no prompt of text or ids."""
-    keys = next((keys for route, keys in _ROUTES if path.endswith(route)), ())
-    begins = [begin for key in keys if (begin := _find(_KEYS[key], key, body)) is not None]
+    begins = [begin for key in route.prefix if (begin := _find(_KEYS[key], key.encode(), body)) is not None]
     if not begins:
         return ()
     return text_prefix(_in_order(body, begins), b"\0".join(_value(key, body) for key in _APART))

@@ -19,6 +19,7 @@ from headway.http.inference.prompt_prefix import prompt_prefix
 from headway.http.inference.request_caps import check_caps, check_width, layers, lowered
 from headway.http.inference.request_class import effective_class, refuse_priority, used_tier
 from headway.http.inference.request_fields import (
+    CONVERSATIONS,
     NO_FIELDS,
     RequestFields,
     count_prompts,
@@ -29,6 +30,7 @@ from headway.http.inference.request_fields import (
 )
 from headway.http.inference.request_rules import RequestRules
 from headway.http.inference.timeouts import asked_timeouts
+from headway.openai.routes import Api, Route
 from headway_policies import Preset
 
 _BYTES_PER_TOKEN = 4
@@ -48,20 +50,10 @@ _CHOICES = (b"anyOf", b"oneOf")
 _PLAIN_CHOICES = 16
 _MULTIPLIES = re.compile(rb"pattern|regex|grammar|structural|Length|Items|Properties|imum|\\u")
 
-_TEXTS = ("prompt", "prompt_embeds")
-_BATCHES = ("messages",)
-#: The routes whose body may hold several prompts, and where; the last takes the body of any route.
-_SEVERAL: tuple[tuple[str, tuple[str, ...]], ...] = (
-    ("/chat/completions", ()),
-    ("/completions", _TEXTS),
-    ("/completions/batch", _BATCHES),
-    ("/invocations", _TEXTS + _BATCHES),
-)
-
 
 def read_request_info(
     headers: Mapping[str, str],
-    path: str,
+    route: Route,
     body: bytes | None,
     preset: Preset,
     identity: Identity | None = None,
@@ -93,11 +85,11 @@ def read_request_info(
     if body is not None:
         check_caps(fields, caps)
         context.service_tier = used_tier(fields, class_name, preset)
-        _measure(context, path, body, fields)
+        _measure(context, route, body, fields)
         if identity is not None:
             check_width(context.prompts, context.answers, identity.entitlement.caps)
         if preset.ordering.by_prefix:
-            context.prefix = prompt_prefix(path, _plain(body) if _disguised(body) else body)
+            context.prefix = prompt_prefix(route, _plain(body) if _disguised(body) else body)
         context.prompt_bytes = len(body)
     return context
 
@@ -110,10 +102,10 @@ def _may_wait(headers: Mapping[str, str]) -> bool:
     return value == "yes"
 
 
-def _measure(context: RequestContext, path: str, body: bytes, fields: RequestFields) -> None:
+def _measure(context: RequestContext, route: Route, body: bytes, fields: RequestFields) -> None:
     """Estimate prompts and tokens, which the engine knows only later, and whether the request is detached."""
-    context.detached = path.endswith("/responses") and is_true(fields.background)
-    context.prompts = _prompts(path, fields)
+    context.detached = route.api is Api.RESPONSES and is_true(fields.background)
+    context.prompts = _prompts(route, fields)
     context.streams = is_true(fields.stream)
     context.ranked = bool(fields.priority or fields.n_predict)
     context.late_seat = _has_large_grammar(fields)
@@ -136,12 +128,12 @@ def _may_be_large(grammar: bytes) -> bool:
     return grammar.count(b",") >= _PLAIN_CHOICES and any(word in grammar for word in _CHOICES)
 
 
-def _prompts(path: str, fields: RequestFields) -> int:
+def _prompts(route: Route, fields: RequestFields) -> int:
     """How many prompts a body has: texts, lists of tokens, embeddings, or whole conversations."""
     found = 0
-    for name in next((names for route, names in _SEVERAL if path.endswith(route)), ()):
+    for name in route.prompts:
         raw = getattr(fields, name)
-        if name not in _BATCHES or is_list_of_lists(raw):
+        if name not in CONVERSATIONS or is_list_of_lists(raw):
             found += count_prompts(raw)
     return max(1, found)
 

@@ -20,6 +20,8 @@ import msgspec
 from starlette.datastructures import MutableHeaders
 from starlette.types import Message
 
+from headway.openai.routes import Api, route_at
+
 _FIELD = "service_tier"
 _OBJECT: Final = msgspec.json.Decoder(dict[str, msgspec.Raw])
 _CHUNK = b'data: {"id":'
@@ -47,7 +49,8 @@ class TierEcho:
     """Writes the tier into the messages of one response. ``tier`` is in OpenAI's words, those of its answers."""
 
     def __init__(self, path: str, tier: str) -> None:
-        self._messages, self._responses = path.endswith("/messages"), path.endswith("/responses")
+        api = route_at(path).api
+        self._messages, self._responses = api is Api.ANTHROPIC, api is Api.RESPONSES
         words = _ANTHROPIC.get(tier, "standard") if self._messages else tier
         self._tier = msgspec.Raw(msgspec.json.encode(words))
         self._streams = self._over = False

@@ -18,6 +18,7 @@ from starlette.types import Message, Receive, Scope, Send
 from headway.api_errors import BadRequest, answer, error_body
 from headway.http.limits.bounds import Bounds
 from headway.http.limits.json_shape import JsonShape
+from headway.openai.routes import route_of
 
 _DISCONNECT: Message = {"type": "http.disconnect"}
 _RETRY_AFTER_S = 2
@@ -54,7 +55,7 @@ class Body:
         self._send = send
         self._bounds = bounds
         self._budget = budget
-        self._max_bytes = bounds.body_bytes(self._path)
+        self._max_bytes = bounds.body_bytes(route_of(scope))
         self._left_s = bounds.body_timeout_s
         kind = Headers(scope=scope).get("content-type", "json").lower()
         self._shape = JsonShape() if "json" in kind else None

@@ -18,6 +18,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from headway.errors import HeadwayError
+from headway.openai.routes import BodySize, Route
 from headway.variables import seconds, whole_number
 
 KIB: Final = 1024
@@ -34,23 +35,9 @@ _USUAL_TIMEOUT_S: Final = 20.0
 _USUAL_RATE: Final = 8 * KIB
 _USUAL_CONNECTIONS: Final = 8192
 
-_TEXT_BYTES: Final = 8 * MIB
+_TEXT_BYTES: Final = 8 * MIB  # a million token ids
 _OTHER_BYTES: Final = MIB
 
-#: Routes of vLLM whose body may carry images, audio or tensors, by the end of the path: a proxy may add a prefix.
-#: ``/invocations`` takes the body of any route.
-_MEDIA_ROUTES: Final = (
-    "/chat/completions", "/chat/completions/batch", "/chat/completions/render", "/v2/chat", "/v2/chat/render",
-    "/responses", "/responses/render", "/messages", "/messages/count_tokens", "/messages/render",
-    "/audio/transcriptions", "/audio/translations", "/embeddings", "/v2/embed", "/pooling", "/classify", "/score",
-    "/rerank", "/inference/v1/generate", "/invocations",
-)  # fmt: skip
-#: Routes whose body is text or token ids: 8 MiB hold a million ids.
-_TEXT_ROUTES: Final = (
-    "/completions", "/completions/render", "/completions/derender", "/generative_scoring", "/v1/systemone",
-)  # fmt: skip
-#: Routes for one text, which may be longer than any prompt; a tokeniser takes about 90 bytes for each byte.
-_TOKEN_ROUTES: Final = ("/tokenize", "/detokenize")
 _BYTES_PER_TOKEN: Final = 16
 
 
@@ -98,14 +85,13 @@ class Bounds:
             max_connections_per_address=whole_number(found, per_address, 1) if found.get(per_address) else None,
         )
 
-    def body_bytes(self, path: str) -> int:
-        """The largest body accepted on this path: less where no image, audio or tensor is allowed."""
-        route = path.rstrip("/")
-        if route.endswith(_MEDIA_ROUTES) or (self.prompt_embeds and route.endswith("/completions")):
+    def body_bytes(self, route: Route) -> int:
+        """The largest body accepted on a route: less where no image, audio or tensor is allowed."""
+        if route.body is BodySize.MEDIA or (self.prompt_embeds and "prompt_embeds" in route.prompts):
             return self.max_body_bytes
-        if route.endswith(_TOKEN_ROUTES):
+        if route.body is BodySize.ONE_TEXT:
             return min(self.max_body_bytes, self._one_text_bytes())
-        return min(self.max_body_bytes, _TEXT_BYTES if route.endswith(_TEXT_ROUTES) else _OTHER_BYTES)
+        return min(self.max_body_bytes, _TEXT_BYTES if route.body is BodySize.TEXT else _OTHER_BYTES)
 
     def _one_text_bytes(self) -> int:
         """Several times the longest prompt, between the bounds of the routes that need less and more."""

@@ -24,10 +24,11 @@ from starlette.websockets import WebSocket
 from headway.api.routes import Role
 from headway.http.access import Access, AccessRefused, ApiKeys, RouteGuard, RouteTable, TrustedProxies, identity_of
 from headway.http.access.identity import Identity
-from headway.http.access.known_routes import WEBSOCKET, RouteAccess, known_routes
 from headway.http.access.lockout import MOST_WRONG
 from headway.http.access.route_guard import REASONS
+from headway.http.access.route_table import known_routes
 from headway.http.admin.tokens import Tokens
+from headway.openai.routes import WEBSOCKET, RouteAccess
 from headway_policies import Preset
 from headway_policies.entitlement import Entitlement
 

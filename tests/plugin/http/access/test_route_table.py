@@ -6,8 +6,8 @@ import pytest
 
 from headway.api import routes as admin
 from headway.errors import HeadwayError
-from headway.http.access.known_routes import KnownRoute, RouteAccess, known_routes
-from headway.http.access.route_table import RouteTable
+from headway.http.access.route_table import RouteTable, known_routes
+from headway.openai.routes import Route, RouteAccess
 
 TABLE = RouteTable.from_environment({})
 
@@ -69,7 +69,7 @@ def test_head_is_allowed_where_get_is() -> None:
     assert TABLE.find("/health").allows("HEAD")  # type: ignore[union-attr]
     assert not TABLE.find("/v1/completions").allows("HEAD")  # type: ignore[union-attr]
     assert not TABLE.find("/v1/completions").allows("DELETE")  # type: ignore[union-attr]
-    assert KnownRoute("/x", None, RouteAccess.INFERENCE).allows("HEAD")
+    assert Route("/x", None, RouteAccess.INFERENCE).allows("HEAD")
 
 
 def test_an_opened_route_wants_an_inference_key() -> None:

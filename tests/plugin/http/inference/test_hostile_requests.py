@@ -15,6 +15,7 @@ from headway.http.access.identity import Identity
 from headway.http.inference.request_fields import whole_number
 from headway.http.inference.request_info import read_request_info
 from headway.http.inference.request_rules import RequestRules
+from headway.openai.routes import route_at
 from headway_policies.entitlement import Entitlement, RequestCaps
 
 CASES = 20_000 if os.environ.get("HEADWAY_LONG_TESTS") else 2_000
@@ -105,7 +106,7 @@ def test_whatever_is_sent_raises_no_class_and_passes_no_cap(
     """The only exception is a refusal with a status of its own, and its message is one short line."""
     rules = RequestRules(caps=CAPS, refuse_priority=strict)
     try:
-        found = read_request_info(headers, path, body, BY_PREFIX if by_prefix else PRESET, identity, rules)
+        found = read_request_info(headers, route_at(path), body, BY_PREFIX if by_prefix else PRESET, identity, rules)
     except BadRequest as bad:
         check_refusal(bad)
         return

@@ -20,6 +20,7 @@ from headway.engine.fake import FakeEngine, FakeParams
 from headway.http.inference.middleware import AdmissionMiddleware
 from headway.http.inference.prompt_prefix import prompt_prefix
 from headway.http.inference.request_info import read_request_info
+from headway.openai.routes import route_at
 from headway_policies import Load, Preset
 from headway_policies.request import PREFIX_TOKENS
 
@@ -33,7 +34,7 @@ def raw(**body: Any) -> bytes:
 
 def common(path: str, one: bytes, other: bytes) -> int:
     """How many beginnings two bodies have in common."""
-    first, second = prompt_prefix(path, one), prompt_prefix(path, other)
+    first, second = prompt_prefix(route_at(path), one), prompt_prefix(route_at(path), other)
     same = [a == b for a, b in zip(first, second, strict=False)]
     assert same == sorted(same, reverse=True)
     return sum(same)
@@ -56,7 +57,7 @@ BODIES = {
 def test_what_stands_before_the_prompt_does_not_matter(path: str) -> None:
     """The same prompt has the same beginnings, whatever else is in front of it; another prompt has others."""
     body = BODIES[path]
-    assert len(prompt_prefix(path, raw(**body))) >= 6
+    assert len(prompt_prefix(route_at(path), raw(**body))) >= 6
     assert common(path, raw(**body), raw(max_tokens=7, user="somebody", **body)) >= 6
     assert common(path, raw(**body), raw(**json.loads(json.dumps(body).replace("help", "harm").replace("1", "7")))) == 0
 
@@ -76,7 +77,7 @@ def test_a_system_prompt_beside_the_messages_comes_first_wherever_it_stands() ->
     assert common(path, raw(messages=turns, **system), raw(messages=[], **system)) >= 6
     assert common(path, raw(messages=turns, **system), raw(messages=turns, system="Other. " * 400)) == 0
     body = raw(**system, messages=turns)
-    assert len(prompt_prefix(path, body)) == sum(4 * tokens <= len(body) - 1 for tokens in PREFIX_TOKENS)
+    assert len(prompt_prefix(route_at(path), body)) == sum(4 * tokens <= len(body) - 1 for tokens in PREFIX_TOKENS)
     responses = raw(input=LONG, instructions="Other. " * 400), raw(input="Hello", instructions="Other. " * 400)
     assert common("/v1/responses", *responses) >= 6
 
@@ -103,24 +104,24 @@ def test_what_shares_nothing_in_the_engine_has_nothing_in_common(key: str) -> No
 )
 def test_what_has_no_prompt_has_no_prefix(path: str, body: bytes) -> None:
     """Another route, no such key, or a text that speaks of one."""
-    assert prompt_prefix(path, body) == ()
+    assert prompt_prefix(route_at(path), body) == ()
 
 
 def test_a_prefix_is_computed_only_for_an_order_that_uses_it(monkeypatch: pytest.MonkeyPatch) -> None:
     """Under every other order a body is not hashed."""
     body = raw(messages=chat("one"))
-    assert read_request_info({}, CHAT, body, PREFIX).prefix == prompt_prefix(CHAT, body) != ()
+    assert read_request_info({}, route_at(CHAT), body, PREFIX).prefix == prompt_prefix(route_at(CHAT), body) != ()
     monkeypatch.setattr(
         "headway.http.inference.request_info.prompt_prefix", lambda *_: pytest.fail("the body was hashed")
     )
     for inside in ("fifo", "edf", "hrrn", "fair"):
-        assert read_request_info({}, CHAT, body, small_preset(inside=inside)).prefix == ()
+        assert read_request_info({}, route_at(CHAT), body, small_preset(inside=inside)).prefix == ()
 
 
 def test_escaped_keys_are_found_as_well() -> None:
     """A body whose keys are disguised is normalised first, for this search, too."""
     body = raw(messages=chat("one")).replace(b'"messages"', b'"m\\u0065ssages"')
-    assert len(read_request_info({}, CHAT, body, PREFIX).prefix) >= 6
+    assert len(read_request_info({}, route_at(CHAT), body, PREFIX).prefix) >= 6
 
 
 class Site:

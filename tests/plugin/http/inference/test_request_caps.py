@@ -31,6 +31,7 @@ from headway.http.inference.request_caps import (
 from headway.http.inference.request_fields import read_fields
 from headway.http.inference.request_info import read_request_info
 from headway.http.inference.request_rules import RequestRules
+from headway.openai.routes import route_at
 from headway_policies.entitlement import Entitlement, RequestCaps
 
 NO_CAPS = RequestCaps()
@@ -339,7 +340,7 @@ def test_the_cap_of_output_tokens_holds_where_the_body_names_none(
     """The lower of the two goes on to the engine."""
     rules = RequestRules(caps=RequestCaps(output_tokens=server))
     identity = Identity(Entitlement("a", caps=RequestCaps(output_tokens=tenant)))
-    context = read_request_info({}, "/v1/completions", b'{"prompt": "x"}', small_preset(), identity, rules)
+    context = read_request_info({}, route_at("/v1/completions"), b'{"prompt": "x"}', small_preset(), identity, rules)
     assert context.most_tokens == context.max_tokens == most
 
 
@@ -358,7 +359,7 @@ def test_a_tenants_cap_of_sequences_is_of_the_whole_request(body: dict[str, Any]
 
     A larger cap of prompts is one of sequences: with one answer each they are as many.
     """
-    asked = [{}, "/v1/completions", json.dumps(body).encode(), small_preset()]
+    asked = [{}, route_at("/v1/completions"), json.dumps(body).encode(), small_preset()]
     identity = Identity(Entitlement("a", caps=RequestCaps(sequences=2)))
     read_request_info(*asked)  # type: ignore[arg-type]
     if fits:

@@ -24,6 +24,7 @@ from headway.http.inference.middleware import AdmissionMiddleware
 from headway.http.inference.request_class import PRIORITY_HEADERS
 from headway.http.inference.request_info import read_request_info
 from headway.http.inference.request_rules import RequestRules
+from headway.openai.routes import route_at
 from headway_policies import bundled_presets
 from headway_policies.entitlement import Entitlement, RequestCaps
 
@@ -39,7 +40,7 @@ def context(
 ) -> RequestContext:
     """The context of a request with this body."""
     raw = json.dumps({} if body is None else body).encode()
-    return read_request_info(headers or {}, CHAT, raw, more.pop("preset", small_preset()), identity, **more)
+    return read_request_info(headers or {}, route_at(CHAT), raw, more.pop("preset", small_preset()), identity, **more)
 
 
 @pytest.mark.parametrize(

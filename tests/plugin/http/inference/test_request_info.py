@@ -12,6 +12,7 @@ from headway.admission.request_context import RequestContext
 from headway.api_errors import BadRequest
 from headway.http.inference.header_values import MAX_VALUE_CHARS
 from headway.http.inference.request_info import read_request_info
+from headway.openai.routes import route_at
 
 CHAT = "/v1/chat/completions"
 
@@ -19,7 +20,7 @@ CHAT = "/v1/chat/completions"
 def context(body: Any = None, headers: dict[str, str] | None = None, path: str = CHAT) -> RequestContext:
     """The context of a request with this body."""
     raw = body if isinstance(body, bytes) or body is None else json.dumps(body).encode()
-    return read_request_info(headers or {}, path, raw, small_preset())
+    return read_request_info(headers or {}, route_at(path), raw, small_preset())
 
 
 @pytest.mark.parametrize(

@@ -15,6 +15,7 @@ from headway.http.access.identity import Identity
 from headway.http.inference import tenant_charge
 from headway.http.inference.request_info import read_request_info
 from headway.http.inference.tenant_charge import TenantCharges
+from headway.openai.routes import route_at
 from headway_policies import Ending, Usage
 from headway_policies.entitlement import Entitlement, RequestCaps
 
@@ -53,7 +54,7 @@ def test_a_request_is_charged_for_each_prompt_and_each_answer(more: dict[str, in
 def test_a_request_is_charged_for_no_more_than_its_cap_allows() -> None:
     """A body that names no limit may use the cap of its tenant, not the usual length of an answer."""
     capped = Identity(Entitlement("acme", tokens_per_minute=400, caps=RequestCaps(output_tokens=16)))
-    context = read_request_info({}, "/v1/completions", b'{"prompt": "x"}', small_preset(), capped)
+    context = read_request_info({}, route_at("/v1/completions"), b'{"prompt": "x"}', small_preset(), capped)
     charges = TenantCharges()
     assert charges.charge(capped, context) is not None
     tokens = charges.rates.left(capped.entitlement, 0.0).tokens

@@ -6,6 +6,7 @@ import pytest
 
 from headway.errors import HeadwayError
 from headway.http.limits.bounds import MIB, Bounds
+from headway.openai.routes import route_at
 
 
 def test_the_defaults_are_those_of_the_documents() -> None:
@@ -74,19 +75,19 @@ def test_a_wrong_bound_is_one_line_that_names_the_variable(variable: str, value:
 )
 def test_a_route_takes_no_more_than_it_needs(path: str, expected: int) -> None:
     """Media, text and ids, the rest; the setting lowers them all."""
-    assert Bounds().body_bytes(path) == expected
-    assert Bounds(max_body_bytes=1000).body_bytes(path) == 1000
+    assert Bounds().body_bytes(route_at(path)) == expected
+    assert Bounds(max_body_bytes=1000).body_bytes(route_at(path)) == 1000
 
 
 def test_tensors_as_prompts_are_media() -> None:
     """Where vLLM takes prompt embeddings, completions take the largest body."""
-    assert Bounds(prompt_embeds=True).body_bytes("/v1/completions") == 32 * MIB
-    assert Bounds(prompt_embeds=True).body_bytes("/tokenize") == 8 * MIB
+    assert Bounds(prompt_embeds=True).body_bytes(route_at("/v1/completions")) == 32 * MIB
+    assert Bounds(prompt_embeds=True).body_bytes(route_at("/tokenize")) == 8 * MIB
 
 
 @pytest.mark.parametrize(("tokens", "expected"), [(2048, MIB), (128 * 1024, 2 * MIB), (10_000_000, 8 * MIB)])
 def test_one_text_is_no_longer_than_several_contexts(tokens: int, expected: int) -> None:
     """What is only counted in tokens is bounded by the model; other routes are not."""
     for path in ("/tokenize", "/detokenize"):
-        assert Bounds(context_tokens=tokens).body_bytes(path) == expected
-    assert Bounds(context_tokens=tokens).body_bytes("/v1/completions") == 8 * MIB
+        assert Bounds(context_tokens=tokens).body_bytes(route_at(path)) == expected
+    assert Bounds(context_tokens=tokens).body_bytes(route_at("/v1/completions")) == 8 * MIB
