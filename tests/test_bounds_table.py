@@ -11,14 +11,13 @@ from headway import audit
 from headway.admission import engine_calls as calls
 from headway.admission import prefix_hashes
 from headway.api import client, secret_text
-from headway.api import routes as api_routes
 from headway.api_server.settings import USUAL_PROMPT_LOGPROBS
 from headway.audit import audit_file
 from headway.console import metrics_page
 from headway.fallback import client as upstream
 from headway.fallback import fixed_reply
 from headway.http.access import lockout
-from headway.http.admin import callers, idempotency, orders, tokens
+from headway.http.admin import callers, orders, tokens
 from headway.http.inference import header_values
 from headway.http.inference import request_caps as caps
 from headway.http.limits import bounds, json_shape
@@ -88,8 +87,6 @@ BOUNDS = {
     "`Authorization` of the admin API": f"{tokens.MAX_HEADER_CHARS} characters",
     "an order to the admin API": f"{size(orders.MAX_BODY_BYTES)} within {orders.BODY_WITHIN_S:g} s",
     "a query of the admin API": f"{callers.MAX_QUERY_BYTES} bytes",
-    "an `Idempotency-Key`; orders kept under one": f"{api_routes.MAX_KEY_CHARS} characters; {idempotency.MAX_KEYS} for "
-    f"{idempotency.KEPT_S:g} s",
     "addresses with wrong keys; tenants with a retry budget": f"{lockout.MAX_ADDRESSES}; {retry_budget.TENANTS}",
     "the keys file": f"{size(parse.MAX_FILE_BYTES)}, {key_schema.MAX_KEYS} keys",
     "open connections": f"`HEADWAY_MAX_CONNECTIONS`, {LIMITS.max_connections}",

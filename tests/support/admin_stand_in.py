@@ -41,6 +41,7 @@ class Stub:
     holds: list[str] = field(default_factory=list)
     drained_after: int = 0  # so many looks at the status
     seen: list[tuple[str, str, dict[str, str], Any]] = field(default_factory=list)
+    peers: list[object] = field(default_factory=list)  # the connection of each request
     url: str = ""
 
     def fallback(self) -> schema.FallbackState:
@@ -195,6 +196,7 @@ class _Handler(BaseHTTPRequestHandler):
         self._json(answer, etag=stub.revision)
 
     def _allowed(self, body: Any) -> bool:
+        self.stub.peers.append(self.client_address)
         self.stub.seen.append((self.command, self.path, dict(self.headers.items()), body))
         if self.stub.answer_all is not None:
             self._send(*self.stub.answer_all)

@@ -90,7 +90,6 @@ class RunningRouter(RunningServer):
         command = [sys.executable, "-m", "headway", "route", "--instances", ",".join(urls), *flags]
         usual = {
             "HEADWAY_TRUSTED_PROXIES": "127.0.0.1",
-            "HEADWAY_ADMIN_ORDERS_PER_MINUTE": "100000",
             "HEADWAY_WARMUP": "0",
         }
         return cls(command, log_path, {**usual, **environment})

@@ -41,7 +41,6 @@ OFFLINE = {
     "VLLM_NO_USAGE_STATS": "1",
     "DO_NOT_TRACK": "1",
     "HEADWAY_TRUSTED_PROXIES": "127.0.0.1",  # the tests choose classes and tenants, as a proxy would
-    "HEADWAY_ADMIN_ORDERS_PER_MINUTE": "100000",
     "HEADWAY_CACHE_DIR": "",  # else a limit starts where an earlier test left it
     "VLLM_CPU_KVCACHE_SPACE": "1",
     "VLLM_CPU_OMP_THREADS_BIND": core_for_engine(),

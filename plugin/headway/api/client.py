@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import ipaddress
-import time
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any, TypeVar
 from urllib.parse import urlsplit
 
@@ -12,7 +11,7 @@ import requests
 from pydantic import BaseModel
 from urllib3.exceptions import ProtocolError
 
-from headway.api import repeats, routes
+from headway.api import routes
 from headway.api.bounded_session import AnswerTooLargeError, bounded_session
 from headway.api.errors import (
     BY_STATUS,
@@ -69,8 +68,8 @@ class AdminClient:
 
     The token goes into one header of requests to this server, and nowhere else: no redirect is followed. ``lenient``
     reads answers of any version (``headway.api.lenient``). Proxies of the environment are used for other machines only,
-    and not at all without ``use_proxies``. Every method raises AdminError. An order may be sent again, as
-    ``headway.api.repeats`` says; ``sleep`` waits until then.
+    and not at all without ``use_proxies``. Every method raises AdminError. Nothing is sent twice; an order has a
+    connection of its own, which the server has not closed meanwhile as an idle one.
     """
 
     def __init__(
@@ -81,12 +80,10 @@ class AdminClient:
         timeout_s: tuple[float, float] = TIMEOUT_S,
         use_proxies: bool = True,
         lenient: bool = False,
-        sleep: Callable[[float], None] = time.sleep,
     ) -> None:
         self.url = url.rstrip("/")
         self._timeout_s = timeout_s
         self._lenient = lenient
-        self._sleep = sleep
         self._host = _host(url)
         self.token = token
         self._use_proxies = use_proxies and not is_loopback(self._host)
@@ -145,8 +142,7 @@ class AdminClient:
         given: dict[str, Any] = {name: one for name, one in terms.items() if one is not None}
         order = ForecastOrder.model_construct(**given)
         timeout_s = (self._timeout_s[0], self._timeout_s[1] + (within_s or ForecastOrder().within_s))
-        with self._bounded(MAX_ANSWER_BYTES, timeout_s) as session:
-            return self._ask(routes.FORECAST, Forecast, order, session=session, timeout_s=timeout_s)
+        return self._ask(routes.FORECAST, Forecast, order, timeout_s=timeout_s)
 
     def forecast_progress(self) -> ForecastProgress:
         """How far the present forecast is."""
@@ -259,12 +255,15 @@ class AdminClient:
         route: Route,
         answer: type[_Answer],
         order: Order | None = None,
-        session: requests.Session | None = None,
+        timeout_s: tuple[float, float] | None = None,
         **options: Any,
     ) -> _Answer:
-        body = None if order is None else order.model_dump(exclude_unset=True)
-        send = self._insist if route.changes else self._send
-        response = send(route, session or self._session, json=body, **options)
+        if order is None:
+            response = self._send(route, self._session, **options)
+        else:
+            body = order.model_dump(exclude_unset=True)
+            with self._bounded(MAX_ANSWER_BYTES, timeout_s) as session:
+                response = self._send(route, session, timeout_s, json=body, **options)
         if response.status_code not in (route.status, route.otherwise):
             raise _refused(response, self.url)
         try:
@@ -272,19 +271,6 @@ class AdminClient:
         except (ValueError, RecursionError):
             text = "The server's answer is not one of Headway's admin API."
             raise NotHeadwayError(text, self.url) from None
-
-    def _insist(self, route: Route, session: requests.Session, **options: Any) -> requests.Response:
-        """Send an order, and again under the same name where its answer did not come, or came too early."""
-        options["headers"] = {**options.pop("headers", {}), routes.IDEMPOTENCY_KEY: repeats.new_key()}
-        for _ in range(repeats.MOST_TRIES - 1):
-            try:
-                response = self._send(route, session, **options)
-            except BrokenConnectionError:
-                continue
-            if (wait_s := repeats.wait_s(response)) is None:
-                return response
-            self._sleep(wait_s)
-        return self._send(route, session, **options)
 
     def _bounded(self, most_bytes: int, timeout_s: tuple[float, float] | None = None) -> requests.Session:
         """A session with the token, whose answers have at most so many bytes."""

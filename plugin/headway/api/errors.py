@@ -10,11 +10,11 @@
      │    └── TooLargeError         an answer that is larger than its bound
      └── RefusedError           the server answered with an error status
           ├── TokenRefusedError     401: no token, or a wrong one
-          ├── RoleError             403: the token may only read, or the page has another origin
+          ├── RoleError             403: the token may only read
           ├── SwitchedOffError      404: the server was started without a token
           ├── StaleError            412: the preset was switched meanwhile
           ├── InvalidOrderError     422: the server does not accept the order
-          └── TooManyError          429: too many orders, or wrong tokens from this address
+          └── TooManyError          429: too many wrong tokens from this address
 
 The text of each is one sentence for a person.
 """
@@ -91,7 +91,7 @@ class InvalidOrderError(RefusedError):
 
 
 class TooManyError(RefusedError):
-    """Too many orders with this token, or too many wrong tokens from this address; the text says when to try again."""
+    """Too many wrong tokens from this address; the text says when to try again."""
 
 
 #: The error of each status; all others are a RefusedError.

@@ -18,31 +18,29 @@ _PROBLEM = "application/problem+json"
 _SCHEMAS = "#/components/schemas/{model}"
 _REVISION = {"type": "string", "pattern": '^"[1-9][0-9]*"$'}
 _DESCRIPTION = (
-    "An order is a PUT or a POST with a JSON body. Ordering needs the operator's token, reading either token. "
-    "An order with an Origin header is refused unless that is the server's own origin, or a listed one."
+    "An order is a PUT or a POST with a JSON body. Ordering needs the operator's token, reading either token."
 )
 #: Why a route refuses, by status.
 _REFUSALS: Mapping[HTTPStatus, str] = {
-    HTTPStatus.BAD_REQUEST: "The body ended early, or the Idempotency-Key is none.",
+    HTTPStatus.BAD_REQUEST: "The body ended early.",
     HTTPStatus.UNAUTHORIZED: "No token, or a wrong one.",
-    HTTPStatus.FORBIDDEN: "The token may only read, or the order comes from a page of another origin.",
+    HTTPStatus.FORBIDDEN: "The token may only read.",
     HTTPStatus.NOT_FOUND: "The admin API is off: the server has no token.",
     HTTPStatus.REQUEST_TIMEOUT: "The body did not arrive in time.",
-    HTTPStatus.CONFLICT: "It is so already, it is not possible now, or the order of this Idempotency-Key is under way.",
+    HTTPStatus.CONFLICT: "It is so already, or it is not possible now.",
     HTTPStatus.PRECONDITION_FAILED: "Another revision is in force: the ETag is that one.",
     HTTPStatus.REQUEST_ENTITY_TOO_LARGE: "The body is too large.",
     HTTPStatus.REQUEST_URI_TOO_LONG: "The query is too long.",
     HTTPStatus.UNSUPPORTED_MEDIA_TYPE: "The body is not application/json.",
-    HTTPStatus.UNPROCESSABLE_ENTITY: "What was sent is not valid, or the Idempotency-Key belongs to another order.",
+    HTTPStatus.UNPROCESSABLE_ENTITY: "What was sent is not valid.",
     HTTPStatus.PRECONDITION_REQUIRED: "If-Match is missing.",
-    HTTPStatus.TOO_MANY_REQUESTS: "Too many wrong tokens from this address, or too many orders with this token.",
+    HTTPStatus.TOO_MANY_REQUESTS: "Too many wrong tokens from this address.",
     HTTPStatus.NOT_IMPLEMENTED: "This server cannot.",
 }
 #: The headers of an answer by its status, and whether each is always there.
 _HEADERS: Mapping[HTTPStatus, tuple[tuple[str, bool], ...]] = {
     HTTPStatus.UNAUTHORIZED: (("WWW-Authenticate", True),),
     HTTPStatus.REQUEST_TIMEOUT: (("Connection", False),),
-    HTTPStatus.CONFLICT: (("Retry-After", False),),
     HTTPStatus.PRECONDITION_FAILED: (("ETag", True),),
     HTTPStatus.PRECONDITION_REQUIRED: (("ETag", True),),
     HTTPStatus.TOO_MANY_REQUESTS: (("Retry-After", True),),
@@ -51,7 +49,6 @@ _HEADERS: Mapping[HTTPStatus, tuple[tuple[str, bool], ...]] = {
 _HEADER_SCHEMAS: Mapping[str, dict[str, Any]] = {
     "ETag": _REVISION,
     "Retry-After": {"type": "integer", "minimum": 1},
-    routes.REPLAYED: {"type": "string", "const": "true"},
 }
 
 
@@ -108,16 +105,6 @@ def _parameters(route: Route) -> list[dict[str, Any]]:
                 "schema": {"type": "string"},
             }
         )
-    if route.changes:
-        found.append(
-            {
-                "name": routes.IDEMPOTENCY_KEY,
-                "in": "header",
-                "description": "A name that the client gives to this order: the same one again within ten minutes, "
-                "with the same body, is answered as the first was, and not carried out.",
-                "schema": {"type": "string", "minLength": 1, "maxLength": routes.MAX_KEY_CHARS, "pattern": "^[!-~]+$"},
-            }
-        )
     if route.has_limit:
         bounds = {"minimum": 1, "maximum": routes.MAX_AUDIT_ENTRIES, "default": routes.DEFAULT_AUDIT_ENTRIES}
         found.append({"name": "limit", "in": "query", "schema": {"type": "integer", **bounds}})
@@ -147,8 +134,6 @@ def _answer(route: Route, status: HTTPStatus) -> dict[str, Any]:
     headers = [*_HEADERS.get(status, ())]
     if route.versioned:
         headers.append(("ETag", True))
-    if route.changes:
-        headers.append((routes.REPLAYED, False))
     return {
         "description": f"{status.phrase}.",
         "content": {route.media: {"schema": answer}},

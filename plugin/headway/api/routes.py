@@ -13,11 +13,6 @@ from headway.api import schema
 #: The most entries of the audit log that one request may ask for.
 MAX_AUDIT_ENTRIES = 500
 DEFAULT_AUDIT_ENTRIES = 50
-#: The header that names an order, so that a repetition of it is answered and not carried out; and its length.
-IDEMPOTENCY_KEY = "Idempotency-Key"
-MAX_KEY_CHARS = 128
-#: The header of an answer that an earlier order with the same key has got.
-REPLAYED = "Idempotent-Replayed"
 
 
 class Role(StrEnum):
@@ -54,7 +49,7 @@ class Route:
 
     @property
     def changes(self) -> bool:
-        """Whether it changes the server: such orders are limited in rate, and may have an idempotency key."""
+        """Whether it changes the server."""
         return self.order is not None and not self.computes
 
     @property
@@ -67,8 +62,6 @@ class Route:
             found.add(HTTPStatus.FORBIDDEN)
         if self.order is not None:
             found |= _READS_BODY
-        if self.changes:
-            found.add(HTTPStatus.CONFLICT)
         return tuple(sorted(found))
 
 

@@ -14,6 +14,7 @@ from enum import IntEnum
 from headway.api import (
     AdminError,
     BadUrlError,
+    BrokenConnectionError,
     InvalidOrderError,
     NoAnswerInTimeError,
     NotHeadwayError,
@@ -81,6 +82,10 @@ def as_cli_error(error: AdminError) -> CliError:
             return ServerUnreachableError(f"{url}: {error} Is it a Headway server? check --url")
         case NotHeadwayError():
             return ServerUnreachableError(f"{url} answered something that is not Headway's admin API; check --url")
+        case BrokenConnectionError():
+            return ServerUnreachableError(
+                f"{url} closed the connection without an answer; an order may have been carried out all the same"
+            )
         case NoAnswerInTimeError():
             return ServerUnreachableError(f"{url} does not answer in time; is the server overloaded or still starting?")
         case TlsError():

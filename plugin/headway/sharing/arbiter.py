@@ -21,7 +21,7 @@ from headway.sharing.reading import Reading, Shared
 from headway.sharing.server import EXPIRES_S
 from headway_policies.sharing import SeatShares, Share
 
-#: A server takes twenty orders a minute: a change of its limit at most so often, and a renewal.
+#: A change of a server's limit is a revision and a line of its audit: at most so often; and a renewal.
 CHANGE_EVERY_S = 4.0
 RENEW_EVERY_S = 10.0
 #: A pause is renewed when it would end within so long.

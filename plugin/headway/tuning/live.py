@@ -14,7 +14,7 @@ from headway.load.scrape import Counts, read
 GRACE_S = 20.0
 _DRAIN_WITHIN_S = 60.0
 _POLL_S = 0.5
-_RENEW_EVERY_S = 5.0  # a server takes twenty orders a minute
+_RENEW_EVERY_S = 5.0
 _REASON = "headway tune"
 
 

@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+import threading
+from collections import Counter
+from collections.abc import Iterator
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+
 import pytest
 from admin_stand_in import TOKEN, Stub, admin_stand_in
 
-from headway.api import AdminClient, BadUrlError, RefusedError, TokenRefusedError
+from headway.api import AdminClient, BadUrlError, BrokenConnectionError, RefusedError, TokenRefusedError
 
 
 @pytest.mark.parametrize("url", ["", "h:1", "ftp://h", "http://", "http://h:0", "http://h:99999", "http://[::1"])
@@ -51,6 +56,51 @@ def test_without_a_token_nothing_is_sent_as_one() -> None:
         with pytest.raises(TokenRefusedError):
             client.status()
         assert "Authorization" not in server.seen[0][2]
+
+
+@pytest.fixture
+def breaking() -> Iterator[tuple[str, list[str]]]:
+    """The URL of a server that ends each connection in place of an answer, and the methods that it was asked with."""
+    seen: list[str] = []
+
+    class Handler(BaseHTTPRequestHandler):
+        def do_POST(self) -> None:
+            self.rfile.read(int(self.headers["Content-Length"]))
+            self.do_GET()
+
+        def do_GET(self) -> None:
+            seen.append(self.command)
+            self.close_connection = True
+
+        def log_message(self, *_: object) -> None:
+            """Log nothing."""
+
+    with ThreadingHTTPServer(("127.0.0.1", 0), Handler) as server:
+        thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01})
+        thread.start()
+        yield f"http://127.0.0.1:{server.server_port}", seen
+        server.shutdown()
+        thread.join()
+
+
+def test_an_order_whose_answer_does_not_come_is_sent_once(breaking: tuple[str, list[str]]) -> None:
+    """Whether it was carried out is for a person to look up; the error says that much."""
+    url, seen = breaking
+    with AdminClient(url, TOKEN) as client:
+        for ask in (client.recycle, client.status):
+            with pytest.raises(BrokenConnectionError, match="ended before the server answered"):
+                ask()
+    assert seen == ["POST", "GET"]
+
+
+def test_an_order_waits_for_no_connection_of_before() -> None:
+    """A connection that the server has closed meanwhile as an idle one would lose it."""
+    with admin_stand_in() as server, AdminClient(server.url, TOKEN) as client:
+        client.status()
+        client.status()
+        client.pause()
+        client.resume()
+    assert list(Counter(server.peers).values()) == [2, 1, 1]
 
 
 def _bodies(server: Stub) -> list[object]:

@@ -17,6 +17,7 @@ URL = "http://h:1"
         (api.BadUrlError("no", URL), Exit.USAGE, "not a URL of a server: 'http://h:1'"),
         (api.UnreachableError("no", URL), Exit.UNREACHABLE, "no server answers at http://h:1"),
         (api.NoAnswerInTimeError("no", URL), Exit.UNREACHABLE, "does not answer in time"),
+        (api.BrokenConnectionError("no", URL), Exit.UNREACHABLE, "may have been carried out all the same"),
         (api.TlsError("no", URL), Exit.UNREACHABLE, "check https and the certificate"),
         (api.NotHeadwayError("no", URL), Exit.UNREACHABLE, "not Headway's admin API"),
         (api.TooLargeError("It is too large.", URL), Exit.UNREACHABLE, "It is too large. Is it a Headway server?"),

@@ -46,7 +46,6 @@ from headway.fallback.client import (
 from headway.fallback.settings import FallbackSettings
 from headway.fallback.sse import EventTooLargeError, SseEvents
 from headway.http.admin.handlers import routes
-from headway.http.admin.rules import AdminRules
 from headway.http.admin.tokens import Role, Tokens
 from headway.http.inference.middleware import AdmissionMiddleware
 from headway.http.inference.prompt_prefix import prompt_prefix
@@ -218,8 +217,7 @@ def in_pieces(app: ASGIApp, path: str, headers: list[tuple[bytes, bytes]], size:
 def admin() -> Starlette:
     """The admin API over an engine that does nothing."""
     control: headway.Control = headway.wrap(FakeEngine(), preset="balanced").headway
-    rules = AdminRules(orders_per_minute=10**9)
-    return Starlette(routes=routes(lambda: control, Tokens({OPERATOR: Role.OPERATOR}), rules))
+    return Starlette(routes=routes(lambda: control, Tokens({OPERATOR: Role.OPERATOR})))
 
 
 ADMIN = admin()

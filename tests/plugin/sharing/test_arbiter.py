@@ -140,7 +140,7 @@ def test_a_server_that_drains_one_by_one_does_not_cost_an_order_for_each() -> No
 
 
 def test_orders_are_renewed_before_they_expire_and_rarely_enough() -> None:
-    """A server takes twenty orders a minute, and a demand that sways must not use them up."""
+    """Each change is a revision and a line of the audit, and a demand that sways must not fill it."""
     servers = [SharedStandIn("a"), SharedStandIn("b")]
     arbiter = Arbiter(servers, TOTAL)
     for now_s in range(600):

@@ -26,7 +26,7 @@ BALANCED = bundled_presets()["balanced"]
 
 @pytest.fixture
 def server() -> Iterator[LiveStandIn]:
-    """A server at rest, for each test its own: a server takes twenty orders a minute."""
+    """A server at rest, for each test its own."""
     with LiveStandIn() as running:
         yield running
 

@@ -4,7 +4,14 @@ from __future__ import annotations
 
 import streamlit as st
 
-from headway.api import AdminError, InvalidOrderError, NoAnswerInTimeError, RoleError, StaleError
+from headway.api import (
+    AdminError,
+    BrokenConnectionError,
+    InvalidOrderError,
+    NoAnswerInTimeError,
+    RoleError,
+    StaleError,
+)
 from headway_dashboard.components.banner import plain
 
 VIEWER_ONLY = "viewer_only"
@@ -30,7 +37,7 @@ def failed(key: str, error: AdminError, *, done: str = "changed") -> None:
         state[key] = ("warning", text)
     elif isinstance(error, InvalidOrderError):
         state[key] = ("error", f"Nothing was {done}. {error} Correct it, and press again.")
-    elif isinstance(error, NoAnswerInTimeError):
+    elif isinstance(error, NoAnswerInTimeError | BrokenConnectionError):
         state[key] = ("error", f"{error} It may have acted all the same: look at the audit log before you press again.")
     else:
         state[key] = ("error", f"Nothing was {done}. {error}")

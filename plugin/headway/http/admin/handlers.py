@@ -24,7 +24,7 @@ from headway.errors import UnknownRungError
 from headway.http.admin import forecasts, operations, preset_orders
 from headway.http.admin.answers import Handler, answer, order
 from headway.http.admin.callers import Callers
-from headway.http.admin.carrying_out import Orders
+from headway.http.admin.carrying_out import carry_out
 from headway.http.admin.problem import ProblemError, problem_response
 from headway.http.admin.rules import AdminRules
 from headway.http.admin.tokens import Tokens
@@ -38,7 +38,7 @@ _KINDS = tuple(kind.value for kind in schema.AuditKind)
 
 def routes(control: Callable[[], Control], tokens: Tokens, rules: AdminRules = _USUAL_RULES) -> list[routing.BaseRoute]:
     """All routes; ``control`` gives the control room once the engine is there."""
-    callers, orders = Callers(tokens, rules), Orders(rules)
+    callers = Callers(tokens)
 
     def endpoint(route: Route) -> Callable[[Request], Awaitable[Response]]:
         handler = HANDLERS[route.name]
@@ -48,7 +48,7 @@ def routes(control: Callable[[], Control], tokens: Tokens, rules: AdminRules = _
                 caller = Caller() if route.role is None else callers.identify(request, route, control())
                 if route.order is None:
                     return await handler(control(), request, caller)
-                return await orders.carry_out(control(), request, caller, route, handler)
+                return await carry_out(rules, control(), request, caller, route, handler)
             except ProblemError as problem:
                 return problem_response(problem)
 

@@ -266,7 +266,7 @@ async def test_a_preflight_of_an_inference_route_needs_no_key_and_reaches_no_han
     assert not server.reached
 
 
-@pytest.mark.parametrize("path", ["/headway/v1/status", "/pause", "/v1/load_lora_adapter"])
+@pytest.mark.parametrize("path", ["/headway/v1/status", "/headway/v1/preset", "/pause", "/v1/load_lora_adapter"])
 async def test_there_is_no_preflight_for_the_routes_of_operators(path: str) -> None:
     """No page of another origin may use them, whatever the CORS settings of vLLM are."""
     reply = await Server(access()).ask(path, "OPTIONS", headers=PREFLIGHT)

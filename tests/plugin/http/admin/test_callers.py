@@ -1,16 +1,16 @@
-"""Who may call: lock-out of addresses with wrong tokens, a rate of orders for each token, the names of both."""
+"""Who may call: the token in its header and nothing else, lock-out of addresses with wrong ones, the names of both."""
 
 from __future__ import annotations
 
 import asyncio
+import base64
 import json
 from pathlib import Path
 
 import pytest
-from admin_api import OPERATOR, STATUS, VIEWER, admin_api, bearer, switch
+from admin_api import OPERATOR, PRESET, STATUS, VIEWER, admin_api, bearer, switch
 from virtual_time import on_virtual_time
 
-from headway.api.schema import AuditKind
 from headway.audit import AuditFile
 from headway.http.access.lockout import MOST_WRONG
 
@@ -86,42 +86,17 @@ async def test_a_flood_of_wrong_tokens_is_few_entries_of_the_audit() -> None:
         ]
 
 
-@on_virtual_time
-async def test_a_token_may_order_twenty_times_a_minute() -> None:
-    """The twenty-first is 429 before it is read, with the seconds until the next; reading goes on."""
+async def test_what_a_browser_adds_by_itself_is_no_credential() -> None:
+    """A cookie and the password of Basic: a page of another site orders nothing with what its browser knows."""
     async with admin_api() as (client, control):
-        names = ["latency", "balanced"] * 10
-        assert {(await switch(client, name)).status_code for name in names} == {200}
-        refused = await switch(client, "latency")
-        assert (refused.status_code, refused.headers["retry-after"], control.revision) == (429, "3", 21)
-        assert refused.json()["detail"] == "20 orders a minute are taken with one token. Try again in 3 s."
-        assert control.audit.entries(1, AuditKind.REFUSED)[0].result == "refused: too many orders"
-        for _ in range(100):
-            assert (await client.get(STATUS, headers=bearer(OPERATOR))).status_code == 200
-        await asyncio.sleep(3)
-        assert (await switch(client, "latency")).status_code == 200
-        assert (await switch(client, "balanced")).status_code == 429
-
-
-@on_virtual_time
-async def test_orders_that_change_nothing_count_too() -> None:
-    """And refused ones: each is work."""
-    async with admin_api(orders_per_minute=3) as (client, control):
-        names = ("balanced", "nonsense", "balanced")
-        assert [(await switch(client, name)).status_code for name in names] == [200, 422, 200]
-        assert (await switch(client, "balanced")).status_code == 429
-        (counted,) = control.audit.entries(9, AuditKind.NOOP)
-        assert counted.times == 2
-
-
-@on_virtual_time
-async def test_a_forecast_is_no_order_in_this_sense() -> None:
-    """It changes nothing, and uses none of the operator's orders up."""
-    async with admin_api(orders_per_minute=1) as (client, _):
-        for _ in range(5):
-            answer = await client.post("/headway/v1/presets/forecast", headers=bearer(), json={"presets": ["nonsense"]})
-            assert answer.status_code == 422
-        assert (await switch(client)).status_code == 200
+        basic = base64.b64encode(f"operator:{OPERATOR}".encode()).decode()
+        for sent in (
+            {"Cookie": f"token={OPERATOR}; Authorization=Bearer {OPERATOR}"},
+            {"Authorization": f"Basic {basic}"},
+        ):
+            headers = {"If-Match": "*", "Origin": "http://page.example", **sent}
+            assert (await client.put(PRESET, headers=headers, json={"name": "latency"})).status_code == 401
+        assert control.revision == 1
 
 
 @on_virtual_time

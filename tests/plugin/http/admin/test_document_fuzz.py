@@ -39,7 +39,7 @@ CHECKS = [
 def serving() -> Iterator[Callable[[requests.PreparedRequest, Role | None], httpx.Response]]:
     """Sends requests to one server, with a token of this role, on a loop of its own."""
     with asyncio.Runner(loop_factory=new_loop) as runner:
-        opened = admin_api(orders_per_minute=10**9)
+        opened = admin_api()
         client, _ = runner.run(opened.__aenter__())
 
         def send(asked: requests.PreparedRequest, role: Role | None) -> httpx.Response:
