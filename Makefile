@@ -1,12 +1,13 @@
 # Every target sets up what it needs; a set-up that is there already costs about a second.
 .DEFAULT_GOAL := help
 .ONESHELL:
-.PHONY: help setup demo fleet fleet-test test test-fast test-long test-versions mutants bench bench-batching bench-forecasts bench-prefixes bench-policies bench-engine bench-dashboard bench-fleet bench-front bench-engines check audit format lock clean
+.PHONY: help setup demo fleet fleet-test test test-fast test-long test-versions mutants bench bench-batching bench-forecasts bench-prefixes bench-policies bench-engine bench-dashboard bench-fleet bench-front bench-engines check audit reference site format lock clean
 
 PYTHON ?= python3
 BIN := .venv/bin
 FLEET_BIN := out/fleet/venv/bin
 AUDIT := out/audit/bin
+SITE := out/site/bin
 TESTS ?= tests
 # How many, and which takes what: tests/support/worker_shares.py.
 WORKERS := -n auto --dist loadfile --no-loadscope-reorder
@@ -100,6 +101,16 @@ audit: ## bandit over the code, and pip-audit over constraints.txt, which asks t
 	$(AUDIT)/bandit --quiet --recursive --severity-level medium plugin/headway policies/headway_policies dashboard/headway_dashboard deploy
 	$(AUDIT)/pip-audit --requirement constraints.txt --no-deps --disable-pip
 	$(AUDIT)/pip-audit --requirement deploy/ray_serve/constraints.txt --no-deps --disable-pip
+
+reference: setup ## write the generated pages of the documentation anew
+	@exec $(BIN)/python deploy/site/reference.py
+
+site: setup ## the documentation as web pages, in out/site/html; fails on a broken link or an unknown name
+	@set -e
+	test -x $(SITE)/mkdocs || { $(PYTHON) -m venv out/site && $(SITE)/pip install --quiet 'mkdocs>=1.6,<2'; }
+	$(BIN)/python deploy/site/reference.py --check
+	PYTHONPATH=deploy/site $(BIN)/python -m headway_site.check
+	$(SITE)/mkdocs build --strict --config-file deploy/site/mkdocs.yml
 
 format: setup ## format the code
 	@$(BIN)/ruff check --fix . && $(BIN)/ruff format .

@@ -1,4 +1,4 @@
-"""Tests of the documents: what they name exists, and what exists is named where a user would look for it."""
+"""Tests of the documents: generated pages are current, links and names exist, and examples run as printed."""
 
 from __future__ import annotations
 
@@ -9,19 +9,18 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+import reference
+from headway_site import check
+from headway_site.presets import EVERY_SETTING
 from running_server import ROOT
-from starlette.routing import Route
 from vllm_source import VllmSource
 
 from headway.cli import main
-from headway.http.admin.handlers import routes
-from headway.http.admin.tokens import Tokens
-from headway.http.inference.timeouts import FIRST_TOKEN, QUEUE, STALL, TOTAL
-from headway.operator.metrics import METRIC_NAMES
-from headway_policies import Outcome, bundled_presets, conformance, parse_preset
+from headway.doctor.variables import INTERNAL, KNOWN
+from headway_policies import Outcome, conformance, parse_preset
 
-FOLDERS = [*ROOT.glob("[!.]*/README.md"), *ROOT.glob("plugin/*/README.md"), *ROOT.glob("plugin/docs/*.md")]
-DOCUMENTS = sorted(path.relative_to(ROOT) for path in [*ROOT.glob("*.md"), *FOLDERS])
+DOCS = ROOT / "deploy" / "site" / "docs"
+BATCH, POLICY = "deploy/site/docs/how-to/batch-a-function.md", "deploy/site/docs/how-to/write-a-policy.md"
 SOURCES = [one for folder in ("plugin/headway", "policies", "dashboard") for one in ROOT.glob(f"{folder}/**/*.py")]
 
 
@@ -29,45 +28,30 @@ def _read(path: str | Path) -> str:
     return (ROOT / path).read_text(encoding="utf-8")
 
 
-def _never() -> None:
-    raise AssertionError("no route is called here")
+def test_the_generated_pages_are_what_the_code_says() -> None:
+    """A command, variable, metric, route, error, bound, preset or panel that changes is renewed in the reference."""
+    assert reference.stale() == [], "run: make reference"
 
 
-def test_the_readme_names_every_metric_and_no_other() -> None:
-    """The list of metrics in README.md is the table of instruments."""
-    assert set(re.findall(r"`(headway_[a-z_]+)`", _read("README.md"))) == set(METRIC_NAMES)
+@pytest.mark.parametrize("document", check.documents(), ids=lambda path: str(path.relative_to(ROOT)))
+def test_links_lead_somewhere_and_names_exist(document: Path) -> None:
+    """Files, headings, variables, metrics, alerts and commands that a document names."""
+    assert list(check.problems(document)) == []
 
 
-def test_the_readme_shows_the_presets_as_they_are() -> None:
-    """Name, seats and batching strategy of each bundled preset stand in README.md."""
-    rows = re.findall(r"^\| `([a-z-]+)` \| (\d+) \| (static|dynamic|continuous) \|", _read("README.md"), re.MULTILINE)
-    presets = bundled_presets().values()
-    expected = {(one.name, str(one.batching.seats), one.batching.strategy) for one in presets}
-    assert set(rows) == expected
+def test_every_page_is_in_the_navigation() -> None:
+    """MkDocs and the first page of the documentation list every page."""
+    pages = {path.relative_to(DOCS).as_posix() for path in DOCS.rglob("*.md")}
+    listed = re.findall(r": (\S+\.md)$", (DOCS.parent / "mkdocs.yml").read_text(encoding="utf-8"), re.MULTILINE)
+    assert sorted(listed) == sorted(pages)
+    assert set(re.findall(r"\]\((\S+\.md)\)", (DOCS / "index.md").read_text(encoding="utf-8"))) == pages - {"index.md"}
 
 
-def test_every_route_is_documented_and_every_documented_route_exists() -> None:
-    """The table of routes in plugin/README.md is the table in the code."""
-    named = set(re.findall(r"`(GET|PUT|POST) (/headway/[a-z0-9/.]+)`", _read("plugin/README.md")))
-    real = {
-        (method, route.path)
-        for route in routes(_never, Tokens({}))  # type: ignore[arg-type]  # never called
-        if isinstance(route, Route)
-        for method in route.methods or ()
-        if method != "HEAD"
-    }
-    assert named == real
-
-
-def test_every_variable_is_documented_and_every_documented_variable_is_read() -> None:
-    """HEADWAY_* variables of the code and of the READMEs are the same."""
-    pattern = r"\bHEADWAY_[A-Z][A-Z_]*[A-Z]\b"
-    code = {name for path in SOURCES for name in re.findall(pattern, path.read_text(encoding="utf-8"))}
-    read = {name.removesuffix("_FILE") for name in code}
-    documents = " ".join(_read(path) for path in DOCUMENTS)
-    named = {name.removesuffix("_FILE") for name in re.findall(pattern, documents)}
-    compose_only = {"HEADWAY_MODEL"}
-    assert named - compose_only == read
+def test_a_variable_that_is_read_is_known() -> None:
+    """The reference lists the known variables, so each of the code is among them."""
+    texts = " ".join(path.read_text(encoding="utf-8") for path in SOURCES)
+    read = set(re.findall(r"\bHEADWAY_[A-Z][A-Z_]*[A-Z]\b", texts))
+    assert {name.removeprefix("HEADWAY_") for name in read} <= KNOWN | INTERNAL
 
 
 def test_every_outcome_has_its_word_in_the_glossary() -> None:
@@ -76,25 +60,16 @@ def test_every_outcome_has_its_word_in_the_glossary() -> None:
     assert {outcome.value.split("_")[0] for outcome in Outcome} - {"engine"} <= set(re.findall(r"\w+", row))
 
 
-@pytest.mark.parametrize("document", DOCUMENTS, ids=str)
-def test_links_lead_somewhere(document: Path) -> None:
-    """Every relative link and picture of a document exists."""
-    targets = re.findall(r"\]\((?!https?:)([^)#]+)\)", _read(document))
-    missing = [target for target in targets if not (ROOT / document.parent / target).exists()]
-    assert missing == []
-
-
 def test_the_examples_of_the_policies_work() -> None:
-    """The Python example of policies/README.md runs, and its TOML example is a valid preset."""
+    """The Python example of policies/README.md runs, and the preset with every setting is valid and complete."""
     text = _read("policies/README.md")
     (example,) = re.findall(r"```python\n(.*?)```", text, re.DOTALL)
     exec(compile(example, "policies/README.md", "exec"), {})
-    (preset,) = re.findall(r"```toml\n(.*?)```", text, re.DOTALL)
-    assert parse_preset(preset, "policies/README.md").name == "night"
+    assert parse_preset(EVERY_SETTING.read_text(encoding="utf-8"), EVERY_SETTING.name).name == "night"
 
 
 @pytest.mark.parametrize(
-    ("name", "check", "protocol"),
+    ("name", "suite", "protocol"),
     [
         ("LeastSlack", conformance.check_order, "Order"),
         ("ShortestFirst", conformance.check_discipline, "Discipline"),
@@ -102,14 +77,16 @@ def test_the_examples_of_the_policies_work() -> None:
         ("HalfFull", conformance.check_window, "Window"),
     ],
 )
-def test_the_custom_policies_of_the_readme_conform(name: str, check: Callable[[type], None], protocol: str) -> None:
+def test_the_custom_policies_of_the_documentation_conform(
+    name: str, suite: Callable[[type], None], protocol: str
+) -> None:
     """One of each kind runs as printed, passes its suite, and is the class of plugin/examples, annotations apart."""
-    text = _read("policies/README.md")
+    text = _read(POLICY)
     (example,) = [block for block in re.findall(r"```py\n(.*?)```", text, re.DOTALL) if f"class {name}" in block]
     names: dict[str, type] = {"__name__": "example"}  # type: ignore[dict-item]  # as a module has it
-    exec(compile(example, "policies/README.md", "exec"), names)
-    check(names[name])
-    assert re.search(rf"^\| `[a-z.]+` \| `{protocol}` \|.* `{check.__name__}\(Class\)` \|$", text, re.MULTILINE)
+    exec(compile(example, POLICY, "exec"), names)
+    suite(names[name])
+    assert re.search(rf"^\| `[a-z.]+` \| `{protocol}` \|.* `{suite.__name__}\(Class\)` \|$", text, re.MULTILINE)
     assert _statements(example, name) == _statements(_read("plugin/examples/own_policies.py"), name)
 
 
@@ -125,15 +102,15 @@ def _statements(source: str, class_name: str) -> list[str]:
 
 
 def test_the_batcher_example_works(capsys: pytest.CaptureFixture[str]) -> None:
-    """The example of batches without vLLM in plugin/README.md runs as it stands there."""
-    (example,) = re.findall(r"```py\n(.*?)```", _read("plugin/README.md"), re.DOTALL)
-    exec(compile(example, "plugin/README.md", "exec"), {"__name__": "example"})
+    """The example of how-to/batch-a-function.md runs as it stands there."""
+    (example,) = re.findall(r"```py\n(.*?)```", _read(BATCH), re.DOTALL)
+    exec(compile(example, BATCH, "exec"), {"__name__": "example"})
     assert capsys.readouterr().out == "[[3.0], [5.0], [9.0]] [3.0] 4\n42\n"
 
 
 def test_the_examples_of_porting_a_batcher_work(capsys: pytest.CaptureFixture[str]) -> None:
     """Every Python block of the page runs, in its order, and prints what it says it does."""
-    page = "plugin/docs/porting-a-batcher.md"
+    page = "deploy/site/docs/how-to/port-a-batcher.md"
     for example in re.findall(r"```python\n(.*?)```", _read(page), re.DOTALL):
         exec(compile(example, page, "exec"), {"__name__": "example"})
     assert capsys.readouterr().out.splitlines() == [
@@ -145,14 +122,6 @@ def test_the_examples_of_porting_a_batcher_work(capsys: pytest.CaptureFixture[st
     ]
 
 
-def test_every_time_out_header_is_documented() -> None:
-    """The table of time-out headers in plugin/README.md is the one in the code, stage by stage."""
-    rows = re.findall(r"^\| (?:in the queue|to the first token|between tokens|in all) \| (.*) \|$",
-                      _read("plugin/README.md"), re.MULTILINE)  # fmt: skip
-    documented = [re.findall(r"`([a-z-]{6,})`", row) for row in rows]
-    assert documented == [[name for name, _ in readers] for readers in (QUEUE, FIRST_TOKEN, STALL, TOTAL)]
-
-
 def _said_in(tree: ast.Module) -> str:
     """Every text in a module, also the fixed parts of those with values in them, each on a line of its own."""
     return "\n".join(" ".join(one.value.split()) for one in ast.walk(tree)
@@ -161,7 +130,7 @@ def _said_in(tree: ast.Module) -> str:
 
 def test_every_message_of_the_troubleshooting_list_is_one_that_is_said() -> None:
     """A user who searches the list for what the log says finds it: the words between the dots are in the code."""
-    (section,) = re.findall(r"^## Troubleshooting\n(.*?)^## ", _read("plugin/README.md"), re.DOTALL | re.MULTILINE)
+    section = _read("deploy/site/docs/operate/troubleshooting.md")
     symptoms = re.findall(r"^\| (.*?) \|", section, re.MULTILINE)[2:]
     said = "\n".join(_said_in(ast.parse(path.read_text(encoding="utf-8"))) for path in SOURCES)
     source = VllmSource.found()

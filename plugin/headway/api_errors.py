@@ -2,7 +2,7 @@
 
 OpenAI's chat, completions and responses and Anthropic's messages each have their own error body and their own event
 for an error in the middle of a stream. ``TYPES`` gives the word that each API has for a status, ``ERRORS`` the status
-and the advice of each code; plugin/README.md shows both.
+and the advice of each code; reference/errors.md of the documentation shows both.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """``make bench-batching``: what batching gains and costs on the real engine, as the reference texts tabulate it.
 
 --strict   exit code 1 on a goal that is missed and not accepted
---write    put the tables into plugin/README.md
+--write    put the tables into deploy/site/docs/measured/index.md
 
 SmolLM2-135M, about a quarter of an hour; the engine is the same one throughout, with as many seats as each row needs.
 
@@ -41,7 +41,7 @@ from headway_policies.batching import Batching, strategy
 
 ROOT = Path(__file__).resolve().parents[2]
 MODEL = ROOT / ".models" / "SmolLM2-135M-Instruct"
-README = ROOT / "plugin" / "README.md"
+PAGE = ROOT / "deploy/site/docs/measured/index.md"
 
 SIZES = (1, 2, 4, 8, 16, 32, 64)
 OPEN = Batching(seats=max(SIZES), window_ms=0)  # a preset's seats bound what the engine runs, past the gate too
@@ -308,7 +308,7 @@ def main(words: Sequence[str]) -> int:
     if found.others > MAX_OTHERS:
         print(f"disturbed: other programs used {found.others:.0%} of the processors")
     if chosen.write:
-        README.write_text(put_into(README.read_text(encoding="utf-8"), text, "batching"), encoding="utf-8")
+        PAGE.write_text(put_into(PAGE.read_text(encoding="utf-8"), text, "batching"), encoding="utf-8")
     return int(chosen.strict and any(line.fails for line in lines))
 
 

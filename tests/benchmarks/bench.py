@@ -4,7 +4,7 @@ The default preset as it comes, beside vLLM as it comes and with caps, at 0.5, 0
 can serve, and once while two other programs take the processors for 40 s. About a quarter of an hour on two cores, with
 SmolLM2-135M, more where other programs disturb it. ``--long`` adds other arms and loads, a changing mix, tenants,
 bursts and a recorded trace, takes about ten hours, and goes on where it was stopped. The results are kept in
-tests/benchmarks/results; the chart and the table of the README are drawn from them.
+tests/benchmarks/results; the chart and the table of the documentation are drawn from them.
 
     bench.py --only spinning                          one part of the short run
     bench.py --only W1 --loads 1.5 --once             one load, and nothing again that was disturbed
@@ -52,7 +52,11 @@ def main(words: list[str]) -> int:
     parser.add_argument("--model", type=Path, default=MODEL, metavar="DIR", help="another model's folder")
     parser.add_argument("--results", type=Path, metavar="FILE", help="where the results are kept")
     parser.add_argument("--report", action="store_true", help="measure nothing: only the report of the results")
-    parser.add_argument("--write", action="store_true", help="write the tables into README.md and beside the results")
+    parser.add_argument(
+        "--write",
+        action="store_true",
+        help="write the tables into deploy/site/docs/measured/index.md and beside the results",
+    )
     parser.add_argument("--strict", action="store_true", help="exit code 1 where a goal is missed that is not accepted")
     chosen = parser.parse_args(words)
     try:
@@ -77,7 +81,7 @@ def main(words: list[str]) -> int:
     if chosen.write:
         path.with_suffix(".md").write_text(f"# {_TITLES[chosen.long]}\n\n{found.details}", encoding="utf-8")
         if path == RESULTS / "short.json":
-            write_into(ROOT / "README.md", found)
+            write_into(ROOT, ROOT / "deploy/site/docs/measured/index.md", found)
     return int(chosen.strict and found.missed)
 
 

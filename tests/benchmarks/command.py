@@ -27,7 +27,7 @@ def run(
 ) -> int:
     """Returns 0; with ``--strict`` 1 when a figure is missed that ``accepted`` does not list.
 
-    With ``--write`` the table goes between these ``marks`` of the README. Goals ``on_request`` run only if named.
+    With ``--write`` the table goes between these ``marks`` of the page. Goals ``on_request`` run only if named.
     """
     parser = argparse.ArgumentParser(description=help_text, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--only", nargs="+", choices=goals, metavar="GOAL",

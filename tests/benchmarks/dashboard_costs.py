@@ -3,7 +3,7 @@
 --only tabs load hang soak   some goals only
 --only soak-long             the soak over 30 minutes, in place of 3 that are scaled
 --strict                     exit code 1 on a miss
---write                      put the table into dashboard/README.md
+--write                      put the table into deploy/site/docs/measured/index.md
 
 A server with the tiny model on the processor under a light load, a dashboard process of its own with its defaults, and
 Debian's Chromium. About eight minutes. Processor time is that of the dashboard's process alone.
@@ -34,7 +34,7 @@ from soak import slope
 
 from headway_dashboard.settings import DEFAULT_REFRESH_S
 
-README = Path(__file__).resolve().parents[2] / "dashboard" / "README.md"
+PAGE = Path(__file__).resolve().parents[2] / "deploy/site/docs/measured/index.md"
 LOAD = [Clients(2, "normal", 60), Clients(1, "realtime", 30)]
 SETTLE_S, COUNT_S, SAMPLE_S = 15.0, 60.0, 5.0
 SOAK_S, WHOLE_SOAK_S = 180.0, 1800.0
@@ -239,4 +239,4 @@ def growth_mb(points: Sequence[tuple[float, float]]) -> float:
 GOALS: Goals = {"tabs": tabs, "load": load, "hang": hang, "soak": soak, "soak-long": soak_long}
 
 if __name__ == "__main__":
-    sys.exit(run(sys.argv[1:], GOALS, NONE, README, help_text=__doc__ or "", marks="costs", on_request=("soak-long",)))
+    sys.exit(run(sys.argv[1:], GOALS, NONE, PAGE, help_text=__doc__ or "", marks="costs", on_request=("soak-long",)))

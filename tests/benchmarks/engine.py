@@ -1,7 +1,7 @@
 """``make bench-engine``: a lasting overload, the memory of what waits, and little KV space, on the real engine.
 
 --strict   exit code 1 on a miss
---write    put the table into plugin/README.md
+--write    put the table into deploy/site/docs/measured/engine.md
 
 The tiny model of the tests, on the processor; about fifteen minutes. The capacity is measured anew before each arm, and
 each figure is a ratio to it: the speed of a shared machine changes within minutes.
@@ -26,7 +26,7 @@ from waiting import waiting
 from headway.simulator.traffic.workload import Request
 from headway_policies import Preset, bundled_presets
 
-README = Path(__file__).resolve().parents[2] / "plugin" / "README.md"
+PAGE = Path(__file__).resolve().parents[2] / "deploy/site/docs/measured/engine.md"
 
 CAPACITY_S, OVERLOAD_S, BEGIN_S, LOAD = 20.0, 70.0, 25.0, 1.3
 SEATS, MODEL_LEN, SETTLE_S = 32, 1024, 60.0
@@ -93,4 +93,4 @@ def _rates(answers: list[Answer], slo_s: Mapping[str, float]) -> tuple[float, fl
 GOALS: Goals = {"overload": overload, "memory": waiting, "kv": kv_space, "storms": retry_storms}
 
 if __name__ == "__main__":
-    sys.exit(run(sys.argv[1:], GOALS, ENGINE, README, help_text=__doc__ or ""))
+    sys.exit(run(sys.argv[1:], GOALS, ENGINE, PAGE, help_text=__doc__ or ""))

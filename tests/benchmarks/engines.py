@@ -26,7 +26,7 @@ from headway.console import Bar
 from headway_policies import bundled_presets
 
 RESULTS = Path(__file__).parent / "results"
-README = Path(__file__).parents[2] / "README.md"
+PAGE = Path(__file__).parents[2] / "deploy/site/docs/measured/index.md"
 PRESETS = ("balanced", "interactive", "latency", "throughput")
 LOADS = (0.3, 0.5, 0.9, 1.5, 2.5)
 WORKLOADS = ("W1", "W2", "W3")
@@ -57,7 +57,7 @@ def main(words: Sequence[str]) -> int:
     parser.add_argument("--seeds", type=int, default=2, help="runs of each cell (default: 2)")
     parser.add_argument("--requests", type=int, default=1500, help="about how many in each run (default: 1500)")
     parser.add_argument("--strict", action="store_true", help="exit with 1 for a miss that is not accepted")
-    parser.add_argument("--write", action="store_true", help="write the table and the picture of the README")
+    parser.add_argument("--write", action="store_true", help="write the table and the picture of the documentation")
     chosen = parser.parse_args(words)
     cells = measured(chosen.engines, chosen.workloads, tuple(range(1, chosen.seeds + 1)), chosen.requests)
     misses = list(missed(cells))
@@ -66,9 +66,7 @@ def main(words: Sequence[str]) -> int:
     if chosen.write:
         (RESULTS / "engines.md").write_text(f"{text}\n\n{whole_table(cells)}\n", encoding="utf-8")
         (RESULTS / "engines.svg").write_text(picture(curves(cells)), encoding="utf-8")
-        README.write_text(
-            put_into(README.read_text(encoding="utf-8"), summary_table(cells), "engines"), encoding="utf-8"
-        )
+        PAGE.write_text(put_into(PAGE.read_text(encoding="utf-8"), summary_table(cells), "engines"), encoding="utf-8")
     return 1 if chosen.strict and any(not reason for _, _, reason in misses) else 0
 
 
@@ -125,7 +123,7 @@ def verdicts(cells: Mapping[Place, Cell], misses: Sequence[tuple[Place, str, str
 
 
 def summary_table(cells: Mapping[Place, Cell]) -> str:
-    """For the README: W1 on every engine under the default preset, and the tokens of ``throughput``."""
+    """For the page: W1 on every engine under the default preset, and the tokens of ``throughput``."""
     engines = list(dict.fromkeys(place.engine for place in cells))
     rows = [[engine, *_figures(cells, engine)] for engine in engines if Place(engine, "W1", "balanced", 0.5) in cells]
     heads = [

@@ -194,10 +194,10 @@ def _shares(reacting: Trial, ahead: Trial) -> str:
     return f"{reacting.missed:.1%} and {ahead.missed:.1%}"
 
 
-README = Path(__file__).resolve().parents[2] / "deploy" / "README.md"
+PAGE = Path(__file__).resolve().parents[2] / "deploy/site/docs/measured/fleet.md"
 GOALS: Goals = {"routing": routing, "sweep": sweep, "sweep-long": sweep_long, "scaling": scaling}
 
 if __name__ == "__main__":
     sys.exit(
-        run(sys.argv[1:], GOALS, ACCEPTED, README, help_text=__doc__ or "", marks="fleet", on_request=("sweep-long",))
+        run(sys.argv[1:], GOALS, ACCEPTED, PAGE, help_text=__doc__ or "", marks="fleet", on_request=("sweep-long",))
     )

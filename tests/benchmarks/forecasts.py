@@ -1,7 +1,7 @@
 """``make bench-forecasts``: what a server forecasts of its presets, and what then happens, on the real engine.
 
 --strict   exit code 1 where an error is larger than its goal
---write    put the tables into plugin/README.md
+--write    put the tables into deploy/site/docs/measured/index.md
 --only     errors, or cost
 
 SmolLM2-135M, about a quarter of an hour. At each load the server runs under ``balanced`` for a minute, forecasts the
@@ -38,7 +38,7 @@ from headway.simulator import Request
 from headway_policies import bundled_presets
 
 ROOT = Path(__file__).resolve().parents[2]
-MODEL, README = ROOT / ".models" / "SmolLM2-135M-Instruct", ROOT / "plugin" / "README.md"
+MODEL, PAGE = ROOT / ".models" / "SmolLM2-135M-Instruct", ROOT / "deploy/site/docs/measured/index.md"
 SEATS, LEVEL_S = 128, 3.0
 LOADS, PRESETS, BEFORE = (0.5, 0.9, 1.3), ("latency", "balanced", "throughput"), "balanced"
 SEEN_S, LEAD_S, COUNT_S, TAIL_S = 60.0, 10.0, 50.0, 10.0
@@ -229,7 +229,7 @@ def main(words: list[str]) -> int:
     print(*texts.values(), "\n".join(summary(lines, FORECASTS)), sep="\n\n")
     if chosen.write:
         for name, text in texts.items():
-            README.write_text(put_into(README.read_text(encoding="utf-8"), text, name), encoding="utf-8")
+            PAGE.write_text(put_into(PAGE.read_text(encoding="utf-8"), text, name), encoding="utf-8")
     return int(chosen.strict and any(line.fails for line in lines))
 
 

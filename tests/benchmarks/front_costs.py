@@ -2,7 +2,7 @@
 
 --model          before vLLM with the tiny model of the tests as well
 --rounds N       how often each block is played, 5 by itself
---write          put the table into plugin/README.md
+--write          put the table into deploy/site/docs/measured/index.md
 
 The same requests go to the server and through the front, in turn, on connections that stay open. Processor time is that
 of the front's process, less what it takes at rest; that of a request and that of a token are told apart by answers of
@@ -31,7 +31,7 @@ from report import put_into, table
 from running_router import RunningRouter, StandIn
 from running_server import RunningServer
 
-README = Path(__file__).resolve().parents[2] / "plugin" / "README.md"
+PAGE = Path(__file__).resolve().parents[2] / "deploy/site/docs/measured/index.md"
 STREAMS = (1, 16, 64)
 SHORT, LONG = 4, 68
 TOKENS_PER_S = 1000
@@ -262,7 +262,7 @@ def main(words: Sequence[str]) -> int:
     figures = f"{table(_HEAD, rows)}\n\n{table(_FULL_HEAD, _shown(full(number)))}"
     print(figures)
     if chosen.write:
-        README.write_text(put_into(README.read_text(encoding="utf-8"), figures, "front"), encoding="utf-8")
+        PAGE.write_text(put_into(PAGE.read_text(encoding="utf-8"), figures, "front"), encoding="utf-8")
     return 0
 
 

@@ -2,7 +2,7 @@
 
 --only G4 G5     some goals only
 --strict         exit code 1 on a miss that accepted.py does not list
---write          put the table into policies/README.md
+--write          put the table into deploy/site/docs/measured/policies.md
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from overhead import overhead, queue_length
 from sharing import prefixes, starvation, tenants
 from strategies import multi_bin, strategies, windows
 
-README = Path(__file__).resolve().parents[2] / "policies" / "README.md"
+PAGE = Path(__file__).resolve().parents[2] / "deploy/site/docs/measured/policies.md"
 GOALS: Goals = {
     "G1": pacing,
     "G3": changing_mix,
@@ -33,4 +33,4 @@ GOALS: Goals = {
 }
 
 if __name__ == "__main__":
-    sys.exit(run(sys.argv[1:], GOALS, POLICIES, README, help_text=__doc__ or ""))
+    sys.exit(run(sys.argv[1:], GOALS, POLICIES, PAGE, help_text=__doc__ or ""))

@@ -1,7 +1,7 @@
 """``make bench-prefixes``: what the order ``inside = "prefix"`` gives on the real engine.
 
 --strict   exit code 1 on a miss that is not accepted
---write    put the table into policies/README.md
+--write    put the table into deploy/site/docs/measured/index.md
 
 SmolLM2-135M, about five minutes. 32 system prompts of 512 tokens, four to each of eight tenants, before short prompts
 and short answers; the KV cache holds 8 requests of these. 64 clients, so that the queue is never empty; the orders in
@@ -30,7 +30,7 @@ from headway.simulator.traffic.workload import Request
 from headway_policies.batching import Batching
 
 ROOT = Path(__file__).resolve().parents[2]
-MODEL, README = ROOT / ".models" / "SmolLM2-135M-Instruct", ROOT / "policies" / "README.md"
+MODEL, PAGE = ROOT / ".models" / "SmolLM2-135M-Instruct", ROOT / "deploy/site/docs/measured/index.md"
 SEATS, CLIENTS, LEAD_S, LENGTH_S = 8, 64, 10.0, 40.0
 TENANTS, PREFIXES, PREFIX_TOKENS, HELD, OWN_TOKENS = 8, 32, 512, 8, 64
 ORDERS = ("fifo", "fair", "prefix", "prefix", "fair", "fifo")
@@ -89,4 +89,4 @@ def _judged(answers: list[Answer]) -> Block:
 GOALS: Goals = {"prefixes": prefixes}
 
 if __name__ == "__main__":
-    sys.exit(run(sys.argv[1:], GOALS, NONE, README, help_text=__doc__ or "", marks="prefixes"))
+    sys.exit(run(sys.argv[1:], GOALS, NONE, PAGE, help_text=__doc__ or "", marks="prefixes"))

@@ -54,7 +54,7 @@ def stale(lines: Iterable[Line], accepted: Accepted) -> list[str]:
 
 
 def as_markdown(lines: Iterable[Line]) -> str:
-    """The table for the README."""
+    """The table for a page."""
     return table(["goal", "figure", "target", "reached", "margin"], [line.row() for line in lines])
 
 

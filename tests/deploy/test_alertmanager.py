@@ -127,4 +127,4 @@ def test_a_threshold_that_is_passed_arrives_in_alertmanager(alertmanager: str) -
     assert (labels["alertname"], labels["severity"], labels["gpu"]) == ("HeadwayGpuMemoryFull", "warning", "0")
     annotations = alert["annotations"]
     assert annotations["summary"] == f"{labels['instance']}: 97% of the memory of GPU 0 is used"
-    assert annotations["runbook_url"] == "deploy/README.md#runbook-memory"
+    assert annotations["runbook_url"] == "deploy/site/docs/operate/runbooks.md#headwaygpumemoryfull"

@@ -1,4 +1,4 @@
-"""What is checked beside the tests: `make check` has all of it, and the example of plugin/README.md passes as it is."""
+"""What is checked beside the tests: `make check` has all of it; how-to/in-a-program.md has sound types."""
 
 from __future__ import annotations
 
@@ -18,7 +18,9 @@ CHECKS = ["ruff check .", "ruff format --check .", "mypy", "mypy deploy", "mypy 
 @long_form("make check has the types of plugin/examples, which call the same; vLLM's own take minutes to read")
 def test_the_example_in_the_readme_passes_a_strict_type_checker(root: Path, tmp_path: Path) -> None:
     """With vLLM's own types, and without any setting of this repository; what `make check` has read is reused."""
-    (example,) = re.findall(r"```python\n(.*?)```", (root / "plugin" / "README.md").read_text(), re.DOTALL)
+    (example,) = re.findall(
+        r"```python\n(.*?)```", (root / "deploy/site/docs/how-to/in-a-program.md").read_text(), re.DOTALL
+    )
     script = tmp_path / "example.py"
     script.write_text(example, encoding="utf-8")
     strict = ["--strict", "--config-file=", f"--cache-dir={root / '.mypy_cache'}"]

@@ -166,8 +166,8 @@ def test_every_image_has_a_version(deploy: Path, services: dict[str, dict[str, A
 
 
 def test_every_variable_of_the_user_is_described(deploy: Path) -> None:
-    """What Compose reads from the environment is in README.md."""
-    readme = (deploy / "README.md").read_text()
+    """What Compose reads from the environment is in how-to/compose.md."""
+    readme = (deploy / "site/docs/how-to/compose.md").read_text()
     text = "".join((deploy / name).read_text() for name in ("compose.yaml", "compose.gpu.yaml"))
     names = {name for name, _, _ in VARIABLE.findall(text)}
     assert {name for name in names if f"{name}=" not in readme and f"`{name}`" not in readme} == set()

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from conftest import Manifests
 
 FOLDER = Path(__file__).resolve().parents[2] / "deploy" / "kubernetes"
-#: What README.md tells the operator to make, with the keys; headway-hub may be missing.
+#: What how-to/kubernetes.md tells the operator to make, with the keys; headway-hub may be missing.
 SECRETS = {
     "headway-tokens": {"admin-token", "viewer-token"},
     "headway-keys": {"keys.toml"},
@@ -149,7 +149,7 @@ def test_what_is_mounted_exists(manifests: Manifests, name: str) -> None:
     """Every mount has its volume and every volume a mount; Secrets and ConfigMaps are generated or documented."""
     pod, one = manifests.template(name)["spec"], manifests.container(name)
     assert sorted(mount["name"] for mount in one["volumeMounts"]) == sorted(each["name"] for each in pod["volumes"])
-    readme = (FOLDER.parent / "README.md").read_text()
+    readme = (FOLDER.parent / "site/docs/how-to/kubernetes.md").read_text()
     secrets = [each["secret"]["secretName"] for each in pod["volumes"] if "secret" in each]
     secrets += [each["secretRef"]["name"] for each in one["envFrom"] if "secretRef" in each]
     assert set(secrets) <= SECRETS.keys()

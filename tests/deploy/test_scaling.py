@@ -1,4 +1,4 @@
-"""The description of scaling in deploy/README.md: the manifest that it names, and a signal that exists."""
+"""The description of scaling in how-to/scale-out.md: the manifest that it names, and a signal that exists."""
 
 from __future__ import annotations
 
@@ -12,9 +12,8 @@ from headway.operator.metrics import METRIC_NAMES
 
 def test_what_the_description_says_is_in_the_manifest(root: Path) -> None:
     """The named file keeps the sum of the named metric at the target, and has the thresholds of the waits."""
-    text = (root / "deploy" / "README.md").read_text(encoding="utf-8")
-    (section,) = re.findall(r"\n## Scaling out\n(.*?)\n## ", text, re.DOTALL)
-    (named,) = re.findall(r"`(kubernetes/\S+\.yaml)`", section)
+    section = (root / "deploy/site/docs/how-to/scale-out.md").read_text(encoding="utf-8")
+    (named,) = re.findall(r"`deploy/(kubernetes/\S+\.yaml)`", section)
     triggers = yaml.safe_load((root / "deploy" / named).read_text(encoding="utf-8"))["spec"]["triggers"]
     need, peak, *waits = (float(trigger["metadata"]["threshold"]) for trigger in triggers)
     assert need == peak

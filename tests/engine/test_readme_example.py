@@ -1,4 +1,4 @@
-"""The example in plugin/README.md runs unchanged; tests/deploy/test_checks.py checks its types."""
+"""The example in how-to/in-a-program.md runs unchanged; tests/deploy/test_checks.py checks its types."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ from running_server import OFFLINE, ROOT, TINY_MODEL
 
 
 def _example() -> str:
-    text = (ROOT / "plugin" / "README.md").read_text(encoding="utf-8")
+    text = (ROOT / "deploy/site/docs/how-to/in-a-program.md").read_text(encoding="utf-8")
     (example,) = re.findall(r"```python\n(.*?)```", text, re.DOTALL)
     return example
 
 
 @long_form("test_wrap has the same calls on an engine of a program")
-def test_the_example_in_the_readme_runs(real_engine: None, tmp_path: Path) -> None:
-    """Copied from the README and started with a model, it answers, switches the preset and ends by itself."""
+def test_the_example_of_the_documentation_runs(real_engine: None, tmp_path: Path) -> None:
+    """Copied from the page and started with a model, it answers, switches the preset and ends by itself."""
     script = tmp_path / "example.py"
     script.write_text(_example(), encoding="utf-8")
     environment = {**os.environ, **OFFLINE}

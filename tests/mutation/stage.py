@@ -106,9 +106,9 @@ class Stage:
             shutil.copytree(ROOT / stands_in / package, folder / package, ignore=skipped)
         for part in ("tests", "deploy"):
             shutil.copytree(ROOT / part, folder / part, ignore=skipped)
-        for readme in ROOT.glob("*/README.md"):  # tests compare them with the code
-            (folder / readme.parent.name).mkdir(exist_ok=True)
-            shutil.copy(readme, folder / readme.parent.name)
+        for readme in (ROOT / "README.md", *ROOT.glob("*/README.md")):  # tests run their examples
+            (folder / readme.parent.relative_to(ROOT)).mkdir(exist_ok=True)
+            shutil.copy(readme, folder / readme.parent.relative_to(ROOT))
         (folder / "tests" / "support" / "mutant_profile.py").write_text(PROFILE, encoding="utf-8")
         project = (ROOT / "pyproject.toml").read_text(encoding="utf-8")
         settings = {"packages": list(PACKAGES), "files": list(target.files), "tests": list(target.tests)}

@@ -12,7 +12,6 @@ import inspect
 import logging
 import re
 from collections.abc import Awaitable, Callable
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -31,9 +30,8 @@ from headway.operator import PresetCatalogue
 from headway.simulator import EngineModel, Request, simulate
 from headway_policies import Preset, PriorityClass
 from headway_policies.preset import LACKS, Ability, Place, no_effect
-from headway_policies.preset.parts import CONDITIONS, PARTS, Part, by_table
+from headway_policies.preset.parts import PARTS, Part
 
-ROOT = Path(__file__).parents[2]
 PART_OF = {key: part for part in PARTS for key in part.keys}
 #: A server of plain vLLM is ``headway serve`` without its replacer.
 TRIED = [
@@ -147,39 +145,6 @@ def test_the_log_says_at_the_start_what_has_no_effect(place: Place, caplog: pyte
     assert said.pop(warned) == "WARNING"
     others = [line for line in lines if not line.endswith(Ability.REPLACER)]
     assert said == {f"preset tried: {line}": "INFO" for line in others}
-
-
-def test_the_table_of_the_readme_is_that_of_the_code() -> None:
-    """Line by line; this prints the table where they differ."""
-    text = (ROOT / "plugin/README.md").read_text(encoding="utf-8")
-    section = text.partition("\n## Where each part of a preset acts\n")[2].partition("\n## ")[0]
-    assert "\n".join(rendered()) in section, "\n".join(rendered())
-
-
-def cell(part: Part, place: Place) -> str:
-    """Whether a part acts in a place: ``yes``, with the condition where there is one, or a dash."""
-    if place is Place.BATCHER:
-        return "-" if part.batcher is None else f"yes: {part.batcher}"
-    if part.lacks(LACKS[place]) is not None:
-        return "-"
-    conditions = [CONDITIONS[place, need] for need in part.needs if (place, need) in CONDITIONS]
-    return f"yes: {conditions[-1]}" if conditions else "yes"
-
-
-def rendered() -> list[str]:
-    """The table, and the line that is said where a part does not act."""
-    rows = [f"| part | {' | '.join(f'`{place}`' for place in Place)} |", "|---" * (len(Place) + 1) + "|"]
-    for part in PARTS:
-        keys = re.sub(r"[a-z][a-z_]+(?=[,;]|$)", r"`\g<0>`", by_table(part.keys)).replace("[", "`[").replace("]", "]`")
-        name = f"{part.name}: {keys}" if keys else part.name
-        rows.append(f"| {name} | {' | '.join(cell(part, place) for place in Place)} |")
-    rows.append("")
-    for place, lacking in LACKS.items():
-        for missing in Ability:
-            names = [part.name for part in PARTS if part.keys and part.lacks(lacking) is missing]
-            if names:
-                rows.append(f"* `{place}`, {', '.join(names)}: {missing}.")
-    return rows
 
 
 # ---------------------------------------------------------------------- a batcher, which has arguments

@@ -1,4 +1,4 @@
-"""The custom policy of policies/README.md: it works as printed there."""
+"""The custom policy of how-to/write-a-policy.md: it works as printed there."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from headway_policies import Desk, Dispatch, Ending, Preset, Ticket, parse_prese
 from headway_policies.conformance.orders import check_discipline
 from headway_policies.import_path import find_class
 
-README = ROOT / "policies" / "README.md"
+PAGE = ROOT / "deploy/site/docs/how-to/write-a-policy.md"
 PRESET = """
 name = "shortest"
 extends = "balanced"
@@ -26,12 +26,12 @@ ordering.inside = "shortest:ShortestFirst"
 
 @pytest.fixture
 def preset(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Preset]:
-    """A preset that names the class of the README, which is a module on the import path."""
-    blocks: list[str] = re.findall(r"```py(?:thon)?\n(.*?)```", README.read_text(encoding="utf-8"), re.DOTALL)
+    """A preset that names the class of the page, which is a module on the import path."""
+    blocks: list[str] = re.findall(r"```py(?:thon)?\n(.*?)```", PAGE.read_text(encoding="utf-8"), re.DOTALL)
     (example,) = [block for block in blocks if "class ShortestFirst" in block]
     (tmp_path / "shortest.py").write_text(example, encoding="utf-8")
     monkeypatch.syspath_prepend(tmp_path)
-    yield parse_preset(PRESET, "README.md")
+    yield parse_preset(PRESET, "page")
     sys.modules.pop("shortest")
 
 
@@ -48,5 +48,5 @@ def test_it_serves_the_shortest_expected_first(preset: Preset) -> None:
 
 
 def test_it_conforms_to_the_protocol_of_a_discipline(preset: Preset) -> None:
-    """It passes the conformance suite, as the README says."""
+    """It passes the conformance suite, as the page says."""
     check_discipline(find_class(preset.ordering.inside))

@@ -1,4 +1,4 @@
-"""``python -m headway_dashboard.export``: write the board, the rules or the table of the documentation."""
+"""``python -m headway_dashboard.export``: write the board or the rules."""
 
 from __future__ import annotations
 
@@ -8,7 +8,6 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from headway_dashboard.export.board import board_text
-from headway_dashboard.export.docs_table import updated
 from headway_dashboard.export.rules_file import RUNBOOKS, rules_text
 
 _FAILED = 1
@@ -37,9 +36,6 @@ def _parser() -> argparse.ArgumentParser:
     rules.set_defaults(run=lambda asked: _write(asked.output, rules_text(asked.runbooks)))
     for one in (grafana, rules):
         one.add_argument("--output", type=Path, metavar="FILE")
-    docs = kinds.add_parser("docs", help="renew the table of a page, between its marks")
-    docs.add_argument("page", type=Path)
-    docs.set_defaults(run=lambda asked: _write(asked.page, updated(asked.page.read_text(encoding="utf-8"))))
     return parser
 
 

@@ -1,4 +1,4 @@
-"""The table of the documentation: each panel with its metrics, bounds and alerts, between two marks of a page."""
+"""The table of the documentation: each panel with its metrics, bounds and alerts."""
 
 from __future__ import annotations
 
@@ -12,21 +12,9 @@ from headway_dashboard.export.pages import pages
 from headway_dashboard.export.readable import names_of
 from headway_dashboard.export.rule import Alert
 
-BEGIN = "<!-- headway export docs: begin -->"
-END = "<!-- headway export docs: end -->"
-
 _UNITS: dict[Unit, str] = {"count": "number", "per_s": "1/s", "seconds": "s", "bytes": "bytes", "ratio": "%"}
 
 _SUFFIXES = _UNITS | {"count": ""}
-
-
-def updated(page: str) -> str:
-    """A page with the table of now between its marks. Raises ValueError where a mark is missing."""
-    before, begin, rest = page.partition(BEGIN)
-    _, end, after = rest.partition(END)
-    if not (begin and end):
-        raise ValueError(f"the page lacks the mark {END if begin else BEGIN}")
-    return f"{before}{BEGIN}\n{table_text()}{END}{after}"
 
 
 def table_text() -> str:
@@ -67,7 +55,7 @@ def _other_rows() -> Iterator[str]:
 def _row(title: str, page: str, unit: str, metrics: Sequence[str], watching: Sequence[tuple[str, Alert]]) -> str:
     named = "<br>".join(f"`{name}`" for name in metrics) or "-"
     bounds = "<br>".join(words for words, _ in watching) or "-"
-    names = "<br>".join(f"[{one.name}](#{one.runbook})" for _, one in watching) or "-"
+    names = "<br>".join(f"[{one.name}](../operate/runbooks.md#{one.name.lower()})" for _, one in watching) or "-"
     return f"| {title} | {page} | {unit} | {named} | {bounds} | {names} |"
 
 

@@ -30,7 +30,6 @@ class Alert:
     severity: Literal["critical", "warning", "info"]
     summary: str
     action: str
-    runbook: str
     panel: str = ""
     condition: str = ""
 

@@ -11,8 +11,8 @@ from collections.abc import Iterator
 from headway_dashboard.export.alerts import GROUPS
 from headway_dashboard.export.rule import Alert, Group, Record
 
-#: Where the sections of the runbook are, unless told otherwise.
-RUNBOOKS = "deploy/README.md"
+#: Where each alert has its section, unless told otherwise.
+RUNBOOKS = "deploy/site/docs/operate/runbooks.md"
 
 _HEAD = """\
 # Written by `headway export rules`; change headway_dashboard/export/alerts or analysis/catalogue/thresholds.py instead.
@@ -23,7 +23,7 @@ groups:
 
 
 def rules_text(runbooks: str = RUNBOOKS) -> str:
-    """The text of the rules file; ``runbooks`` is the address of the page that has the runbook's sections."""
+    """The text of the rules file; ``runbooks`` is the address of the page that has a section for each alert."""
     return _HEAD + "\n".join("".join(f"{line}\n" for line in _group(group, runbooks)) for group in GROUPS)
 
 
@@ -47,7 +47,7 @@ def _alert(rule: Alert, runbooks: str) -> Iterator[str]:
     yield "        annotations:"
     yield f"          summary: {_quoted(rule.summary)}"
     yield f"          action: {_quoted(rule.action)}"
-    yield f"          runbook_url: {_quoted(f'{runbooks}#{rule.runbook}')}"
+    yield f"          runbook_url: {_quoted(f'{runbooks}#{rule.name.lower()}')}"
 
 
 def _expression(text: str) -> Iterator[str]:

@@ -1,6 +1,6 @@
 """The phases of a ticket, the events that move it, and the table of its transitions.
 
-The diagram in the README is drawn from this table; ``lifecycle`` alone applies it.
+The diagram of the documentation is drawn from this table; ``lifecycle`` alone applies it.
 """
 
 from __future__ import annotations

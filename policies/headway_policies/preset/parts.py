@@ -2,7 +2,7 @@
 
 A part acts where all that it needs is there. A place states what it never has (``LACKS``); a running server knows what
 it lacks besides, such as another model. ``no_effect`` has the line that either says for each ability that is lacking.
-The table in plugin/README.md is this one.
+reference/settings.md of the documentation has this table.
 """
 
 from __future__ import annotations

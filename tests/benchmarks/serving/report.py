@@ -1,4 +1,4 @@
-"""The report of a run: its goals, a table with a line for each arm, and a chart for the README."""
+"""The report of a run: its goals, a table with a line for each arm, and a chart."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ Spread = tuple[float, float, float]
 
 @dataclass(frozen=True, slots=True)
 class Report:
-    """The report as text, its part for the README, all details, the chart, and whether a goal is missed."""
+    """The report as text, its part for the documentation, all details, the chart, and whether a goal is missed."""
 
     text: str
     table: str
@@ -51,14 +51,12 @@ def report(results: Results) -> Report:
     return Report("\n\n".join([arms, *goals]) + "\n", arms, everything, _chart(results, shown), missed)
 
 
-def write_into(readme: Path, found: Report) -> None:
-    """Put the table into the README, and the chart beside the results."""
-    chart = readme.parent / CHART
+def write_into(root: Path, page: Path, found: Report) -> None:
+    """Put the table into the page, and the chart beside the results in the folder ``root``."""
+    chart = root / CHART
     chart.parent.mkdir(parents=True, exist_ok=True)
     chart.write_text(found.chart, encoding="utf-8")
-    readme.write_text(
-        put_into(readme.read_text(encoding="utf-8"), f"![{_TITLE}]({CHART})\n\n{found.table}"), encoding="utf-8"
-    )
+    page.write_text(put_into(page.read_text(encoding="utf-8"), found.table), encoding="utf-8")
 
 
 def _loads(results: Results) -> list[float]:

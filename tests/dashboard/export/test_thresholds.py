@@ -15,7 +15,7 @@ from running_server import ROOT
 from headway_dashboard.analysis.catalogue import ALL_PANELS, thresholds
 from headway_dashboard.analysis.diagnosis import alerts as live
 from headway_dashboard.export import pages
-from headway_dashboard.export.docs_table import BEGIN, END, updated
+from headway_dashboard.export.docs_table import table_text
 from headway_policies import bundled_presets
 from headway_policies.diagnosis import MAX_ERROR_SHARE
 
@@ -24,15 +24,10 @@ DEPLOY = ROOT / "deploy"
 BOUND = re.compile(r"(?:(?P<of>\w+) )?(?P<side>[<>]) (?P<value>[\d.]+)(?: (?P<unit>%|s))?")
 
 
-def _page() -> str:
-    return (DEPLOY / "README.md").read_text(encoding="utf-8")
-
-
 def documented() -> dict[str, dict[str, list[tuple[str, float]]]]:
-    """By panel and alert: each side and number in base units, from the table of deploy/README.md."""
-    table = _page().partition(BEGIN)[2].partition(END)[0]
+    """By panel and alert: each side and number in base units, from the table of reference/panels.md."""
     found: dict[str, dict[str, list[tuple[str, float]]]] = {}
-    for row in re.findall(r"^\| (?!panel|---)(.*) \|$", table, re.MULTILINE):
+    for row in re.findall(r"^\| (?!panel|---)(.*) \|$", table_text(), re.MULTILINE):
         title, _, _, _, bounds, names = row.split(" | ")
         for words, name in zip(bounds.split("<br>"), names.split("<br>"), strict=True):
             numbers = [
@@ -89,21 +84,9 @@ def test_every_bound_of_an_alert_is_drawn_and_documented() -> None:
             assert (side, pytest.approx(one.value)) in table[title][one.alert]
 
 
-def test_the_committed_table_is_of_now() -> None:
-    """A panel, an alert or a bound that changes is renewed in deploy/README.md."""
-    assert updated(_page()) == _page(), "run: python -m headway_dashboard.export docs deploy/README.md"
-
-
-def test_a_page_without_a_mark_is_left_alone() -> None:
-    """Which mark is missing is said."""
-    for page, mark in ((f"no begin {END}", BEGIN), (f"{BEGIN} no end", END)):
-        with pytest.raises(ValueError, match=re.escape(mark)):
-            updated(page)
-
-
 def test_every_alert_is_in_the_table() -> None:
     """Those without a panel as well; one that watches two panels stands beside each."""
-    named = Counter(re.findall(r"\[(Headway\w+)\]\(#", _page().partition(BEGIN)[2].partition(END)[0]))
+    named = Counter(re.findall(r"\[(Headway\w+)\]\(", table_text()))
     watched = Counter(one.alert for bounds in thresholds.PANEL_BOUNDS.values() for one in dict.fromkeys(bounds))
     assert set(named) == set(compared())
     assert all(number == 1 or number <= watched[name] for name, number in named.items())

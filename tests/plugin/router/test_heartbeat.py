@@ -330,10 +330,10 @@ async def test_the_log_says_once_which_instance_asks_for_a_key(caplog: pytest.Lo
         assert one.pool.model() == "tiny"
 
 
-def test_the_readme_gives_the_two_times_of_silence() -> None:
+def test_the_documentation_gives_the_two_times_of_silence() -> None:
     """As the policy has them."""
-    readme = Path(__file__).resolve().parents[3] / "plugin" / "README.md"
-    text = readme.read_text(encoding="utf-8")
+    page = Path(__file__).resolve().parents[3] / "deploy/site/docs/how-to/route.md"
+    text = page.read_text(encoding="utf-8")
     assert f"silent for {SILENT_S:g} s, gets nothing" in text
     assert f"{LOST_S:g} s of silence" in text
 

@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 import ast
-import re
 from dataclasses import fields
 from itertools import product
 from pathlib import Path
 
 import pytest
-from running_server import ROOT
 
 from headway_policies.desk import lifecycle
 from headway_policies.desk.record import Record
@@ -39,22 +37,6 @@ def test_every_pair_of_a_phase_and_an_event(phase: Phase, event: Event) -> None:
             after(phase, event)
     else:
         assert after(phase, event) is expected
-
-
-def diagram() -> str:
-    """The Mermaid diagram of the table: one arrow for each pair of phases, labelled with its events."""
-    events: dict[tuple[Phase, Phase], list[str]] = {}
-    for (before, event), then in NEXT.items():
-        events.setdefault((before, then), []).append(event.value)
-    lines = ["stateDiagram-v2", f"    [*] --> {W.name}: arrive"]
-    lines += [f"    {before.name} --> {then.name}: {', '.join(names)}" for (before, then), names in events.items()]
-    return "\n".join([*lines, f"    {E.name} --> [*]"])
-
-
-def test_the_readme_shows_the_table() -> None:
-    """The diagram of the desk in policies/README.md is the one drawn from the table."""
-    (drawn,) = re.findall(r"```mermaid\n(.*?)\n```", (ROOT / "policies/README.md").read_text("utf-8"), re.DOTALL)
-    assert drawn == diagram()
 
 
 def test_every_phase_is_reached_and_left_but_the_last() -> None:

@@ -4,9 +4,6 @@ from __future__ import annotations
 
 from headway_dashboard.export.rule import Alert, Group
 
-_RUNBOOK = "runbook-availability"
-_ENGINE = "runbook-engine"
-
 GROUP = Group(
     "headway-availability",
     (
@@ -17,7 +14,6 @@ GROUP = Group(
             "critical",
             summary="{{ $labels.instance }} does not answer",
             action="Look at the server's log; its unit or container should have restarted it.",
-            runbook=_RUNBOOK,
             condition="no answer to a scrape",
         ),
         Alert(
@@ -27,7 +23,6 @@ GROUP = Group(
             "critical",
             summary="Prometheus scrapes no server of job {{ $labels.job }}",
             action="Is any server listed in targets.yml, and does the job have this name?",
-            runbook=_RUNBOOK,
             condition="no server is scraped",
         ),
         Alert(
@@ -37,7 +32,6 @@ GROUP = Group(
             "critical",
             summary="{{ $labels.instance }} serves metrics without Headway's",
             action="Is `headway` named in VLLM_PLUGINS? `headway serve` does it by itself.",
-            runbook=_RUNBOOK,
             condition="metrics without Headway's",
         ),
         Alert(
@@ -47,7 +41,6 @@ GROUP = Group(
             "critical",
             summary="{{ $labels.instance }} is up but not ready",
             action="GET /headway/readyz gives the reasons.",
-            runbook=_RUNBOOK,
             condition="up, but not ready",
         ),
         Alert(
@@ -58,7 +51,6 @@ GROUP = Group(
             summary="{{ $labels.instance }} lost its engine and with it {{ $value | humanize }} requests",
             action="The log names the cause; out of memory is the usual one: fewer seats, or a smaller "
             "--max-model-len.",
-            runbook=_ENGINE,
             panel="errors",
             condition="any in 5 minutes",
         ),
@@ -70,7 +62,6 @@ GROUP = Group(
             summary="{{ $labels.instance }} had to replace its engine ({{ $labels.cause }})",
             action="The server keeps running. The log has the engine's last error; after out_of_memory fewer seats "
             "are open.",
-            runbook=_ENGINE,
             panel="deaths",
             condition="any but a recycle in 15 minutes",
         ),
@@ -82,7 +73,6 @@ GROUP = Group(
             summary="{{ $labels.instance }} ran out of memory again and refused all requests until another engine "
             "had answered",
             action="Fewer seats, a smaller --max-model-len, or less --gpu-memory-utilization.",
-            runbook=_ENGINE,
             panel="deaths",
             condition="more than one out of memory in 15 minutes",
         ),
@@ -94,7 +84,6 @@ GROUP = Group(
             summary="The engine of {{ $labels.instance }} is unresponsive",
             action="No request is sent to it. Set recovery.restart_hung, or end EngineCore: headway serve starts "
             "another one.",
-            runbook=_ENGINE,
             panel="engine-state",
             condition="unresponsive",
         ),

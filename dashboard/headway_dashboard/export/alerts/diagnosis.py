@@ -6,8 +6,6 @@ from headway_dashboard.analysis.catalogue.thresholds import OVERLOADED_RATIO
 from headway_dashboard.export.rule import Alert, Group, number
 from headway_policies.diagnosis import Bottleneck, Severity
 
-_RUNBOOK = "runbook-load"
-
 GROUP = Group(
     "headway-diagnosis",
     (
@@ -18,7 +16,6 @@ GROUP = Group(
             "warning",
             summary="{{ $labels.instance }} is overloaded: more arrives than it can serve in time",
             action="`headway status` names what limits it and the remedies in order, with what each costs.",
-            runbook=_RUNBOOK,
             condition=f"overloaded in more than {100 * OVERLOADED_RATIO:g} % of 5 minutes",
         ),
         Alert(
@@ -29,7 +26,6 @@ GROUP = Group(
             "warning",
             summary="{{ $labels.instance }} misses an objective, fails requests or degrades them, for ten minutes",
             action="`headway status` names the figure that is out of its bound and what would help.",
-            runbook=_RUNBOOK,
             condition="degraded or overloaded",
         ),
     ),

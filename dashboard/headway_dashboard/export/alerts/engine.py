@@ -16,7 +16,6 @@ GROUP = Group(
             "warning",
             summary="{{ $labels.instance }}: the KV cache is full and requests are preempted",
             action="Fewer seats help: switch to a preset with a lower limit.",
-            runbook="runbook-memory",
             panel="kv",
         ),
         Alert(
@@ -27,7 +26,6 @@ GROUP = Group(
             summary="{{ $labels.instance }}: grammars have been compiled for 5 minutes without a pause",
             action="A tenant sends ever new ones that take long: its structured requests wait for one another. Lower "
             "HEADWAY_MAX_GRAMMAR_SECONDS, or bound the tenant's requests.",
-            runbook="runbook-engine",
             condition="grammars compile without a pause",
         ),
         Alert(
@@ -38,7 +36,6 @@ GROUP = Group(
             summary="{{ $labels.instance }}: {{ $value | humanize }} grammars reached the engine unchecked",
             action="The process that compiles them first does not start; the log says why. Until then one grammar can "
             "stop the structured output of all.",
-            runbook="runbook-engine",
             condition="grammars that are not checked",
         ),
         Alert(
@@ -50,7 +47,6 @@ GROUP = Group(
             "{{ $value | humanizeDuration }}",
             action="Other structured outputs wait for it, and vLLM cancels none: `headway recycle` starts a new "
             "engine. It happens by itself after `recovery.slow_step_after_s` where others wait.",
-            runbook="runbook-engine",
             condition="a grammar that the engine compiles for long",
         ),
         Alert(
@@ -60,7 +56,6 @@ GROUP = Group(
             "info",
             summary="servers of job {{ $labels.job }} run different presets",
             action="`headway preset use NAME --url URL` for each brings them together.",
-            runbook="runbook-presets",
             condition="more than one preset in a job",
         ),
     ),

@@ -8,8 +8,6 @@ from headway_dashboard.export.readable import by_server
 from headway_dashboard.export.rule import Alert, Group, number
 from headway_policies.diagnosis import Bottleneck
 
-_RUNBOOK = "runbook-errors"
-
 
 def _share(outcomes: str, bound: float) -> str:
     ended = "sum by (job, instance) (instance:headway_outcomes:rate5m{})"
@@ -37,7 +35,6 @@ GROUP = Group(
             "warning",
             summary="{{ $labels.instance }}: {{ $value | humanizePercentage }} of requests fail",
             action=f"More than {100 * ERROR_RATIO:g} % for 5 minutes. The server's log has the errors.",
-            runbook=_RUNBOOK,
             panel="failed-share",
         ),
         Alert(
@@ -47,7 +44,6 @@ GROUP = Group(
             "warning",
             summary=_UNANSWERED,
             action="`headway status` names the main cause and what would help.",
-            runbook=_RUNBOOK,
             panel="error-share",
         ),
         Alert(
@@ -58,7 +54,6 @@ GROUP = Group(
             summary=_UNANSWERED,
             action="`headway status` names the main cause and what would help. Where others serve, send them traffic "
             "of this server.",
-            runbook=_RUNBOOK,
             panel="error-share",
         ),
         Alert(
@@ -68,7 +63,6 @@ GROUP = Group(
             "warning",
             summary="{{ $labels.instance }}: {{ $value | humanizePercentage }} of requests run out of time",
             action="Too much load for the preset: switch to `throughput`, or add a server.",
-            runbook=_RUNBOOK,
             panel="timeout-share",
         ),
         Alert(
@@ -78,7 +72,6 @@ GROUP = Group(
             "warning",
             summary="{{ $labels.instance }} refuses realtime requests: {{ $labels.reason }}",
             action="Realtime work comes first, so all else is refused or waits too. Add a server or shed batch work.",
-            runbook=_RUNBOOK,
             panel="errors",
             condition="any of class realtime in 5 minutes",
         ),

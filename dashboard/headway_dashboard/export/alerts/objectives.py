@@ -11,7 +11,6 @@ from headway_dashboard.analysis.catalogue.thresholds import FAST_BURN, MIN_JUDGE
 from headway_dashboard.export.alerts.recorded import burn_series
 from headway_dashboard.export.rule import Alert, Group, number
 
-_RUNBOOK = "runbook-objectives"
 _JUDGED = attainment("both").whole.of.promql()
 
 
@@ -41,7 +40,6 @@ GROUP = Group(
             "critical",
             summary=_SUMMARY,
             action=_ACTION,
-            runbook=_RUNBOOK,
             panel="slo-burn",
         ),
         Alert(
@@ -51,7 +49,6 @@ GROUP = Group(
             "warning",
             summary=_SUMMARY,
             action=_ACTION,
-            runbook=_RUNBOOK,
             panel="slo-burn",
         ),
     ),

@@ -5,8 +5,6 @@ from __future__ import annotations
 from headway_dashboard.analysis.catalogue.thresholds import QUEUE_AGE_S, QUEUE_BATCHES, STARVED_MIN
 from headway_dashboard.export.rule import Alert, Group, number
 
-_RUNBOOK = "runbook-load"
-
 _OLD = "\n  or ".join(
     f'headway_queue_oldest_wait_seconds{{class="{name}"}} > {number(age_s)}' for name, age_s in QUEUE_AGE_S.items()
 )
@@ -21,7 +19,6 @@ GROUP = Group(
             "warning",
             summary="{{ $labels.instance }}: class {{ $labels.class }} has waited {{ $value | humanizeDuration }}",
             action="Half of the class's queue time-out has gone; soon its requests expire.",
-            runbook=_RUNBOOK,
             panel="oldest",
         ),
         Alert(
@@ -32,7 +29,6 @@ GROUP = Group(
             "warning",
             summary="{{ $labels.instance }}: the queue has been more than four batches long for five minutes",
             action="Load is above capacity. Switch to `throughput`, or add a server.",
-            runbook=_RUNBOOK,
             panel="queue",
             condition=f"more than {QUEUE_BATCHES} times the live limit for 5 minutes",
         ),
@@ -45,7 +41,6 @@ GROUP = Group(
             summary=f"{{{{ $labels.instance }}}}: no request of class {{{{ $labels.class }}}} got a seat for "
             f"{STARVED_MIN} minutes",
             action="More urgent classes take every seat. Add seats or a server.",
-            runbook=_RUNBOOK,
             panel="queue",
             condition=f"requests wait, and none got a seat for {STARVED_MIN} minutes",
         ),

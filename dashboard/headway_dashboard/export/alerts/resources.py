@@ -40,7 +40,6 @@ GROUP = Group(
             "{{ $labels.gpu }} is used",
             action="The next allocation can end the engine. Lower --gpu-memory-utilization, or find what else uses "
             "the GPU.",
-            runbook="runbook-memory",
             panel="gpu-memory-share",
         ),
         Alert(
@@ -51,7 +50,6 @@ GROUP = Group(
             summary="{{ $labels.instance }} uses {{ $value | humanizePercentage }} of the memory that it may use",
             action="At 100 % the kernel ends a process of it. Raise the limit of the container or unit, or give the "
             "KV cache less.",
-            runbook="runbook-memory",
             panel="memory-share",
         ),
         Alert(
@@ -62,7 +60,6 @@ GROUP = Group(
             summary="{{ $labels.instance }}: the processors are {{ $value | humanizePercentage }} busy, and what "
             "computes the tokens is not",
             action="More processors, or find what else runs on the machine: the engine waits for them.",
-            runbook="runbook-processor",
             panel="processor",
         ),
     ),

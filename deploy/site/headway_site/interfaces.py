@@ -1,0 +1,91 @@
+"""The pages about what clients and operators touch: variables, routes, errors, metrics, panels and alerts."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from headway.api import routes as admin
+from headway.api_errors import ERRORS
+from headway.doctor.variables import INTERNAL, KNOWN, PREFIX
+from headway.http.access.route_table import known_routes
+from headway.http.inference.timeouts import FIRST_TOKEN, QUEUE, STALL, TOTAL
+from headway.operator.metrics import TABLE
+from headway_dashboard.export.docs_table import alerts, table_text
+from headway_site.tables import code, data, page, table, words
+
+
+def environment() -> str:
+    """Every variable by what reads it; KeyError where the code and the table differ."""
+    rows = data("environment", "variable")
+    named = {name.removeprefix(PREFIX) for row in rows for name in row["names"]}
+    if differing := named ^ (KNOWN | INTERNAL):
+        raise KeyError(f"environment.toml and headway.doctor.variables differ in {sorted(differing)}")
+    parts = []
+    for of in dict.fromkeys(row["of"] for row in rows):
+        cells = [[code(row["names"]), row["meaning"], row["default"]] for row in rows if row["of"] == of]
+        parts += [f"## Read by the {of}", table(["variable", "meaning", "default"], cells)]
+    return page(
+        "Environment", "A wrong value ends the start in one line. `headway doctor` names a misspelt name.", *parts
+    )
+
+
+def routes() -> str:
+    """The admin API, the access of every other route, and the headers that bound a request."""
+    orders = [[f"`{one.method} {one.path}`", one.role or "-", one.summary, ", ".join(f"{int(n)}" for n in one.refusals)]
+              for one in admin.TABLE]  # fmt: skip
+    own = {one.path for one in admin.TABLE}
+    others = [[f"`{one.path}`", ", ".join(sorted(one.methods or ("any",))), one.access]
+              for one in known_routes() if one.path not in own]  # fmt: skip
+    stages = {"in the queue": QUEUE, "to the first token": FIRST_TOKEN, "between tokens": STALL, "in all": TOTAL}
+    headers = [[stage, code(name for name, _ in readers)] for stage, readers in stages.items()]
+    return page(
+        "Routes",
+        "Every route that a server answers. A path that is not listed, or an odd form of one, gets 404.",
+        "## Admin API",
+        "A *viewer* reads, an *operator* also changes. `GET /headway/v1/openapi.json` has the form of every body.",
+        table(["route", "token", "answer", "refusals"], orders),
+        "## All other routes",
+        "`open` needs nothing, `inference` an API key where the server has keys, `operator` the operator's token.",
+        table(["path", "methods", "access"], others),
+        "## Time-out headers",
+        "A client may shorten each stage of its class. Of several headers for one stage the smallest holds.",
+        table(["stage", "headers"], headers),
+    )
+
+
+def errors() -> str:
+    """Every error of a generating route; KeyError where a code has no sentence, or a sentence no code."""
+    when: Mapping[str, str] = words("errors")
+    if differing := when.keys() ^ ERRORS.keys():
+        raise KeyError(f"errors.toml and headway.api_errors differ in {sorted(differing)}")
+    rows = [[str(int(ERRORS[name].status)), f"`{name}`", f"`{ERRORS[name].types.openai}`",
+             f"`{ERRORS[name].types.anthropic}`", str(ERRORS[name].advice), text]
+            for name, text in when.items()]  # fmt: skip
+    return page(
+        "Errors",
+        "Every error that Headway itself answers on a generating route, in the format of the API that was called. A "
+        "refusal for load carries its code in `x-headway-reason`.",
+        table(["status", "code", "`type`, OpenAI", "`type`, Anthropic", "another try", "when"], rows),
+    )
+
+
+def metrics() -> str:
+    """Every metric with its kind and its help text."""
+    rows = [[f"`{name}`", kind, text] for name, (kind, text) in TABLE.items()]
+    about = "All metrics on a server's `/metrics`, beside `vllm:*`; `headway_share_*` are those of `headway share`."
+    return page("Metrics", about, table(["metric", "kind", "meaning"], rows))
+
+
+def panels() -> str:
+    """Every panel with its metrics and alerts, and every alert with its condition."""
+    rows = [[f"[{one.name}](../operate/runbooks.md#{one.name.lower()})", one.severity, one.lasting, one.action]
+            for one in alerts()]  # fmt: skip
+    return page(
+        "Panels and alerts",
+        "The dashboard, Grafana's board and the rules of Prometheus have one catalogue. The page *What the alerts "
+        "compare* is a row of the board only. `vllm:` names are vLLM's own.",
+        "## Alerts",
+        table(["alert", "severity", "after", "first step"], rows),
+        "## Panels",
+        table_text().rstrip(),
+    )

@@ -1,0 +1,50 @@
+"""The generated pages of the documentation: ``python deploy/site/reference.py`` writes them, ``--check`` compares."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+from headway_site import bounds, commands, interfaces, presets
+
+DOCS = Path(__file__).parent / "docs"
+FOLDER = DOCS / "reference"
+PAGES: dict[str, Callable[[], str]] = {
+    "presets": presets.presets,
+    "settings": presets.settings,
+    "states": presets.states,
+    "environment": interfaces.environment,
+    "routes": interfaces.routes,
+    "errors": interfaces.errors,
+    "metrics": interfaces.metrics,
+    "panels": interfaces.panels,
+    "bounds": bounds.bound_table,
+    "commands": commands.commands,
+}
+
+
+def stale() -> list[str]:
+    """The names of the pages that are not what the code says now, and of files that no page is written to."""
+    differing = [name for name, written in PAGES.items() if _text(name) != written()]
+    return differing + [path.name for path in FOLDER.glob("*.md") if path.stem not in PAGES]
+
+
+def _text(name: str) -> str:
+    path = FOLDER / f"{name}.md"
+    return path.read_text(encoding="utf-8") if path.exists() else ""
+
+
+def main() -> int:
+    """Write all pages, or name the stale ones; the exit code is 1 where there are any."""
+    if sys.argv[1:] == ["--check"]:
+        found = stale()
+        print(*(f"{name}: run make reference" for name in found), sep="\n")
+        return int(bool(found))
+    for name, written in PAGES.items():
+        (FOLDER / f"{name}.md").write_text(written(), encoding="utf-8")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
