@@ -220,6 +220,7 @@ class Lifecycle:
         self._uncharge(record)
         record.recalled, record.predicted_wait_s = True, None
         self._forget_seats(record)
+        self._place(record)  # a switch may have replaced the order from which it was dispatched
         patience_s = record.timeouts.before_first_token_s()
         record.queue_due_s = None if patience_s is None else ticket.arrived_s + patience_s
         if not self._scheduler.queue.total.requests:

@@ -88,3 +88,15 @@ def test_few_prompt_tokens_are_computed_in_vain() -> None:
 
 def _large() -> Preset:
     return small_preset(4, most_waiting=100_000, queue={"make_room": True})
+
+
+def test_one_that_was_dispatched_before_a_switch_waits_in_the_order_of_now() -> None:
+    """It is pulled out of no order that is gone: it is dispatched again, also after one more switch."""
+    plain, fair = (small_preset(2, queue={"make_room": True}, inside=inside) for inside in ("fifo", "fair"))
+    desk = full()
+    desk.does("switch", fair)
+    assert deeds(desk.comes("realtime", prompt_tokens=100)) == [Recall(2), Dispatch(3, 2)]
+    desk.does("switch", plain)
+    assert dispatched(desk.leaves(1)) == [2]
+    desk.leaves(2)
+    assert desk.counts("batch")[:2] == (2, 0)
