@@ -17,9 +17,7 @@ class _Server(ThreadingHTTPServer):
 class CompletionsStandIn:
     """Listens on a free loopback port until the ``with`` block ends. A word of the prompt is a token."""
 
-    def __init__(self, *, longest_prompt: int = 10_000, models: bool = True) -> None:
-        self.longest_prompt = longest_prompt
-        self.models = models
+    def __init__(self) -> None:
         self.asked: list[dict[str, Any]] = []
         self._http = _Server(("127.0.0.1", 0), self._handler())
         self._thread = threading.Thread(target=self._http.serve_forever, args=(0.05,), daemon=True)
@@ -43,17 +41,13 @@ class CompletionsStandIn:
 
         class Handler(BaseHTTPRequestHandler):
             def do_GET(self) -> None:  # http.server calls this name
-                listed = {"data": [{"id": "stand-in"}]} if server.models else {"detail": "Not Found"}
-                server.answer(self, 200 if server.models else 404, json.dumps(listed).encode())
+                server.answer(self, b'{"data": [{"id": "stand-in"}]}', "application/json")
 
             def do_POST(self) -> None:  # http.server calls this name
                 body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
                 server.asked.append(body)
-                words = len(body["prompt"].split())
-                if words > server.longest_prompt:
-                    server.answer(self, 400, b'{"message": "the prompt is too long"}')
-                else:
-                    server.answer(self, 200, _events(words, body["max_tokens"]), "text/event-stream")
+                events = _events(len(body["prompt"].split()), body["max_tokens"])
+                server.answer(self, events, "text/event-stream")
 
             def log_message(self, format: str, *values: Any) -> None:  # noqa: A002  # http.server passes this name
                 pass
@@ -61,9 +55,9 @@ class CompletionsStandIn:
         return Handler
 
     @staticmethod
-    def answer(request: BaseHTTPRequestHandler, status: int, content: bytes, kind: str = "application/json") -> None:
+    def answer(request: BaseHTTPRequestHandler, content: bytes, kind: str) -> None:
         """Send one answer."""
-        request.send_response(status)
+        request.send_response(200)
         request.send_header("Content-Type", kind)
         request.send_header("Content-Length", str(len(content)))
         request.end_headers()

@@ -88,10 +88,7 @@ class RunningRouter(RunningServer):
     def before(cls, log_path: Path, urls: Sequence[str], *flags: str, **environment: str) -> RunningRouter:
         """Not started yet; without a warm-up, whose requests the instances would count."""
         command = [sys.executable, "-m", "headway", "route", "--instances", ",".join(urls), *flags]
-        usual = {
-            "HEADWAY_TRUSTED_PROXIES": "127.0.0.1",
-            "HEADWAY_WARMUP": "0",
-        }
+        usual = {"HEADWAY_TRUSTED_PROXIES": "127.0.0.1", "HEADWAY_WARMUP": "0"}
         return cls(command, log_path, {**usual, **environment})
 
     def launch(self) -> RunningRouter:
