@@ -98,7 +98,7 @@ check: setup ## lint, format check, types, import contracts
 audit: ## bandit over the code, and pip-audit over constraints.txt, which asks the advisories of PyPI
 	@set -e
 	test -x $(AUDIT)/pip-audit || { $(PYTHON) -m venv out/audit && $(AUDIT)/pip install --quiet 'bandit>=1.8' 'pip-audit>=2.9'; }
-	$(AUDIT)/bandit --quiet --recursive --severity-level medium plugin/headway policies/headway_policies dashboard/headway_dashboard deploy
+	$(AUDIT)/bandit --quiet --recursive --severity-level medium plugin policies/headway_policies dashboard/headway_dashboard deploy
 	$(AUDIT)/pip-audit --requirement constraints.txt --no-deps --disable-pip
 	$(AUDIT)/pip-audit --requirement deploy/ray_serve/constraints.txt --no-deps --disable-pip
 

@@ -15,13 +15,13 @@ from headway_site.presets import EVERY_SETTING
 from running_server import ROOT
 from vllm_source import VllmSource
 
-from headway.cli import main
-from headway.doctor.variables import INTERNAL, KNOWN
 from headway_policies import Outcome, conformance, parse_preset
+from headway_tools.cli import main
+from headway_tools.doctor.variables import INTERNAL, KNOWN
 
 DOCS = ROOT / "deploy" / "site" / "docs"
 BATCH, POLICY = "deploy/site/docs/how-to/batch-a-function.md", "deploy/site/docs/how-to/write-a-policy.md"
-SOURCES = [one for folder in ("plugin/headway", "policies", "dashboard") for one in ROOT.glob(f"{folder}/**/*.py")]
+SOURCES = [one for folder in ("plugin", "policies", "dashboard") for one in ROOT.glob(f"{folder}/**/*.py")]
 
 
 def _read(path: str | Path) -> str:

@@ -103,5 +103,5 @@ def test_what_an_engine_needs_is_never_light() -> None:
     assert [one for one in TOGETHER if is_light(one)] == []
     assert not is_light(part_of("tests/plugin/admission/test_max_tokens.py::test_it"))
     assert is_light(part_of("tests/policies/desk/test_desk.py::test_it"))
-    assert not is_light(part_of("tests/plugin/cli/test_tune.py::test_it"))
+    assert not is_light(part_of("tests/tools/cli/test_tune.py::test_it"))
     assert (is_last("gw2", 3), is_last("gw1", 3), is_last("gw0", 1)) == (True, False, False)

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from headway.simulator import EngineModel, Request, Slo, Summary, simulate, summarise
 from headway_policies import Preset
+from headway_simulator import EngineModel, Request, Slo, Summary, simulate, summarise
 
 MODEL = EngineModel()
 SLO = Slo(ttft_s=1.0, inter_token_s=0.075)

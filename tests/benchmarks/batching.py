@@ -35,9 +35,9 @@ from serving.client import Answer, Engine, closed_loop, open_loop, started
 from serving.machine import describe, in_words
 from serving.quiet import MAX_OTHERS, Times, others_share
 
-from headway.console import Bar
-from headway.simulator.traffic.workload import Request
 from headway_policies.batching import Batching, strategy
+from headway_simulator.traffic.workload import Request
+from headway_tools.console import Bar
 
 ROOT = Path(__file__).resolve().parents[2]
 MODEL = ROOT / ".models" / "SmolLM2-135M-Instruct"

@@ -28,8 +28,8 @@ from serving.report import report, write_into
 from serving.results import Results
 from serving.run import Run
 
-from headway.console import Bar
-from headway.simulator import TraceError, read_trace
+from headway_simulator import TraceError, read_trace
+from headway_tools.console import Bar
 
 ROOT = Path(__file__).resolve().parents[2]
 RESULTS = Path(__file__).resolve().parent / "results"

@@ -23,8 +23,8 @@ from retry_storms import retry_storms
 from serving.client import TINY, Answer, closed_loop, open_loop, started
 from waiting import waiting
 
-from headway.simulator.traffic.workload import Request
 from headway_policies import Preset, bundled_presets
+from headway_simulator.traffic.workload import Request
 
 PAGE = Path(__file__).resolve().parents[2] / "deploy/site/docs/measured/engine.md"
 

@@ -22,8 +22,8 @@ from engine_judge import Cell, Judge
 from engines_picture import picture
 from report import put_into, table
 
-from headway.console import Bar
 from headway_policies import bundled_presets
+from headway_tools.console import Bar
 
 RESULTS = Path(__file__).parent / "results"
 PAGE = Path(__file__).parents[2] / "deploy/site/docs/measured/index.md"

@@ -25,16 +25,16 @@ from command import Goals, run
 from fleet_days import Trial, trial
 from goal import Goal
 
-from headway.simulator import WORKLOADS, Clients, EngineModel, Phase, Slo, Visit, ceiling, lognormal, of_workload, plain
-from headway.simulator.engine_model.engine import Sequence
-from headway.simulator.instances.binding import LateBinding
-from headway.simulator.instances.compare import capacity_of, compare_routers
-from headway.simulator.instances.one_desk import OneDesk
-from headway.simulator.instances.run import RouterName, instances, simulate_instances
-from headway.simulator.instances.shell import FleetShell
-from headway.simulator.traffic.workload import Request
 from headway_policies import Outcome
 from headway_policies.routing import LeastLoaded
+from headway_simulator import WORKLOADS, Clients, EngineModel, Phase, Slo, Visit, ceiling, lognormal, of_workload, plain
+from headway_simulator.engine_model.engine import Sequence
+from headway_simulator.instances.binding import LateBinding
+from headway_simulator.instances.compare import capacity_of, compare_routers
+from headway_simulator.instances.one_desk import OneDesk
+from headway_simulator.instances.run import RouterName, instances, simulate_instances
+from headway_simulator.instances.shell import FleetShell
+from headway_simulator.traffic.workload import Request
 
 MODEL, SLO = EngineModel(), Slo()
 CEILING = ceiling(MODEL, 64, 64, SLO)

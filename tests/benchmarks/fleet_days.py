@@ -6,9 +6,9 @@ from dataclasses import dataclass
 
 from scaled_fleet import Day, simulate_scaled
 
-from headway.simulator import EngineModel, Phase, Slo, Workload, ceiling, lognormal, plain, summarise
-from headway.simulator.traffic.workload import Request
 from headway_policies.scaling import ArrivalHistory, Scaling
+from headway_simulator import EngineModel, Phase, Slo, Workload, ceiling, lognormal, plain, summarise
+from headway_simulator.traffic.workload import Request
 
 MODEL, SLO = EngineModel(), Slo()
 CEILING = ceiling(MODEL, 64, 64, SLO)

@@ -32,10 +32,10 @@ from serving.client import Answer, Engine, closed_loop, open_loop, started
 from serving.constants import Constants, measured
 from serving.figures import quantiles
 
-from headway.console import Bar
 from headway.forecast import PresetForecast
-from headway.simulator import Request
 from headway_policies import bundled_presets
+from headway_simulator import Request
+from headway_tools.console import Bar
 
 ROOT = Path(__file__).resolve().parents[2]
 MODEL, PAGE = ROOT / ".models" / "SmolLM2-135M-Instruct", ROOT / "deploy/site/docs/measured/index.md"

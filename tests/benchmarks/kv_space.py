@@ -18,10 +18,10 @@ from serving.arms import without_bounds
 from serving.client import TINY, Answer, closed_loop, started
 from serving.figures import mean_of
 
-from headway.simulator import lognormal
-from headway.simulator.traffic.workload import Request
 from headway_policies import Preset
 from headway_policies.batching import Batching
+from headway_simulator import lognormal
+from headway_simulator.traffic.workload import Request
 
 SEATS, MODEL_LEN, CLIENTS = 128, 1024, 192
 KV_TOKENS = (3200, 6400)

@@ -11,8 +11,8 @@ from arms import MODEL, SLO, Table, arm, run, run_open
 from goal import Goal
 from serving.arms import stated
 
-from headway.simulator import WORKLOADS, Workload
 from headway_policies import Preset
+from headway_simulator import WORKLOADS, Workload
 
 SEEDS = (1, 2, 3)
 _SPAN_S = 300  # each of the five phases once

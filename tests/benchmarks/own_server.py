@@ -12,7 +12,7 @@ from pathlib import Path
 
 import httpx
 
-from headway.demo.children import Family
+from headway_tools.demo.children import Family
 
 START_S = 240.0
 #: On the processor, without a model hub, and with nothing that an earlier server has learnt.

@@ -25,9 +25,9 @@ from serving.arms import without_bounds
 from serving.client import Answer, closed_loop, started
 from serving.figures import mean_of
 
-from headway.simulator import jain
-from headway.simulator.traffic.workload import Request
 from headway_policies.batching import Batching
+from headway_simulator import jain
+from headway_simulator.traffic.workload import Request
 
 ROOT = Path(__file__).resolve().parents[2]
 MODEL, PAGE = ROOT / ".models" / "SmolLM2-135M-Instruct", ROOT / "deploy/site/docs/measured/index.md"

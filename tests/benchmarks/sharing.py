@@ -12,9 +12,9 @@ from arms import MODEL, SLO, arm
 from goal import Goal
 from serving.arms import stated
 
-from headway.simulator import WORKLOADS, Clients, Visit, jain, max_min, simulate, spread
 from headway_policies import Preset
 from headway_policies.queueing import OrderSettings
+from headway_simulator import WORKLOADS, Clients, Visit, jain, max_min, simulate, spread
 
 SEEDS = (1, 2, 3)
 QUOTA = 0.1

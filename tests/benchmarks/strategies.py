@@ -9,8 +9,8 @@ from statistics import mean
 from arms import MODEL, SLO, arm, run, run_open
 from goal import Goal
 
-from headway.simulator import WORKLOADS, Request, Summary, simulate, summarise
 from headway_policies import Preset
+from headway_simulator import WORKLOADS, Request, Summary, simulate, summarise
 
 SEEDS = (1, 2, 3)
 _AT_ONCE = 0.001  # a closed batch gets no more requests: its tail need not wait

@@ -17,10 +17,10 @@ from serving.form import SHORT, SPINNING, Span
 from serving.results import Key, Results
 from serving.spinning import AFTER, BEFORE, DURING, beside, repeated, spells
 
-from headway.simulator.engine_model.capacity import Slo
-from headway.simulator.engine_model.engine import EngineModel
-from headway.simulator.traffic.workload import WORKLOADS
 from headway_policies import bundled_presets
+from headway_simulator.engine_model.capacity import Slo
+from headway_simulator.engine_model.engine import EngineModel
+from headway_simulator.traffic.workload import WORKLOADS
 
 SLO = Slo(ttft_s=1.0, inter_token_s=0.1)
 

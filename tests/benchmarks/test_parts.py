@@ -20,10 +20,10 @@ from serving.results import Key, Results
 from serving.velocity import REFUSED, velocity
 from virtual_time import on_virtual_time
 
-from headway.simulator.engine_model.capacity import Slo, ceiling
-from headway.simulator.engine_model.engine import EngineModel
-from headway.simulator.traffic.trace import Row, Trace
-from headway.simulator.traffic.workload import Request
+from headway_simulator.engine_model.capacity import Slo, ceiling
+from headway_simulator.engine_model.engine import EngineModel
+from headway_simulator.traffic.trace import Row, Trace
+from headway_simulator.traffic.workload import Request
 
 SLO = Slo(ttft_s=1.0, inter_token_s=0.1)
 MODEL = EngineModel(max_num_seqs=128)

@@ -13,8 +13,8 @@ from serving.figures import judged
 from serving.report import report
 from serving.results import Key, Results
 
-from headway.simulator.engine_model.capacity import Slo
-from headway.simulator.engine_model.engine import EngineModel
+from headway_simulator.engine_model.capacity import Slo
+from headway_simulator.engine_model.engine import EngineModel
 
 SLO = Slo(ttft_s=1.0, inter_token_s=0.075)
 #: Slow at 64 sequences at once.

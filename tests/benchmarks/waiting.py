@@ -18,7 +18,7 @@ from goal import Goal
 from own_server import START_S, running
 from serving.client import TINY
 
-from headway.demo.children import Family
+from headway_tools.demo.children import Family
 
 WAITING, TOGETHER, WARM, SETTLE_S = 1000, 50, 300, 3.0
 WORDS = (20, 1000)

@@ -14,11 +14,11 @@ import environment
 import pytest
 import yaml
 
-from headway.cli import dashboard as dashboard_command
-from headway.cli import route as route_command
-from headway.console.parser import Parser
-from headway.console.serve_flags import split
 from headway.router.addresses import read_addresses
+from headway_tools.cli import dashboard as dashboard_command
+from headway_tools.cli import route as route_command
+from headway_tools.console.parser import Parser
+from headway_tools.console.serve_flags import split
 
 VARIABLE = re.compile(r"\$\{(\w+)(?::([-?])([^}]*))?\}")
 USERS = {"HEADWAY_MODEL": "some/model", "HEADWAY_ADMIN_TOKEN_FILE": "/etc/headway/admin-token"}

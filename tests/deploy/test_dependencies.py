@@ -13,11 +13,11 @@ import pytest
 from running_server import ROOT
 from uvicorn.protocols.http import httptools_impl
 
-OWN = {"headway", "headway_policies", "headway_dashboard"}
+OWN = {"headway", "headway_dashboard", "headway_policies", "headway_simulator", "headway_tools"}
 IMPORTED_AS = {"prometheus-client": "prometheus_client", "prometheus-api-client": "prometheus_api_client"}
 #: What comes with vLLM, and the only folders that may import it.
 WITH_VLLM = {"numpy", "openai", "torch", "vllm"}
-BESIDE_VLLM = ("plugin/headway/vllm_adapter", "plugin/headway/demo")
+BESIDE_VLLM = ("plugin/headway/vllm_adapter", "plugin/headway_tools/demo")
 #: What imports httptools, through a module of uvicorn.
 PROTOCOL = "plugin/headway/api_server/protocol.py"
 WITH_PYDANTIC = {"pydantic_core"}
@@ -50,6 +50,8 @@ def _imported(folder: str) -> Iterator[tuple[str, str]]:
     ("folder", "allowed"),
     [
         ("plugin/headway", BASE),
+        ("plugin/headway_simulator", BASE),
+        ("plugin/headway_tools", BASE),
         ("policies/headway_policies", BASE),
         ("dashboard/headway_dashboard", BASE | DASHBOARD),
     ],
@@ -67,7 +69,7 @@ def test_every_import_is_declared(folder: str, allowed: set[str]) -> None:
 def test_every_declared_package_is_imported() -> None:
     """Nothing is installed for nothing: each base dependency is imported by one of the packages, or by a module of
     another one that they import."""
-    folders = ("plugin/headway", "policies/headway_policies", "dashboard/headway_dashboard")
+    folders = ("plugin", "policies/headway_policies", "dashboard/headway_dashboard")
     assert BASE - {name for folder in folders for _, name in _imported(folder)} == {"httptools"}
     assert httptools_impl.httptools
     assert "from uvicorn.protocols.http.httptools_impl import" in (ROOT / PROTOCOL).read_text(encoding="utf-8")

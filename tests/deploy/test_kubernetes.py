@@ -14,9 +14,9 @@ import pytest
 import yaml
 
 from headway.api.routes import HEALTHZ, READYZ
-from headway.cli import dashboard as dashboard_command
-from headway.console.serve_flags import split
-from headway.doctor.variables import KNOWN
+from headway_tools.cli import dashboard as dashboard_command
+from headway_tools.console.serve_flags import split
+from headway_tools.doctor.variables import KNOWN
 
 if TYPE_CHECKING:
     from conftest import Manifests

@@ -11,10 +11,10 @@ from typing import TYPE_CHECKING, Any
 import pytest
 import yaml
 
-from headway.cli import route
 from headway.http.access import TrustedProxies
 from headway.operator.metrics import METRIC_NAMES
 from headway.router.addresses import read_instances
+from headway_tools.cli import route
 
 if TYPE_CHECKING:
     from conftest import Manifests

@@ -12,10 +12,10 @@ from pathlib import Path
 
 import pytest
 
-from headway.cli import share
-from headway.console.parser import Parser
 from headway.router.addresses import read_addresses
-from headway.sharing.server import EXPIRES_S
+from headway_tools.cli import share
+from headway_tools.console.parser import Parser
+from headway_tools.sharing.server import EXPIRES_S
 
 UNITS = ("headway.service", "headway@.service", "headway-dashboard.service", "headway-share.service")
 

@@ -61,7 +61,7 @@ def come_to(first: RunningServer, second: RunningServer, expected: list[int]) ->
     wait_until(there, f"the limits are {expected}", 90)
 
 
-@long_form("two servers; tests/plugin/cli finds it with two admin APIs around a fake engine")
+@long_form("two servers; tests/tools/cli finds it with two admin APIs around a fake engine")
 async def test_the_seats_follow_the_load_and_come_back(real_engine: None, tmp_path: Path) -> None:
     """The busy model gets them, a late urgent one has the other paused, and each end leaves the presets' own limits.
 

@@ -15,8 +15,8 @@ from concurrent_requests import Answer, ask, scrapes_while, send_all, statuses
 from engine_parts import long_form
 from running_server import RunningServer, Scrape
 
-from headway.console import read_machine
 from headway_policies.limits.governor import WHYS
+from headway_tools.console import read_machine
 
 CLIENTS = 40
 FLUSH_S = 5  # of the preset offline

@@ -23,7 +23,7 @@ from running_server import (
 )
 from waiting_clients import four_clients
 
-from headway.console import read_machine
+from headway_tools.console import read_machine
 
 
 def _serve(*arguments: str, timeout_s: float = 240, **environment: str) -> subprocess.CompletedProcess[str]:

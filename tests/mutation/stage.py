@@ -23,7 +23,12 @@ from mutmut.mutation.file_mutation import mutate_file_contents
 from mutmut.utils.format_utils import get_mutant_name, orig_function_and_class_names_from_key
 
 ROOT = Path(__file__).parents[2]
-PACKAGES = {"headway_policies": "policies", "headway": "plugin", "headway_dashboard": "dashboard"}
+PACKAGES = {
+    "headway_policies": "policies",
+    "headway": "plugin",
+    "headway_tools": "plugin",
+    "headway_dashboard": "dashboard",
+}
 #: Exit status of a worker: the tests passed, there were none, the fault was never tried.
 _NOT_NOTICED = (0, 5, 33, 34, None)
 _TIMED_OUT = (24, -24, 36, 152, 255, -9)

@@ -13,7 +13,7 @@ import pytest
 
 HERE = Path(__file__).parent
 ROOT = HERE.parents[1]
-STANDS_IN = {"headway_policies": "policies", "headway": "plugin"}
+STANDS_IN = {"headway_policies": "policies", "headway": "plugin", "headway_tools": "plugin"}
 
 
 def source(file: str) -> str:

@@ -13,12 +13,12 @@ from typing import Any
 import pytest
 from running_server import ROOT
 
-from headway.cli import main as headway_command
 from headway_policies import load_preset
 from headway_policies.conformance import failures
 from headway_policies.fallback import Rung
 from headway_policies.preset import lint
 from headway_policies.preset.rungs_used import usable_rungs
+from headway_tools.cli import main as headway_command
 
 EXAMPLES = ROOT / "plugin" / "examples"
 NAMES = sorted(path.stem for path in EXAMPLES.glob("*.py"))

@@ -12,6 +12,8 @@ import pytest
 
 import headway
 import headway_policies
+import headway_simulator
+import headway_tools
 from headway import errors
 
 PACKAGES = [headway, headway_policies]
@@ -62,7 +64,7 @@ def test_every_error_of_the_tree_is_offered_and_drawn() -> None:
 def test_the_packages_import_and_work_without_an_engine() -> None:
     """`pip install .` alone: import, wrap a fake engine and read a preset, with vLLM and torch out of reach."""
     program = """
-import asyncio, headway, headway_policies, headway.cli
+import asyncio, headway, headway_policies, headway_tools.cli
 from headway.engine.fake import FakeEngine, FakeParams
 engine = headway.wrap(FakeEngine(step_s=0), preset="latency")
 async def main():
@@ -84,7 +86,8 @@ def test_every_module_outside_the_adapter_imports_without_vllm() -> None:
     """The adapter is the one place that touches the engine."""
     names = [
         info.name
-        for info in pkgutil.walk_packages(headway.__path__, "headway.")
+        for package in (headway, headway_simulator, headway_tools)
+        for info in pkgutil.walk_packages(package.__path__, f"{package.__name__}.")
         if "vllm_adapter" not in info.name and not info.name.endswith("__main__")
     ]
     assert "headway.admission.gate" in names

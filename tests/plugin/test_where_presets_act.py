@@ -27,10 +27,10 @@ from headway.engine import PlainAdapter
 from headway.engine.fake import FakeParams
 from headway.engine_service import EngineService
 from headway.operator import PresetCatalogue
-from headway.simulator import EngineModel, Request, simulate
 from headway_policies import Preset, PriorityClass
 from headway_policies.preset import LACKS, Ability, Place, no_effect
 from headway_policies.preset.parts import PARTS, Part
+from headway_simulator import EngineModel, Request, simulate
 
 PART_OF = {key: part for part in PARTS for key in part.keys}
 #: A server of plain vLLM is ``headway serve`` without its replacer.

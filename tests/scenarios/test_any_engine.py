@@ -16,10 +16,10 @@ import pytest
 from engine_family import FAMILY, drawn, objectives
 from engine_judge import Judge
 
-from headway.simulator import WORKLOADS, EngineModel, Variation, simulate
-from headway.simulator.engine_model.capacity import ceiling
-from headway.simulator.run.result import Result, Visit
 from headway_policies import bundled_presets
+from headway_simulator import WORKLOADS, EngineModel, Variation, simulate
+from headway_simulator.engine_model.capacity import ceiling
+from headway_simulator.run.result import Result, Visit
 
 LONG = os.environ.get("HEADWAY_LONG_TESTS") == "1"
 ENGINES, PART = 200 if LONG else 20, 5

@@ -15,9 +15,9 @@ from closed_loop import ClosedLoop, Record
 from serving.arms import stated
 from small_presets import small_preset, terms
 
-from headway.simulator import WORKLOADS, EngineModel, Slo, jain, simulate
 from headway_policies import Outcome
 from headway_policies.queueing.fair_share import CREDIT_TICKETS
+from headway_simulator import WORKLOADS, EngineModel, Slo, jain, simulate
 
 LONG = bool(os.environ.get("HEADWAY_LONG_TESTS"))
 SEEDS = range(5 if LONG else 1)

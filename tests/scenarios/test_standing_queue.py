@@ -15,11 +15,11 @@ import pytest
 from closed_loop import ClosedLoop, percentile
 from small_presets import balanced_with_absolute_objectives
 
-from headway.simulator import WORKLOADS, EngineModel, Slo, simulate
-from headway.simulator.run.visit import Visit
 from headway_policies import Outcome, Preset, Reason
 from headway_policies.batching import Batching
 from headway_policies.queueing import QueueSettings
+from headway_simulator import WORKLOADS, EngineModel, Slo, simulate
+from headway_simulator.run.visit import Visit
 
 MODEL = EngineModel()
 #: 32 seats, and objectives of 1, 2 and 60 s.

@@ -11,10 +11,10 @@ from statistics import mean
 import pytest
 from serving.arms import stated
 
-from headway.simulator import WORKLOADS, EngineModel, Slo, Summary, simulate, summarise
-from headway.simulator.engine_model.capacity import ceiling
-from headway.simulator.run.result import Result
 from headway_policies import bundled_presets
+from headway_simulator import WORKLOADS, EngineModel, Slo, Summary, simulate, summarise
+from headway_simulator.engine_model.capacity import ceiling
+from headway_simulator.run.result import Result
 
 ENGINES = {
     "cheap prompts": (EngineModel(), Slo(1.0, 0.075)),

@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from math import exp, log
 from random import Random
 
-from headway.simulator import EngineModel, Slo
+from headway_simulator import EngineModel, Slo
 
 #: Objectives by which every policy is judged: multiples of what the engine needs for one sequence.
 FIRST_TOKEN_STEPS, LEAST_FIRST_TOKEN_S, PACES = 30, 0.3, 2.5

@@ -26,9 +26,9 @@ from statistics import mean
 
 from engine_family import objectives
 
-from headway.simulator import WORKLOADS, EngineModel, Request, Slo, Summary, Workload, simulate, summarise
-from headway.simulator.engine_model.capacity import ceiling
 from headway_policies import Preset
+from headway_simulator import WORKLOADS, EngineModel, Request, Slo, Summary, Workload, simulate, summarise
+from headway_simulator.engine_model.capacity import ceiling
 
 KEEP_OBJECTIVES = ("balanced", "interactive")
 _ALONE_RATIO, _CEILING_RATIO, _TOKENS_RATIO, _TOP_RATIO = 0.98, 0.90, 0.97, 0.96

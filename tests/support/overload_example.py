@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from headway.demo.overload.figures import ClassInOverload, Delays, OverloadFigures
-from headway.demo.overload.shares import ClassShare
+from headway_tools.demo.overload.figures import ClassInOverload, Delays, OverloadFigures
+from headway_tools.demo.overload.shares import ClassShare
 
 OVERLOAD = OverloadFigures(
     length_s=10.0,

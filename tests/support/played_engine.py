@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 
-from headway.simulator.engine_model.engine import Engine, Sequence, Steps
+from headway_simulator.engine_model.engine import Engine, Sequence, Steps
 
 
 def played(engine: Engine, arrivals: list[tuple[float, Sequence]], most_steps: int = 1) -> list[tuple[float, Steps]]:

@@ -39,7 +39,7 @@ from starlette.routing import Route
 from virtual_time import new_loop
 
 import headway
-from headway import simulator
+import headway_simulator as simulator
 from headway.admission import loop_time_s
 from headway.api_server import Settings, protected
 from headway.engine import PlainAdapter

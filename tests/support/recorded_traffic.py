@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from headway.recorder import Recorder, Recording
-from headway.simulator import WORKLOADS, EngineModel, Slo
 from headway_policies import Ticket, Usage
+from headway_simulator import WORKLOADS, EngineModel, Slo
 
 MODEL = EngineModel()
 SLO = Slo(ttft_s=1.0, inter_token_s=0.075)

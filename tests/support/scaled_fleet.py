@@ -11,15 +11,15 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import partial
 
-from headway.simulator.engine_model.engine import EngineModel
-from headway.simulator.instances.one_desk import OneDesk
-from headway.simulator.instances.run import instances
-from headway.simulator.instances.shell import FleetShell
-from headway.simulator.run.result import Result
-from headway.simulator.traffic.clients import Clients
-from headway.simulator.traffic.workload import Request
 from headway_policies import Preset
 from headway_policies.scaling import ArrivalHistory, ClassQueue, DesiredInstances, Scaling, ScalingSignals
+from headway_simulator.engine_model.engine import EngineModel
+from headway_simulator.instances.one_desk import OneDesk
+from headway_simulator.instances.run import instances
+from headway_simulator.instances.shell import FleetShell
+from headway_simulator.run.result import Result
+from headway_simulator.traffic.clients import Clients
+from headway_simulator.traffic.workload import Request
 
 _INTERVAL_S = 15.0
 _RATE_OVER_S = 60.0

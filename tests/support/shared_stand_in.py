@@ -6,9 +6,9 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from headway.api import UnreachableError
-from headway.sharing.reading import Reading
-from headway.sharing.server import EXPIRES_S
 from headway_policies.sharing import ModelLoad
+from headway_tools.sharing.reading import Reading
+from headway_tools.sharing.server import EXPIRES_S
 
 
 @dataclass

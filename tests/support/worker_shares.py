@@ -50,7 +50,7 @@ ALONE: tuple[str, ...] = (
     "tests/dashboard/sources/test_real_prometheus.py",
     "tests/plugin/router/test_routing.py",
     "tests/plugin/router/test_other_servers.py",
-    "tests/plugin/demo/test_show.py",
+    "tests/tools/demo/test_show.py",
     "tests/dashboard/pages/test_every_page.py",
     "tests/dashboard/pages/test_pages.py",
     "tests/plugin/http/test_hostile_cost.py",
@@ -68,12 +68,12 @@ LIGHT: tuple[str, ...] = (
     "tests/plugin/admission/",
     "tests/plugin/api/",
     "tests/plugin/batcher/",
-    "tests/plugin/cli/",
-    "tests/plugin/console/",
+    "tests/tools/cli/",
+    "tests/tools/console/",
     "tests/plugin/fallback/",
     "tests/plugin/http/",
     "tests/plugin/operator/",
-    "tests/plugin/simulator/",
+    "tests/simulator/",
     "tests/plugin/supervision/",
     "tests/plugin/test_",
     "tests/plugin/warmup/",
@@ -87,8 +87,8 @@ LIGHT: tuple[str, ...] = (
 )
 #: Of those, what measures times and so has to be given a processor at once.
 TIMED: tuple[str, ...] = (
-    "tests/plugin/cli/test_bench.py",
-    "tests/plugin/cli/test_tune.py",
+    "tests/tools/cli/test_bench.py",
+    "tests/tools/cli/test_tune.py",
 )
 MOST_PROCESSORS = 4
 _NICE = 10

@@ -8,7 +8,6 @@ from headway.admission import prefix_hashes
 from headway.api import client, secret_text
 from headway.api_server.settings import USUAL_PROMPT_LOGPROBS
 from headway.audit import audit_file
-from headway.console import metrics_page
 from headway.fallback import client as upstream
 from headway.fallback import fixed_reply
 from headway.http.access import lockout
@@ -21,7 +20,6 @@ from headway.keys import parse
 from headway.keys import schema as key_schema
 from headway.openai.routes import route_at
 from headway.operator import presets as catalogue
-from headway.simulator.traffic import trace
 from headway.vllm_adapter.grammars import Limits
 from headway.vllm_adapter.grammars.frames import MOST_MEAN_S
 from headway_dashboard import server_client, settings
@@ -34,7 +32,9 @@ from headway_policies.preset import extends as inheritance
 from headway_policies.preset import model as preset
 from headway_policies.queueing import fair_share as fairness
 from headway_policies.request import PREFIX_TOKENS
+from headway_simulator.traffic import trace
 from headway_site.tables import data, page, table
+from headway_tools.console import metrics_page
 
 VALUES = header_values.MAX_VALUE_CHARS
 MIB, KIB = 1024 * 1024, 1024

@@ -7,11 +7,11 @@ from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
 
-from headway.cli import _COMMANDS
-from headway.doctor.variables import INTERNAL, KNOWN, PREFIX
 from headway.operator.metrics import METRIC_NAMES
 from headway_dashboard.export.docs_table import alerts
 from headway_site.tables import ROOT
+from headway_tools.cli import _COMMANDS
+from headway_tools.doctor.variables import INTERNAL, KNOWN, PREFIX
 
 _LINK = re.compile(r"\]\((?!\w+:)([^)\s#]*)(?:#([^)\s]*))?\)")
 _CODE = re.compile(r"```.*?```|`[^`\n]+`", re.DOTALL)

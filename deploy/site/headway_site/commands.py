@@ -7,8 +7,8 @@ import os
 from collections.abc import Iterator
 from unittest.mock import patch
 
-from headway.cli import _parser
 from headway_site.tables import page, table
+from headway_tools.cli import _parser
 
 
 def commands() -> str:

@@ -6,12 +6,12 @@ from collections.abc import Mapping
 
 from headway.api import routes as admin
 from headway.api_errors import ERRORS
-from headway.doctor.variables import INTERNAL, KNOWN, PREFIX
 from headway.http.access.route_table import known_routes
 from headway.http.inference.timeouts import FIRST_TOKEN, QUEUE, STALL, TOTAL
 from headway.operator.metrics import TABLE
 from headway_dashboard.export.docs_table import alerts, table_text
 from headway_site.tables import code, data, page, table, words
+from headway_tools.doctor.variables import INTERNAL, KNOWN, PREFIX
 
 
 def environment() -> str:
@@ -19,7 +19,7 @@ def environment() -> str:
     rows = data("environment", "variable")
     named = {name.removeprefix(PREFIX) for row in rows for name in row["names"]}
     if differing := named ^ (KNOWN | INTERNAL):
-        raise KeyError(f"environment.toml and headway.doctor.variables differ in {sorted(differing)}")
+        raise KeyError(f"environment.toml and headway_tools.doctor.variables differ in {sorted(differing)}")
     parts = []
     for of in dict.fromkeys(row["of"] for row in rows):
         cells = [[code(row["names"]), row["meaning"], row["default"]] for row in rows if row["of"] == of]

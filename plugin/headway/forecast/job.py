@@ -13,8 +13,8 @@ from typing import Any
 
 from headway.errors import HeadwayError
 from headway.recorder import Recording
-from headway.simulator import EngineModel, Variation
 from headway_policies import Preset
+from headway_simulator import EngineModel, Variation
 
 #: The most sequences of one replay: the newest ones. A core simulates some thousand a second.
 MOST_SEQUENCES = 4000

@@ -17,12 +17,12 @@ from random import Random
 from headway.forecast.figures import ClassFigures, Figures
 from headway.forecast.job import MOST_SEQUENCES, ForecastError
 from headway.recorder import Recording
-from headway.simulator import EngineModel, Request, Visit, simulate, spread, stated_by
-from headway.simulator.report.class_slo import ClassSlo
-from headway.simulator.run.result import Result
-from headway.simulator.traffic.trace import Row, Trace, length_of, relative_length
-from headway.simulator.traffic.traffic import warmup_s_of
 from headway_policies import Outcome, Preset
+from headway_simulator import EngineModel, Request, Visit, simulate, spread, stated_by
+from headway_simulator.report.class_slo import ClassSlo
+from headway_simulator.run.result import Result
+from headway_simulator.traffic.trace import Row, Trace, length_of, relative_length
+from headway_simulator.traffic.traffic import warmup_s_of
 
 _TIMED_OUT = (Outcome.EXPIRED_QUEUED, Outcome.EXPIRED_RUNNING)
 

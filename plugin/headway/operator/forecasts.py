@@ -28,10 +28,10 @@ from headway.forecast import (
 )
 from headway.operator.presets import PresetCatalogue
 from headway.recorder import Recorder
-from headway.simulator import EngineModel, Variation
 from headway.supervision import EngineActivity
 from headway_policies import Preset, PresetError, parse_preset
 from headway_policies.limits import StepTime
+from headway_simulator import EngineModel, Variation
 
 SEEDS = 3
 _SOURCE = "toml"

@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import AsyncIterator
 
 from headway.recorder.recorder import Recording
-from headway.simulator.traffic.trace import COLUMNS, MORE_COLUMNS
+from headway_simulator.traffic.trace import COLUMNS, MORE_COLUMNS
 
 _PORTION = 250
 

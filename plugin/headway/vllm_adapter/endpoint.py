@@ -1,7 +1,7 @@
 """Endpoint plugin: what Headway adds to each API server of vLLM, before its socket listens.
 
 Configured by the environment, because vLLM offers plugins no arguments (``--additional-config`` would change the key
-of the compile cache): ``headway.doctor.variables`` lists all variables, ``headway.api_server`` reads them.
+of the compile cache): ``headway_tools.doctor.variables`` lists all variables, ``headway.api_server`` reads them.
 
 A request passes from the outside to the inside:
 

@@ -13,14 +13,14 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 
-from headway.simulator.engine_model.capacity import Slo, ceiling
-from headway.simulator.engine_model.engine import EngineModel
-from headway.simulator.traffic.workload import Workload
 from headway_policies import Preset, bundled_presets
 from headway_policies.batching import Batching
 from headway_policies.fallback import Fallback
 from headway_policies.limits import LimitSettings
 from headway_policies.memory import Memory
+from headway_simulator.engine_model.capacity import Slo, ceiling
+from headway_simulator.engine_model.engine import EngineModel
+from headway_simulator.traffic.workload import Workload
 from serving.client import Engine, Send
 from serving.velocity import VERSION, velocity
 

@@ -10,12 +10,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from headway.simulator.engine_model.capacity import Slo
-from headway.simulator.engine_model.engine import EngineModel
-from headway.simulator.traffic.lengths import fixed
-from headway.simulator.traffic.trace import Trace
-from headway.simulator.traffic.traffic import mean_rate, of_trace
-from headway.simulator.traffic.workload import WORKLOADS, Phase, Request, Workload
+from headway_simulator.engine_model.capacity import Slo
+from headway_simulator.engine_model.engine import EngineModel
+from headway_simulator.traffic.lengths import fixed
+from headway_simulator.traffic.trace import Trace
+from headway_simulator.traffic.traffic import mean_rate, of_trace
+from headway_simulator.traffic.workload import WORKLOADS, Phase, Request, Workload
 from serving.form import SPINNING
 
 TRACE = "trace"

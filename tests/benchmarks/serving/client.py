@@ -20,11 +20,11 @@ from typing import Any, Literal
 
 import headway
 from headway.audit import Caller
-from headway.console import cpu_backend, read_machine
 from headway.errors import Refused
 from headway.forecast import Forecasts
-from headway.simulator.traffic.workload import Request
 from headway_policies import Preset
+from headway_simulator.traffic.workload import Request
+from headway_tools.console import cpu_backend, read_machine
 
 MODEL_LEN = 2560
 TINY = Path(__file__).resolve().parents[3] / ".models" / "tiny"

@@ -22,9 +22,9 @@ from dataclasses import dataclass, replace
 from random import Random
 from statistics import mean, median
 
-from headway.simulator.engine_model.capacity import Slo, ceiling
-from headway.simulator.engine_model.engine import EngineModel
-from headway.simulator.traffic.workload import WORKLOADS, Request
+from headway_simulator.engine_model.capacity import Slo, ceiling
+from headway_simulator.engine_model.engine import EngineModel
+from headway_simulator.traffic.workload import WORKLOADS, Request
 from serving.client import Answer, Engine, closed_loop
 from serving.line import Point, line
 

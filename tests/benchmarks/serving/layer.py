@@ -12,7 +12,7 @@ from math import inf, pi, sqrt
 from random import Random
 from statistics import mean, median, variance
 
-from headway.simulator.traffic.workload import Request
+from headway_simulator.traffic.workload import Request
 from serving.client import Answer, Engine, Send, closed_loop
 
 _BARE, _GATED = "bare", "gated"

@@ -6,10 +6,10 @@ import math
 from collections.abc import Iterable, Mapping, Sequence
 from statistics import mean
 
-from headway.simulator import Summary, simulate, summarise
-from headway.simulator.engine_model.capacity import ceiling
-from headway.simulator.traffic.workload import WORKLOADS, Request
 from headway_policies import Preset
+from headway_simulator import Summary, simulate, summarise
+from headway_simulator.engine_model.capacity import ceiling
+from headway_simulator.traffic.workload import WORKLOADS, Request
 from serving.arms import fixed_at, stated
 from serving.arrivals import workload_of
 from serving.constants import Constants, Level

@@ -8,8 +8,8 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
-from headway.simulator.engine_model.capacity import Slo
-from headway.simulator.engine_model.engine import EngineModel
+from headway_simulator.engine_model.capacity import Slo
+from headway_simulator.engine_model.engine import EngineModel
 from serving.constants import Constants, Level
 from serving.figures import BlockFigures
 

@@ -17,9 +17,9 @@ from pathlib import Path
 from statistics import mean
 from tempfile import TemporaryDirectory
 
-from headway.simulator.traffic.trace import Trace
-from headway.simulator.traffic.workload import Workload
 from headway_policies import bundled_presets
+from headway_simulator.traffic.trace import Trace
+from headway_simulator.traffic.workload import Workload
 from serving import velocity
 from serving.arms import Arm, all_arms, best_seats
 from serving.arrivals import TRACE, Arrivals, arrivals, lengths_of, recorded, shortened, workload_of

@@ -13,7 +13,7 @@ import sys
 from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager, suppress
 
-from headway.simulator.traffic.workload import Request
+from headway_simulator.traffic.workload import Request
 from serving.form import SPINNING, Span
 
 PROCESSES = 2

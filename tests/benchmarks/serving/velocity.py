@@ -19,8 +19,8 @@ from itertools import count
 from typing import Any
 from weakref import WeakKeyDictionary
 
-from headway.simulator.engine_model.capacity import Slo
-from headway.simulator.traffic.workload import Request
+from headway_simulator.engine_model.capacity import Slo
+from headway_simulator.traffic.workload import Request
 from serving.client import Answer, Engine, Send
 
 VERSION = "0.4.4"

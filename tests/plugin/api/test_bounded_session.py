@@ -13,11 +13,11 @@ import pytest
 import requests
 
 from headway.api import AdminClient, TooLargeError
-from headway.console import ServerUnreachableError, TokenError, fetch_metrics
-from headway.load.scrape import read
 from headway_dashboard.server_client import admin_client
 from headway_dashboard.sources import PrometheusSource, ScrapeSource
 from headway_dashboard.sources.ring import UP
+from headway_tools.console import ServerUnreachableError, TokenError, fetch_metrics
+from headway_tools.load.scrape import read
 
 module = importlib.import_module("headway.api.bounded_session")
 

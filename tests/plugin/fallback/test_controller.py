@@ -17,7 +17,6 @@ from virtual_time import on_virtual_time
 
 import headway
 from headway.api import FallbackState
-from headway.cli import fallback
 from headway.engine.fake import FakeEngine
 from headway.errors import UnknownRungError
 from headway.fallback import FixedReply, OtherEngine, OtherModel
@@ -29,6 +28,7 @@ from headway.operator.metrics import MetricsCollector
 from headway_policies import Ending, Hold, Load, Preset, Reason
 from headway_policies.fallback.degradation import Degradation
 from headway_policies.fallback.rungs import Fallback, Rung
+from headway_tools.cli import fallback
 
 OPERATOR = "operator-token-0123456789-0123456789"
 VIEWER = "viewer-token-0123456789-0123456789ab"

@@ -13,8 +13,8 @@ from recorded_traffic import MODEL, recording
 from headway.forecast import BusyError, Forecaster, ForecastError, Job
 from headway.forecast import forecaster as module
 from headway.recorder import Recorder
-from headway.simulator import Variation
 from headway_policies import bundled_presets
+from headway_simulator import Variation
 
 pytestmark = pytest.mark.slow
 

@@ -12,9 +12,9 @@ from headway.forecast import ForecastError, Interval
 from headway.forecast.figures import Figures, merged
 from headway.forecast.replay import MOST_SEQUENCES, drawn, recorded, replay
 from headway.recorder import Recorder
-from headway.simulator import WORKLOADS, EngineModel, Trace, Variation, simulate
 from headway_policies import Outcome, Ticket, Usage, bundled_presets
 from headway_policies.preset import reach
+from headway_simulator import WORKLOADS, EngineModel, Trace, Variation, simulate
 
 
 @pytest.mark.parametrize("name", ["latency", "balanced", "throughput"])

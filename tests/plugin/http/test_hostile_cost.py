@@ -28,7 +28,6 @@ import headway
 from headway.admission.engine_calls import Calls
 from headway.api_errors import BadRequest
 from headway.audit import Audit, Caller
-from headway.console import check_lines
 from headway.engine.fake import FakeEngine
 from headway.errors import HeadwayError
 from headway.fallback.answer import Answer
@@ -51,14 +50,15 @@ from headway.http.inference.middleware import AdmissionMiddleware
 from headway.http.inference.prompt_prefix import prompt_prefix
 from headway.http.inference.request_info import read_request_info
 from headway.http.inference.timeouts import FIRST_TOKEN, QUEUE, STALL, TOTAL
-from headway.load.scrape import read as read_counts
 from headway.openai.routes import route_at
-from headway.simulator.traffic.trace import read_trace
 from headway_dashboard.sources.exposition import samples
 from headway_policies import bundled_presets, parse_preset
 from headway_policies.prediction.estimators import LengthEstimate
 from headway_policies.queueing.fair_share import RECENT, FairShare
 from headway_policies.request.ticket import Ticket, Usage
+from headway_simulator.traffic.trace import read_trace
+from headway_tools.console import check_lines
+from headway_tools.load.scrape import read as read_counts
 
 pytestmark = pytest.mark.slow
 

@@ -13,8 +13,8 @@ from headway.forecast import Job, PresetForecast
 from headway.forecast.figures import merged
 from headway.forecast.replay import drawn, recorded, replay
 from headway.operator.forecasts import SEEDS
-from headway.simulator import WORKLOADS, EngineModel, Slo, Variation
 from headway_policies import Load, Ticket, Usage, bundled_presets
+from headway_simulator import WORKLOADS, EngineModel, Slo, Variation
 
 MODEL, SPAN_S = EngineModel(), 400.0
 BALANCED = bundled_presets()["balanced"]

@@ -7,9 +7,9 @@ from random import Random
 import pytest
 
 from headway.recorder.speed import BLOCK, STRETCH_S, SpeedLog, Unsteadiness
-from headway.simulator import EngineModel, Variation
 from headway_policies import Load
 from headway_policies.limits import StepTime
+from headway_simulator import EngineModel, Variation
 
 MODEL = EngineModel()
 COSTS = StepTime(MODEL.base_s, MODEL.seat_s, MODEL.prefill_s)

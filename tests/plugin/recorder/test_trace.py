@@ -5,8 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 
 from headway.recorder import Recorder, trace_lines
-from headway.simulator import read_trace
 from headway_policies import Ticket, Usage
+from headway_simulator import read_trace
 
 
 async def test_a_trace_is_read_back_as_it_was_recorded(tmp_path: Path) -> None:

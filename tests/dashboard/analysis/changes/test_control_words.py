@@ -10,7 +10,6 @@ import pytest
 
 from headway.api import AdmissionChanged, WarmupAccepted
 from headway.api.schema import OrderedStop
-from headway.cli import _parser
 from headway_dashboard.analysis.changes import commands, order_results
 from headway_dashboard.analysis.changes.order_costs import (
     Here,
@@ -25,6 +24,7 @@ from headway_dashboard.analysis.changes.order_costs import (
 )
 from headway_dashboard.analysis.server.status import Status
 from headway_dashboard.analysis.server.stop_words import admission_words
+from headway_tools.cli import _parser
 
 URL = "http://127.0.0.1:8000"
 CONDITIONS = ("realtime.ttft_p95_s > 2 for 30 s", "error_ratio > 0.05 for 30 s")

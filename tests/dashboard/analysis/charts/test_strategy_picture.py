@@ -8,9 +8,9 @@ from xml.etree import ElementTree
 
 import pytest
 
-from headway.simulator.studies import timeline
 from headway_dashboard.analysis.charts import strategy_picture as picture
 from headway_dashboard.analysis.charts.strategy_picture import Bar
+from headway_simulator.studies import timeline
 
 SVG = "{http://www.w3.org/2000/svg}"
 STRATEGIES = {"static": picture.static_bars, "continuous": picture.continuous_bars}

@@ -10,14 +10,14 @@ from scaled_fleet import Day, ScaledRun, ScaledShell, simulate_scaled
 
 from headway.admission import Gate
 from headway.operator.scaling.load_reader import LoadReader
-from headway.simulator.engine_model.capacity import Slo, ceiling
-from headway.simulator.engine_model.engine import EngineModel
-from headway.simulator.instances.one_desk import OneDesk
-from headway.simulator.report.summary import summarise
-from headway.simulator.studies.strategies import plain
-from headway.simulator.traffic.lengths import lognormal
-from headway.simulator.traffic.workload import Phase, Request, Workload
 from headway_policies.scaling import ArrivalHistory, Scaling, ScalingSignals
+from headway_simulator.engine_model.capacity import Slo, ceiling
+from headway_simulator.engine_model.engine import EngineModel
+from headway_simulator.instances.one_desk import OneDesk
+from headway_simulator.report.summary import summarise
+from headway_simulator.studies.strategies import plain
+from headway_simulator.traffic.lengths import lognormal
+from headway_simulator.traffic.workload import Phase, Request, Workload
 
 pytestmark = pytest.mark.slow
 

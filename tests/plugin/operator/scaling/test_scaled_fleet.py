@@ -8,14 +8,14 @@ from itertools import pairwise
 import pytest
 from scaled_fleet import Day, ScaledRun, simulate_scaled
 
-from headway.simulator.engine_model.capacity import Slo, ceiling
-from headway.simulator.engine_model.engine import EngineModel
-from headway.simulator.report.summary import summarise
-from headway.simulator.studies.strategies import plain
-from headway.simulator.traffic.lengths import lognormal
-from headway.simulator.traffic.workload import Phase, Request, Workload
 from headway_policies import Outcome
 from headway_policies.scaling import ArrivalHistory, Scaling
+from headway_simulator.engine_model.capacity import Slo, ceiling
+from headway_simulator.engine_model.engine import EngineModel
+from headway_simulator.report.summary import summarise
+from headway_simulator.studies.strategies import plain
+from headway_simulator.traffic.lengths import lognormal
+from headway_simulator.traffic.workload import Phase, Request, Workload
 
 MODEL, SLO = EngineModel(), Slo()
 CEILING = ceiling(MODEL, 64, 64, SLO)

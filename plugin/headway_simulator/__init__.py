@@ -1,0 +1,88 @@
+"""The simulator: the desk of the server under a model of the engine, on a virtual clock, to judge presets.
+
+    from headway_simulator import WORKLOADS, EngineModel, Slo, simulate, summarise
+
+    model, slo = EngineModel(), Slo(ttft_s=1.0, inter_token_s=0.075)
+    requests = WORKLOADS["W1"].requests(300, seed=1, model=model, slo=slo, load=1.5)
+    print(summarise("balanced", simulate(requests, preset, model), slo, warmup_s=30, span_s=300).all.goodput_per_s)
+
+The same seed gives the same run. What the model leaves out is said in ``engine_model/engine``.
+
+    engine_model  the model of the engine, and its ceiling
+    traffic       the requests, and the clients that send them
+    run           one run on the virtual clock, and its record
+    instances     several engines: one desk with late binding, or a desk for each behind a router
+    report        the figures of runs, and how they are shown
+    studies       comparisons, sweeps and timelines
+"""
+
+from headway_simulator.engine_model.capacity import Ceiling, Slo, ceiling
+from headway_simulator.engine_model.engine import Engine, EngineModel
+from headway_simulator.engine_model.variation import Pace, Variation
+from headway_simulator.report.class_slo import ClassSlo, stated_by
+from headway_simulator.report.report import Comparison, Run, as_csv, as_json, text_table
+from headway_simulator.report.summary import ClassSummary, Spread, Summary, jain, max_min, spread, summarise
+from headway_simulator.run.bare import Bare
+from headway_simulator.run.result import Moment, Result
+from headway_simulator.run.shell import simulate
+from headway_simulator.run.visit import Visit
+from headway_simulator.studies.comparison import compare
+from headway_simulator.studies.strategies import Arm, plain, strategy_arms
+from headway_simulator.studies.tuning import knee, most_within, sweep
+from headway_simulator.traffic.clients import Clients
+from headway_simulator.traffic.lengths import Lengths, bimodal, exponential, fixed, lognormal
+from headway_simulator.traffic.trace import Trace, TraceError, read_trace
+from headway_simulator.traffic.traffic import Traffic, of_trace, of_workload
+from headway_simulator.traffic.workload import WORKLOADS, Phase, Request, Workload
+
+__all__ = [
+    "WORKLOADS",
+    "Arm",
+    "Bare",
+    "Ceiling",
+    "ClassSlo",
+    "ClassSummary",
+    "Clients",
+    "Comparison",
+    "Engine",
+    "EngineModel",
+    "Lengths",
+    "Moment",
+    "Pace",
+    "Phase",
+    "Request",
+    "Result",
+    "Run",
+    "Slo",
+    "Spread",
+    "Summary",
+    "Trace",
+    "TraceError",
+    "Traffic",
+    "Variation",
+    "Visit",
+    "Workload",
+    "as_csv",
+    "as_json",
+    "bimodal",
+    "ceiling",
+    "compare",
+    "exponential",
+    "fixed",
+    "jain",
+    "knee",
+    "lognormal",
+    "max_min",
+    "most_within",
+    "of_trace",
+    "of_workload",
+    "plain",
+    "read_trace",
+    "simulate",
+    "spread",
+    "stated_by",
+    "strategy_arms",
+    "summarise",
+    "sweep",
+    "text_table",
+]

@@ -1,0 +1,374 @@
+"""The model of the engine: the time of each step, and the sequences in it.
+
+A model of a continuous-batching engine (Yu et al., Orca, OSDI 2022; paged KV as in Kwon et al., vLLM, SOSP 2023):
+
+    step = base + seat * decoding sequences + prefill * prompt tokens          in seconds
+
+One token a step for each decoding sequence; prompts in chunks within a budget of tokens a step; KV in blocks; when
+blocks run out the last admitted sequence (or the least urgent one) loses all of them and is computed again later.
+Decoding sequences move in lockstep, so a stretch of steps without an arrival, an end or a preemption is one addition:
+``finish`` takes as many steps at once as fit before a given time, and ends at the very instant that single steps would.
+
+With ``prefix_cache`` the tokens of a common prefix are computed once, and their blocks shared (``prefix_blocks``).
+
+With a ``variation`` a step takes longer or shorter than that, by when it begins (``variation``).
+
+Known weak spots: no hand-over time between two steps, the blocks of a whole prompt are taken at its admission, and a
+step's time does not depend on how long the contexts are.
+"""
+
+from __future__ import annotations
+
+import heapq
+import math
+from collections import deque
+from dataclasses import dataclass, field
+from typing import Literal
+
+from headway_simulator.engine_model.prefix_blocks import PrefixBlocks
+from headway_simulator.engine_model.sequence import GONE, Sequence
+from headway_simulator.engine_model.variation import Variation
+
+__all__ = ["Engine", "EngineModel", "Sequence", "Steps"]
+
+
+@dataclass(frozen=True, slots=True)
+class EngineModel:
+    """The constants of one engine. Times in seconds; ``prefill_s`` is a prompt token's.
+
+    The times are those of a 135 M model on two CPU cores; ``headway simulate --like`` takes those of a server.
+    ``order`` is the engine's own waiting line; ``padded`` keeps the place of an ended sequence in the batch until the
+    last one has ended, as a naive static batch does. ``variation`` disturbs the speed; without it every step takes
+    ``step_s``.
+    """
+
+    base_s: float = 0.029
+    seat_s: float = 0.00106
+    prefill_s: float = 0.0007
+    step_tokens: int = 2048
+    max_num_seqs: int = 256
+    kv_tokens: int = 131_072
+    block_tokens: int = 16
+    order: Literal["fcfs", "priority"] = "fcfs"
+    padded: bool = False
+    prefix_cache: bool = False
+    variation: Variation | None = None
+
+    def step_s(self, decoding: int, prefill_tokens: int = 0) -> float:
+        """How long a step of the undisturbed engine takes."""
+        return self.base_s + self.seat_s * decoding + self.prefill_s * prefill_tokens
+
+
+@dataclass(slots=True)
+class Steps:
+    """What ``count`` equal steps brought, all at their common end: ``first`` are first tokens ever, ``dropped`` left
+    because they were aborted, ``lost`` with their engine. ``running`` and ``decoding`` are sequences in each step. Of
+    ``prefix_queried_tokens`` of the prompts that were admitted, ``prefix_hit_tokens`` were in the prefix cache.
+    """
+
+    count: int
+    step_s: float
+    running: int
+    decoding: int
+    prefill_tokens: int
+    preemptions: int
+    first: list[Sequence] = field(default_factory=list)
+    ended: list[Sequence] = field(default_factory=list)
+    dropped: list[Sequence] = field(default_factory=list)
+    lost: list[Sequence] = field(default_factory=list)
+    prefix_queried_tokens: int = 0
+    prefix_hit_tokens: int = 0
+
+
+class Engine:
+    """One engine on a virtual clock: ``submit``, then ``begin`` a step, then ``finish`` it, again and again.
+
+    ``interrupted`` are those that decoded until the step in progress began, and were preempted then.
+    """
+
+    def __init__(self, model: EngineModel) -> None:
+        self.model = model
+        self.blocks = model.kv_tokens // model.block_tokens
+        self.free_blocks = self.blocks
+        self.ends_s = math.inf
+        self.running: dict[Sequence, None] = {}
+        self.interrupted: list[Sequence] = []
+        self._prefixes = PrefixBlocks(self.blocks) if model.prefix_cache else None
+        self._queried_tokens = self._hit_tokens = 0
+        self._waiting: list[tuple[int, int, Sequence]] = []
+        self._waiting_count = 0
+        self._prefilling: deque[Sequence] = deque()
+        self._chunks: list[tuple[Sequence, int]] = []
+        self._decoding = 0
+        self._ghosts = 0
+        self._phases = [0] * model.block_tokens
+        self._ends: list[tuple[int, int, Sequence]] = []
+        self._aborted: list[Sequence] = []
+        self._turns = 0
+        self._step = 0
+        self._step_s = 0.0
+        self._paced_s, self._same_pace_until_s = -math.inf, math.inf
+        self._anchor_s = 0.0
+        self._since = 0
+        self._prefill_tokens = 0
+        self._preempted = 0
+        self._disturbed = False
+
+    # ------------------------------------------------------------------ from outside
+
+    @property
+    def waiting(self) -> int:
+        """Sequences in the engine's own line."""
+        return self._waiting_count
+
+    @property
+    def startable(self) -> bool:
+        """Whether it is idle and has something to begin with."""
+        return self.ends_s == math.inf and self._waiting_count > 0
+
+    @property
+    def kv_usage_ratio(self) -> float:
+        """The share of the KV blocks in use."""
+        return 1.0 - self.free_blocks / self.blocks
+
+    def could_hold(self, prompt_tokens: int, output_tokens: int) -> bool:
+        """Whether a sequence fits into the whole KV space."""
+        return self._blocks_for(prompt_tokens + output_tokens - 1) <= self.blocks
+
+    def submit(self, sequence: Sequence) -> None:
+        """Put a sequence into the engine's line; it may be in the next step that begins."""
+        self._turns += 1
+        sequence.turn = self._turns
+        self._wait(sequence)
+        self._disturbed = True
+
+    def abort(self, sequence: Sequence) -> None:
+        """Drop a sequence at the end of the step in progress. Does nothing to one that has ended already."""
+        if not sequence.dropped:
+            sequence.dropped = True
+            self._aborted.append(sequence)
+            self._disturbed = True
+
+    def made_tokens(self, sequence: Sequence) -> int:
+        """How many tokens a sequence has generated so far."""
+        decoded = self._step - sequence.began_step if sequence.decoding else 0
+        return sequence.made_tokens + decoded
+
+    # ------------------------------------------------------------------ a step begins
+
+    def begin(self, now_s: float) -> None:
+        """Choose the sequences of the next step; ``ends_s`` says when it is over, infinity where there is none."""
+        self._preempted = self._queried_tokens = self._hit_tokens = 0
+        self.interrupted.clear()
+        self._take_blocks()
+        self._plan_prefill()
+        self._disturbed = False
+        if not self.running:
+            self.ends_s, self._step_s = math.inf, 0.0
+            return
+        step_s = self.model.step_s(self._decoding + self._ghosts, self._prefill_tokens)
+        if self.model.variation is not None:
+            step_s = self._varied(step_s, self.model.variation, now_s)
+        if step_s != self._step_s:
+            self._anchor_s, self._since, self._step_s = now_s, 0, step_s
+        self.ends_s = self._anchor_s + (self._since + 1) * step_s
+
+    def _varied(self, step_s: float, variation: Variation, now_s: float) -> float:
+        """How long the step takes that begins now, instead of ``step_s``."""
+        pace = variation.pace(now_s, self._step, self._paced_s)
+        self._paced_s, self._same_pace_until_s = now_s, pace.until_s
+        return step_s * pace.factor + pace.extra_s
+
+    def _take_blocks(self) -> None:
+        """Each decoding sequence whose blocks are full takes one more; if there is none the last ones in give way."""
+        place = -self._step % self.model.block_tokens
+        while self._phases[place] > self.free_blocks:
+            self._preempt(self._victim())
+        self._take(self._phases[place])
+
+    def _take(self, blocks: int) -> None:
+        self.free_blocks -= blocks
+        if self._prefixes is not None:
+            self._prefixes.take(blocks)
+
+    def _victim(self) -> Sequence:
+        if self.model.order == "fcfs":
+            return next(reversed(self.running))
+        return max(self.running, key=lambda one: (one.priority, one.turn))
+
+    def _preempt(self, sequence: Sequence) -> None:
+        self._preempted += 1
+        if sequence.decoding:
+            self.interrupted.append(sequence)
+        self._stop(sequence)
+        self._wait(sequence)
+
+    def _plan_prefill(self) -> None:
+        self._chunks.clear()
+        self._prefill_tokens = 0
+        budget_tokens = self.model.step_tokens - self._decoding
+        for sequence in self._prefilling:
+            budget_tokens -= self._chunk(sequence, budget_tokens)
+        while self._waiting and budget_tokens > 0 and not self._preempted:
+            sequence = self._waiting[0][2]
+            if not sequence.dropped:
+                context_tokens = sequence.prompt_tokens + sequence.made_tokens
+                if len(self.running) + self._ghosts >= self.model.max_num_seqs:
+                    return
+                if self._blocks_wanted(sequence, context_tokens) > self.free_blocks:
+                    return
+                self._admit(sequence, context_tokens)
+                budget_tokens -= self._chunk(sequence, budget_tokens)
+            heapq.heappop(self._waiting)
+
+    def _blocks_wanted(self, sequence: Sequence, context_tokens: int) -> int:
+        blocks = self._blocks_for(context_tokens)
+        if self._prefixes is None:
+            return blocks
+        return self._prefixes.wanted(sequence.prefix, self._shared_blocks(sequence), blocks)
+
+    def _shared_blocks(self, sequence: Sequence) -> int:
+        return sequence.prefix_tokens // self.model.block_tokens if sequence.prefix else 0
+
+    def _admit(self, sequence: Sequence, context_tokens: int) -> None:
+        self._waiting_count -= 1
+        self.free_blocks -= self._blocks_wanted(sequence, context_tokens)
+        sequence.running = True
+        sequence.prefill_left = max(context_tokens - self._look_up(sequence, context_tokens), 1)
+        self.running[sequence] = None
+        self._prefilling.append(sequence)
+
+    def _look_up(self, sequence: Sequence, context_tokens: int) -> int:
+        """Take the blocks of a sequence; the tokens that need not be computed."""
+        if self._prefixes is None:
+            return 0
+        shared = self._shared_blocks(sequence)
+        hit_tokens = self._prefixes.found(sequence.prefix, shared) * self.model.block_tokens
+        self._prefixes.admit(sequence.prefix, shared, self._blocks_for(context_tokens))
+        self._queried_tokens += context_tokens
+        self._hit_tokens += hit_tokens
+        return hit_tokens
+
+    def _chunk(self, sequence: Sequence, budget_tokens: int) -> int:
+        tokens = min(sequence.prefill_left, budget_tokens)
+        if tokens > 0:
+            self._chunks.append((sequence, tokens))
+            self._prefill_tokens += tokens
+        return max(tokens, 0)
+
+    # ------------------------------------------------------------------ a step ends
+
+    def finish(self, until_s: float, most_steps: int) -> Steps:
+        """End the step in progress, and with it as many equal ones as end by ``until_s``, at most ``most_steps``."""
+        count = self._alike(until_s, most_steps) if most_steps > 1 else 1
+        steps = Steps(count, self._step_s, len(self.running), self._decoding, self._prefill_tokens, self._preempted)
+        steps.prefix_queried_tokens, steps.prefix_hit_tokens = self._queried_tokens, self._hit_tokens
+        for ahead in range(1, count):
+            self._take(self._phases[-(self._step + ahead) % self.model.block_tokens])
+        self._step += count
+        self._since += count
+        self.ends_s = self._anchor_s + self._since * self._step_s
+        self._drop_aborted(steps)
+        self._end_prefills(steps)
+        self._end_decodes(steps)
+        if not self.running:
+            self._ghosts = 0
+        return steps
+
+    def _alike(self, until_s: float, most_steps: int) -> int:
+        """How many steps, from this one on, are the same: no arrival, end, lack of a block or change of the engine's
+        speed before the last ends.
+        """
+        if self._chunks or self._disturbed or self._preempted:
+            return 1
+        while self._ends[0][2].end_step != self._ends[0][0]:
+            heapq.heappop(self._ends)
+        most = min(most_steps, self._ends[0][0] - self._step)
+        if until_s < math.inf:
+            most = min(most, int((until_s - self._anchor_s) / self._step_s) - self._since + 1)
+        while most > 1 and self._anchor_s + (self._since + most) * self._step_s > until_s:
+            most -= 1
+        if self._same_pace_until_s < math.inf:
+            most = self._at_one_pace(most)
+        left = self.free_blocks
+        for ahead in range(1, most):
+            left -= self._phases[-(self._step + ahead) % self.model.block_tokens]
+            if left < 0:
+                return ahead
+        return max(most, 1)
+
+    def _at_one_pace(self, most: int) -> int:
+        """How many steps, from this one on and at most so many, begin before the engine's speed may change."""
+        until_s = self._same_pace_until_s
+        most = min(most, int((until_s - self._anchor_s) / self._step_s) - self._since + 2)
+        while most > 1 and self._anchor_s + (self._since + most - 1) * self._step_s >= until_s:
+            most -= 1
+        return most
+
+    def _drop_aborted(self, steps: Steps) -> None:
+        for sequence in self._aborted:
+            if sequence.running:
+                self._stop(sequence)
+            else:
+                self._waiting_count -= 1
+            steps.dropped.append(sequence)
+        self._aborted.clear()
+
+    def _end_prefills(self, steps: Steps) -> None:
+        for sequence, tokens in self._chunks:
+            if sequence.dropped:
+                continue
+            sequence.prefill_left -= tokens
+            if sequence.prefill_left:
+                continue
+            self._prefilling.remove(sequence)
+            if not sequence.made_tokens:
+                steps.first.append(sequence)
+            sequence.made_tokens += 1
+            self._decode(sequence)
+
+    def _decode(self, sequence: Sequence) -> None:
+        """Its prompt is computed and one token made: from the next step on it decodes."""
+        sequence.began_step = self._step
+        sequence.end_step = self._step + sequence.output_tokens - sequence.made_tokens
+        self._decoding += 1
+        self._phases[(sequence.prompt_tokens + sequence.made_tokens - 1 - self._step) % self.model.block_tokens] += 1
+        heapq.heappush(self._ends, (sequence.end_step, sequence.turn, sequence))
+
+    def _end_decodes(self, steps: Steps) -> None:
+        while self._ends and self._ends[0][0] <= self._step:
+            end_step, _, sequence = heapq.heappop(self._ends)
+            if sequence.end_step == end_step:
+                self._stop(sequence)
+                sequence.dropped = True
+                self._ghosts += self.model.padded
+                steps.ended.append(sequence)
+
+    def _stop(self, sequence: Sequence) -> None:
+        """Take a running sequence out, and give back its blocks. What it has generated is kept."""
+        del self.running[sequence]
+        sequence.running = False
+        if not sequence.decoding:
+            self._prefilling.remove(sequence)
+            self._give_back(sequence, sequence.prompt_tokens + sequence.made_tokens)
+            return
+        sequence.made_tokens += self._step - sequence.began_step
+        sequence.end_step = GONE
+        held_tokens = sequence.prompt_tokens + sequence.made_tokens - 1
+        self._decoding -= 1
+        self._phases[(held_tokens - self._step) % self.model.block_tokens] -= 1
+        self._give_back(sequence, held_tokens)
+
+    def _give_back(self, sequence: Sequence, held_tokens: int) -> None:
+        blocks = self._blocks_for(held_tokens)
+        if self._prefixes is not None:
+            blocks = self._prefixes.release(sequence.prefix, self._shared_blocks(sequence), blocks)
+        self.free_blocks += blocks
+
+    def _wait(self, sequence: Sequence) -> None:
+        urgency = sequence.priority if self.model.order == "priority" else 0
+        heapq.heappush(self._waiting, (urgency, sequence.turn, sequence))
+        self._waiting_count += 1
+
+    def _blocks_for(self, tokens: int) -> int:
+        return -(-tokens // self.model.block_tokens)

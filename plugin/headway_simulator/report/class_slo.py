@@ -1,0 +1,62 @@
+"""The objectives that a preset states for a class of requests, beside those by which all runs are compared.
+
+Presets with different objectives cannot be compared by them: the longer ones are easier to keep. So goodput and the
+ceiling are by one ``Slo`` for all, and this judgement stands beside it. Objectives that are relative to the engine are
+those on the undisturbed model, with the mean prompt of the requests as the usual one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass
+from math import inf
+
+from headway_policies import Preset
+from headway_policies.limits import Unloaded, resolved
+from headway_policies.request import PriorityClass
+from headway_simulator.engine_model.engine import EngineModel
+from headway_simulator.run.visit import Visit
+from headway_simulator.traffic.workload import Request
+
+
+@dataclass(frozen=True, slots=True)
+class ClassSlo:
+    """What one class is promised, in seconds; None where it is not stated, and so cannot be missed.
+
+    A prompt of more than ``usual_tokens`` has ``longer_token_s`` more for each of the others.
+    """
+
+    ttft_s: float | None
+    inter_token_s: float | None
+    longer_token_s: float = 0.0
+    usual_tokens: float = 0.0
+
+    def kept(self, visit: Visit) -> bool:
+        """Whether a request was served to its end within what is stated."""
+        longer_s = self.longer_token_s * max(0.0, visit.request.prompt_tokens - self.usual_tokens)
+        return visit.within(_or_never(self.ttft_s) + longer_s, _or_never(self.inter_token_s))
+
+
+def stated_by(preset: Preset | None, model: EngineModel, requests: Collection[Request]) -> Mapping[str, ClassSlo]:
+    """The objectives of each class that states any, on this engine, for these requests; empty for the engine alone."""
+    classes = {} if preset is None else preset.classes
+    alone = unloaded_of(model)
+    usual_tokens = sum(one.prompt_tokens for one in requests) / max(1, len(requests))
+    stated = {name: _of_class(terms, alone, usual_tokens) for name, terms in classes.items()}
+    return {name: one for name, one in stated.items() if (one.ttft_s, one.inter_token_s) != (None, None)}
+
+
+def unloaded_of(model: EngineModel) -> Unloaded:
+    """What the undisturbed engine takes for one request alone."""
+    return Unloaded(model.base_s + model.seat_s, model.prefill_s)
+
+
+def _of_class(terms: PriorityClass, alone: Unloaded, usual_tokens: float) -> ClassSlo:
+    found = resolved(terms, alone, usual_tokens, usual_tokens)
+    if not isinstance(terms.ttft_slo_s, str):
+        return ClassSlo(found.ttft_s, found.inter_token_s)
+    return ClassSlo(found.ttft_s, found.inter_token_s, alone.prefill_token_s, usual_tokens)
+
+
+def _or_never(slo_s: float | None) -> float:
+    return inf if slo_s is None else slo_s

@@ -1,0 +1,135 @@
+"""The ``headway`` command: one module for each subcommand, one exit code for each kind of end."""
+
+from __future__ import annotations
+
+import io
+import os
+import sys
+from collections.abc import Sequence
+
+from headway.api import AdminError
+from headway.errors import HeadwayError
+from headway.release import version
+from headway_policies import PresetError
+from headway_tools.cli import (
+    bench,
+    dashboard,
+    demo,
+    doctor,
+    drain,
+    export,
+    fallback,
+    keys,
+    pause,
+    preset,
+    recycle,
+    resume,
+    route,
+    serve,
+    share,
+    simulate,
+    status,
+    traffic,
+    tune,
+    warmup,
+)
+from headway_tools.console import INTERRUPTED, CliError, Exit, Parser, UsageError, add_command, as_cli_error, formatter
+
+__all__ = ["main"]
+
+_ABOUT = (
+    "Admission control and priority scheduling for vLLM, with live presets and a dashboard to watch and control it."
+)
+
+_EPILOG = """\
+a first session:
+  headway serve ./my-model --preset balanced       serve a model (all flags of vllm serve work)
+  headway status                                   readiness, preset, limit, counts by class
+  headway preset use throughput                    switch while it runs; no request is dropped
+  headway pause, then headway resume               requests wait meanwhile; headway drain refuses them instead
+  headway dashboard                                charts and controls in the browser
+  headway demo                                     server, dashboard and sample traffic at once
+  headway route --instances URL,URL                one queue in front of several vLLM servers
+  headway simulate --preset latency                try a preset on a model of the engine
+  headway bench --load 1.5                         load a running server, and measure it by your objectives
+  headway tune --out tuned.toml                    find the seats that suit a running server
+  headway share --server URL --server URL --seats 48    the seats of one machine, between several models
+  headway export grafana --output headway.json     the same charts for Grafana, and alerts for Prometheus (rules)
+
+environment:
+  HEADWAY_URL                the server to talk to (default http://127.0.0.1:8000)
+  HEADWAY_ADMIN_TOKEN        its admin token, or HEADWAY_ADMIN_TOKEN_FILE, a file that holds it
+  HEADWAY_KEYS_FILE          the API keys of the server, which `headway keys` changes
+  HEADWAY_PRESET_DIR         a folder with your own preset files
+
+exit codes:
+  0 done   1 the operation failed   2 wrong usage or input   3 server not reachable   4 token missing or wrong
+  5 a preset on trial was taken back
+"""
+
+_COMMANDS = (
+    serve, route, status, traffic, preset, fallback, keys, pause, resume, drain, warmup, recycle, dashboard, demo,
+    simulate, bench, tune, share, export, doctor,
+)  # fmt: skip
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run one command and return its exit code. ``--help`` and ``--version`` end through SystemExit, as in argparse."""
+    words = list(sys.argv[1:] if argv is None else argv)
+    if isinstance(sys.stdout, io.TextIOWrapper):
+        sys.stdout.reconfigure(errors="backslashreplace")  # a terminal that cannot show a letter still gets the others
+    try:
+        code = _dispatch(words)
+        sys.stdout.flush()
+    except CliError as error:
+        return _complain(str(error), error.code)
+    except AdminError as error:
+        ended = as_cli_error(error)
+        return _complain(str(ended), ended.code)
+    except PresetError as error:
+        return _complain(str(error), Exit.USAGE)
+    except HeadwayError as error:
+        return _complain(str(error), Exit.FAILED)
+    except KeyboardInterrupt:
+        return INTERRUPTED
+    except BrokenPipeError:  # the reader of our output left (``headway status | head``)
+        _give_up_stdout()
+        return Exit.FAILED
+    except OSError as error:  # the disk is full, say; for its own files a command answers itself
+        _give_up_stdout()
+        return _complain(f"the output could not be written: {error.strerror or error}", Exit.FAILED)
+    return code
+
+
+def _give_up_stdout() -> None:
+    """What is left in its buffer goes nowhere, so that the interpreter does not try again at its end."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+
+
+def _dispatch(words: list[str]) -> int:
+    if words[:1] == ["serve"]:  # its flags are mostly vLLM's, which argparse would reorder
+        return serve.run(words[1:])
+    parser = _parser()
+    chosen, unknown = parser.parse_known_args(words)
+    if unknown:
+        where = " ".join(word for word in ("headway", chosen.command) if word)
+        raise UsageError(f"unknown: {' '.join(unknown)} (see: {where} --help)")
+    if chosen.command is None:
+        parser.print_help()
+        return Exit.USAGE
+    code: int = chosen.run(chosen)
+    return code
+
+
+def _parser() -> Parser:
+    parser = Parser(prog="headway", description=_ABOUT, epilog=_EPILOG, formatter_class=formatter)
+    parser.add_argument("--version", action="version", version=f"headway {version()}")
+    commands = parser.add_subparsers(dest="command", metavar="COMMAND", title="commands")
+    for module in _COMMANDS:
+        module.configure(add_command(commands, module.NAME, module.SUMMARY, module.EPILOG))
+    return parser
+
+
+def _complain(message: str, code: int) -> int:
+    print(f"headway: error: {' '.join(message.split())}", file=sys.stderr)
+    return code

@@ -1,0 +1,224 @@
+"""``headway bench``: open-loop load against a running server, or two of them in turn."""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import os
+import sys
+from dataclasses import replace
+from pathlib import Path
+
+from headway_simulator.engine_model.capacity import Slo
+from headway_simulator.traffic.trace import TraceError, read_trace
+from headway_simulator.traffic.workload import WORKLOADS
+from headway_tools.cli.bench_report import Outcome, show
+from headway_tools.console import Bar, FailedError, ServerUnreachableError, UsageError, add_json, add_url, seconds
+from headway_tools.load.completions import Completions, UnreachableServerError, UnsuitableServerError
+from headway_tools.load.measured import Measured
+from headway_tools.load.offered import LoadError, Source
+from headway_tools.load.run import Compared, Load, capacity_per_s, compare, offer
+
+NAME = "bench"
+SUMMARY = "Load a running server with open-loop traffic of several classes, and measure it by your objectives."
+EPILOG = """\
+examples:
+  headway bench --url http://127.0.0.1:8000                          chat at 0.8 of what it can serve
+  headway bench --load 1.5 --duration 120 --slo-ttft-ms 500          overload: which class keeps its objective?
+  headway bench --workload W3 --rate 4 --csv figures.csv             a changing mix at 4 requests/s
+  headway bench --trace day.csv --load 1.2                           the arrivals of a recorded day
+  headway bench --rate 6 --compare http://127.0.0.1:8001             a second server, in turn with the first
+
+workloads (those of `headway simulate`; the same seed gives the same arrivals, lengths and classes):
+{workloads}
+
+Any OpenAI-compatible server will do, such as `headway serve` and plain `vllm serve`. Arrivals are an open loop: no
+request waits for an answer to another, as with independent users. --load is a multiple of the capacity, which a closed
+loop of --clients measures first; --rate is requests/s. Class and tenant go in the headers x-headway-class and
+x-headway-tenant, which a plain vLLM ignores, and which Headway takes only as far as the key allows, or as they are from
+an address in its HEADWAY_TRUSTED_PROXIES; --classes chat=0.9,jobs=0.1 names those of your preset. Answers are at
+full length (ignore_eos). Goodput counts requests completed within both objectives; the time between tokens is the mean
+of each request. The first tenth of the time, at most 30 s, is not measured. With --compare each block of --block
+seconds is sent to both servers, in the order A B, B A, ...; ratios are B / A, median and extremes of the pairs. The
+load of B is that of A: its capacity is not measured.
+For the throughput of a closed loop with random lengths use `vllm bench serve --request-rate inf --max-concurrency N`.
+VLLM_API_KEY is sent as the API key, if it is set.
+
+exit codes: 0 every request got an answer or a refusal   1 some got neither, or the server refused the first request
+            2 wrong usage   3 not reachable   130 interrupted
+"""
+_DURATION_S = 60.0
+_LOAD = 0.8
+_MEASURE_S = 15.0
+_CLIENTS = 32
+_BLOCK_S = 30.0
+_TIMEOUT_S = 300.0
+_SETTLE_S = 5.0
+_MAX_CLIENTS = 1024
+
+
+def configure(parser: argparse.ArgumentParser) -> None:
+    """Add the options of this command."""
+    listed = "\n".join(f"  {one.name:<15} {one.summary}" for one in WORKLOADS.values() if not one.closed)
+    parser.epilog = EPILOG.replace("{workloads}", listed)
+    add_url(parser)
+    parser.add_argument("--model", metavar="M", help="the model to query (default: the first one listed)")
+    parser.add_argument("--compare", metavar="URL", help="a second server, B, in turn with the first")
+    traffic = parser.add_argument_group("what arrives")
+    traffic.add_argument("--workload", metavar="W", help="a workload (default: W1)")
+    traffic.add_argument("--trace", metavar="FILE", help="recorded traffic (columns as for `headway simulate`)")
+    traffic.add_argument("--scale-lengths", type=positive, metavar="X", help="multiply the lengths of a trace")
+    traffic.add_argument("--rate", type=positive, metavar="R", help="mean arrivals in requests/s")
+    traffic.add_argument("--load", type=positive, metavar="X", help=f"the same as a multiple of the capacity ({_LOAD})")
+    traffic.add_argument("--classes", type=_shares, metavar="C=X,...", help="classes with their shares of the requests")
+    traffic.add_argument("--text-prompts", action="store_true", help="send words, not token ids")
+    traffic.add_argument("--seed", type=int, default=1, metavar="N", help="the seed of the traffic (default: 1)")
+    times = parser.add_argument_group("for how long")
+    times.add_argument(
+        "--duration", type=seconds, metavar="S", help=f"on each server (default: {_DURATION_S:g}, or the whole trace)"
+    )
+    times.add_argument(
+        "--block", type=seconds, default=_BLOCK_S, metavar="S", help=f"a block of --compare (default: {_BLOCK_S:g})"
+    )
+    times.add_argument(
+        "--measure", type=seconds, default=_MEASURE_S, metavar="S", help=f"the capacity (default: {_MEASURE_S:g})"
+    )
+    times.add_argument(
+        "--clients", type=_clients, default=_CLIENTS, metavar="N", help=f"of that closed loop (default: {_CLIENTS})"
+    )
+    times.add_argument(
+        "--timeout", type=seconds, default=_TIMEOUT_S, metavar="S", help=f"of one request (default: {_TIMEOUT_S:g})"
+    )
+    objectives = parser.add_argument_group("objectives")
+    for flag, default in (("--slo-ttft-ms", 1000.0), ("--slo-inter-token-ms", 100.0)):
+        objectives.add_argument(flag, type=positive, default=default, metavar="MS", help=f"(default: {default:g})")
+    add_json(parser)
+    parser.add_argument("--csv", metavar="FILE", help="write a row for each server and class")
+    parser.set_defaults(run=run)
+
+
+def run(chosen: argparse.Namespace) -> int:
+    """Load, measure, report."""
+    source = _source(chosen)
+    if chosen.csv:
+        check_folder(chosen.csv)
+    try:
+        with Bar(sys.stderr) as bar:
+            outcome = asyncio.run(_bench(chosen, source, bar))
+    except UnreachableServerError as error:
+        raise ServerUnreachableError(str(error)) from None
+    except UnsuitableServerError as error:
+        raise FailedError(str(error)) from None
+    except LoadError as error:
+        raise UsageError(str(error)) from None
+    return show(chosen, outcome)
+
+
+async def _bench(chosen: argparse.Namespace, source: Source, bar: Bar) -> Outcome:
+    key = os.environ.get("VLLM_API_KEY") or None
+    options = {"as_text": chosen.text_prompts, "key": key, "timeout_s": chosen.timeout}
+    slo = Slo(chosen.slo_ttft_ms / 1000, chosen.slo_inter_token_ms / 1000)
+    async with Completions(chosen.url, model=chosen.model, **options) as first:
+        source = replace(source, max_tokens=first.model.max_tokens)
+        rate_per_s, capacity = await _rate(chosen, source, first, bar)
+        load = _load(chosen, source, rate_per_s, slo)
+        result: Measured | Compared
+        if chosen.compare is None:
+            result = await offer(first, load, bar.show)
+        else:
+            async with Completions(chosen.compare, model=chosen.model, **options) as second:
+                pairs = max(2, 2 * round(load.duration_s / chosen.block / 2))
+                result = await compare((first, second), load, pairs, bar.show)
+                _warn_of_classes(second)
+        _warn_of_classes(first)
+        return Outcome(chosen.url, chosen.compare, first.model.name, source.words, chosen.seed, rate_per_s, capacity,
+                       slo, result)  # fmt: skip
+
+
+def _warn_of_classes(server: Completions) -> None:
+    """Say once which figures are those of another class: the key of the server decides which one it is."""
+    for asked, given in server.other_class.items():
+        print(
+            f"{server.url} served class {asked} as {given}: the key in VLLM_API_KEY has no {asked}; take one of a "
+            "tenant that has it (headway keys list)",
+            file=sys.stderr,
+        )
+
+
+def _load(chosen: argparse.Namespace, source: Source, rate_per_s: float, slo: Slo) -> Load:
+    """Everything that one server is offered. Raises LoadError."""
+    whole_s = source.span_s(rate_per_s)
+    duration_s = chosen.duration or whole_s or _DURATION_S
+    duration_s = duration_s if whole_s is None else min(duration_s, whole_s or duration_s)
+    requests = source.requests(chosen.seed, rate_per_s, duration_s)
+    if not requests:
+        raise LoadError("no request arrives in that time; give a longer --duration or a larger --rate")
+    return Load(requests, duration_s, slo, chosen.timeout + _SETTLE_S)
+
+
+async def _rate(
+    chosen: argparse.Namespace, source: Source, server: Completions, bar: Bar
+) -> tuple[float, float | None]:
+    """Arrivals a second, and the capacity where it was measured."""
+    if chosen.rate is not None:
+        return chosen.rate, None
+    if chosen.load is None and source.own_rate_per_s is not None:
+        return source.own_rate_per_s or 1.0, None
+    bar.show(f"measuring the capacity: {chosen.clients} clients in a closed loop, {chosen.measure:g} s", 0.0)
+    capacity = await capacity_per_s(server, source, chosen.seed, chosen.clients, chosen.measure)
+    return (chosen.load or _LOAD) * capacity, capacity
+
+
+def _source(chosen: argparse.Namespace) -> Source:
+    if chosen.rate is not None and chosen.load is not None:
+        raise UsageError("give either --rate or --load")
+    if chosen.trace is None:
+        if chosen.scale_lengths is not None:
+            raise UsageError("--scale-lengths belongs to --trace")
+        workload = WORKLOADS.get(chosen.workload or "W1")
+        if workload is None:
+            raise UsageError(f"there is no workload {chosen.workload!r} (see: headway bench --help)")
+        if workload.closed:
+            raise UsageError(f"{workload.name} is a closed batch; for its throughput use `vllm bench serve`")
+        return Source(workload, classes=chosen.classes)
+    if chosen.workload is not None:
+        raise UsageError("give either --workload or --trace")
+    try:
+        trace = read_trace(chosen.trace).scaled(chosen.scale_lengths or 1.0)
+    except TraceError as error:
+        raise UsageError(str(error)) from None
+    return Source(WORKLOADS["W1"], trace, chosen.classes)
+
+
+def check_folder(path: str) -> None:
+    """Refuse a file that could not be written at the end. Raises UsageError."""
+    if not Path(path).absolute().parent.is_dir() or Path(path).is_dir():
+        raise UsageError(f"{path}: cannot be written: no such folder, or it is one")
+
+
+def positive(text: str) -> float:
+    """Read a number above 0. Raises argparse.ArgumentTypeError."""
+    try:
+        value = float(text)
+    except ValueError:
+        value = -1.0
+    if not 0 < value < 1e7:
+        raise argparse.ArgumentTypeError(f"a number above 0 is needed, not {text[:40]!r}")
+    return value
+
+
+def _clients(text: str) -> int:
+    if not (text.isascii() and text.isdigit() and 1 <= int(text[:9]) <= _MAX_CLIENTS):
+        raise argparse.ArgumentTypeError(f"a number from 1 to {_MAX_CLIENTS} is needed, not {text[:40]!r}")
+    return int(text)
+
+
+def _shares(text: str) -> dict[str, float]:
+    """Read ``name=share,...``. Raises argparse.ArgumentTypeError."""
+    shares = {}
+    for part in text.split(","):
+        name, _, share = part.partition("=")
+        if not name.strip() or not name.isascii() or not name.isprintable():
+            raise argparse.ArgumentTypeError(f"classes look like chat=0.9,jobs=0.1, not {text[:40]!r}")
+        shares[name.strip()] = positive(share)
+    return shares

@@ -1,0 +1,203 @@
+"""The figures of ``headway bench``: a table, JSON, and a CSV file."""
+
+from __future__ import annotations
+
+import argparse
+import csv
+import io
+import json
+import sys
+from collections.abc import Callable, Mapping
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+from headway_simulator.engine_model.capacity import Slo
+from headway_simulator.report.summary import ALL, Spread
+from headway_tools.console import Exit, UsageError, milliseconds, table
+from headway_tools.load.measured import ClassMeasured, Measured
+from headway_tools.load.run import Compared
+from headway_tools.load.served import FAILED, REFUSED
+
+_LATE_S = 0.1
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """One run: what was offered to which servers, and its figures; ``capacity_per_s`` is None where it is not known."""
+
+    url: str
+    other_url: str | None
+    model: str
+    words: str
+    seed: int
+    rate_per_s: float
+    capacity_per_s: float | None
+    slo: Slo
+    result: Measured | Compared
+
+    @property
+    def arms(self) -> dict[str, Measured]:
+        """The figures by server."""
+        if isinstance(self.result, Measured):
+            return {self.url: self.result}
+        assert self.other_url is not None
+        return dict(zip((f"A {self.url}", f"B {self.other_url}"), self.result.arms, strict=True))
+
+
+def show(chosen: argparse.Namespace, outcome: Outcome) -> int:
+    """Print, write what is asked for, and return the exit code. Raises UsageError where a file cannot be written."""
+    if chosen.csv:
+        try:
+            Path(chosen.csv).write_text(as_csv(outcome), encoding="utf-8")
+        except OSError as error:
+            raise UsageError(f"{chosen.csv}: cannot be written: {error.strerror}") from None
+    print(json.dumps(as_json(outcome), ensure_ascii=False) if chosen.json else text(outcome))
+    late_s = max(one.lag_s for one in outcome.arms.values())
+    if late_s > _LATE_S:
+        late = f"requests were sent up to {late_s:.1f} s late: this client, or its machine, is too slow for the rate"
+        print(f"headway: warning: {late}", file=sys.stderr)
+    return Exit.FAILED if any(one.unanswered for one in outcome.arms.values()) else Exit.OK
+
+
+def text(outcome: Outcome) -> str:
+    """The figures as text."""
+    arms = outcome.arms
+    names = list(dict.fromkeys(name for one in arms.values() for name in one.by_class()))
+    rows: list[list[object]] = [[label, *map(of, arms.values())] for label, of in _WHOLE.items()]
+    if all(one.jain is None for one in arms.values()):
+        rows = [row for row in rows if row[0] != "fairness (Jain)"]
+    for name in names if len(names) > 2 else names[:1]:
+        parts = [one.by_class().get(name, ClassMeasured()) for one in arms.values()]
+        spans_s = [one.span_s for one in arms.values()]
+        rows.append(["every class" if name == ALL else f"class {name}", *[""] * len(parts)])
+        for label, show_one in _CLASS.items():
+            rows.append([f"  {label}", *map(show_one, parts, spans_s)])
+        for label, counts in (("refused", [one.refused for one in parts]), ("failed", [one.failed for one in parts])):
+            rows += [
+                [f"  {label}, {why}", *(one[why] for one in counts)]
+                for why in sorted({why for one in counts for why in one})
+            ]
+    lines = [*_facts(outcome), "", table(["", *arms], rows, indent="")]
+    if isinstance(outcome.result, Compared):
+        lines += ["", _ratios(outcome.result)]
+    return "\n".join([*lines, "", "triples: 50th / 95th / 99th percentile; goodput: completed within both objectives"])
+
+
+def as_json(outcome: Outcome) -> dict[str, object]:
+    """Everything."""
+    found: dict[str, object] = {
+        "model": outcome.model,
+        "workload": outcome.words,
+        "seed": outcome.seed,
+        "rate_per_s": outcome.rate_per_s,
+        "capacity_per_s": outcome.capacity_per_s,
+        "slo": asdict(outcome.slo),
+        "servers": [
+            {
+                "server": name,
+                "span_s": one.span_s,
+                "unanswered": one.unanswered,
+                "tokens_per_s": one.all.tokens / one.span_s,
+                "jain": one.jain,
+                "send_lag_s": one.lag_s,
+                "classes": [_flat(which, part, one.span_s) for which, part in one.by_class().items()],
+            }
+            for name, one in outcome.arms.items()
+        ],
+    }
+    if isinstance(outcome.result, Compared):
+        found["ratios"] = [asdict(one) for one in outcome.result.ratios()]
+    return found
+
+
+def as_csv(outcome: Outcome) -> str:
+    """One row for each server and class; figures rounded to six significant digits."""
+    rows = [
+        {"server": name, **_flat(which, part, one.span_s), "jain": one.jain}
+        for name, one in outcome.arms.items()
+        for which, part in one.by_class().items()
+    ]
+    out = io.StringIO()
+    writer = csv.DictWriter(out, fieldnames=list(rows[0]), lineterminator="\n")
+    writer.writeheader()
+    for row in rows:
+        writer.writerow({key: _cell(value) for key, value in row.items()})
+    return out.getvalue()
+
+
+def _facts(outcome: Outcome) -> list[str]:
+    capacity = outcome.capacity_per_s
+    load = "" if capacity is None else f", {outcome.rate_per_s / capacity:.2f} times the measured {capacity:.2f}"
+    slo = outcome.slo
+    return [
+        f"{outcome.words}, seed {outcome.seed}; model {outcome.model}",
+        f"open loop of {outcome.rate_per_s:.2f} requests/s{load}",
+        f"objectives: first token within {milliseconds(slo.ttft_s)} ms, "
+        f"{milliseconds(slo.inter_token_s)} ms between tokens",
+    ]
+
+
+def _ratios(compared: Compared) -> str:
+    rows = [[one.name, f"{one.median:.2f}", f"{one.least:.2f} to {one.most:.2f}"] for one in compared.ratios()]
+    return table(["B / A", "median", f"extremes of {len(compared.pairs)} pairs"], rows, indent="")
+
+
+_WHOLE: Mapping[str, Callable[[Measured], object]] = {
+    "without an answer": lambda one: one.unanswered,
+    "output, tokens/s": lambda one: f"{one.all.tokens / one.span_s:.1f}",
+    "fairness (Jain)": lambda one: "-" if one.jain is None else f"{one.jain:.3f}",
+}
+_CLASS: Mapping[str, Callable[[ClassMeasured, float], object]] = {
+    "offered": lambda one, span_s: one.offered,
+    "completed": lambda one, span_s: one.completed,
+    "within the objectives": lambda one, span_s: f"{one.good} ({one.attained_ratio:.1%})",
+    "goodput, requests/s": lambda one, span_s: f"{one.good / span_s:.2f}",
+    "first token, ms": lambda one, span_s: _triple_ms(one.ttft.spread()),
+    "inter-token, ms": lambda one, span_s: _triple_ms(one.inter_token.spread()),
+    "Retry-After, s": lambda one, span_s: _advice(one),
+}
+
+
+def _flat(name: str, one: ClassMeasured, span_s: float) -> dict[str, object]:
+    row: dict[str, object] = {
+        "class": name,
+        "offered": one.offered,
+        "completed": one.completed,
+        "refused": one.endings[REFUSED],
+        "failed": one.endings[FAILED],
+        "unanswered": one.unanswered,
+        "good": one.good,
+        "goodput_per_s": one.good / span_s,
+        "good_tokens_per_s": one.good_tokens / span_s,
+        "attained_ratio": one.attained_ratio,
+        "tokens_per_s": one.tokens / span_s,
+    }
+    for figure, spread in (("ttft", one.ttft.spread()), ("inter_token", one.inter_token.spread())):
+        for part, value_s in asdict(spread).items():
+            row[f"{figure}_{part.removesuffix('_s')}_ms"] = None if value_s is None else value_s * 1000
+    row |= {"refused_by": dict(one.refused), "failed_by": dict(one.failed), "with_retry_after": one.advised}
+    row["retry_after_s"] = None if one.advice_s is None else list(one.advice_s)
+    return row
+
+
+def _cell(value: object) -> object:
+    if isinstance(value, float):
+        return f"{value:.6g}"
+    if isinstance(value, dict):
+        return "; ".join(f"{reason}={count}" for reason, count in value.items())
+    return " to ".join(map(str, value)) if isinstance(value, list) else value
+
+
+def _advice(one: ClassMeasured) -> str:
+    refused = one.endings[REFUSED]
+    if not refused:
+        return "-"
+    if one.advice_s is None:
+        return f"none of {refused}"
+    least, most = one.advice_s
+    return f"{least} to {most} ({one.advised} of {refused})"
+
+
+def _triple_ms(spread: Spread) -> str:
+    cells = (spread.p50_s, spread.p95_s, spread.p99_s)
+    return " / ".join("-" if value is None else f"{value * 1000:.0f}" for value in cells)

@@ -1,0 +1,177 @@
+"""``headway doctor``: what is wrong or unsafe here, and what to do about it."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import textwrap
+from argparse import Namespace
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import asdict
+
+from headway_tools.cli.compilation import compiles
+from headway_tools.cli.cpu_start import choose, workers
+from headway_tools.cli.environment import behind_queue, config_text, value_in
+from headway_tools.console import (
+    Exit,
+    Machine,
+    ServeWords,
+    add_json,
+    add_url,
+    cpu_backend,
+    has,
+    has_vllm,
+    preset_dir,
+    read_machine,
+    split,
+    value_of,
+)
+from headway_tools.doctor import (
+    Finding,
+    Severity,
+    check_configuration,
+    check_machine,
+    check_server,
+    check_versions,
+    worst,
+)
+
+NAME = "doctor"
+SUMMARY = "Check the configuration, the machine and a running server, with a remedy for each finding."
+EPILOG = """\
+examples:
+  headway doctor                                    what is installed, this machine, and this environment
+  headway doctor ./my-model --host 0.0.0.0          and these words of `headway serve`, which must come last
+  headway doctor --url http://10.0.0.5:8000         and what that server answers to a client without a key
+  headway doctor --json | python3 -m json.tool
+
+A finding fails where a server would not start, or is open to strangers; a warning names what could be safer, an info
+what a choice of yours costs.
+Nothing is started, generated or changed.
+exit codes: 0 nothing failed   1 something did   2 wrong usage
+"""
+_WIDTH = 110
+
+Sections = dict[str, list[Finding]]
+
+
+def configure(parser: argparse.ArgumentParser) -> None:
+    """Add the options of this command."""
+    add_url(parser, default=False)
+    add_json(parser)
+    parser.add_argument(
+        "engine", nargs=argparse.REMAINDER, metavar="MODEL ...", help="the words of `headway serve`, to check them, too"
+    )
+    parser.set_defaults(run=run)
+
+
+def run(chosen: argparse.Namespace) -> int:
+    """Print all findings; 1 if one of them fails, else 0."""
+    words = chosen.engine[1:] if chosen.engine[:1] == ["--"] else chosen.engine
+    url = None if chosen.url is None else chosen.url.rstrip("/")
+    found = examine(words, url, os.environ)
+    findings = [one for several in found.values() for one in several]
+    print(as_json(found) if chosen.json else text(found))
+    return Exit.FAILED if worst(findings) is Severity.FAIL else Exit.OK
+
+
+def examine(words: Sequence[str], url: str | None, environ: Mapping[str, str]) -> Sections:
+    """The findings of every section, by its name. ``words`` are those of ``headway serve``."""
+    ours = split(words)
+    environment = dict(environ)
+    if ours.preset is not None:
+        environment["HEADWAY_PRESET"] = ours.preset
+    machine = read_machine(environment)
+    given = arguments(ours.engine, environment, quick_start=ours.quick_start)
+    sections = {
+        "installed": check_versions(),
+        "machine": check_machine(
+            machine, ours.engine, environment, _cpu_start(machine, ours, environment), port=url is None
+        ),
+        "configuration": check_configuration(given, environment, preset_dir(ours.preset_dir, environment)),
+    }
+    if url is not None:
+        sections[url] = check_server(url)
+    return {name: list(findings) for name, findings in sections.items()}
+
+
+def arguments(
+    engine: Sequence[str], environ: Mapping[str, str] = os.environ, *, quick_start: bool = False
+) -> Namespace:
+    """What the checks need of vLLM's arguments, from its words and its ``--config`` file.
+
+    ``quick_start``: a start without compilation is asked for, unless those say otherwise.
+    """
+    config = config_text(engine)
+
+    def given(flag: str) -> str | None:
+        return value_of(engine, flag) or value_in(config, flag)
+
+    timeout, checked, seats = (given(flag) for flag in ("--shutdown-timeout", "--ssl-cert-reqs", "--max-num-seqs"))
+    compiled = compiles(engine, config)
+    return Namespace(
+        host=given("--host"),
+        uds=given("--uds"),
+        ssl_certfile=given("--ssl-certfile"),
+        api_key=_keys(engine) or ([key] if (key := value_in(config, "--api-key")) else None),
+        shutdown_timeout=int(timeout) if timeout is not None and timeout.isdecimal() else None,
+        max_num_seqs=int(seats) if seats is not None and seats.isdecimal() else None,
+        workers=workers(engine, config),
+        enforce_eager=compiled is False or (quick_start and compiled is None),
+        grpc=has(engine, "--grpc"),
+        root_path=given("--root-path"),
+        ssl_ca_certs=given("--ssl-ca-certs"),
+        ssl_cert_reqs=int(checked) if checked is not None and checked.isdecimal() else checked,
+        enable_ssl_refresh=has(engine, "--enable-ssl-refresh"),
+        headless=has(engine, "--headless"),
+        behind_one_queue=behind_queue(engine, config, environ),
+    )
+
+
+def _keys(engine: Sequence[str]) -> list[str]:
+    """The words behind ``--api-key``, which takes several."""
+    found: list[str] = []
+    for place, word in enumerate(engine):
+        name, equals, value = word.partition("=")
+        if name.replace("_", "-") == "--api-key":
+            rest = engine[place + 1 :]
+            end = next((at for at, one in enumerate(rest) if one.startswith("-")), len(rest))
+            found += [value] if equals else rest[:end]
+    return found
+
+
+def _cpu_start(machine: Machine, ours: ServeWords, environment: Mapping[str, str]) -> Finding | None:
+    """What vLLM's CPU backend would be given; None for any other."""
+    if not (has_vllm() and cpu_backend()):
+        return None
+    start = choose(machine, ours.engine, config_text(ours.engine), environment, quick=ours.quick_start)
+    if start.warning is not None:
+        return Finding(Severity.WARN, start.warning, "set VLLM_CPU_KVCACHE_SPACE to what is left, in GiB")
+    return Finding(Severity.OK, f"CPU start: {start.line() or 'as vLLM starts by itself, or as you have set it'}")
+
+
+def text(found: Sections) -> str:
+    """The findings as text: a section each, a remedy under what is not ok, and the counts."""
+    lines: list[str] = []
+    for name, findings in found.items():
+        lines += [name, *(line for one in findings for line in _lines(one)), ""]
+    counts = dict.fromkeys(Severity, 0)
+    for findings in found.values():
+        for one in findings:
+            counts[one.severity] += 1
+    return "\n".join([*lines, ", ".join(f"{number} {severity}" for severity, number in counts.items())])
+
+
+def _lines(one: Finding) -> Iterable[str]:
+    """A finding on one line or several, with its remedy below."""
+    yield from textwrap.wrap(one.what, _WIDTH, initial_indent=f"  {one.severity:<5} ", subsequent_indent=" " * 8)
+    if one.remedy:
+        yield from textwrap.wrap(one.remedy, _WIDTH, initial_indent=" " * 8 + "-> ", subsequent_indent=" " * 11)
+
+
+def as_json(found: Sections) -> str:
+    """The same for scripts."""
+    findings = [{"section": name, **asdict(one)} for name, several in found.items() for one in several]
+    severity = worst(one for several in found.values() for one in several)
+    return json.dumps({"severity": severity, "findings": findings})

@@ -1,0 +1,190 @@
+"""``headway preset forecast``: what presets would do with the recent traffic of a running server."""
+
+from __future__ import annotations
+
+import argparse
+import os
+import sys
+import threading
+from collections.abc import Callable
+from functools import partial
+
+from headway.api import AdminClient, AdminError
+from headway.api.schema import ClassForecast, Forecast, ForecastErrors, Interval, PresetForecast, Quantiles
+from headway_policies.preset.extends import read_text
+from headway_tools.cli.forecast_page import forecast_page
+from headway_tools.cli.simulated import need_plotly, write_file
+from headway_tools.console import (
+    Bar,
+    Exit,
+    FailedError,
+    UsageError,
+    add_json,
+    add_url,
+    as_cli_error,
+    connect,
+    duration,
+    table,
+)
+
+SUMMARY = "Forecast what presets would do with the recent traffic of a running server."
+EPILOG = """\
+examples:
+  headway preset forecast                           all presets of the server
+  headway preset forecast latency throughput
+  headway preset forecast ./night.toml              a file that is not on the server yet
+  headway preset forecast --html forecast.html      the same as charts
+
+The server replays its last requests under each preset, in a process of the lowest priority, on the model of the engine
+that it fits all the time; nothing is sent to the engine. Each figure is the median of three replays, with the least and
+the largest of them.
+Needs the operator token of the server (HEADWAY_ADMIN_TOKEN or HEADWAY_ADMIN_TOKEN_FILE).
+exit codes: 0 done   1 there can be no forecast yet, or another one runs   2 unknown preset   3 not reachable
+            4 token missing or wrong
+"""
+_POLL_S = 0.5
+
+
+def configure(parser: argparse.ArgumentParser) -> None:
+    """Add the options of this command."""
+    add_url(parser)
+    add_json(parser)
+    parser.add_argument("names", nargs="*", metavar="NAME", help="presets of the server, or one file (default: all)")
+    parser.add_argument("--span", type=float, default=600.0, metavar="S", help="of the recent traffic (default: 600)")
+    parser.add_argument("--within", type=float, default=60.0, metavar="S", help="how long it may take (default: 60)")
+    parser.add_argument("--html", metavar="FILE", help="write a page with charts that needs no network (needs plotly)")
+    parser.set_defaults(run=run)
+
+
+def run(chosen: argparse.Namespace) -> int:
+    """Print the forecast."""
+    if not 1 <= chosen.within <= 600:
+        raise UsageError("--within: from 1 to 600 seconds")
+    if not 10 <= chosen.span <= 1800:
+        raise UsageError("--span: from 10 to 1800 seconds")
+    names, text = list(chosen.names), None
+    if files := [one for one in names if one.endswith(".toml")]:
+        if len(names) > 1:
+            raise UsageError("give the names of presets, or one file")
+        names, text = [], read_text(files[0])
+    how = {"toml": text, "within_s": chosen.within, "span_s": chosen.span}
+    if chosen.html:
+        need_plotly()
+    with connect(chosen.url, os.environ) as client, Bar(sys.stderr) as bar:
+        found = _ask(client, partial(client.forecast, names or None, **how), bar)
+    if chosen.html:
+        write_file(chosen.html, forecast_page(found, _facts(found)))
+    print(found.model_dump_json() if chosen.json else forecast_text(found))
+    return Exit.OK
+
+
+def _ask(client: AdminClient, forecast: Callable[[], Forecast], bar: Bar) -> Forecast:
+    """Ask in a thread, and show meanwhile how far the server is."""
+    found: list[Forecast | AdminError] = []
+
+    def ask() -> None:
+        try:
+            found.append(forecast())
+        except AdminError as error:
+            found.append(error)
+
+    thread = threading.Thread(target=ask, daemon=True)
+    thread.start()
+    while thread.is_alive():
+        thread.join(_POLL_S)
+        try:
+            bar.show("replaying the recent traffic", client.forecast_progress().done_ratio)
+        except AdminError:
+            continue  # the answer itself will say what is wrong
+    if not found:
+        raise FailedError("the forecast failed")
+    if isinstance(found[0], AdminError):
+        raise as_cli_error(found[0]) from None
+    return found[0]
+
+
+def _facts(found: Forecast) -> list[str]:
+    """What was replayed, on which engine, and how true earlier forecasts were."""
+    engine = found.engine
+    return [
+        f"{found.requests} sequences of the last {duration(found.span_s)}, {found.seeds} replays of each preset; "
+        f"a step takes {1000 * engine.base_s:.3g} ms + {1000 * engine.sequence_s:.3g} ms a sequence "
+        f"+ {1000 * engine.prompt_token_s:.3g} ms a prompt token (error {engine.error_ratio:.0%})",
+        *_earlier(found.earlier),
+    ]
+
+
+def _earlier(errors: ForecastErrors) -> list[str]:
+    """How true earlier forecasts were, in a line; none before the first comparison."""
+    if not errors.comparisons:
+        return []
+    said = ", ".join(f"{name} {ratio:.0%}" for name, ratio in errors.error_ratio.items())
+    return [f"after the last {errors.comparisons} switches the forecasts were off by (median): {said}"]
+
+
+def forecast_text(found: Forecast) -> str:
+    """The forecast as text."""
+    lines = [
+        *_facts(found),
+        "",
+        table(
+            ["", "preset", "tokens/s", "mean batch", "good a second"],
+            [
+                [
+                    "*" if one.name == found.current else "",
+                    one.name,
+                    _spread(one.tokens_per_s, ".0f"),
+                    _spread(one.mean_batch, ".1f"),
+                    _spread(one.goodput_per_s, ".2f"),
+                ]
+                for one in found.presets
+            ],
+            indent="",
+        ),
+        "",
+        table(
+            [
+                "preset",
+                "class",
+                "completed",
+                "refused",
+                "timed out",
+                "good",
+                "first token p50 / p95 s",
+                "token p50 / p95 ms",
+            ],
+            [_row(one, name, figures) for one in found.presets for name, figures in one.classes.items()],
+            indent="",
+        ),
+        "",
+        "(* in force; good: within the objectives of the preset itself; in brackets: least and largest of the replays)",
+    ]
+    return "\n".join(lines)
+
+
+def _row(preset: PresetForecast, name: str, one: ClassForecast) -> list[str]:
+    return [
+        preset.name,
+        name,
+        _percent(one.completed_ratio),
+        _percent(one.refused_ratio),
+        _percent(one.timed_out_ratio),
+        _percent(one.good_ratio),
+        _quantiles(one.ttft_s, 1.0, ".2f"),
+        _quantiles(one.inter_token_s, 1000.0, ".0f"),
+    ]
+
+
+def _quantiles(found: Quantiles, factor: float, form: str) -> str:
+    return " / ".join(_spread(one, form, factor) for one in (found.p50, found.p95))
+
+
+def _percent(interval: Interval | None) -> str:
+    return "-" if interval is None else f"{interval.value:.0%}"
+
+
+def _spread(interval: Interval | None, form: str, factor: float = 1.0) -> str:
+    if interval is None:
+        return "-"
+    value, low, high = (format(factor * one, form) for one in (interval.value, interval.low, interval.high))
+    return value if low == high else f"{value} ({low} to {high})"

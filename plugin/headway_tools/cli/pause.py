@@ -1,0 +1,51 @@
+"""``headway pause``: suspends the dispatch of a running server."""
+
+from __future__ import annotations
+
+import argparse
+import os
+
+from headway.api import AdmissionChanged
+from headway_tools.cli.order_options import actor_of, add_order_options, counted
+from headway_tools.console import connect, duration, time_span
+
+NAME = "pause"
+SUMMARY = "Suspend dispatch on a running server: requests wait until `headway resume`, or for a time."
+EPILOG = """\
+examples:
+  headway pause --reason "the storage of the model is moved"
+  headway pause --for 10m                           the server itself resumes then, whatever becomes of this client
+  headway status                                    paused, since when, by whom, and how many requests wait
+  headway resume                                    dispatch goes on
+
+Running requests finish. New and waiting requests wait, within the bounds and time-outs of the preset, which go on: for
+a long stop `headway drain` refuses them at once. The server is not ready meanwhile, so that a load balancer sends its
+requests elsewhere. A pause holds across preset switches and recycles, until a resume or its end. One that has an end is
+renewed, or replaced, by another pause; a drain takes the end away.
+exit codes: 0 paused   1 refused: draining, or paused without an end   3 not reachable   4 token missing or wrong
+"""
+
+
+def configure(parser: argparse.ArgumentParser) -> None:
+    """Add the options of this command."""
+    add_order_options(parser)
+    parser.add_argument(
+        "--for", dest="expires_s", type=time_span, metavar="TIME",
+        help="resume by itself after so long, such as 30s, 10m or 1h (default: never)",
+    )  # fmt: skip
+    parser.set_defaults(run=run)
+
+
+def run(chosen: argparse.Namespace) -> int:
+    """Send the order."""
+    with connect(chosen.url, os.environ) as client:
+        changed = client.pause(expires_s=chosen.expires_s, reason=chosen.reason, actor=actor_of(chosen))
+    print(changed.model_dump_json() if chosen.json else text(changed, chosen.expires_s))
+    return 0
+
+
+def text(changed: AdmissionChanged, expires_s: float | None = None) -> str:
+    """What happens now and until when, as text."""
+    end = "" if expires_s is None else f", for {duration(expires_s)} at most"
+    waits = f"{counted(changed.waiting, 'waiting')} and all new ones wait, with their time-outs"
+    return f"paused: {counted(changed.running, 'running')} will finish; {waits}, until headway resume{end}"

@@ -1,0 +1,42 @@
+"""``headway resume``: ends the pause or the drain of a running server."""
+
+from __future__ import annotations
+
+import argparse
+import os
+
+from headway.api import AdmissionChanged
+from headway_tools.cli.order_options import actor_of, add_order_options, counted, held_words
+from headway_tools.console import connect
+
+NAME = "resume"
+SUMMARY = "End the pause or the drain of a running server."
+EPILOG = """\
+examples:
+  headway resume --reason "the storage is back"
+  headway resume --json                             what was dispatched at once, for scripts
+
+It ends what `headway pause` or `headway drain` has ordered, also a pause that would end by itself. A stop for another
+cause (a recycle, a warm-up, the engine's own pause) goes on until its own end, and the answer names it.
+exit codes: 0 resumed   1 refused: no order stops dispatch   3 not reachable   4 token missing or wrong
+"""
+
+
+def configure(parser: argparse.ArgumentParser) -> None:
+    """Add the options of this command."""
+    add_order_options(parser)
+    parser.set_defaults(run=run)
+
+
+def run(chosen: argparse.Namespace) -> int:
+    """Send the order."""
+    with connect(chosen.url, os.environ) as client:
+        changed = client.resume(reason=chosen.reason, actor=actor_of(chosen))
+    print(changed.model_dump_json() if chosen.json else text(changed))
+    return 0
+
+
+def text(changed: AdmissionChanged) -> str:
+    """What happened, as text."""
+    sent = f"{counted(changed.dispatched, 'waiting')} dispatched at once, {changed.waiting} still waiting"
+    return f"resumed: {sent}{held_words(changed)}"

@@ -1,0 +1,146 @@
+"""``headway route``: one queue in front of several vLLM servers."""
+
+from __future__ import annotations
+
+import argparse
+import os
+from collections.abc import Mapping, Sequence
+
+from headway.errors import HeadwayError
+from headway.operator.scaling.variables import MAXIMUM
+from headway.router.addresses import MAX_INSTANCES, DnsName, read_addresses, read_instances
+from headway.router.credentials import check_tls, instance_key
+from headway.variables import whole_number
+from headway_tools.console import (
+    DEFAULT_PRESET,
+    UsageError,
+    absolute,
+    find_preset,
+    open_catalogue,
+    port,
+    preflight,
+    preset_dir,
+)
+
+NAME = "route"
+SUMMARY = "One queue in front of several servers: requests wait here, and go to the instance that has a seat."
+EPILOG = """\
+examples:
+  headway route --instances http://10.0.0.1:8000,http://10.0.0.2:8000
+  headway route --instances http://big:8000=2,http://small:8000 --preset throughput --port 9000
+  headway route --instances http://127.0.0.1:8001 --seats 64        plain vLLM does not say its --max-num-seqs
+  headway route --instances http://127.0.0.1:8080                   llama.cpp's server says its --parallel
+  HEADWAY_SCALE_MAX=8 headway route --instances dns+http://instances:8000    instances that come and go
+  headway route --instances http://10.0.0.1:8000 --fronts http://a:9000,http://b:9000 --port 9000     one of two fronts
+
+The instances are OpenAI-compatible servers that run already: vLLM with Headway or without, SGLang, TGI, llama.cpp.
+`headway status` says what is not known of each. Classes, presets, keys, the admin API, metrics and the dashboard are
+those of `headway serve`; the seats of a preset are those of one instance. A request waits in one queue and is bound to
+an instance when it leaves it; until its first byte is sent it is tried on another instance if its own is lost.
+Instances are asked every second; one that does not answer as it should gets nothing until it does. Each address of
+dns+http://NAME:PORT is an instance; the name is asked for again every five seconds, and one that has left finishes what
+it runs. Several of these servers before the same instances are all started with the same --fronts: each fills a share
+of the seats by what its requests need, agreed on twice a second, and of one that is gone the others have the share at
+once. The limit follows the time between tokens of the streams that pass through. Before it listens, instances that have
+served nothing yet are warmed up through it, for half a minute at most; of others it measures what one request alone
+takes.
+
+environment, beside that of headway serve:
+  HEADWAY_INSTANCE_KEY              the API key of the instances; keys of clients are never sent to them
+  HEADWAY_INSTANCE_KEY_FILE         the same, from a file
+  HEADWAY_SCALE_MIN                 the fewest instances that headway_desired_instances asks for (default: 1)
+  HEADWAY_SCALE_MAX                 the most (default: all of --instances); needed with dns+http://
+  HEADWAY_SCALE_HOURS_A_DAY         a bound on their hours in a day, in UTC (default: none)
+  HEADWAY_SCALE_START_S             how long an instance takes until it serves (default: 180)
+  HEADWAY_WARMUP=0                  no warm-up through this server
+
+On an instance with Headway, name this server in HEADWAY_TRUSTED_PROXIES, so that it takes class and tenant from it.
+exit codes: 0 stopped   1 failed   2 wrong usage, bad preset, port in use
+"""
+
+
+def configure(parser: argparse.ArgumentParser) -> None:
+    """Add the options of this command."""
+    parser.add_argument(
+        "--instances", action="append", required=True, metavar="URL[=WEIGHT],...",
+        help="the servers, or dns+http://NAME:PORT for every address of a name; may be repeated",
+    )  # fmt: skip
+    parser.add_argument(
+        "--fronts", action="append", default=[], metavar="URL,...",
+        help="all servers of this kind before the same instances, this one too, as they reach each other",
+    )  # fmt: skip
+    parser.add_argument("--host", default="127.0.0.1", help="(default: 127.0.0.1)")
+    parser.add_argument("--port", type=port, default=8000, help="(default: 8000)")
+    parser.add_argument(
+        "--preset",
+        metavar="NAME|FILE",
+        help=f"the preset to start with (default: $HEADWAY_PRESET, else {DEFAULT_PRESET})",
+    )
+    parser.add_argument("--preset-dir", metavar="DIR", help="a folder with your own preset files")
+    parser.add_argument(
+        "--seats", type=_positive, default=256, metavar="N",
+        help="seats of an instance that does not say how many it has (default: 256, as vLLM's --max-num-seqs)",
+    )  # fmt: skip
+    parser.add_argument(
+        "--drain", type=_positive, default=30, metavar="S", help="time for running requests at the end (default: 30)"
+    )
+    parser.add_argument("--ssl-certfile", metavar="FILE", help="serve with TLS")
+    parser.add_argument("--ssl-keyfile", metavar="FILE", help="the key of the certificate")
+    parser.set_defaults(run=run)
+
+
+def run(chosen: argparse.Namespace) -> int:
+    """Route until stopped."""
+    folder = preset_dir(chosen.preset_dir, os.environ)
+    wanted = chosen.preset or os.environ.get("HEADWAY_PRESET") or DEFAULT_PRESET
+    find_preset(wanted, open_catalogue(folder))
+    preflight.check_tokens(os.environ)
+    preflight.check_upstream(os.environ)
+    preflight.check_bounds(os.environ)
+    preflight.check_requests(os.environ)
+    preflight.try_bind(chosen.host, chosen.port)
+    try:
+        instances, names = read_instances(chosen.instances)
+        most = _most(names, os.environ)
+        fronts = read_addresses(chosen.fronts, "--fronts") if chosen.fronts else []
+        instance_key(os.environ)
+        check_tls(chosen.ssl_certfile, chosen.ssl_keyfile)
+    except HeadwayError as error:
+        raise UsageError(str(error)) from None
+    if len(fronts) == 1:
+        raise UsageError("--fronts: the addresses of all fronts are needed, this one's and at least another one")
+    preflight.check_scaling(os.environ, most or len(instances))
+    os.environ["HEADWAY_PRESET"] = absolute(wanted)
+    if folder is not None:
+        os.environ["HEADWAY_PRESET_DIR"] = str(folder)
+    from headway.router.launch import RouteOptions, route
+
+    return route(
+        RouteOptions(
+            instances,
+            chosen.host,
+            chosen.port,
+            chosen.seats,
+            chosen.drain,
+            chosen.ssl_certfile,
+            chosen.ssl_keyfile,
+            names,
+            most,
+            fronts,
+        )
+    )
+
+
+def _most(names: Sequence[DnsName], environment: Mapping[str, str]) -> int | None:
+    """The number of instances that the limit is for, where they come and go."""
+    if not names:
+        return None
+    if not environment.get(MAXIMUM):
+        raise UsageError(f"{MAXIMUM}: the most instances that there can be is needed with dns+http://")
+    return min(whole_number(environment, MAXIMUM, 1), MAX_INSTANCES)
+
+
+def _positive(text: str) -> int:
+    if not (text.isascii() and text.isdecimal() and int(text[:9]) > 0 and len(text) <= 6):
+        raise argparse.ArgumentTypeError(f"a whole number from 1 to 999999 is needed, not {text[:20]!r}")
+    return int(text)

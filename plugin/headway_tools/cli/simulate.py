@@ -1,0 +1,296 @@
+"""``headway simulate``: runs presets on a model of the engine, with the same requests for each."""
+
+from __future__ import annotations
+
+import argparse
+import os
+import sys
+from collections.abc import Sequence
+from dataclasses import replace
+
+from headway_policies.preset import LACKS, Place, no_effect
+from headway_simulator.engine_model.capacity import Slo
+from headway_simulator.engine_model.engine import EngineModel
+from headway_simulator.instances.compare import capacity_of
+from headway_simulator.instances.run import ROUTERS, instances
+from headway_simulator.studies.comparison import compare
+from headway_simulator.studies.strategies import Arm, strategy_arms
+from headway_simulator.studies.tuning import sweep
+from headway_simulator.traffic.clients import Clients
+from headway_simulator.traffic.trace import TraceError, read_trace
+from headway_simulator.traffic.traffic import Traffic, of_trace, of_workload
+from headway_simulator.traffic.workload import WORKLOADS, Workload
+from headway_tools.cli.simulate_instances import check_instances, run_instances
+from headway_tools.cli.simulate_variation import add_variation, check_variation, variation_of
+from headway_tools.cli.simulated import need_plotly, show, show_sweep, show_timeline
+from headway_tools.console import (
+    Bar,
+    FailedError,
+    UsageError,
+    add_json,
+    connect,
+    find_preset,
+    open_catalogue,
+    preset_dir,
+    seconds,
+)
+from headway_tools.load.fitted import fitted_model
+
+NAME = "simulate"
+SUMMARY = "Compare presets on a model of the engine: the same requests for each, without a server, in seconds."
+EPILOG = """\
+examples:
+  headway simulate --preset latency --preset throughput              chat at 1.5 times the ceiling
+  headway simulate --preset balanced --preset ./mine.toml --workload W3 --load 2.5 --html compare.html
+  headway simulate --preset balanced --trace day.csv --scale-lengths 0.0625 --load 1.2
+  headway simulate --strategies 32 --workload W4                     serial, static, dynamic, continuous
+  headway simulate --like http://127.0.0.1:8000 --load 1.2           the engine of a running server
+  headway simulate --sweep                                           1 to 128 seats: throughput, latency, the knee
+  headway simulate --slow 6x:60s-90s --jitter 0.2 --pause 10s@120s   an engine that varies, as real ones do
+  headway simulate --timeline                                        seven sequences on four seats
+  headway simulate --instances 4 --load 0.9 --slow-instance 2        four engines, one twice as slow: routers compared
+
+workloads:
+{workloads}
+
+routers:
+  late            one desk before all instances; a request is bound to one when that has a free seat
+  round-robin     a desk for each instance, as for the next two: a request is bound to each in turn as it arrives
+  random          to the emptier of two that are drawn at random
+  jsq             to the one with the shortest wait, which is known exactly: no real router knows it
+
+Disturbances change the time of the steps that begin while they last; factors at the same time are multiplied. They
+strike every preset alike, and every instance at the same times, each with a jitter and a neighbour of its own. The
+ceiling, and loads with it, stay those of the undisturbed engine, and jsq knows the wait of an undisturbed one.
+
+A load of 1.0 is the fluid ceiling: the most requests a second that any policy could serve within the objectives.
+Goodput and ceiling are by the same objectives for all presets. What each states for its classes (ttft_slo_s,
+inter_token_slo_ms) judges it in rows of its own, unless --slo-ttft-ms or --slo-inter-token-ms is given.
+Traces have the columns TIMESTAMP, ContextTokens, GeneratedTokens. --like takes the constants of the engine from the
+status of a running server, `headway serve` or `headway route`, which fits them from its own steps; it needs the admin
+token (HEADWAY_ADMIN_TOKEN), and constants that are given win. Without it they are those of a 135 M model on two CPU
+cores. The same seed, the same run.
+A custom policy that fails is named above the table, in the CSV file and in the JSON; the exit code stays 0.
+exit codes: 0 done   1 the server of --like has fitted nothing yet   2 wrong usage, a bad preset or trace, or plotly
+            missing for --html   3 the server is not reachable   4 token missing or wrong
+"""
+DEFAULT_PRESET = "balanced"
+_DURATION_S = 300.0
+_MAX_OUTPUT_TOKENS = 512
+_MAX_DIGITS = 9
+_POOR_FIT_RATIO = 0.15  # 1 to 6 % were seen on an engine that nothing else used
+
+
+def configure(parser: argparse.ArgumentParser) -> None:
+    """Add the options of this command."""
+    listed = "\n".join(f"  {one.name:<15} {one.summary}" for one in WORKLOADS.values())
+    parser.epilog = EPILOG.replace("{workloads}", listed)
+    _add_what(parser.add_argument_group("what is compared"))
+    _add_traffic(parser.add_argument_group("what arrives"))
+    _add_engine(parser.add_argument_group("objectives and engine"))
+    add_variation(parser.add_argument_group("what disturbs the engine (by default nothing)"))
+    output = parser.add_argument_group("output")
+    output.add_argument("--csv", metavar="FILE", help="write one row for each preset and class")
+    output.add_argument("--html", metavar="FILE", help="write a page with charts that needs no network (needs plotly)")
+    add_json(parser)
+    parser.set_defaults(run=run)
+
+
+def _add_what(group: argparse._ArgumentGroup) -> None:
+    group.add_argument(
+        "--preset",
+        action="append",
+        metavar="NAME",
+        help=f"a preset or a file; again for each (default: {DEFAULT_PRESET})",
+    )
+    group.add_argument("--preset-dir", metavar="DIR", help="a folder with your own presets")
+    group.add_argument("--engine-alone", action="store_true", help="also the engine without Headway")
+    group.add_argument("--strategies", type=_whole, metavar="SEATS", help="instead: each batching strategy by itself")
+    group.add_argument("--sweep", action="store_true", help="instead: throughput and latency against seats")
+    group.add_argument("--timeline", action="store_true", help="instead: a timeline of each strategy")
+    group.add_argument("--instances", type=_whole, metavar="N", help="instead: routers before so many instances")
+    group.add_argument(
+        "--router", action="append", choices=ROUTERS, help="how; again for each (default: all of them, see below)"
+    )
+    group.add_argument("--slow-instance", type=_factor, metavar="F", help="the last instance takes F times as long")
+
+
+def _add_traffic(group: argparse._ArgumentGroup) -> None:
+    group.add_argument("--workload", choices=list(WORKLOADS), metavar="W", help="see below (default: W1)")
+    group.add_argument("--trace", metavar="FILE", help="replay this file instead")
+    group.add_argument("--scale-lengths", type=_factor, default=1.0, metavar="X", help="multiply the trace's lengths")
+    group.add_argument("--scale-time", type=_factor, metavar="X", help="multiply the trace's times; or give --load")
+    group.add_argument(
+        "--load", type=_factor, metavar="X", help="multiple of the ceiling (default: the workload's own)"
+    )
+    group.add_argument("--duration", type=seconds, metavar="S", help=f"seconds to simulate (default: {_DURATION_S:g})")
+    group.add_argument("--patience", type=seconds, metavar="S", help="clients disconnect without a first token after S")
+    group.add_argument("--seed", type=int, default=1, metavar="N", help="(default: 1)")
+
+
+def _add_engine(group: argparse._ArgumentGroup) -> None:
+    model, slo = EngineModel(), Slo()
+    for flag, usual_s, words in (
+        ("--slo-ttft-ms", slo.ttft_s, "the first token must come within this, in every class"),
+        ("--slo-inter-token-ms", slo.inter_token_s, "the mean time between tokens must stay within this"),
+    ):
+        group.add_argument(flag, type=_factor, metavar="MS", help=f"{words} (default: {usual_s * 1000:g})")
+    group.add_argument("--like", metavar="URL", help="the engine of this server, as the server has fitted it")
+    for flag, kind, value, words in (
+        ("--step-ms", _factor, model.base_s * 1000, "a step of the engine"),
+        ("--seat-ms", _cost, model.seat_s * 1000, "more for each sequence in it"),
+        ("--prefill-ms", _cost, model.prefill_s * 1000, "more for each prompt token in it"),
+    ):
+        group.add_argument(flag, type=kind, metavar="MS", help=f"{words} (default: {value:g})")
+    group.add_argument("--kv-tokens", type=_whole, metavar="N", help=f"KV space (default: {model.kv_tokens})")
+    group.add_argument("--max-num-seqs", type=_whole, metavar="N", help=f"(default: {model.max_num_seqs})")
+
+
+def _whole(text: str) -> int:
+    """Read a whole number from 1 on. Raises argparse.ArgumentTypeError."""
+    if not (text.isascii() and text.isdigit() and len(text) <= _MAX_DIGITS and int(text)):
+        most = "9" * _MAX_DIGITS
+        raise argparse.ArgumentTypeError(f"a whole number from 1 to {most} is needed, not {text[:40]!r}")
+    return int(text)
+
+
+def _factor(text: str) -> float:
+    """Read a number above 0. Raises argparse.ArgumentTypeError."""
+    value = _cost(text)
+    if not value:
+        raise argparse.ArgumentTypeError(f"a number above 0 is needed, not {text[:40]!r}")
+    return value
+
+
+def _cost(text: str) -> float:
+    """Read a number from 0 on. Raises argparse.ArgumentTypeError."""
+    try:
+        value = float(text)
+    except ValueError:
+        value = -1.0
+    if not 0 <= value < 10**_MAX_DIGITS:
+        raise argparse.ArgumentTypeError(f"a number from 0 to below 1e{_MAX_DIGITS} is needed, not {text[:40]!r}")
+    return value
+
+
+def run(chosen: argparse.Namespace) -> int:
+    """Simulate and report."""
+    _check_output(chosen)
+    if chosen.timeline:
+        return show_timeline(chosen)
+    workload = WORKLOADS[chosen.workload or "W1"]
+    model, slo = _engine(chosen, workload), _slo(chosen)
+    if chosen.sweep:
+        return show_sweep(chosen, sweep(workload, model, slo, chosen.seed), slo)
+    models = instances(model, chosen.instances or 1, chosen.slow_instance or 1.0)
+    traffic = _traffic(chosen, workload, models, slo)
+    if not traffic.requests:
+        raise UsageError("no request arrives in that time; give a longer --duration or a larger --load")
+    if chosen.instances is not None:
+        return run_instances(chosen, models, traffic, slo, DEFAULT_PRESET)
+    arms = _arms(chosen, model)
+    with Bar(sys.stderr) as bar:
+        comparison = compare(
+            arms,
+            traffic,
+            slo,
+            seed=chosen.seed,
+            clients=Clients(patience_s=chosen.patience),
+            progress=bar.show,
+            by_own=chosen.slo_ttft_ms is None and chosen.slo_inter_token_ms is None,
+        )
+    code = show(chosen, comparison)
+    _say_what_has_no_effect(arms)
+    return code
+
+
+def _say_what_has_no_effect(arms: Sequence[Arm]) -> None:
+    """What of the presets the model leaves out; on standard error, since standard output may be read by a program."""
+    for arm in arms:
+        lines = {} if arm.preset is None else no_effect(arm.preset, LACKS[Place.SIMULATE], stated_only=True)
+        for line in lines.values():
+            print(f"headway: {arm.name}: {line}", file=sys.stderr)
+
+
+def _check_output(chosen: argparse.Namespace) -> None:
+    """Refuse combinations of options that would be ignored. Raises UsageError."""
+    check_instances(chosen)
+    check_variation(chosen)
+    if chosen.sweep and chosen.timeline:
+        raise UsageError("give either --sweep or --timeline")
+    if chosen.sweep and (chosen.trace or chosen.csv or chosen.html or chosen.preset or chosen.strategies):
+        raise UsageError("--sweep goes with --workload, the engine's constants and --json only")
+    if chosen.timeline and (chosen.trace or chosen.csv or chosen.preset or chosen.strategies or chosen.like):
+        raise UsageError("--timeline goes with --html and --json only")
+    if chosen.csv and chosen.csv == chosen.html:
+        raise UsageError("--csv and --html name the same file")
+    if chosen.html:
+        need_plotly()
+
+
+def _engine(chosen: argparse.Namespace, workload: Workload) -> EngineModel:
+    model = EngineModel() if chosen.like is None else _like(chosen.like)
+    costs_ms = {"base_s": chosen.step_ms, "seat_s": chosen.seat_ms, "prefill_s": chosen.prefill_ms}
+    kv_tokens = chosen.kv_tokens or (None if chosen.trace else workload.kv_tokens) or model.kv_tokens
+    return replace(
+        model,
+        **{name: cost_ms / 1000 for name, cost_ms in costs_ms.items() if cost_ms is not None},
+        max_num_seqs=chosen.max_num_seqs or model.max_num_seqs,
+        kv_tokens=max(kv_tokens, model.block_tokens),
+        prefix_cache=bool(workload.prefixes and not chosen.trace),
+        variation=variation_of(chosen),
+    )
+
+
+def _like(url: str) -> EngineModel:
+    """The engine of a running server. Raises FailedError where the server has no fit yet."""
+    with connect(url, os.environ) as client:
+        status = client.status()
+    model, costs = fitted_model(status), status.engine.step_time
+    if model is None or costs is None:
+        raise FailedError(f"{url} has no fit of its step time yet: it has served too few requests")
+    if costs.error_ratio > _POOR_FIT_RATIO:
+        print(
+            f"headway: warning: poor fit: the step time of {url} is off by {costs.error_ratio:.0%} on the mean, more "
+            f"than {_POOR_FIT_RATIO:.0%}; likely other work on its machine: rely on no simulation until then",
+            file=sys.stderr,
+        )
+    return model
+
+
+def _slo(chosen: argparse.Namespace) -> Slo:
+    """The objectives by which all are judged, and that the ceiling keeps: the usual ones where none is given."""
+    given = {"ttft_s": chosen.slo_ttft_ms, "inter_token_s": chosen.slo_inter_token_ms}
+    return replace(Slo(), **{name: value_ms / 1000 for name, value_ms in given.items() if value_ms is not None})
+
+
+def _arms(chosen: argparse.Namespace, model: EngineModel) -> list[Arm]:
+    if chosen.strategies:
+        if chosen.preset:
+            raise UsageError("give either --strategies or --preset")
+        return strategy_arms(chosen.strategies, model)
+    catalogue = open_catalogue(preset_dir(chosen.preset_dir, os.environ))
+    wanted = chosen.preset or ([] if chosen.engine_alone else [DEFAULT_PRESET])
+    presets = {one.name: one for one in (find_preset(name, catalogue).preset for name in wanted)}
+    arms = [Arm(name, preset, model) for name, preset in presets.items()]
+    return [*arms, Arm("engine alone", None, model)] if chosen.engine_alone else arms
+
+
+def _traffic(chosen: argparse.Namespace, workload: Workload, models: Sequence[EngineModel], slo: Slo) -> Traffic:
+    model, capacity, seed = models[0], capacity_of(models), chosen.seed
+    if chosen.trace is None:
+        if chosen.scale_time is not None or chosen.scale_lengths != 1:
+            raise UsageError("--scale-time and --scale-lengths belong to --trace")
+        return of_workload(
+            workload, chosen.duration or _DURATION_S, seed, model=model, slo=slo, load=chosen.load, capacity=capacity
+        )
+    if chosen.workload is not None:
+        raise UsageError("give either --workload or --trace")
+    if chosen.load is not None and chosen.scale_time is not None:
+        raise UsageError("give either --load, which scales the time to fit, or --scale-time")
+    try:
+        trace = read_trace(chosen.trace)
+    except TraceError as error:
+        raise UsageError(str(error)) from None
+    trace = trace.scaled(chosen.scale_lengths, chosen.scale_time or 1.0, _MAX_OUTPUT_TOKENS)
+    return of_trace(trace, seed, model=model, slo=slo, duration_s=chosen.duration, load=chosen.load, capacity=capacity)

@@ -1,0 +1,205 @@
+"""``headway status``: the state of a server, and the counts of each class."""
+
+from __future__ import annotations
+
+import argparse
+import math
+import os
+import sys
+import time
+
+from headway.api import AdminClient, ClassStatus, EngineStatus, Status
+from headway.api.schema import Diagnosis, InstanceStatus, OrderedStop, PrefixStatus, Remedy
+from headway_policies.preset import SeatBounds
+from headway_tools.console import Exit, add_json, add_url, connect, duration, seconds, table
+
+NAME = "status"
+SUMMARY = "Show what a server is doing: readiness, preset, limit, and the queue of each class."
+EPILOG = """\
+examples:
+  headway status
+  headway status --watch 2                          again every two seconds, until Ctrl-C
+  headway status --json | python3 -m json.tool      everything, for scripts
+  until headway status >/dev/null 2>&1; do sleep 1; done      wait until the server is ready
+
+Needs the admin token of the server (HEADWAY_ADMIN_TOKEN or HEADWAY_ADMIN_TOKEN_FILE).
+exit codes: 0 ready   1 not ready   3 not reachable   4 token missing or wrong
+"""
+_MOST_INSTANCES = 16
+
+
+def configure(parser: argparse.ArgumentParser) -> None:
+    """Add the options of this command."""
+    add_url(parser)
+    add_json(parser)
+    parser.add_argument("--watch", type=seconds, metavar="S", help="repeat every S seconds")
+    parser.set_defaults(run=run)
+
+
+def run(chosen: argparse.Namespace) -> int:
+    """Print the status; 0 if the server is ready, else 1."""
+    with connect(chosen.url, os.environ) as client:
+        while True:
+            code = _show(client, as_json=chosen.json)
+            if chosen.watch is None:
+                return code
+            time.sleep(chosen.watch)
+            if sys.stdout.isatty() and not chosen.json:
+                print("\x1b[2J\x1b[H", end="")
+
+
+def _show(client: AdminClient, *, as_json: bool) -> int:
+    status = client.status()
+    print(status.model_dump_json() if as_json else text(status, client.url), flush=True)
+    return Exit.OK if status.ready else Exit.FAILED
+
+
+def text(status: Status, url: str) -> str:
+    """The status as text."""
+    readiness = "ready" if status.ready else f"NOT READY: {', '.join(status.reasons) or 'no reason given'}"
+    facts = [
+        ("server", f"{url}  (headway {status.version}, up {duration(status.uptime_s)})"),
+        ("model", status.model or "-"),
+        ("state", f"{readiness}; {_admission(status)}"),
+        *_stopped(status.stopped),
+        *_diagnosis(status.diagnosis),
+        ("preset", f"{status.preset.name}  (revision {status.preset.revision})"),
+        *(("", line) for line in status.preset.no_effect),
+        ("seats", _seats(status) + _ordered(status)),
+        *_caps(status),
+        *_instances(status),
+        *_objectives(status),
+        ("requests", f"{status.queued} queued, {status.in_flight} in flight"),
+    ]
+    if status.engine.dtype:
+        facts.append(("engine", _engine(status.engine)))
+    if status.ordering.prefix is not None:
+        facts.append(("prefixes", _prefixes(status.ordering.prefix)))
+    if suspects := status.engine.crash_suspects:
+        facts.append(
+            ("retries", f"{suspects} that were running when the engine died: one at a time, before all others")
+        )
+    lines = [f"{name:<9} {value}" for name, value in facts]
+    head = ["class", "queued", "oldest wait", "in flight", "arrived", "outcomes"]
+    return "\n".join([*lines, "", table(head, [_row(one) for one in _by_urgency(status)], indent="")])
+
+
+def _stopped(stop: OrderedStop | None) -> list[tuple[str, str]]:
+    """The order that stops dispatch, since when and by whom, and what ends it."""
+    if stop is None:
+        return []
+    why = f": {stop.reason}" if stop.reason else ""
+    end = "" if stop.left_s is None else f"; it ends by itself in {duration(stop.left_s)}"
+    return [("ordered", f"{stop.state} for {duration(stop.for_s)} by {stop.actor}{why}{end}  [headway resume]")]
+
+
+def _diagnosis(found: Diagnosis | None) -> list[tuple[str, str]]:
+    """What limits the server, and what would help, the best first."""
+    if found is None:
+        return []
+    helps = [("helps" if place == 0 else "", remedy_line(one)) for place, one in enumerate(found.remedies)]
+    wrong = [("wrong" if place == 0 else "", text) for place, text in enumerate(found.symptoms)]
+    return [("diagnosis", f"{found.severity.upper()}: {found.statement}"), *wrong, *helps]
+
+
+def remedy_line(one: Remedy) -> str:
+    """A remedy, its cost and its command."""
+    return f"{one.action}; costs: {one.cost}" + (f"  [{one.command}]" if one.command else "")
+
+
+def _engine(engine: EngineStatus) -> str:
+    """What decides how many sequences its memory holds."""
+    quantised = "" if engine.quantization in ("", "none") else f", weights quantised ({engine.quantization})"
+    length = "" if engine.max_model_len is None else f", sequences of at most {engine.max_model_len} tokens"
+    room = "" if engine.kv_cache_tokens is None else f", KV cache for {engine.kv_cache_tokens} tokens"
+    return f"{engine.dtype}{quantised}, KV cache {engine.kv_cache_dtype}{length}{room}"
+
+
+def _admission(status: Status) -> str:
+    """What happens to requests now."""
+    if status.state == "draining":
+        return "new requests are refused, running ones finish"
+    if status.engine.state == "lost":
+        return "requests are refused"
+    if status.state == "paused" or status.engine.state in ("silent", "restarting"):
+        return "requests wait in the queue"
+    return "requests are dispatched"
+
+
+def _seats(status: Status) -> str:
+    """Taken and allowed seats; after a switch to fewer, those above the limit are not filled again."""
+    taken, limit = status.seats_taken, status.limit
+    if taken <= limit.live:
+        return f"{taken} taken of {limit.live} (ceiling {limit.ceiling})"
+    return (
+        f"{taken} taken, the limit is {limit.live}: {taken - limit.live} above it until they finish "
+        f"(ceiling {limit.ceiling})"
+    )
+
+
+def _caps(status: Status) -> list[tuple[str, str]]:
+    """What bounds the seats on this engine, as far as it is known."""
+    limit = status.limit
+    bounds = SeatBounds(limit.kv_seats, limit.kv_seats_tokens, limit.kv_seats_recorded, limit.knee_seats)
+    return [("bounds", "; ".join(bounds.words))] if bounds.words else []
+
+
+def _instances(status: Status) -> list[tuple[str, str]]:
+    """The servers behind a router: how many are up, then each, those that are down first."""
+    found = sorted(status.instances, key=lambda instance: instance.up)
+    if not found:
+        return []
+    up = sum(instance.up for instance in found)
+    more = [("", f"and {len(found) - _MOST_INSTANCES} more")] if len(found) > _MOST_INSTANCES else []
+    shown = [("", _instance(instance)) for instance in found[:_MOST_INSTANCES]]
+    return [("instances", f"{up} of {len(found)} up"), *shown, *more]
+
+
+def _instance(instance: InstanceStatus) -> str:
+    state = "up" if instance.up else "DOWN"
+    others = f" and {instance.others} of other clients" if instance.others else ""
+    assumed = "" if instance.says_seats else " assumed, as it has not said its own"
+    maker = f"; {instance.maker}" if instance.maker else ""
+    lacks = f"; not known: {', '.join(instance.lacks)}" if instance.up and instance.lacks else ""
+    seats = f"{instance.seats} seats{assumed}"
+    return f"{instance.name}  {state}{maker}; {instance.running} running{others}, {seats}{lacks}"
+
+
+def _objectives(status: Status) -> list[tuple[str, str]]:
+    """The objectives of each class on this engine, the most urgent class first, and those that it misses even alone."""
+    known = [(one.name, one.objectives) for one in _by_urgency(status) if one.objectives is not None]
+    said = [f"{name}: {now.words}" for name, now in known if now.words]
+    missed = [sentence for _, now in known for sentence in now.missed_alone]
+    head = ("objective", "note")
+    return [
+        (name if place == 0 else "", line)
+        for name, lines in zip(head, (said, missed), strict=True)
+        for place, line in enumerate(lines)
+    ]
+
+
+def _by_urgency(status: Status) -> list[ClassStatus]:
+    return sorted(status.classes, key=lambda one: -math.inf if one.priority is None else one.priority, reverse=True)
+
+
+def _ordered(status: Status) -> str:
+    """An ordered limit, its author and its end."""
+    order = status.limit.ordered
+    if order is None:
+        return ""
+    end = "until the next switch" if order.left_s is None else f"for another {duration(order.left_s)}"
+    by = f" by {order.actor}" if order.actor else ""
+    why = f" ({order.reason})" if order.reason else ""
+    return f"; {order.seats} ordered{by}{why} in place of the preset's, {end}"
+
+
+def _prefixes(prefix: PrefixStatus) -> str:
+    """How much of the prompts the engine finds in its prefix cache."""
+    found, expected = ("-" if one is None else f"{one:.0%}" for one in (prefix.hit_ratio, prefix.expected_ratio))
+    return f"{found} of the prompt tokens found in the prefix cache, {expected} expected"
+
+
+def _row(one: ClassStatus) -> list[object]:
+    seen = [f"{name} {count}" for name, count in one.outcomes.items() if count]
+    wait = duration(one.oldest_wait_s) if one.queued else "-"
+    return [one.name, one.queued, wait, one.in_flight, one.arrived, ", ".join(seen) or "-"]

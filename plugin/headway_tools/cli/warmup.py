@@ -1,0 +1,44 @@
+"""``headway warmup``: runs the warm-up of the preset on the running engine, beside its requests."""
+
+from __future__ import annotations
+
+import argparse
+import os
+
+from headway.api import WarmupAccepted
+from headway_tools.cli.order_options import actor_of, add_order_options, counted
+from headway_tools.console import connect
+
+NAME = "warmup"
+SUMMARY = "Run the warm-up of the preset on a running server, beside the traffic."
+EPILOG = """\
+examples:
+  headway warmup --reason "the first requests after a quiet night were slow"
+  headway pause && headway warmup                   without other requests beside it; then headway resume
+  headway status --json | python3 -m json.tool      warmup: the seconds of each stage and round
+
+The requests of `[warmup]` of the preset run once, past the queue, with batches as large as the seats that are free;
+they are in no count, and the prefix cache is not cleared. The server stays ready, and a failure changes nothing: the
+result is in the server's audit log. One at a time.
+exit codes: 0 accepted   1 refused: this server cannot, or not now   3 not reachable   4 token missing or wrong
+"""
+
+
+def configure(parser: argparse.ArgumentParser) -> None:
+    """Add the options of this command."""
+    add_order_options(parser)
+    parser.set_defaults(run=run)
+
+
+def run(chosen: argparse.Namespace) -> int:
+    """Send the order."""
+    with connect(chosen.url, os.environ) as client:
+        accepted = client.warm_up(reason=chosen.reason, actor=actor_of(chosen))
+    print(accepted.model_dump_json() if chosen.json else text(accepted))
+    return 0
+
+
+def text(accepted: WarmupAccepted) -> str:
+    """What happens now, as text."""
+    beside = f"beside {counted(accepted.running, 'running')}" if accepted.running else "on an idle engine"
+    return f"accepted: batches of at most {accepted.batch_size} {beside}; the result is in the audit log"

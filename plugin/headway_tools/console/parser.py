@@ -1,0 +1,77 @@
+"""The argument parser of all commands, and the options that several share."""
+
+from __future__ import annotations
+
+import argparse
+import os
+from typing import NoReturn
+
+from headway_tools.console.exits import UsageError
+
+DEFAULT_URL = "http://127.0.0.1:8000"
+
+
+def formatter(prog: str) -> argparse.HelpFormatter:
+    """Help with the epilog as written and a fixed width, so that it reads the same everywhere."""
+    return argparse.RawDescriptionHelpFormatter(prog, max_help_position=30, width=110)
+
+
+class Parser(argparse.ArgumentParser):
+    """An argument parser whose errors are one line that names the help to read."""
+
+    def error(self, message: str) -> NoReturn:
+        """Raise UsageError instead of printing the whole usage."""
+        raise UsageError(f"{message} (see: {self.prog} --help)")
+
+
+def add_command(commands: argparse._SubParsersAction[Parser], name: str, summary: str, epilog: str) -> Parser:
+    """Add one subcommand with its help text."""
+    return commands.add_parser(
+        name,
+        help=summary[0].lower() + summary[1:],
+        description=summary,
+        epilog=epilog,
+        formatter_class=formatter,
+    )
+
+
+def add_url(parser: argparse.ArgumentParser, *, default: bool = True) -> None:
+    """Add ``--url``; without ``default`` it stays None unless it is given."""
+    where = os.environ.get("HEADWAY_URL", "").split(",")[0].strip() or DEFAULT_URL  # a list is for the dashboard
+    parser.add_argument(
+        "--url",
+        default=where if default else None,
+        help=f"the server (default: $HEADWAY_URL, else {DEFAULT_URL})" if default else "ask this server",
+    )
+
+
+def add_json(parser: argparse.ArgumentParser) -> None:
+    """Add ``--json``."""
+    parser.add_argument("--json", action="store_true", help="print JSON instead of text")
+
+
+def port(text: str) -> int:
+    """Read a TCP port, 1 to 65535. Raises argparse.ArgumentTypeError."""
+    if not (text.isascii() and text.isdigit() and 1 <= int(text) <= 65535):
+        raise argparse.ArgumentTypeError(f"a port is a number from 1 to 65535, not {text!r}")
+    return int(text)
+
+
+def seconds(text: str) -> float:
+    """Read a positive number of seconds. Raises argparse.ArgumentTypeError."""
+    try:
+        value_s = float(text)
+    except ValueError:
+        value_s = -1.0
+    if not 0 < value_s < 1e7:
+        raise argparse.ArgumentTypeError(f"a positive number of seconds is needed, not {text!r}")
+    return value_s
+
+
+def time_span(text: str) -> float:
+    """Read a time such as 90, 90s, 10m or 1h, in seconds. Raises argparse.ArgumentTypeError."""
+    unit_s = {"s": 1.0, "m": 60.0, "h": 3600.0}.get(text[-1:])
+    try:
+        return seconds(text if unit_s is None else text[:-1]) * (unit_s or 1.0)
+    except argparse.ArgumentTypeError:
+        raise argparse.ArgumentTypeError(f"a time such as 90s, 10m or 1h is needed, not {text!r}") from None

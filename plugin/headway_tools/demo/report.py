@@ -1,0 +1,61 @@
+"""The summary of a demo run as text, or as JSON for scripts."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+from collections.abc import Sequence
+
+from headway_tools.console import table
+from headway_tools.demo.overload.report import overload_lines, whole_ms
+from headway_tools.demo.summary import Check, ClassFigures, Summary
+
+
+def text(summary: Summary, checked: Sequence[Check]) -> str:
+    """The summary as a person reads it."""
+    mean = "-" if summary.mean_batch is None else f"{summary.mean_batch:.1f} sequences in an engine step"
+    before, after = summary.before, summary.after
+    head = ["class", "sent", "ended", "TTFT p50 ms", "TTFT p95 ms"]
+    rows = [
+        [
+            one.class_name,
+            one.sent,
+            _endings(one),
+            whole_ms(one.ttft_p50_s),
+            whole_ms(one.ttft_p95_s),
+        ]
+        for one in summary.classes
+    ]
+    refusals = [f"  {one.class_name}: {why} {count}" for one in summary.classes for why, count in one.why.items()]
+    return "\n".join(
+        [
+            f"Summary of {summary.length_s:.0f} s",
+            table(head, rows),
+            *refusals,
+            f"  output      {summary.output_tokens_per_s:.1f} tokens/s",
+            f"  mean batch  {mean}",
+            f"  preset      {before.name} (revision {before.revision}, {before.limit} seats) -> "
+            f"{after.name} (revision {after.revision}, {after.limit} seats)",
+            *([] if summary.overload is None else overload_lines(summary.overload)),
+            *(f"  {'ok    ' if one.held else 'FAILED'}  {one.promise}{_detail(one)}" for one in checked),
+        ]
+    )
+
+
+def as_json(summary: Summary, checked: Sequence[Check]) -> str:
+    """The summary and the checks as one JSON object."""
+    return json.dumps(
+        dataclasses.asdict(summary)
+        | {"checks": [dataclasses.asdict(one) for one in checked], "ok": all(one.held for one in checked)}
+    )
+
+
+def _endings(one: ClassFigures) -> str:
+    """How the requests of a class ended; those that had not when the run was interrupted are open."""
+    seen = [f"{ending} {count}" for ending, count in sorted(one.endings.items())]
+    unfinished = one.sent - sum(one.endings.values())
+    return ", ".join([*seen, *([f"open {unfinished}"] if unfinished > 0 else [])]) or "-"
+
+
+def _detail(one: Check) -> str:
+    return f": {one.detail}" if one.detail else ""

@@ -1,0 +1,202 @@
+"""The figures of a run, from the clients and from the server's metrics, and the checks on them.
+
+Pure arithmetic: no clock, no network. Percentiles are by nearest rank (Hyndman and Fan, 1996, definition 1).
+"""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+
+from headway_tools.demo.drive import COMPLETED, FAILED, Served
+from headway_tools.demo.overload.figures import OverloadFigures
+from headway_tools.demo.overload.shares import out_of_order
+from headway_tools.load.scrape import Counts
+
+_URGENT_SERVED_RATIO = 0.96
+
+
+@dataclass(frozen=True, slots=True)
+class PresetSeen:
+    """The preset in force at some moment, and the limit it made."""
+
+    name: str
+    revision: int
+    limit: int
+
+
+@dataclass(frozen=True, slots=True)
+class ClassFigures:
+    """One class over the whole run."""
+
+    class_name: str
+    sent: int
+    endings: Mapping[str, int]
+    why: Mapping[str, int]
+    ttft_p50_s: float | None
+    ttft_p95_s: float | None
+
+
+@dataclass(frozen=True, slots=True)
+class Summary:
+    """One run. ``counted`` is what the server added during it, ``last`` its final scrape.
+
+    ``overload`` is None where the run ended before it was over.
+    """
+
+    length_s: float
+    classes: Sequence[ClassFigures]
+    output_tokens_per_s: float
+    mean_batch: float | None
+    before: PresetSeen
+    after: PresetSeen
+    counted: Counts
+    last: Counts
+    overload: OverloadFigures | None
+
+
+@dataclass(frozen=True, slots=True)
+class Check:
+    """One check; ``detail`` says what was found instead, if it failed."""
+
+    promise: str
+    held: bool
+    detail: str = ""
+
+
+def check_that(promise: str, held: bool, otherwise: str) -> Check:
+    """A check whose detail is kept only where it did not hold."""
+    return Check(promise, held, "" if held else otherwise)
+
+
+def percentile(values: Iterable[float], ratio: float) -> float | None:
+    """The smallest value that at least ``ratio`` of all values do not exceed; None without values."""
+    ordered = sorted(values)
+    return ordered[max(0, math.ceil(ratio * len(ordered)) - 1)] if ordered else None
+
+
+def summarise(
+    served: Sequence[Served],
+    sent: Mapping[str, int],
+    length_s: float,
+    scrapes: tuple[Counts, Counts],
+    presets: tuple[PresetSeen, PresetSeen],
+    overload: OverloadFigures | None = None,
+) -> Summary:
+    """The figures of a run of ``length_s``; scrapes and presets are (first, last)."""
+    first, last = scrapes
+    counted = last.since(first)
+    return Summary(
+        length_s=length_s,
+        classes=[
+            _figures(name, count, [one for one in served if one.class_name == name]) for name, count in sent.items()
+        ],
+        output_tokens_per_s=sum(one.output_tokens for one in served) / length_s,
+        mean_batch=counted.mean_batch,
+        before=presets[0],
+        after=presets[1],
+        counted=counted,
+        last=last,
+        overload=overload,
+    )
+
+
+def checks(summary: Summary, wanted_classes: Sequence[str]) -> list[Check]:
+    """Everything the figures must show, in the order it is printed."""
+    figures = {one.class_name: one for one in summary.classes}
+    none_completed = [
+        name for name in wanted_classes if name not in figures or not figures[name].endings.get(COMPLETED)
+    ]
+    open_ended = {one.class_name: one.sent - sum(one.endings.values()) for one in summary.classes}
+    failures = Counter[str]()
+    for one in summary.classes:
+        if one.endings.get(FAILED):
+            failures.update(one.why)
+    unaccounted = {name: one.unaccounted for name, one in summary.last.classes.items()}
+    return [
+        check_that("every request ended", not any(open_ended.values()), _named(open_ended)),
+        check_that("no request failed", not failures, _named(failures)),
+        check_that("each class had a request completed", not none_completed, f"none in: {', '.join(none_completed)}"),
+        check_that(
+            "the preset switch took effect",
+            summary.after.revision > summary.before.revision and summary.after.name != summary.before.name,
+            f"{summary.before.name} -> {summary.after.name}, "
+            f"revision {summary.before.revision} -> {summary.after.revision}, "
+            f"limit {summary.before.limit} -> {summary.after.limit}",
+        ),
+        check_that(
+            "arrivals = queued + in flight + outcomes",
+            bool(unaccounted) and not any(unaccounted.values()),
+            _named(unaccounted) or "the server shows no classes",
+        ),
+        _same_count(summary),
+        *_overload_checks(summary.overload),
+    ]
+
+
+def _overload_checks(overload: OverloadFigures | None) -> list[Check]:
+    """Each overload request had one outcome, for its client and for the server; the classes were served in order."""
+    classes = () if overload is None else overload.classes
+    differences = [
+        f"{one.class_name}: {one.sent} sent, {one.ended} ended; "
+        f"{one.arrived} arrived, {sum(one.outcomes.values())} outcomes"
+        for one in classes
+        if one.sent != one.ended or one.arrived != sum(one.outcomes.values())
+    ]
+    turned = ["there was no overload"] if overload is None else out_of_order(overload.shares, overload.length_s)
+    return [
+        check_that(
+            "every overload request had exactly one outcome",
+            bool(classes) and not differences,
+            "; ".join(differences) or "there was no overload",
+        ),
+        check_that("the more urgent a class, the more of it was served, and in time", not turned, "; ".join(turned)),
+        _urgent_served(overload),
+    ]
+
+
+def _urgent_served(overload: OverloadFigures | None) -> Check:
+    """Nearly all of the most urgent class was served, unless it alone asked for more than the engine can do."""
+    promise = "nearly all of the most urgent class was served"
+    if overload is None or not overload.shares:
+        return Check(promise, held=False, detail="there was no overload")
+    urgent = overload.shares[0]
+    too_much = urgent.sent / overload.length_s > overload.capacity_per_s
+    return check_that(
+        promise,
+        too_much or urgent.ratio(urgent.served) >= _URGENT_SERVED_RATIO,
+        f"{urgent.class_name} {urgent.served} of {urgent.sent}",
+    )
+
+
+def _figures(name: str, sent: int, served: Sequence[Served]) -> ClassFigures:
+    delays_s = [one.ttft_s for one in served if one.ending == COMPLETED and one.ttft_s is not None]
+    return ClassFigures(
+        class_name=name,
+        sent=sent,
+        endings=dict(Counter(one.ending for one in served)),
+        why=dict(Counter(one.why for one in served if one.why)),
+        ttft_p50_s=percentile(delays_s, 0.50),
+        ttft_p95_s=percentile(delays_s, 0.95),
+    )
+
+
+def _same_count(summary: Summary) -> Check:
+    """The server counted what the clients sent and got; more means that it had other clients meanwhile."""
+    differences = []
+    for one in summary.classes:
+        counts = summary.counted.classes.get(one.class_name)
+        pairs = [
+            ("sent", one.sent, counts.arrived if counts else 0),
+            ("completed", one.endings.get(COMPLETED, 0), counts.outcomes.get(COMPLETED, 0) if counts else 0),
+        ]
+        differences += [
+            f"{one.class_name} {what}: client {ours}, server {theirs}" for what, ours, theirs in pairs if ours != theirs
+        ]
+    return check_that("the server counted what the clients saw", not differences, "; ".join(differences))
+
+
+def _named(counts: Mapping[str, int]) -> str:
+    return ", ".join(f"{name}: {count}" for name, count in counts.items() if count)

@@ -1,0 +1,167 @@
+"""One step of sharing: read all servers, decide, order lower limits first and higher ones into what they leave.
+
+A limit is raised only into seats that no server holds: ``total`` less, for every other server, the larger of its limit
+and its taken seats. So once the servers have come within the total they stay there, running requests included, while a
+server whose limit was lowered still drains.
+
+    a server that does not answer    keeps its seats for EXPIRES_S, the time in which its order ends; then it has none
+    a server left alone              keeps what it has; the others share the rest, and have a seat each in any case
+    an order that fails              counts as given where that is more; the next step reads the server again
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, replace
+from math import inf
+
+from headway.api import AdminError, RoleError, StaleError
+from headway_policies.sharing import SeatShares, Share
+from headway_tools.sharing.reading import Reading, Shared
+from headway_tools.sharing.server import EXPIRES_S
+
+#: A change of a server's limit is a revision and a line of its audit: at most so often; and a renewal.
+CHANGE_EVERY_S = 4.0
+RENEW_EVERY_S = 10.0
+#: A pause is renewed when it would end within so long.
+RENEW_PAUSE_S = 15.0
+
+
+@dataclass(frozen=True, slots=True)
+class Standing:
+    """One server after a step: its limit and its pause, or why it has no order, or not all that it should have."""
+
+    model: str
+    seats: int
+    paused: bool = False
+    late: bool = False
+    problem: str = ""
+
+    @property
+    def managed(self) -> bool:
+        """Whether it answers and follows orders."""
+        return not self.problem
+
+
+class Arbiter:
+    """Shares ``total`` seats between servers. Raises ValueError where there are more servers than seats."""
+
+    def __init__(self, servers: Sequence[Shared], total: int, shares: SeatShares | None = None) -> None:
+        if not 0 < len(servers) <= total:
+            raise ValueError(f"{len(servers)} servers need a seat each, and there are {total}")
+        self._servers = {one.url: one for one in servers}
+        self._total = total
+        self._shares = shares or SeatShares()
+        self._last: dict[str, tuple[Reading, float]] = {}
+        self._ordered_s: dict[str, float] = {}
+        self._problems: dict[str, str] = {}
+        self._seen: Mapping[str, Reading] = {}
+
+    @property
+    def readings(self) -> Mapping[str, Reading]:
+        """The servers that answered in the last step, by URL, as they were before its orders."""
+        return self._seen
+
+    def step(self, now_s: float) -> dict[str, Standing]:
+        """Read, decide and order; by URL. ``now_s`` never runs backwards. Raises RoleError: the token may only read."""
+        self._problems = {}
+        seen = self._seen = self._look(now_s)
+        committed = {url: self._committed(url, url in seen, now_s) for url in self._servers}
+        managed = {url: one for url, one in seen.items() if not one.left_alone}
+        limits = {url: one.limit for url, one in seen.items()}
+        shares: Mapping[str, Share] = {}
+        if managed:
+            others = sum(seats for url, seats in committed.items() if url not in managed)
+            loads = {url: one.load for url, one in managed.items()}
+            shares = self._shares.update(loads, max(len(managed), self._total - others), now_s)
+            for url in sorted(managed, key=lambda url: shares[url].seats > managed[url].limit):
+                limits[url] = self._limit(url, managed[url], shares[url].seats, committed, now_s)
+        for url, one in seen.items():
+            self._stop_or_go(url, one, paused=url in shares and shares[url].paused)
+        return {url: self._standing(url, limits.get(url, 0), shares) for url in self._servers}
+
+    def give_back(self) -> dict[str, str]:
+        """End every order of this arbiter; by URL, what failed. A server that has never answered has none."""
+        failed: dict[str, str] = {}
+        for url, server in self._servers.items():
+            if url not in self._last:
+                continue
+            try:
+                try:
+                    server.give_back()
+                except StaleError:  # changed between the look and the order
+                    server.give_back()
+            except AdminError as error:
+                failed[url] = str(error)
+        return failed
+
+    # ------------------------------------------------------------------ inside
+
+    def _look(self, now_s: float) -> dict[str, Reading]:
+        """All servers at once, so that one that hangs does not hold up the renewals of the others for long."""
+        with ThreadPoolExecutor(len(self._servers)) as pool:
+            asked = {url: pool.submit(server.look) for url, server in self._servers.items()}
+        seen: dict[str, Reading] = {}
+        for url, answer in asked.items():
+            try:
+                seen[url] = answer.result()
+            except AdminError as error:
+                self._problems[url] = str(error)
+            else:
+                self._last[url] = seen[url], now_s
+                self._problems[url] = seen[url].left_alone
+        return seen
+
+    def _committed(self, url: str, answers: bool, now_s: float) -> int:
+        """The seats of a server that no other one may have."""
+        last = self._last.get(url)
+        if last is None or (not answers and now_s - last[1] >= EXPIRES_S):
+            return 0
+        return last[0].committed
+
+    def _limit(self, url: str, one: Reading, share: int, committed: dict[str, int], now_s: float) -> int:
+        """Order the limit that is possible now, if there is something to order; returns the one in force."""
+        room = self._total - sum(seats for other, seats in committed.items() if other != url)
+        seats = share if share <= one.limit else max(one.limit, min(share, room))
+        every_s = CHANGE_EVERY_S if seats != one.limit or not one.ordered else RENEW_EVERY_S
+        if now_s - self._ordered_s.get(url, -inf) < every_s:
+            return one.limit
+        done = self._order(url, seats)
+        after = replace(one, limit=seats if done else max(seats, one.limit))  # the answer alone may have been lost
+        self._last[url] = after, now_s
+        committed[url] = after.committed
+        if done:
+            self._ordered_s[url] = now_s
+        return seats if done else one.limit
+
+    def _order(self, url: str, seats: int) -> bool:
+        try:
+            self._servers[url].order(seats)
+        except RoleError:
+            raise
+        except AdminError as error:
+            self._problems[url] = str(error)
+            return False
+        return True
+
+    def _stop_or_go(self, url: str, one: Reading, *, paused: bool) -> None:
+        """Pause or resume a server where it is not as it should be, and renew its pause in time."""
+        try:
+            if one.paused and not paused:
+                self._servers[url].resume()
+            elif paused and (one.can_pause or (one.paused and one.pause_left_s <= RENEW_PAUSE_S)):
+                self._servers[url].pause()
+        except AdminError as error:
+            self._problems[url] = str(error)
+
+    def _standing(self, url: str, limit: int, shares: Mapping[str, Share]) -> Standing:
+        last = self._last.get(url)
+        share = shares.get(url)
+        return Standing(
+            "" if last is None else last[0].model,
+            limit,
+            paused=share is not None and share.paused,
+            late=url in self._shares.late and share is not None,
+            problem=self._problems.get(url, ""),
+        )

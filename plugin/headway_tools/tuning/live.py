@@ -1,0 +1,123 @@
+"""The server that is tuned: its metrics, and limits that it ends by itself when the tuner is gone."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+
+from headway.api import AdminClient, StaleError
+from headway_tools.console import FailedError, fetch_metrics
+from headway_tools.load.scrape import Counts, read
+
+#: How long an order holds beyond the time that its step needs.
+GRACE_S = 20.0
+_DRAIN_WITHIN_S = 60.0
+_POLL_S = 0.5
+_RENEW_EVERY_S = 5.0
+_REASON = "headway tune"
+
+
+class OvertakenError(FailedError):
+    """Another client has changed the preset; what is in force now is left as it is."""
+
+
+@dataclass(slots=True)
+class Live:
+    """One server under the preset that was in force at the beginning, with its ``settings`` and ``current`` seats."""
+
+    client: AdminClient
+    name: str
+    source: str
+    settings: Mapping[str, object]
+    revision: int
+    current: int
+    ceiling: int
+    actor: str | None = None
+    sleep: Callable[[float], None] = time.sleep
+    now_s: Callable[[], float] = time.monotonic
+    asked: tuple[int, float | None] | None = field(default=None, init=False)
+
+    @classmethod
+    def of(cls, client: AdminClient, actor: str | None = None) -> Live:
+        """The server behind a client. Raises AdminError; FailedError where a limit is ordered for a time already."""
+        status, preset, presets = client.status(), client.preset(), client.presets()
+        order = status.limit.ordered
+        if order is not None and order.left_s is not None:
+            raise FailedError(f"{client.url}: a limit is ordered there already, for another {order.left_s:.0f} s")
+        source = next((one.source for one in presets.presets if one.name == preset.name), "given")
+        settings, limit = preset.settings, status.limit
+        fixed = settings.get("limit.policy", "fixed") == "fixed"
+        current = int(str(settings["batching.seats"])) if fixed else limit.live
+        return cls(
+            client, preset.name, source, settings, preset.revision, min(current, limit.ceiling), limit.ceiling, actor
+        )
+
+    def counts(self) -> Counts:
+        """One scrape. Raises ServerUnreachableError, TokenError."""
+        return fetch_metrics(self.client.url, read, self.client.token)
+
+    def order(self, seats: int, window_ms: float | None, for_s: float) -> None:
+        """Put the preset on so many seats, for a time after which the server goes back by itself."""
+        self.asked = seats, window_ms  # before the answer, which may never come
+        self._change(seats, window_ms, min(for_s + GRACE_S, 3600.0))
+
+    def drained(self, seats: int, window_ms: float | None, for_s: float) -> None:
+        """Wait until no more than ``seats`` are taken, or a minute, and renew the order for ``for_s`` meanwhile."""
+        until_s, renewed_s = self.now_s() + _DRAIN_WITHIN_S, self.now_s()
+        while self.client.status().seats_taken > seats and self.now_s() < until_s:
+            self.sleep(_POLL_S)
+            if self.now_s() - renewed_s >= _RENEW_EVERY_S:
+                self.order(seats, window_ms, for_s)
+                renewed_s = self.now_s()
+        self.order(seats, window_ms, for_s)
+
+    def check(self) -> None:
+        """Raise OvertakenError where another client has changed the preset, or the order has expired."""
+        if self.client.preset().revision != self.revision:
+            raise OvertakenError(self._overtaken())
+
+    def restore(self) -> bool:
+        """Put back what was in force at the beginning; False where another client has changed it meanwhile."""
+        if self.asked is None:
+            return True
+        try:
+            self._change(None, None, None)
+        except OvertakenError:
+            if not self._still_ours():
+                return False
+            self._change(None, None, None)
+        self.asked = None
+        return True
+
+    def _still_ours(self) -> bool:
+        """Whether the last order is in force, though its answer with the revision was never read; or has expired."""
+        preset, order = self.client.preset(), self.client.status().limit.ordered
+        self.revision = preset.revision
+        expired = order is None or order.left_s is None
+        ours = order is not None and (order.seats, order.window_ms) == self.asked
+        return preset.name == self.name and (ours or (expired and preset.settings == self.settings))
+
+    def keep(self, seats: int, window_ms: float | None) -> None:
+        """Put the preset on so many seats until the next switch."""
+        self._change(seats, window_ms, None)
+
+    def _change(self, seats: int | None, window_ms: float | None, expires_s: float | None) -> None:
+        try:
+            done = self.client.order_limit(
+                seats,
+                revision=self.revision,
+                window_ms=window_ms,
+                expires_s=expires_s,
+                reason=_REASON,
+                actor=self.actor,
+            )
+        except StaleError:
+            raise OvertakenError(self._overtaken()) from None
+        self.revision = done.revision
+
+    def _overtaken(self) -> str:
+        now = self.client.preset()
+        return (
+            f"the preset was changed meanwhile: {now.name} is in force (revision {now.revision}), and is left as it is"
+        )

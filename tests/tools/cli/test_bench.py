@@ -1,0 +1,147 @@
+"""``headway bench`` against a stand-in of a server."""
+
+from __future__ import annotations
+
+import csv
+import json
+import socket
+from pathlib import Path
+
+import pytest
+from load_stand_in import LoadStandIn
+
+from headway_tools.cli import main
+
+SHORT = ("--duration", "1", "--rate", "40", "--timeout", "10")
+
+
+def bench(*words: str) -> int:
+    """Run it."""
+    return main(["bench", *words])
+
+
+def test_the_table_has_each_class_with_its_figures(capsys: pytest.CaptureFixture[str]) -> None:
+    """And the exit code says that each request got an answer."""
+    with LoadStandIn() as server:
+        assert bench("--url", server.url, *SHORT) == 0
+    out = capsys.readouterr().out
+    assert "model stand-in\nopen loop of 40.00 requests/s\n" in out
+    rows = [line.split("  ")[0].strip() for line in out.splitlines()]
+    for name in ("every class", "class realtime", "class normal", "without an answer", "output, tokens/s"):
+        assert name in rows
+    assert out.count("first token, ms") == 3
+
+
+def test_json_and_csv_have_the_same_figures(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """A row for each class, and one for all; refusals by reason with their Retry-After."""
+    file = tmp_path / "figures.csv"
+    with LoadStandIn() as server:
+        words = ("--classes", "chat=0.5,refused=0.5", "--json", "--csv", str(file))
+        assert bench("--url", server.url, *SHORT, *words) == 0
+    answer = json.loads(capsys.readouterr().out)
+    (served,) = answer["servers"]
+    classes = {one["class"]: one for one in served["classes"]}
+    assert set(classes) == {"all", "chat", "refused"}
+    refused = classes["refused"]
+    assert refused["refused_by"] == {"429 queue_full": refused["offered"]}
+    assert (refused["retry_after_s"], refused["with_retry_after"]) == ([7, 7], refused["offered"])
+    assert classes["chat"]["good"] == classes["chat"]["completed"] == classes["chat"]["offered"]
+    assert classes["all"]["offered"] == classes["chat"]["offered"] + refused["offered"]
+    assert (served["unanswered"], answer["capacity_per_s"]) == (0, None)
+    rows = {row["class"]: row for row in csv.DictReader(file.read_text().splitlines())}
+    assert rows.keys() == classes.keys()
+    assert float(rows["chat"]["goodput_per_s"]) == pytest.approx(classes["chat"]["goodput_per_s"], rel=1e-4)
+    assert rows["refused"]["retry_after_s"] == "7 to 7"
+
+
+def test_a_class_that_was_not_given_is_said_once(capsys: pytest.CaptureFixture[str]) -> None:
+    """A key that has less urgent classes only: the figures of the class are those of another one."""
+    with LoadStandIn() as server:
+        words = ("--url", server.url, *SHORT, "--classes", "realtime=0.5,normal=0.5")
+        assert bench(*words) == 0
+        assert "VLLM_API_KEY" not in capsys.readouterr().err
+        server.given = {"realtime": "batch"}
+        assert bench(*words) == 0
+    said = capsys.readouterr().err
+    assert said.count(f"{server.url} served class realtime as batch: the key in VLLM_API_KEY has no realtime") == 1
+    assert "class normal" not in said
+
+
+def test_a_request_without_an_answer_is_exit_code_one(capsys: pytest.CaptureFixture[str]) -> None:
+    """And stands in the table with its reason."""
+    with LoadStandIn() as server:
+        assert bench("--url", server.url, *SHORT, "--classes", "cut=1") == 1
+    assert "failed, the stream was cut" in capsys.readouterr().out
+
+
+@pytest.mark.slow
+def test_the_same_seed_offers_the_same(capsys: pytest.CaptureFixture[str]) -> None:
+    """Another one does not; tenants are those of the workload."""
+    drawn = []
+    for seed in ("5", "5", "6"):
+        with LoadStandIn() as server:
+            assert bench("--url", server.url, *SHORT, "--workload", "W6", "--seed", seed, "--json") == 0
+            drawn.append([(len(one["prompt"]), one["max_tokens"], one["tenant"]) for one in server.asked[1:]])
+    assert sorted(drawn[0]) == sorted(drawn[1]) != sorted(drawn[2])
+    assert {tenant for _, _, tenant in drawn[0]} >= {"greedy", "large"}
+    assert json.loads(capsys.readouterr().out.splitlines()[0])["servers"][0]["jain"] > 0
+
+
+@pytest.mark.slow
+def test_two_servers_are_compared(capsys: pytest.CaptureFixture[str]) -> None:
+    """Both columns and the ratios with their extremes."""
+    with LoadStandIn() as a, LoadStandIn() as b:
+        assert bench("--url", a.url, "--compare", b.url, *SHORT, "--block", "0.5") == 0
+        assert a.classes == b.classes
+    out = capsys.readouterr().out
+    assert f"A {a.url}  B {b.url}" in out
+    assert "extremes of 2 pairs" in out
+
+
+@pytest.mark.slow
+def test_the_load_is_a_multiple_of_the_measured_capacity(capsys: pytest.CaptureFixture[str]) -> None:
+    """Measured in a closed loop first."""
+    words = ("--load", "0.5", "--measure", "1", "--duration", "1", "--clients", "4", "--json")
+    with LoadStandIn(seats=4, token_s=0.002) as server:
+        assert bench("--url", server.url, *words) == 0
+    answer = json.loads(capsys.readouterr().out)
+    assert answer["rate_per_s"] == pytest.approx(0.5 * answer["capacity_per_s"])
+
+
+@pytest.mark.parametrize(
+    ("words", "code", "text"),
+    [
+        (("--workload", "W4"), 2, "W4 is a closed batch; for its throughput use `vllm bench serve`"),
+        (("--workload", "W99"), 2, "there is no workload 'W99'"),
+        (("--rate", "1", "--load", "1"), 2, "give either --rate or --load"),
+        (("--trace", "no-such.csv"), 2, "no-such.csv: cannot be read"),
+        (("--trace", "a", "--workload", "W1"), 2, "give either --workload or --trace"),
+        (("--scale-lengths", "2"), 2, "--scale-lengths belongs to --trace"),
+        (("--rate", "0"), 2, "a number above 0 is needed"),
+        (("--clients", "0"), 2, "a number from 1 to 1024 is needed"),
+        (("--classes", "=1"), 2, "classes look like"),
+        (("--rate", "1e6", "--duration", "1e6"), 2, "more than 1000000 requests"),
+        (("--rate", "0.0001", "--duration", "1"), 2, "no request arrives in that time"),
+        (("--csv", "/no/such/folder/x.csv"), 2, "/no/such/folder/x.csv: cannot be written"),
+    ],
+)
+def test_wrong_usage_is_one_line(
+    words: tuple[str, ...], code: int, text: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """With the exit code of the help."""
+    with LoadStandIn() as server:
+        assert bench("--url", server.url, *words) == code
+    err = capsys.readouterr().err
+    assert text in err
+    assert err.count("\n") == 1
+
+
+@pytest.mark.parametrize("flag", ["--url", "--compare"])
+def test_a_server_that_is_not_there_is_exit_code_three(flag: str, capsys: pytest.CaptureFixture[str]) -> None:
+    """Either of them, before any load."""
+    with socket.create_server(("127.0.0.1", 0)) as closed:
+        url = f"http://127.0.0.1:{closed.getsockname()[1]}"
+    with LoadStandIn() as server:
+        assert bench("--url", server.url, flag, url, *SHORT) == 3
+        assert server.classes == {}
+    assert capsys.readouterr().err == f"headway: error: no server answers at {url}; is it running?\n"

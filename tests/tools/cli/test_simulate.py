@@ -1,0 +1,373 @@
+"""``headway simulate``: tables, files and pages from a model, and one line for every error."""
+
+from __future__ import annotations
+
+import csv
+import importlib.util
+import json
+import re
+from pathlib import Path
+
+import pytest
+from admin_stand_in import Stub
+
+from headway.api.schema import StepTime
+from headway_simulator.traffic.workload import WORKLOADS
+from headway_tools.cli import main
+
+SHORT = ["simulate", "--duration", "20"]
+
+
+@pytest.fixture
+def trace(tmp_path: Path) -> Path:
+    """A hundred requests, one a second."""
+    file = tmp_path / "day.csv"
+    rows = "".join(f"{second},{600 + second},160\n" for second in range(100))
+    file.write_text(f"TIMESTAMP,ContextTokens,GeneratedTokens\n{rows}")
+    return file
+
+
+def test_presets_are_compared_side_by_side(capsys: pytest.CaptureFixture[str]) -> None:
+    """A column for each; workload, engine and objectives above it."""
+    assert main([*SHORT, "--preset", "latency", "--preset", "throughput", "--engine-alone"]) == 0
+    out = capsys.readouterr().out.splitlines()
+    assert out[0].startswith("W1, chat")
+    assert out[0].endswith("seed 1")
+    assert out[1].startswith("engine: 29 ms a step + 1.06 ms a sequence + 0.7 ms a prompt token")
+    assert out[2] == "objectives for all alike: first token within 1000 ms, 75 ms between tokens"
+    assert re.fullmatch(r"  latency states its own: realtime 3\d\d ms, 75.1 ms; normal 5\d\d ms, 75.1 ms", out[3])
+    assert out[4] == "  throughput states its own: realtime 2,000 ms, 301 ms; normal 10,000 ms, 601 ms"
+    assert out[5] == "seats of latency: starts at 8, up to the engine's 256"
+    assert out[6] == "seats of throughput: starts at 64, up to the engine's 256"
+    assert out[8].split() == ["latency", "throughput", "engine", "alone"]
+    assert any(line.startswith("goodput, requests/s") and len(line.split()) == 5 for line in out)
+
+
+def test_what_the_model_leaves_out_of_a_preset_is_said(capsys: pytest.CaptureFixture[str]) -> None:
+    """On standard error, by its name: the comparison would be taken for one with it."""
+    assert main([*SHORT, "--preset", "balanced", "--json"]) == 0
+    (line,) = capsys.readouterr().err.splitlines()
+    assert line.startswith("headway: balanced: shorter answers, shedding, ")
+    assert "([fallback] queue_age_s, enter_s, leave_s, error_ratio, engine_down; [classes] " in line
+
+
+def test_the_table_explains_its_rows(capsys: pytest.CaptureFixture[str]) -> None:
+    """What the ceiling is, and why fewer requests are offered than arrive: the numbers are those of the table."""
+    assert main([*SHORT, "--preset", "balanced"]) == 0
+    out = capsys.readouterr().out
+    head, _, after = out.partition("\n\n")
+    ceiling = re.search(r"ceiling of ([\d.]+) requests/s: (\d+) requests", head)
+    assert ceiling is not None
+    assert f"reach on this engine ({ceiling[1]}/s)" in after
+    (warmup_s, arrived) = re.findall(
+        r"requests after the first ([\d.]+) s, in which the engine fills; (\d+) in all", after
+    )[0]
+    (offered,) = re.findall(r"^  offered +(\d+)$", after, re.MULTILINE)[:1]
+    assert arrived == ceiling[2]
+    assert int(offered) < int(arrived)
+    assert float(warmup_s) > 0
+    assert main(["simulate", "--workload", "W4", "--preset", "balanced"]) == 0
+    assert "ceiling" not in capsys.readouterr().out
+
+
+def test_the_same_words_give_the_same_answer_and_another_seed_another(capsys: pytest.CaptureFixture[str]) -> None:
+    """To the last letter."""
+    answers = []
+    for seed in ("5", "5", "6"):
+        assert main([*SHORT, "--seed", seed, "--json"]) == 0
+        answers.append(capsys.readouterr().out)
+    assert answers[0] == answers[1] != answers[2]
+
+
+def test_what_was_given_is_said_to_the_last_digit(capsys: pytest.CaptureFixture[str]) -> None:
+    """Objectives, constants and load are settings: none of them is rounded."""
+    words = ["--slo-ttft-ms", "1000.25", "--slo-inter-token-ms", "75.0000001", "--load", "1.2345678"]
+    assert main([*SHORT, "--step-ms", "29.123456", "--seat-ms", "1.0654321", *words]) == 0
+    out = capsys.readouterr().out
+    assert "engine: 29.123456 ms a step + 1.0654321 ms a sequence" in out
+    assert "first token within 1000.25 ms, 75.0000001 ms between tokens" in out
+    assert "; 1.2345678 times the ceiling" in out
+
+
+def test_each_preset_is_judged_by_the_same_objectives_and_by_its_own_beside(capsys: pytest.CaptureFixture[str]) -> None:
+    """A longer objective is easier to keep: goodput and ceiling are the same for all, its own are in rows of their own.
+    The engine alone has none."""
+    assert main([*SHORT, "--preset", "latency", "--preset", "throughput", "--engine-alone"]) == 0
+    rows = own_rows(capsys.readouterr().out)
+    assert len(rows) == 6  # every class and two classes, of the offered and of the admitted
+    assert all(row[-1] == "-" and row[0] != "-" != row[1] for row in rows)
+    assert main([*SHORT, "--preset", "throughput", "--json"]) == 0
+    (run,) = json.loads(capsys.readouterr().out)["runs"]
+    alone_s = 0.029 + 0.00106
+    assert {name: (one["ttft_s"], one["inter_token_s"]) for name, one in run["own"].items()} == {
+        "realtime": (2.0, pytest.approx(10 * alone_s)),
+        "normal": (10.0, pytest.approx(20 * alone_s)),
+    }
+    assert run["classes"]["normal"]["own_attained_ratio"] >= run["classes"]["normal"]["attained_ratio"]
+
+
+@pytest.mark.parametrize("flag", ["--slo-ttft-ms", "--slo-inter-token-ms"])
+def test_an_objective_that_is_given_judges_all_alone(flag: str, capsys: pytest.CaptureFixture[str]) -> None:
+    """Also where it is the usual one."""
+    usual = {"--slo-ttft-ms": "1000", "--slo-inter-token-ms": "75"}[flag]
+    assert main([*SHORT, flag, usual]) == 0
+    out = capsys.readouterr().out
+    assert "objectives for all alike: first token within 1000 ms, 75 ms between tokens\n" in out
+    assert "states its own" not in out
+    assert own_rows(out) == []
+
+
+def test_presets_without_objectives_of_their_own_have_no_rows_for_them(capsys: pytest.CaptureFixture[str]) -> None:
+    """Nor has a closed batch, of which nothing is due."""
+    assert main([*SHORT, "--strategies", "8"]) == 0
+    assert main(["simulate", "--workload", "W4", "--preset", "balanced"]) == 0
+    assert own_rows(capsys.readouterr().out) == []
+
+
+def own_rows(out: str) -> list[list[str]]:
+    """The cells of the rows about a preset's own objectives."""
+    return [line.split()[6:] for line in out.splitlines() if line.startswith("  by its own objectives,")]
+
+
+def test_json_holds_the_figures_of_every_class(capsys: pytest.CaptureFixture[str]) -> None:
+    """For scripts."""
+    assert main([*SHORT, "--preset", "balanced", "--slo-ttft-ms", "500", "--json"]) == 0
+    answer = json.loads(capsys.readouterr().out)
+    assert answer["slo"] == {"ttft_s": 0.5, "inter_token_s": 0.075}
+    (run,) = answer["runs"]
+    assert list(run["classes"]) == ["all", "realtime", "normal"]
+    parts = run["classes"]
+    assert parts["all"]["offered"] == parts["realtime"]["offered"] + parts["normal"]["offered"] > 0
+
+
+def test_a_csv_file_and_a_page_are_written(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """The page has the table and all charts, the timeline of the strategies among them."""
+    pytest.importorskip("plotly")
+    table, page = tmp_path / "out.csv", tmp_path / "out.html"
+    assert main([*SHORT, "--preset", "latency", "--csv", str(table), "--html", str(page)]) == 0
+    rows = list(csv.DictReader(table.read_text().splitlines()))
+    assert [row["class"] for row in rows] == ["all", "realtime", "normal"]
+    text = page.read_text()
+    assert text.startswith("<!doctype html>")
+    for heading in ("Goodput", "First token", "Between tokens", "Over time", "Four seats, seven sequences"):
+        assert f"<h2>{heading}</h2>" in text
+    assert "<td>" in text
+
+
+def test_a_trace_is_replayed_at_the_load_asked_for(trace: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Lengths divided by 16, time scaled to fit."""
+    assert main(["simulate", "--trace", str(trace), "--scale-lengths", "0.0625", "--load", "0.5"]) == 0
+    first = capsys.readouterr().out.splitlines()[0]
+    assert first.startswith("day.csv; 0.50 times the ceiling of")
+    assert "100 requests" in first
+    assert "prompts mean 41, answers mean 10 tokens" in first
+
+
+def test_a_trace_is_cut_and_stretched(trace: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Twice as slow, the first 60 s."""
+    words = ["simulate", "--trace", str(trace), "--scale-time", "2", "--duration", "60"]
+    assert main(words) == 0
+    assert "30 requests in 60 s" in capsys.readouterr().out
+
+
+def test_strategies_are_compared_on_a_closed_batch(capsys: pytest.CaptureFixture[str]) -> None:
+    """Five columns and the gain of each over serial; without a first-token objective."""
+    assert main(["simulate", "--strategies", "8", "--workload", "W4-fixed", "--json"]) == 0
+    runs = json.loads(capsys.readouterr().out)["runs"]
+    assert [run["name"] for run in runs] == ["serial", "padded-8", "static-8", "dynamic-8", "continuous-8"]
+    assert main(["simulate", "--strategies", "8", "--workload", "W4-fixed"]) == 0
+    out = capsys.readouterr().out
+    gains = next(line for line in out.splitlines() if line.strip().startswith("times the first")).split()[3:]
+    assert gains[0] == "1.00"
+    assert all(float(gain) > 4 for gain in gains[1:])
+    assert "goodput, requests/s" not in out
+
+
+def test_the_tight_workload_brings_its_kv_space_and_a_flag_overrides_it(capsys: pytest.CaptureFixture[str]) -> None:
+    """6,400 tokens by default."""
+    for words, tokens in (([], 6400), (["--kv-tokens", "12800"], 12800)):
+        assert main(["simulate", "--strategies", "32", "--workload", "W5", "--json", *words]) == 0
+        assert json.loads(capsys.readouterr().out)["model"]["kv_tokens"] == tokens
+
+
+def test_the_workload_with_system_prompts_brings_a_prefix_cache(capsys: pytest.CaptureFixture[str]) -> None:
+    """And KV space for 8 prompts; any other workload has none."""
+    for workload, cached in (("W7", True), ("W1", False)):
+        assert main(["simulate", "--workload", workload, "--duration", "5", "--json"]) == 0
+        model = json.loads(capsys.readouterr().out)["model"]
+        assert (model["prefix_cache"], model["kv_tokens"] == 8 * 512) == (cached, cached)
+
+
+def like(stub: Stub, error_ratio: float = 0.03) -> list[str]:
+    """The words for the engine of a server that has fitted its step time."""
+    stub.step_time = StepTime(base_s=0.02, sequence_s=0.002, prompt_token_s=0.0004, error_ratio=error_ratio)
+    return [*SHORT, "--json", "--like", stub.url]
+
+
+def test_the_engine_is_that_of_a_running_server(operator: Stub, capsys: pytest.CaptureFixture[str]) -> None:
+    """Its fit and its sequences, beside what it does not know; constants that are given win."""
+    assert main(like(operator)) == 0
+    out, err = capsys.readouterr()
+    model = json.loads(out)["model"]
+    assert (model["base_s"], model["seat_s"], model["prefill_s"]) == (0.02, 0.002, 0.0004)
+    assert (model["max_num_seqs"], model["kv_tokens"]) == (64, 131_072)
+    assert "poor fit" not in err
+    assert main([*like(operator), "--seat-ms", "1", "--max-num-seqs", "16", "--kv-tokens", "4096"]) == 0
+    model = json.loads(capsys.readouterr().out)["model"]
+    assert (model["base_s"], model["seat_s"], model["max_num_seqs"], model["kv_tokens"]) == (0.02, 0.001, 16, 4096)
+
+
+def test_a_poor_fit_is_a_warning_beside_the_output(operator: Stub, capsys: pytest.CaptureFixture[str]) -> None:
+    """On standard error, so that the output can still be read by a program."""
+    assert main(like(operator, error_ratio=0.22)) == 0
+    out, err = capsys.readouterr()
+    assert json.loads(out)["model"]["base_s"] == 0.02
+    (line,) = [line for line in err.splitlines() if "warning" in line]
+    assert line.startswith(f"headway: warning: poor fit: the step time of {operator.url} is off by 22%")
+
+
+def test_a_server_without_a_fit_is_no_model(operator: Stub, capsys: pytest.CaptureFixture[str]) -> None:
+    """One line and exit code 1, no figures of another engine; 3 where nothing answers."""
+    assert main([*SHORT, "--like", operator.url]) == 1
+    out, err = capsys.readouterr()
+    assert (out, err.count("\n")) == ("", 1)
+    assert "has served too few requests" in err
+    assert main([*SHORT, "--like", "http://127.0.0.1:1"]) == 3
+
+
+def test_the_status_of_a_server_needs_its_token(stub: Stub, capsys: pytest.CaptureFixture[str]) -> None:
+    """Exit code 4, as everywhere."""
+    assert main(like(stub)) == 4
+    assert "HEADWAY_ADMIN_TOKEN" in capsys.readouterr().err
+
+
+def test_a_sweep_names_the_knee_as_a_preset(capsys: pytest.CaptureFixture[str]) -> None:
+    """A row for each number of seats, and what to write into the file."""
+    assert main(["simulate", "--sweep"]) == 0
+    out = capsys.readouterr().out
+    assert out.rstrip().endswith('[batching]\nseats = 16\n\n[limit]\npolicy = "fixed"')
+    assert main(["simulate", "--sweep", "--json"]) == 0
+    answer = json.loads(capsys.readouterr().out)
+    assert answer["most_within"] == 16
+    assert f"The knee: {answer['knee']} seats, the point with the largest distance to the chord" in out
+    assert answer["points"][0]["speedup"] == 1.0
+
+
+def test_the_timeline_is_drawn_on_the_terminal_and_as_a_page(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Three strategies, four seats."""
+    pytest.importorskip("plotly")
+    page = tmp_path / "timeline.html"
+    assert main(["simulate", "--timeline", "--html", str(page)]) == 0
+    assert "continuous: 8 steps, seats empty 0% of the time" in capsys.readouterr().out
+    assert '"S7"' in page.read_text()
+
+
+def test_help_lists_every_workload(capsys: pytest.CaptureFixture[str]) -> None:
+    """By the name the flag takes."""
+    with pytest.raises(SystemExit):
+        main(["simulate", "--help"])
+    out = capsys.readouterr().out
+    assert all(f"  {name} " in out for name in WORKLOADS)
+
+
+@pytest.mark.parametrize(
+    ("words", "issue"),
+    [
+        (["--preset", "nope"], "there is no preset 'nope'"),
+        (["--workload", "W99"], "W99"),
+        (["--trace", "none.csv"], "none.csv: cannot be read: No such file"),
+        (["--trace", "x.csv", "--workload", "W1"], "either --workload or --trace"),
+        (["--trace", "x.csv", "--load", "1", "--scale-time", "2"], "either --load"),
+        (["--scale-time", "2"], "belong to --trace"),
+        (["--strategies", "8", "--preset", "latency"], "either --strategies or --preset"),
+        (["--strategies", "0"], "whole number from 1"),
+        (["--step-ms", "0"], "a number above 0"),
+        (["--seat-ms", "-1"], "a number from 0 to below 1e9"),
+        (["--load", "much"], "a number from 0 to below 1e9"),
+        (["--load", "1e300"], "a number from 0 to below 1e9"),
+        (["--kv-tokens", "9" * 20], "a whole number from 1 to 999999999"),
+        (["--sweep", "--csv", "x.csv"], "--sweep goes with"),
+        (["--sweep", "--preset", "latency"], "--sweep goes with"),
+        (["--sweep", "--timeline"], "either --sweep or --timeline"),
+        (["--timeline", "--csv", "x.csv"], "--timeline goes with"),
+        (["--timeline", "--like", "http://x"], "--timeline goes with"),
+        (["--csv", "x", "--html", "x"], "name the same file"),
+        (["--duration", "0.0001"], "no request arrives"),
+        ([*SHORT[1:], "--csv", "/nowhere/at/all.csv"], "/nowhere/at/all.csv: cannot be written"),
+    ],
+)
+def test_what_is_wrong_is_said_in_one_line(words: list[str], issue: str, capsys: pytest.CaptureFixture[str]) -> None:
+    """Exit code 2, nothing on standard output."""
+    assert main(["simulate", *words]) == 2
+    out, err = capsys.readouterr()
+    assert issue in err
+    assert err.count("\n") == 1
+    assert out == ""
+
+
+@pytest.mark.parametrize(
+    ("named", "policy_failures"),
+    [
+        ('ordering.inside = "faulty_policy:FaultyLine"', "the order: head raised LookupError"),
+        (
+            'limit.policy = "faulty_policy:FaultyLimit"',
+            "the limit: faulty_policy:FaultyLimit failed 51 times, first at 1.5 s with LookupError: no figure",
+        ),
+        (
+            'limit.policy = "faulty_policy:StumblingLimit"',
+            "the limit: faulty_policy:StumblingLimit failed once, first at 1.5 s with KeyError: 'inter_token_s'",
+        ),
+        (
+            'batching.strategy = "dynamic"\nbatching.window = "faulty_policy:FaultyWindow"',
+            "the window: length_s raised LookupError",
+        ),
+    ],
+)
+def test_figures_that_are_not_those_of_the_preset_are_said_to_be_others(
+    named: str, policy_failures: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A custom policy that fails is reported on the terminal, in the file and in JSON."""
+    file = tmp_path / "mine.toml"
+    file.write_text(f'name = "mine"\nextends = "balanced"\n{named}\n')
+    words = [*SHORT, "--preset", str(file), "--preset", "balanced"]
+    assert main([*words, "--csv", str(tmp_path / "out.csv")]) == 0
+    failures = [line for line in capsys.readouterr().out.splitlines() if "custom policy failed" in line]
+    assert failures == [f"mine: a custom policy failed and was replaced by a built-in one ({policy_failures})"]
+    with (tmp_path / "out.csv").open() as lines:
+        assert {(row["preset"], row["policy_failures"]) for row in csv.DictReader(lines)} == {
+            ("mine", policy_failures),
+            ("balanced", ""),
+        }
+    assert main([*words, "--json"]) == 0
+    assert [run["policy_failures"] for run in json.loads(capsys.readouterr().out)["runs"]] == [policy_failures, ""]
+
+
+def test_a_limit_that_failed_is_reported_however_the_run_ends(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Long after the engine's last step, when the reason for the limit is another one, the failure is still
+    reported."""
+    file = tmp_path / "mine.toml"
+    file.write_text('name = "mine"\nextends = "balanced"\nlimit.policy = "faulty_policy:FaultyLimit"\n')
+    for duration_s in (5, 20, 60, 120):
+        assert main(["simulate", "--duration", str(duration_s), "--preset", str(file)]) == 0
+        assert "the limit: faulty_policy:FaultyLimit failed " in capsys.readouterr().out
+
+
+def test_a_bad_line_of_a_trace_is_named(trace: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """File, line and column."""
+    trace.write_text(trace.read_text().replace("\n3,603,", "\n3,many,"))
+    assert main(["simulate", "--trace", str(trace)]) == 2
+    assert f"{trace}: line 5: ContextTokens: 'many'" in capsys.readouterr().err
+
+
+def test_without_plotly_nothing_is_simulated_for_a_page(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The line says what to install."""
+    monkeypatch.setattr(importlib.util, "find_spec", lambda name: None)
+    assert main(["simulate", "--html", str(tmp_path / "x.html")]) == 2
+    assert "pip install 'vllm-headway[dashboard]'" in capsys.readouterr().err
+    assert not (tmp_path / "x.html").exists()

@@ -1,0 +1,140 @@
+"""The checks before vLLM is imported."""
+
+from __future__ import annotations
+
+import socket
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from headway_tools.console import preflight
+from headway_tools.console.exits import UsageError
+
+
+@pytest.fixture
+def taken_port() -> Iterator[int]:
+    """A loopback port that is in use."""
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        yield server.getsockname()[1]
+
+
+@pytest.fixture
+def free_port() -> int:
+    """A loopback port that was free a moment ago."""
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        port: int = server.getsockname()[1]
+    return port
+
+
+def test_a_taken_port_is_named_with_the_way_to_another(taken_port: int) -> None:
+    """The line says which port and which flag."""
+    with pytest.raises(UsageError, match=rf"port {taken_port} is in use .*--port {taken_port + 1}"):
+        preflight.check_address(["m", "--host", "127.0.0.1", "--port", str(taken_port)])
+
+
+def test_a_taken_port_is_seen_from_all_addresses(taken_port: int) -> None:
+    """vLLM listens on every address by default, so one taken address is enough."""
+    with pytest.raises(UsageError, match="is in use"):
+        preflight.check_address(["m", f"--port={taken_port}"])
+
+
+def test_a_free_port_passes_and_is_let_go(free_port: int) -> None:
+    """The check leaves nothing bound."""
+    for _ in range(2):
+        preflight.check_address(["m", "--host", "127.0.0.1", "--port", str(free_port)])
+
+
+@pytest.mark.parametrize("port", ["0", "65536", "x", "-1", "8000 "])
+def test_a_port_that_is_none_is_refused(port: str) -> None:
+    """A number from 1 to 65535."""
+    with pytest.raises(UsageError, match="--port must be a number"):
+        preflight.check_address(["m", f"--port={port}"])
+
+
+def test_an_address_of_another_machine_is_refused(free_port: int) -> None:
+    """192.0.2.0/24 is reserved for documentation (RFC 5737)."""
+    with pytest.raises(UsageError, match="no address of this machine"):
+        preflight.check_address(["m", "--host", "192.0.2.77", "--port", str(free_port)])
+
+
+def test_a_socket_file_that_exists_is_refused(tmp_path: Path) -> None:
+    """vLLM does not remove it, and neither does Headway."""
+    file = tmp_path / "s"
+    preflight.check_address(["m", "--uds", str(file)])
+    file.touch()
+    with pytest.raises(UsageError, match="exists already"):
+        preflight.check_address(["m", "--uds", str(file)])
+
+
+def test_an_address_in_a_config_file_is_not_checked(taken_port: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Headway does not read the file, so the default port is not reported for it."""
+    monkeypatch.setattr(preflight, "VLLM_PORT", taken_port)
+    preflight.check_address(["m", "--config", "f.yaml"])
+    with pytest.raises(UsageError):
+        preflight.check_address(["m"])
+
+
+@pytest.mark.parametrize("model", ["/no/such", "./no-such", "../no-such", "~/no-such-model"])
+def test_a_local_model_that_is_missing_is_refused(model: str) -> None:
+    """It looks like a path, so it is no name on a hub."""
+    with pytest.raises(UsageError, match="no such model"):
+        preflight.check_model([model], {})
+
+
+def test_a_model_on_the_hub_passes_unless_the_hub_is_off(tmp_path: Path) -> None:
+    """Offline, a name must be a folder here or in the cache."""
+    offline = {"HF_HUB_OFFLINE": "1", "HF_HOME": str(tmp_path)}
+    preflight.check_model(["org/name"], {"HF_HOME": str(tmp_path)})
+    with pytest.raises(UsageError, match="HF_HUB_OFFLINE"):
+        preflight.check_model(["org/name"], offline)
+    (tmp_path / "hub" / "models--org--name").mkdir(parents=True)
+    preflight.check_model(["org/name"], offline)
+    preflight.check_model(["s3://bucket/name"], offline)
+    preflight.check_model([str(tmp_path)], offline)
+
+
+def test_no_model_is_refused_unless_a_config_file_may_name_one() -> None:
+    """vLLM would download a default model that was not asked for."""
+    with pytest.raises(UsageError, match="no MODEL given"):
+        preflight.check_model(["--port", "1"], {})
+    preflight.check_model(["--config", "f.yaml"], {})
+
+
+@pytest.mark.parametrize("role", ["ADMIN", "VIEWER"])
+def test_a_short_token_is_refused_with_a_way_to_make_one(role: str) -> None:
+    """31 characters are too few, 32 enough; the secret itself is not shown."""
+    with pytest.raises(UsageError, match="31 characters") as caught:
+        preflight.check_tokens({f"HEADWAY_{role}_TOKEN": "s" * 31})
+    assert "sss" not in str(caught.value)
+    assert preflight.check_tokens({f"HEADWAY_{role}_TOKEN": "s" * 32}) is (role == "ADMIN")
+
+
+def test_missing_vllm_is_reported_with_the_way_to_install_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    """``pip install`` alone brings no engine."""
+    monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
+    with pytest.raises(UsageError, match=r"vllm-headway\[gpu\]"):
+        preflight.check_vllm()
+
+
+def test_a_half_described_fallback_model_is_refused_before_anything_loads() -> None:
+    """One line that names the variable; an unset one is no mistake."""
+    assert preflight.check_upstream({}) is None
+    with pytest.raises(UsageError, match="HEADWAY_FALLBACK_MODEL: the name of the other model"):
+        preflight.check_upstream({"HEADWAY_FALLBACK_URL": "http://127.0.0.1:8001/v1"})
+    with pytest.raises(UsageError, match="HEADWAY_FALLBACK_REPLY: a text of 1 to 4096 characters"):
+        preflight.check_upstream({"HEADWAY_FALLBACK_REPLY": ""})
+
+
+def test_numbers_of_instances_that_contradict_each_other_are_refused() -> None:
+    """Before an instance is asked."""
+    preflight.check_scaling({}, 2)
+    with pytest.raises(UsageError, match="HEADWAY_SCALE_MAX: at least HEADWAY_SCALE_MIN = 3 is needed"):
+        preflight.check_scaling({"HEADWAY_SCALE_MIN": "3", "HEADWAY_SCALE_MAX": "2"}, 2)
+
+
+def test_bounds_that_contradict_each_other_are_refused_before_anything_loads() -> None:
+    """Before the minute that an engine takes to start."""
+    preflight.check_bounds({})
+    with pytest.raises(UsageError, match="HEADWAY_MAX_BODIES_BYTES: at least HEADWAY_MAX_BODY_BYTES"):
+        preflight.check_bounds({"HEADWAY_MAX_BODIES_BYTES": "1"})
