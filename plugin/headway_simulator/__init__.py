@@ -11,7 +11,6 @@ The same seed gives the same run. What the model leaves out is said in ``engine_
     engine_model  the model of the engine, and its ceiling
     traffic       the requests, and the clients that send them
     run           one run on the virtual clock, and its record
-    instances     several engines: one desk with late binding, or a desk for each behind a router
     report        the figures of runs, and how they are shown
     studies       comparisons, sweeps and timelines
 """

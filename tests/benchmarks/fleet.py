@@ -23,26 +23,22 @@ from statistics import mean
 from accepted import Accepted
 from command import Goals, run
 from fleet_days import Trial, trial
+from fleet_routers import ROUTERS, simulate_on_arrival, with_slow
 from goal import Goal
+from simulated_fleet import LateBinding, OneDesk, OneDeskShell, simulate_late
 
 from headway_policies import Outcome
-from headway_policies.routing import LeastLoaded
-from headway_simulator import WORKLOADS, Clients, EngineModel, Phase, Slo, Visit, ceiling, lognormal, of_workload, plain
+from headway_simulator import WORKLOADS, EngineModel, Phase, Result, Slo, Visit, ceiling, lognormal, plain, summarise
 from headway_simulator.engine_model.engine import Sequence
-from headway_simulator.instances.binding import LateBinding
-from headway_simulator.instances.compare import capacity_of, compare_routers
-from headway_simulator.instances.one_desk import OneDesk
-from headway_simulator.instances.run import RouterName, instances, simulate_instances
-from headway_simulator.instances.shell import FleetShell
 from headway_simulator.traffic.workload import Request
 
 MODEL, SLO = EngineModel(), Slo()
 CEILING = ceiling(MODEL, 64, 64, SLO)
 PRESET = plain("continuous", CEILING.seats)
 SEEDS, SPAN_S, INSTANCES = (1, 2, 3), 600.0, 4
+LENGTHS = ("prompt_tokens", "output_tokens")
 #: The lengths of W1, but the answers vary more.
 CHAT = replace(WORKLOADS["W1"], phases=(Phase(lognormal(64, 0.7, 1, 2048), lognormal(64, 1.5)),))
-LATE: RouterName = "late"
 _BELOW = "load {:g}, TTFT p99, round robin : late binding"
 #: Of this benchmark.
 ACCEPTED: Accepted = {
@@ -67,45 +63,44 @@ def routing() -> Iterator[Goal]:
     figure = "one of them twice as slow, load 0.9, TTFT p99, round robin : late binding"
     yield Goal("G11", figure, 100.0, turn_s / late_s, note=note)
     yield from _two()
-    yield from _killed()
 
 
 def _p99_s(load: float, slow_factor: float) -> list[float]:
-    """The 99th percentile of the time to the first token, the mean over the seeds, of late, in turn, random, known."""
-    models = instances(MODEL, INSTANCES, slow_factor)
+    """The 99th percentile of the time to the first token, the mean over the seeds: late binding, then the others."""
+    models = with_slow(MODEL, INSTANCES, slow_factor)
+    load *= INSTANCES - 1 + 1 / slow_factor
     found: list[list[float]] = []
     for seed in SEEDS:
-        traffic = of_workload(CHAT, SPAN_S, seed, model=MODEL, slo=SLO, load=load, capacity=capacity_of(models))
-        names: tuple[RouterName, ...] = (LATE, "round-robin", "random", "jsq")
-        runs = compare_routers(names, PRESET, models, traffic, SLO, seed=seed).runs
-        found.append([one.summary.all.ttft.p99_s or 0.0 for one in runs])
+        requests = CHAT.requests(SPAN_S, seed, model=MODEL, slo=SLO, load=load)
+        seats = _seats(requests)
+        late = simulate_late(requests, PRESET, models, seats)
+        others = [simulate_on_arrival(router, requests, models, seats) for router in ROUTERS]
+        found.append([_ttft_p99_s(one) for one in (late, *others)])
     return [mean(column) for column in zip(*found, strict=True)]
+
+
+def _seats(requests: list[Request]) -> int:
+    """The most seats of an instance that keep the time between tokens, for the mean lengths of these requests."""
+    prompt_tokens, output_tokens = (mean(getattr(one, name) for one in requests) for name in LENGTHS)
+    return ceiling(MODEL, prompt_tokens, output_tokens, SLO).seats
+
+
+def _ttft_p99_s(result: Result) -> float:
+    return summarise("", result, SLO, warmup_s=30.0, span_s=SPAN_S).all.ttft.p99_s or 0.0
 
 
 def _two() -> Iterator[Goal]:
     closed = replace(CHAT, closed=4000)
     requests = closed.requests(0.0, 1, model=MODEL, slo=SLO)
-    one, two = (simulate_instances(requests, PRESET, instances(MODEL, n), CEILING.seats).ended_s for n in (1, 2))
+    one, two = (simulate_late(requests, PRESET, [MODEL] * n, CEILING.seats).ended_s for n in (1, 2))
     yield Goal("N15", "tokens/s, two instances : one", 1.8, one / two)
 
 
-def _killed() -> Iterator[Goal]:
-    """One of four dies while requests wait."""
-    requests = CHAT.requests(SPAN_S, 1, model=MODEL, slo=SLO, load=1.1 * INSTANCES)
-    result = simulate_instances(requests, PRESET, instances(MODEL, INSTANCES), CEILING.seats, kills=[(SPAN_S / 2, 1)])
-    waited = [one for one in result.visits if one.dispatched_s is None or one.dispatched_s > SPAN_S / 2]
-    waited = [one for one in waited if one.arrived_s < SPAN_S / 2]
-    lost = sum(one.outcome is not Outcome.COMPLETED for one in waited)
-    doubled = sum(one.made_tokens > one.request.output_tokens for one in result.visits)
-    note = f"{len(waited)} waited"
-    yield Goal("G11", "an engine dies: waiting requests lost or doubled", 0.0, lost + doubled, most=True, note=note)
-
-
-class Passing(FleetShell):
+class Passing(OneDeskShell):
     """Keeps of each request its time to the first token alone, so that millions fit into memory."""
 
     def __init__(self, one: OneDesk) -> None:
-        super().__init__(one.desk, one.fleet, one.engine_lost, Clients(), seed=0)
+        super().__init__(one)
         self.ttfts_s = array("f")
 
     def _end(self, visit: Visit, outcome: Outcome) -> None:
@@ -143,7 +138,7 @@ def _binding() -> Iterator[Goal]:
 def _binding_us(number: int, turns: int = 20_000) -> float:
     """At nine tenths of the seats, a random instance releases one."""
     random, seats = Random(number), CEILING.seats
-    binding, running = LateBinding([seats] * number, LeastLoaded()), [seats * 9 // 10] * number
+    binding, running = LateBinding([seats] * number), [seats * 9 // 10] * number
     for place, held in enumerate(running):
         binding.changed(place, held, 0.1)
     freed = [random.randrange(number) for _ in range(turns)]
@@ -153,7 +148,6 @@ def _binding_us(number: int, turns: int = 20_000) -> float:
         running[place] -= 1
         binding.changed(place, running[place], 0.1)
         taken = binding.place(sequence)
-        assert taken is not None
         running[taken] += 1
         binding.changed(taken, running[taken], 0.1)
     return (time.process_time() - began_s) / turns * 1e6

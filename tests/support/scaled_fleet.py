@@ -11,14 +11,12 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import partial
 
+from simulated_fleet import OneDesk, OneDeskShell
+
 from headway_policies import Preset
 from headway_policies.scaling import ArrivalHistory, ClassQueue, DesiredInstances, Scaling, ScalingSignals
 from headway_simulator.engine_model.engine import EngineModel
-from headway_simulator.instances.one_desk import OneDesk
-from headway_simulator.instances.run import instances
-from headway_simulator.instances.shell import FleetShell
 from headway_simulator.run.result import Result
-from headway_simulator.traffic.clients import Clients
 from headway_simulator.traffic.workload import Request
 
 _INTERVAL_S = 15.0
@@ -53,23 +51,21 @@ def simulate_scaled(
     seats: int,
     settings: Scaling,
     day: Day,
-    *,
-    seed: int = 0,
 ) -> ScaledRun:
     """Serve these requests by as many engines as the policy wants; it begins with its minimum.
 
     Raises PresetError where the preset contradicts the seats of the minimum or of the maximum.
     """
-    shell = ScaledShell(OneDesk(preset, instances(model, settings.maximum), seats), settings, day, seed)
+    shell = ScaledShell(OneDesk(preset, [model] * settings.maximum, seats), settings, day)
     result = shell.run(requests, (), None)
     return ScaledRun(result, shell.instance_hours, shell.numbers)
 
 
-class ScaledShell(FleetShell):
+class ScaledShell(OneDeskShell):
     """The shell of one such run."""
 
-    def __init__(self, one: OneDesk, settings: Scaling, day: Day, seed: int) -> None:
-        super().__init__(one.desk, one.fleet, one.engine_lost, Clients(), seed)
+    def __init__(self, one: OneDesk, settings: Scaling, day: Day) -> None:
+        super().__init__(one)
         self.numbers: list[tuple[float, int]] = []
         self._one = one
         self._settings = settings

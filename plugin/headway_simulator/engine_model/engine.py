@@ -62,7 +62,7 @@ class EngineModel:
 @dataclass(slots=True)
 class Steps:
     """What ``count`` equal steps brought, all at their common end: ``first`` are first tokens ever, ``dropped`` left
-    because they were aborted, ``lost`` with their engine. ``running`` and ``decoding`` are sequences in each step. Of
+    because they were aborted. ``running`` and ``decoding`` are sequences in each step. Of
     ``prefix_queried_tokens`` of the prompts that were admitted, ``prefix_hit_tokens`` were in the prefix cache.
     """
 
@@ -75,7 +75,6 @@ class Steps:
     first: list[Sequence] = field(default_factory=list)
     ended: list[Sequence] = field(default_factory=list)
     dropped: list[Sequence] = field(default_factory=list)
-    lost: list[Sequence] = field(default_factory=list)
     prefix_queried_tokens: int = 0
     prefix_hit_tokens: int = 0
 

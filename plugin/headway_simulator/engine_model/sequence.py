@@ -33,9 +33,3 @@ class Sequence:
     def decoding(self) -> bool:
         """Whether it makes a token in each step."""
         return self.end_step != GONE
-
-    def restart(self) -> None:
-        """Its engine died before its first token: another one may begin it anew."""
-        self.made_tokens = self.prefill_left = self.turn = 0
-        self.began_step = self.end_step = GONE
-        self.running = False

@@ -17,7 +17,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import NamedTuple
 
 from headway_simulator.engine_model.disturbances import (
@@ -36,7 +36,6 @@ from headway_simulator.engine_model.disturbances import (
 _LEAST_FACTOR, _MOST_FACTOR = 1e-3, 1e6
 _LEAST_S, _MOST_S = 1e-3, 1e7
 _MOST_JITTER = 10.0
-_NEXT_SEED = 1_000_003
 
 
 class Pace(NamedTuple):
@@ -88,10 +87,6 @@ class Variation:
         if self.jitter_ratio and not self.jitter_hold_s:
             return Pace(factor * step_jitter(self.jitter_ratio, self.seed, step), extra_s, now_s)
         return Pace(factor, extra_s, now_s if extra_s else until_s)
-
-    def of_instance(self, place: int) -> Variation:
-        """The same disturbances for the engine at this place of several: with a jitter and a neighbour of its own."""
-        return replace(self, seed=self.seed + place * _NEXT_SEED)
 
     def _factors(self, now_s: float) -> Iterator[tuple[float, float]]:
         """The factor of each disturbance that lasts for a time, and until when."""

@@ -53,10 +53,6 @@ class Bare:
         """Nothing follows from it."""
         return []
 
-    def start_failed(self, ticket_id: int, now_s: float) -> list[Effect]:
-        """Count its end."""
-        return self.leave(ticket_id, Ending.FAILED, now_s)
-
     def observe(self, load: Load, now_s: float) -> list[Effect]:
         """Nothing follows from it."""
         return []

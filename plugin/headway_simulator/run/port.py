@@ -44,10 +44,6 @@ class Front(Protocol):
         """More of its tokens came."""
         ...
 
-    def start_failed(self, ticket_id: int, now_s: float) -> list[Effect]:
-        """The engine did not take it."""
-        ...
-
     def observe(self, load: Load, now_s: float) -> list[Effect]:
         """The engine made a step."""
         ...

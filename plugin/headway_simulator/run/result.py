@@ -50,7 +50,6 @@ class Result:
     policy_failures: str = ""
     recalls: int = 0
     next_moment_s: float = 0.0
-    engines: int = 1
     _gap_s: float = 0.05
 
     def note(self, moment: Moment) -> None:
@@ -90,5 +89,5 @@ class Result:
 
     @property
     def utilisation_ratio(self) -> float:
-        """The share of the time in which the engines were at work."""
-        return self.busy_s / (self.ended_s * self.engines) if self.ended_s else 0.0
+        """The share of the time in which the engine was at work."""
+        return self.busy_s / self.ended_s if self.ended_s else 0.0

@@ -211,13 +211,9 @@ class Shell:
 
     def _record_failures(self) -> None:
         """Record the failed policies of the preset in force, before a switch and at the end."""
-        for desk in self._desks():
-            self._record_failures_of(desk)
+        if isinstance(self._front, Desk):
+            self._record_failures_of(self._front)
         self._result.policy_failures = ", ".join(self._failures.values())
-
-    def _desks(self) -> Iterable[Desk]:
-        """The desks of this run: none for an engine alone."""
-        return [self._front] if isinstance(self._front, Desk) else []
 
     def _record_failures_of(self, desk: Desk) -> None:
         order_failed, window_failed, limit = desk.order_failed, desk.window_failed, desk.limit_failure
@@ -252,11 +248,9 @@ class Shell:
             self._report_tokens(self._engine.running)
         if now_s >= self._result.next_moment_s:
             usage_ratio = self._engine.kv_usage_ratio
-            running, made_tokens = self._running(steps), self._result.made_tokens
-            self._result.note(Moment(now_s, self._waiting, running, self._front.limit, usage_ratio, made_tokens))
+            limit, made_tokens = self._front.limit, self._result.made_tokens
+            self._result.note(Moment(now_s, self._waiting, steps.running, limit, usage_ratio, made_tokens))
         front = self._front
-        for sequence in steps.lost:
-            self._left(sequence, Ending.FAILED)
         for sequence in steps.dropped:
             if self._visits[sequence.id].sequence is sequence:  # else it made room, and its visit goes on
                 self._left(sequence, Ending.CANCELLED)
@@ -267,10 +261,6 @@ class Shell:
             self._left(sequence, Ending.COMPLETED)
         if self._observes:
             self._carry_out(front.observe(self._load(steps), now_s))
-
-    def _running(self, steps: Steps) -> int:
-        """The sequences that run, for the charts."""
-        return steps.running
 
     def _report_tokens(self, sequences: Iterable[Sequence]) -> None:
         """Each of these made a token in the last step, unless its prompt is not computed yet."""
@@ -333,7 +323,7 @@ class Shell:
         if visit.most_tokens is not None:
             output_tokens = min(output_tokens, visit.most_tokens)
         if not self._engine.could_hold(request.prompt_tokens, output_tokens):
-            effects = self._front.start_failed(visit.id, self._now_s)
+            effects = self._front.leave(visit.id, Ending.FAILED, self._now_s)
             self._end(visit, Outcome.FAILED)
             self._carry_out(effects)
             return

@@ -37,15 +37,14 @@ def of_workload(
     model: EngineModel,
     slo: Slo,
     load: float | None = None,
-    capacity: float = 1.0,
 ) -> Traffic:
-    """The first ``duration_s`` seconds of a named workload, for ``capacity`` times an engine of this model."""
+    """The first ``duration_s`` seconds of a named workload, for an engine of this model."""
     factor = workload.load if load is None else load
-    requests = workload.requests(duration_s, seed, model=model, slo=slo, load=factor * capacity)
+    requests = workload.requests(duration_s, seed, model=model, slo=slo, load=factor)
     if workload.closed:
         words = f"{workload.name}, {workload.summary}: {len(requests)} requests"
         return Traffic(words, requests, None, 0.0, None)
-    ceiling_per_s = mean_rate(workload, duration_s, workload.rates_per_s(model, slo, capacity))
+    ceiling_per_s = mean_rate(workload, duration_s, workload.rates_per_s(model, slo, 1.0))
     words = (
         f"{workload.name}, {workload.summary}; {factor:.15g} times the ceiling of {ceiling_per_s:.2f} requests/s: "
         f"{len(requests)} requests in {duration_s:.15g} s"
@@ -61,10 +60,9 @@ def of_trace(
     slo: Slo,
     duration_s: float | None = None,
     load: float | None = None,
-    capacity: float = 1.0,
 ) -> Traffic:
     """A trace, with its times stretched or squeezed to a multiple of the ceiling where ``load`` is given."""
-    ceiling_per_s = capacity * ceiling(model, trace.prompt_tokens, trace.output_tokens, slo).requests_per_s
+    ceiling_per_s = ceiling(model, trace.prompt_tokens, trace.output_tokens, slo).requests_per_s
     if load is not None and trace.rate_per_s:
         trace = trace.scaled(time=trace.rate_per_s / (load * ceiling_per_s))
     span_s = trace.span_s if duration_s is None else min(duration_s, trace.span_s)

@@ -11,8 +11,6 @@ from dataclasses import replace
 from headway_policies.preset import LACKS, Place, no_effect
 from headway_simulator.engine_model.capacity import Slo
 from headway_simulator.engine_model.engine import EngineModel
-from headway_simulator.instances.compare import capacity_of
-from headway_simulator.instances.run import ROUTERS, instances
 from headway_simulator.studies.comparison import compare
 from headway_simulator.studies.strategies import Arm, strategy_arms
 from headway_simulator.studies.tuning import sweep
@@ -20,7 +18,6 @@ from headway_simulator.traffic.clients import Clients
 from headway_simulator.traffic.trace import TraceError, read_trace
 from headway_simulator.traffic.traffic import Traffic, of_trace, of_workload
 from headway_simulator.traffic.workload import WORKLOADS, Workload
-from headway_tools.cli.simulate_instances import check_instances, run_instances
 from headway_tools.cli.simulate_variation import add_variation, check_variation, variation_of
 from headway_tools.cli.simulated import need_plotly, show, show_sweep, show_timeline
 from headway_tools.console import (
@@ -48,20 +45,12 @@ examples:
   headway simulate --sweep                                           1 to 128 seats: throughput, latency, the knee
   headway simulate --slow 6x:60s-90s --jitter 0.2 --pause 10s@120s   an engine that varies, as real ones do
   headway simulate --timeline                                        seven sequences on four seats
-  headway simulate --instances 4 --load 0.9 --slow-instance 2        four engines, one twice as slow: routers compared
 
 workloads:
 {workloads}
 
-routers:
-  late            one desk before all instances; a request is bound to one when that has a free seat
-  round-robin     a desk for each instance, as for the next two: a request is bound to each in turn as it arrives
-  random          to the emptier of two that are drawn at random
-  jsq             to the one with the shortest wait, which is known exactly: no real router knows it
-
 Disturbances change the time of the steps that begin while they last; factors at the same time are multiplied. They
-strike every preset alike, and every instance at the same times, each with a jitter and a neighbour of its own. The
-ceiling, and loads with it, stay those of the undisturbed engine, and jsq knows the wait of an undisturbed one.
+strike every preset alike. The ceiling, and loads with it, stay those of the undisturbed engine.
 
 A load of 1.0 is the fluid ceiling: the most requests a second that any policy could serve within the objectives.
 Goodput and ceiling are by the same objectives for all presets. What each states for its classes (ttft_slo_s,
@@ -108,11 +97,6 @@ def _add_what(group: argparse._ArgumentGroup) -> None:
     group.add_argument("--strategies", type=_whole, metavar="SEATS", help="instead: each batching strategy by itself")
     group.add_argument("--sweep", action="store_true", help="instead: throughput and latency against seats")
     group.add_argument("--timeline", action="store_true", help="instead: a timeline of each strategy")
-    group.add_argument("--instances", type=_whole, metavar="N", help="instead: routers before so many instances")
-    group.add_argument(
-        "--router", action="append", choices=ROUTERS, help="how; again for each (default: all of them, see below)"
-    )
-    group.add_argument("--slow-instance", type=_factor, metavar="F", help="the last instance takes F times as long")
 
 
 def _add_traffic(group: argparse._ArgumentGroup) -> None:
@@ -182,12 +166,9 @@ def run(chosen: argparse.Namespace) -> int:
     model, slo = _engine(chosen, workload), _slo(chosen)
     if chosen.sweep:
         return show_sweep(chosen, sweep(workload, model, slo, chosen.seed), slo)
-    models = instances(model, chosen.instances or 1, chosen.slow_instance or 1.0)
-    traffic = _traffic(chosen, workload, models, slo)
+    traffic = _traffic(chosen, workload, model, slo)
     if not traffic.requests:
         raise UsageError("no request arrives in that time; give a longer --duration or a larger --load")
-    if chosen.instances is not None:
-        return run_instances(chosen, models, traffic, slo, DEFAULT_PRESET)
     arms = _arms(chosen, model)
     with Bar(sys.stderr) as bar:
         comparison = compare(
@@ -214,7 +195,6 @@ def _say_what_has_no_effect(arms: Sequence[Arm]) -> None:
 
 def _check_output(chosen: argparse.Namespace) -> None:
     """Refuse combinations of options that would be ignored. Raises UsageError."""
-    check_instances(chosen)
     check_variation(chosen)
     if chosen.sweep and chosen.timeline:
         raise UsageError("give either --sweep or --timeline")
@@ -276,14 +256,12 @@ def _arms(chosen: argparse.Namespace, model: EngineModel) -> list[Arm]:
     return [*arms, Arm("engine alone", None, model)] if chosen.engine_alone else arms
 
 
-def _traffic(chosen: argparse.Namespace, workload: Workload, models: Sequence[EngineModel], slo: Slo) -> Traffic:
-    model, capacity, seed = models[0], capacity_of(models), chosen.seed
+def _traffic(chosen: argparse.Namespace, workload: Workload, model: EngineModel, slo: Slo) -> Traffic:
+    seed = chosen.seed
     if chosen.trace is None:
         if chosen.scale_time is not None or chosen.scale_lengths != 1:
             raise UsageError("--scale-time and --scale-lengths belong to --trace")
-        return of_workload(
-            workload, chosen.duration or _DURATION_S, seed, model=model, slo=slo, load=chosen.load, capacity=capacity
-        )
+        return of_workload(workload, chosen.duration or _DURATION_S, seed, model=model, slo=slo, load=chosen.load)
     if chosen.workload is not None:
         raise UsageError("give either --workload or --trace")
     if chosen.load is not None and chosen.scale_time is not None:
@@ -293,4 +271,4 @@ def _traffic(chosen: argparse.Namespace, workload: Workload, models: Sequence[En
     except TraceError as error:
         raise UsageError(str(error)) from None
     trace = trace.scaled(chosen.scale_lengths, chosen.scale_time or 1.0, _MAX_OUTPUT_TOKENS)
-    return of_trace(trace, seed, model=model, slo=slo, duration_s=chosen.duration, load=chosen.load, capacity=capacity)
+    return of_trace(trace, seed, model=model, slo=slo, duration_s=chosen.duration, load=chosen.load)

@@ -17,7 +17,6 @@ from headway_policies import bundled_presets
 from headway_simulator import WORKLOADS, Slo, ceiling, simulate
 from headway_simulator.engine_model.engine import Engine, EngineModel, Sequence
 from headway_simulator.engine_model.variation import Variation
-from headway_simulator.instances.run import instances
 
 UNIT = EngineModel(base_s=1.0, seat_s=0.0, prefill_s=0.0)
 SLOW = Variation(slow=((6.0, 20.0, 60.0),))
@@ -224,15 +223,6 @@ def test_the_desk_is_told_the_real_time_of_a_step() -> None:
 def test_the_ceiling_is_that_of_the_undisturbed_engine() -> None:
     """Loads stay comparable, whatever disturbs the engine."""
     assert ceiling(EngineModel(variation=ALL), 64, 64, Slo()) == ceiling(EngineModel(), 64, 64, Slo())
-
-
-def test_each_instance_has_a_jitter_of_its_own_and_the_spells_of_all() -> None:
-    """The first one is the engine as it is alone."""
-    models = instances(EngineModel(variation=replace(STEPPED, neighbour=None)), 3)
-    found = [model.variation for model in models]
-    assert found[0] == replace(STEPPED, neighbour=None)
-    assert len({one.pace(0.0, 10).factor for one in found if one is not None}) == 3
-    assert {(one.slow, one.pauses) for one in found if one is not None} == {(STEPPED.slow, STEPPED.pauses)}
 
 
 @pytest.mark.parametrize(

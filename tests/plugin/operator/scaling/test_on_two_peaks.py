@@ -7,13 +7,13 @@ from typing import cast
 
 import pytest
 from scaled_fleet import Day, ScaledRun, ScaledShell, simulate_scaled
+from simulated_fleet import OneDesk
 
 from headway.admission import Gate
 from headway.operator.scaling.load_reader import LoadReader
 from headway_policies.scaling import ArrivalHistory, Scaling, ScalingSignals
 from headway_simulator.engine_model.capacity import Slo, ceiling
 from headway_simulator.engine_model.engine import EngineModel
-from headway_simulator.instances.one_desk import OneDesk
 from headway_simulator.report.summary import summarise
 from headway_simulator.studies.strategies import plain
 from headway_simulator.traffic.lengths import lognormal
@@ -39,7 +39,7 @@ class RouterShell(ScaledShell):
 
     def __init__(self, history: ArrivalHistory | None, began_s: float) -> None:
         day = Day(1.0, SLO.ttft_s, history, began_s)
-        super().__init__(OneDesk(PRESET, [MODEL] * SETTINGS.maximum, CEILING.seats), SETTINGS, day, 0)
+        super().__init__(OneDesk(PRESET, [MODEL] * SETTINGS.maximum, CEILING.seats), SETTINGS, day)
         gate = SimpleNamespace(desk=self._one.desk, now_s=lambda: self._now_s)
         self._reader = LoadReader(cast(Gate, gate), lambda: len(self._serving))
 
