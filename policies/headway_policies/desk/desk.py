@@ -131,10 +131,6 @@ class Desk:
         """
         self._dispatcher.unread_until_s = max(self._dispatcher.unread_until_s, now_s + for_s)
 
-    def start_failed(self, ticket_id: int, now_s: float) -> list[Effect]:
-        """The engine did not take a dispatched ticket."""
-        return self.leave(ticket_id, Ending.FAILED, now_s)
-
     def leave(
         self, ticket_id: int, ending: Ending, now_s: float, usage: Usage | None = None, *, sequences: int = 0
     ) -> list[Effect]:

@@ -161,13 +161,6 @@ class DeskMachine(RuleBasedStateMachine):
         self.oracle.token(ticket_id, self.now_s)
         self._do(event, ticket_id)
 
-    @precondition(lambda self: self.oracle.running)
-    @rule(data=st.data())
-    def start_failed(self, data: st.DataObject) -> None:
-        ticket_id = data.draw(st.sampled_from(sorted(self.oracle.running)))
-        self.oracle.left(ticket_id, Ending.FAILED)
-        self._do("start_failed", ticket_id)
-
     @rule(which=st.integers(0, 3))
     def switch(self, which: int) -> None:
         before = set(self.oracle.waiting) | self.oracle.running

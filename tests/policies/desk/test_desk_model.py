@@ -150,9 +150,6 @@ class Model:
     def forget(self) -> None:
         self.people = {id_: one for id_, one in self.people.items() if one.seats or not one.left}
 
-    def start_failed(self, ticket_id: int, now_s: float) -> list[Deed]:
-        return self.leave(ticket_id, Ending.FAILED, now_s)
-
     def reseat(self, ticket_id: int, seats: int, now_s: float) -> list[Deed]:
         deeds = self.time(now_s)
         person = self.people.get(ticket_id)
@@ -283,10 +280,6 @@ class DeskAndModel(RuleBasedStateMachine):
     @rule(data=st.data(), ending=st.sampled_from(list(Ending)), sequences=st.sampled_from([0, 0, 1, 2]))
     def leave(self, data: st.DataObject, ending: Ending, sequences: int) -> None:
         self.both("leave", self.any_ticket(data), ending, sequences=sequences)
-
-    @rule(data=st.data())
-    def start_failed(self, data: st.DataObject) -> None:
-        self.both("start_failed", self.any_ticket(data))
 
     @rule(data=st.data(), seats=st.integers(0, 4))
     def reseat(self, data: st.DataObject, seats: int) -> None:
