@@ -63,6 +63,6 @@ def run(chosen: argparse.Namespace) -> int:
         as_json=chosen.json,
     )
     check(options)
-    from headway_tools.demo.show import run as run_demo  # it needs the openai package, which is checked by now
+    from headway_tools.demo.show import run as run_demo  # after the checks: what it imports takes long
 
     return run_demo(options)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib.util
 import os
 from pathlib import Path
 
@@ -40,11 +39,9 @@ def _check_packages() -> None:
     """All that is not installed, in one line: where one of them is missing, others are too."""
     engine = [] if has_vllm() else ["vLLM"]
     dashboard = missing_dashboard_packages()
-    clients = [] if importlib.util.find_spec("openai") else ["openai"]
-    if engine:  # which brings the openai package
-        extras = "cpu,dashboard" if dashboard else "cpu"
-        advice = f"'vllm-headway[{extras}]' (gpu instead of cpu with an NVIDIA GPU); `make demo` in a clone does it"
-    else:
-        advice = " ".join([*(["'vllm-headway[dashboard]'"] if dashboard else []), *clients])
-    if missing := [*engine, *dashboard, *clients]:
-        raise UsageError(f"the demo needs {', '.join(missing)}; install with: pip install {advice}")
+    extras = ",".join([*(["cpu"] if engine else []), *(["dashboard"] if dashboard else [])])
+    more = " (gpu instead of cpu with an NVIDIA GPU); `make demo` in a clone does it" if engine else ""
+    if missing := [*engine, *dashboard]:
+        raise UsageError(
+            f"the demo needs {', '.join(missing)}; install with: pip install 'vllm-headway[{extras}]'{more}"
+        )

@@ -11,24 +11,28 @@ from pathlib import Path
 from typing import TextIO
 
 from headway.api import AdminError
+from headway_simulator import Request
 from headway_tools.console import CliError, FailedError, cpu_backend
 from headway_tools.demo.children import Family
-from headway_tools.demo.drive import Driver, Served
 from headway_tools.demo.loading import Progress
 from headway_tools.demo.options import Options
 from headway_tools.demo.overload.figures import OverloadFigures
 from headway_tools.demo.overload.phase import Lengths, Overload
 from headway_tools.demo.overload.report import overload_lines
 from headway_tools.demo.parts import dashboard_command, environment, own_command, server_command, write_token
-from headway_tools.demo.server import Servers
+from headway_tools.demo.server import Servers, counts_when_idle
 from headway_tools.demo.summary import Check, PresetSeen, Summary, check_that, checks, summarise
-from headway_tools.demo.token_lengths import TokenLengths
 from headway_tools.demo.traffic import CLASSES, between
+from headway_tools.load.completions import Completions
+from headway_tools.load.run import open_files
 from headway_tools.load.scrape import Counts
+from headway_tools.load.sender import Sender
+from headway_tools.load.served import Served
 
 SEED = 7
 _READY_WITHIN_S = 900.0
 _DASHBOARD_WITHIN_S = 90.0
+_REQUEST_WITHIN_S = 180.0
 _POLL_S = 0.5
 _SETTLE_WITHIN_S = 180.0
 _KEPT_RECORDS = 100_000  # of an endless demo; of more requests the clients' figures are those of the last ones
@@ -51,8 +55,8 @@ class Play:
         self._servers = Servers(options, self._token_file.read_text(encoding="utf-8").strip())
         self._records: deque[Served] = deque(maxlen=_KEPT_RECORDS if options.exit_after_s is None else None)
         self._dropped: Counter[str] = Counter()
-        self._drivers: list[Driver] = []
-        self._token_lengths = TokenLengths()
+        self._clients = Completions(options.server_url, model=options.model_name, timeout_s=_REQUEST_WITHIN_S)
+        self._drivers: list[Sender[Request]] = []
         self._begin_s = 0.0
         self._first: Counts | None = None
         self._before: PresetSeen | None = None
@@ -61,8 +65,13 @@ class Play:
     async def run(self) -> tuple[Summary, list[Check]]:
         """Play it. Without ``exit_after_s`` it goes on until it is cancelled."""
         await self._start()
-        part_s = self._part_s
-        self._first, self._before = await self._servers.counts(), await self._servers.preset_seen()
+        open_files()
+        async with self._clients:  # which send a request of their own first
+            return await self._traffic(self._part_s)
+
+    async def _traffic(self, part_s: float) -> tuple[Summary, list[Check]]:
+        """Light traffic, the overload, and light traffic again."""
+        self._first, self._before = await counts_when_idle(self._servers), await self._servers.preset_seen()
         self._begin_s = asyncio.get_running_loop().time()
         light = self._driver_for(lambda one: None)
         try:
@@ -75,7 +84,7 @@ class Play:
             return await self._switched(light, part_s)
         finally:
             for driver in self._drivers:
-                await driver.close()
+                await driver.abandon()
 
     @property
     def _part_s(self) -> float:
@@ -123,7 +132,7 @@ class Play:
             meanwhile()
             await asyncio.sleep(_POLL_S)
 
-    async def _light(self, light: Driver, from_s: float, until_s: float) -> None:
+    async def _light(self, light: Sender[Request], from_s: float, until_s: float) -> None:
         """Send this part of the light traffic, as long as it lasts, and wait for its answers."""
         clock = asyncio.get_running_loop().time
         begin_s = clock()
@@ -139,7 +148,7 @@ class Play:
         overload = Overload(self._servers, self._driver_for, self._say, SEED)
         self._overload = await overload.run(lengths, now.since(self._first))
 
-    async def _switched(self, light: Driver, part_s: float) -> tuple[Summary, list[Check]]:
+    async def _switched(self, light: Sender[Request], part_s: float) -> tuple[Summary, list[Check]]:
         """The second part of the light traffic, under another preset; then the figures and the checks."""
         before, name = await self._servers.preset_seen(), await self._servers.switch()
         after = await self._servers.preset_seen()
@@ -147,13 +156,13 @@ class Play:
         self._say("  light traffic again")
         await self._light(light, part_s, 2 * part_s)
         healthy = await self._servers.dashboard_healthy()
-        summary = self._summary(await self._servers.counts(), await self._servers.preset_seen())
+        summary = self._summary(await counts_when_idle(self._servers), await self._servers.preset_seen())
         return summary, [
             *checks(summary, CLASSES),
             check_that("the dashboard answers", healthy, "its health URL does not"),
         ]
 
-    def _driver_for(self, record: Callable[[Served], None]) -> Driver:
+    def _driver_for(self, record: Callable[[Served], None]) -> Sender[Request]:
         """Clients whose requests count in the summary, too."""
 
         def recorded(one: Served) -> None:
@@ -162,7 +171,7 @@ class Play:
             self._records.append(one)
             record(one)
 
-        driver = Driver(self._options.server_url, self._options.model_name, recorded, self._token_lengths)
+        driver = Sender(self._clients.complete, recorded)
         self._drivers.append(driver)
         return driver
 

@@ -14,6 +14,8 @@ from headway_tools.demo.summary import PresetSeen
 from headway_tools.load.scrape import Counts, read
 
 _TIMEOUT_S = 5.0
+_IDLE_WITHIN_S = 5.0
+_POLL_S = 0.2
 
 
 class Servers:
@@ -60,6 +62,17 @@ class Servers:
     async def _answers(self, url: str) -> bool:
         response = await asyncio.to_thread(_get, url)
         return response is not None and response.ok
+
+
+async def counts_when_idle(servers: Servers) -> Counts:
+    """The server's counts once nothing waits or runs; whatever they are when that takes too long."""
+    clock = asyncio.get_running_loop().time
+    until_s = clock() + _IDLE_WITHIN_S
+    counts = await servers.counts()
+    while counts.open and clock() < until_s:
+        await asyncio.sleep(_POLL_S)
+        counts = await servers.counts()
+    return counts
 
 
 def _get(url: str) -> requests.Response | None:

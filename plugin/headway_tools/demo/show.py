@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import TextIO
 
 from headway.api import AdminError
+from headway.errors import HeadwayError
 from headway_tools.console import INTERRUPTED, CliError, Exit, FailedError, as_cli_error
 from headway_tools.demo.children import Child, Family, adopt_orphans
 from headway_tools.demo.options import Options
@@ -53,7 +54,7 @@ class _Show:
             keep_logs = False
             if result is None and (summary := await play.so_far()) is not None:
                 print(text(summary, []), file=self._out, flush=True)
-        except (AdminError, CliError) as error:
+        except (AdminError, CliError, HeadwayError) as error:
             ended = as_cli_error(error) if isinstance(error, AdminError) else error
             raise FailedError(f"{ended}; the logs are in {folder}") from None
         finally:

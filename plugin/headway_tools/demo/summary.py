@@ -10,10 +10,10 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
-from headway_tools.demo.drive import COMPLETED, FAILED, Served
 from headway_tools.demo.overload.figures import OverloadFigures
 from headway_tools.demo.overload.shares import out_of_order
 from headway_tools.load.scrape import Counts
+from headway_tools.load.served import COMPLETED, FAILED, UNANSWERED, Served
 
 _URGENT_SERVED_RATIO = 0.96
 
@@ -112,7 +112,7 @@ def checks(summary: Summary, wanted_classes: Sequence[str]) -> list[Check]:
     open_ended = {one.class_name: one.sent - sum(one.endings.values()) for one in summary.classes}
     failures = Counter[str]()
     for one in summary.classes:
-        if one.endings.get(FAILED):
+        if one.endings.get(FAILED) or one.endings.get(UNANSWERED):
             failures.update(one.why)
     unaccounted = {name: one.unaccounted for name, one in summary.last.classes.items()}
     return [

@@ -7,7 +7,6 @@ are one of each class, so that even a short run has all of them. The overload is
 
 from __future__ import annotations
 
-import dataclasses
 import heapq
 import itertools
 import math
@@ -15,7 +14,7 @@ import random
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from headway_tools.demo.prompts import PROMPTS
+from headway_simulator import Request
 
 CLASSES = ("realtime", "normal", "batch")
 BURST_SIZE = 8
@@ -27,19 +26,9 @@ _BURST_GAP_S = 0.05
 #: The mix of ``CLASSES`` in the overload: little is urgent, and `normal` alone asks for most of the engine.
 OVERLOAD_WEIGHTS = (0.12, 0.63, 0.25)
 
-#: Output lengths by class, as (least, most).
-MAX_TOKENS = {"realtime": (8, 16), "normal": (16, 32), "batch": (24, 48)}
-
-
-@dataclass(frozen=True, slots=True)
-class Arrival:
-    """One request to send, this long after the traffic began. ``exact``: its answer has ``max_tokens``, no fewer."""
-
-    at_s: float
-    class_name: str
-    prompt: str
-    max_tokens: int
-    exact: bool = False
+#: Lengths in tokens by class, as (least, most).
+PROMPT_TOKENS = {"realtime": (24, 40), "normal": (32, 64), "batch": (48, 96)}
+OUTPUT_TOKENS = {"realtime": (8, 16), "normal": (16, 32), "batch": (24, 48)}
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,7 +49,7 @@ PHASES = (
 CYCLE_S = sum(phase.length_s for phase in PHASES)
 
 
-def arrivals(seed: int, rate_per_s: float) -> Iterator[Arrival]:
+def arrivals(seed: int, rate_per_s: float) -> Iterator[Request]:
     """All requests, without end, in order of ``at_s``. The same seed gives the same requests."""
     rng = random.Random(seed)
     steady, burst = random.Random(rng.random()), random.Random(rng.random())
@@ -68,19 +57,19 @@ def arrivals(seed: int, rate_per_s: float) -> Iterator[Arrival]:
     return heapq.merge(*streams, key=lambda one: one.at_s)
 
 
-def plan(seed: int, rate_per_s: float, length_s: float) -> list[Arrival]:
+def plan(seed: int, rate_per_s: float, length_s: float) -> list[Request]:
     """The requests of the first ``length_s`` seconds."""
     return list(between(seed, rate_per_s, 0.0, length_s))
 
 
-def between(seed: int, rate_per_s: float, begin_s: float, end_s: float = math.inf) -> Iterator[Arrival]:
+def between(seed: int, rate_per_s: float, begin_s: float, end_s: float = math.inf) -> Iterator[Request]:
     """The requests from ``begin_s`` to ``end_s``, with times that count from ``begin_s``."""
     due = itertools.dropwhile(lambda one: one.at_s < begin_s, arrivals(seed, rate_per_s))
     for one in itertools.takewhile(lambda one: one.at_s < end_s, due):
-        yield dataclasses.replace(one, at_s=one.at_s - begin_s)
+        yield one._replace(at_s=one.at_s - begin_s)
 
 
-def overload(seed: int, rate_per_s: float, length_s: float, stretch: float = 1.0) -> Iterator[Arrival]:
+def overload(seed: int, rate_per_s: float, length_s: float, stretch: float = 1.0) -> Iterator[Request]:
     """The requests of an overload: one of each class, and a Poisson process of a constant rate.
 
     Answers are ``stretch`` times as long as those of the light traffic.
@@ -91,7 +80,7 @@ def overload(seed: int, rate_per_s: float, length_s: float, stretch: float = 1.0
     return _stretched(itertools.takewhile(lambda one: one.at_s < length_s, mixed), stretch)
 
 
-def mix(seed: int, stretch: float = 1.0) -> Iterator[Arrival]:
+def mix(seed: int, stretch: float = 1.0) -> Iterator[Request]:
     """Requests of the mix of the overload, without end, for clients that send when they are free."""
     return _stretched(_mixed(random.Random(seed), 1.0), stretch)
 
@@ -106,12 +95,12 @@ def phase_at(at_s: float) -> Phase:
     return PHASES[-1]
 
 
-def _roll_call(rng: random.Random) -> Iterator[Arrival]:
+def _roll_call(rng: random.Random) -> Iterator[Request]:
     for place, class_name in enumerate(CLASSES, start=1):
         yield _request(rng, place * _ROLL_CALL_GAP_S, class_name)
 
 
-def _poisson(rng: random.Random, rate_per_s: float) -> Iterator[Arrival]:
+def _poisson(rng: random.Random, rate_per_s: float) -> Iterator[Request]:
     fastest = max(phase.rate_ratio for phase in PHASES)
     at_s = 0.0
     while True:
@@ -121,26 +110,25 @@ def _poisson(rng: random.Random, rate_per_s: float) -> Iterator[Arrival]:
             yield _request(rng, at_s, rng.choices(CLASSES, phase.weights)[0])
 
 
-def _mixed(rng: random.Random, rate_per_s: float) -> Iterator[Arrival]:
+def _mixed(rng: random.Random, rate_per_s: float) -> Iterator[Request]:
     at_s = 0.0
     while True:
         at_s += rng.expovariate(rate_per_s)
         yield _request(rng, at_s, rng.choices(CLASSES, OVERLOAD_WEIGHTS)[0])
 
 
-def _stretched(requests: Iterator[Arrival], stretch: float) -> Iterator[Arrival]:
+def _stretched(requests: Iterator[Request], stretch: float) -> Iterator[Request]:
     for one in requests:
-        yield (
-            one if stretch == 1.0 else dataclasses.replace(one, max_tokens=round(stretch * one.max_tokens), exact=True)
-        )
+        output_tokens = round(stretch * one.output_tokens)
+        yield one._replace(output_tokens=output_tokens, max_tokens=output_tokens)
 
 
-def _bursts(rng: random.Random) -> Iterator[Arrival]:
+def _bursts(rng: random.Random) -> Iterator[Request]:
     for number in itertools.count():
         for place in range(BURST_SIZE):
             yield _request(rng, FIRST_BURST_S + number * BURST_EVERY_S + place * _BURST_GAP_S, "batch")
 
 
-def _request(rng: random.Random, at_s: float, class_name: str) -> Arrival:
-    least, most = MAX_TOKENS[class_name]
-    return Arrival(at_s, class_name, rng.choice(PROMPTS[class_name]), rng.randint(least, most))
+def _request(rng: random.Random, at_s: float, class_name: str) -> Request:
+    prompt_tokens, output_tokens = (rng.randint(*of[class_name]) for of in (PROMPT_TOKENS, OUTPUT_TOKENS))
+    return Request(at_s, class_name, prompt_tokens, output_tokens, output_tokens)

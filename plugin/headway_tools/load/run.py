@@ -102,7 +102,7 @@ async def offer(server: Completions, load: Load, progress: Progress, name: str =
     """An open loop; returns when each request has ended."""
     warmup_s = warmup_s_of(load.duration_s)
     measured = Measured(load.slo, warmup_s, load.duration_s - warmup_s)
-    most = _open_files()
+    most = open_files()
 
     async def ask(request: Request) -> Served:
         measured.offer(request)
@@ -186,8 +186,8 @@ def _ratio(
     return Ratio(name, median(ratios), min(ratios), max(ratios), len(ratios)) if ratios else None
 
 
-def _open_files() -> int:
-    """How many requests may be open: each needs a file, of which a process may have more than it begins with."""
+def open_files() -> int:
+    """How many requests may be open: each needs a file, and as many as are allowed are asked for."""
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     wanted = MAX_OPEN + _SPARE_FILES
     if soft < wanted:

@@ -36,6 +36,8 @@ class Server(BaseHTTPRequestHandler):
     def do_GET(self) -> None:
         if self.path in {"/headway/readyz", "/_stcore/health"}:
             self._send(b"ok", "text/plain")
+        elif self.path == "/v1/models":
+            self._send(b'{"data": [{"id": "model"}]}', "application/json")
         elif self.headers["Authorization"] != f"Bearer {_token()}":
             self.send_error(401)
         elif self.path == "/metrics":  # closed, as an operator may have it
@@ -52,7 +54,7 @@ class Server(BaseHTTPRequestHandler):
 
     def do_POST(self) -> None:
         wanted = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
-        class_name = self.headers["x-headway-class"]
+        class_name = self.headers.get("x-headway-class", "normal")
         with self.lock:
             self.arrived[class_name] += 1 if self.mode != "miscount" else 2
             refuses = class_name == "batch" and self.mode != "miscount" and self.arrived["batch"] % REFUSES_EACH == 0
@@ -61,12 +63,10 @@ class Server(BaseHTTPRequestHandler):
             self._send(b"{}", "application/json", {"x-headway-reason": "shed", "Retry-After": "7"}, status=429)
             return
         events: list[Any] = [
-            {"choices": [{"index": 0, "delta": {"content": "x"}, "finish_reason": None}]},
-            {"choices": [{"index": 0, "delta": {}, "finish_reason": "stop"}]},
-            {"choices": [], "usage": {"prompt_tokens": 1, "completion_tokens": 5, "total_tokens": 6}},
+            {"choices": [{"index": 0, "text": "x", "finish_reason": "length"}]},
+            {"choices": [], "usage": {"completion_tokens": wanted["max_tokens"]}},
         ]
-        frame = {"id": "1", "object": "chat.completion.chunk", "created": 1, "model": wanted["model"]}
-        lines = [f"data: {json.dumps(frame | event)}\n\n" for event in events]
+        lines = [f"data: {json.dumps(event)}\n\n" for event in events]
         with self.lock:
             self.completed[class_name] += 1 if self.mode != "miscount" else 2
         self._send(("".join(lines) + "data: [DONE]\n\n").encode(), "text/event-stream")

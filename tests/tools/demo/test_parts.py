@@ -160,13 +160,12 @@ def test_a_taken_port_is_named_with_its_own_flag(field: str, flag: str, runnable
     ("missing", "expected"),
     [
         pytest.param(
-            {"vllm", "streamlit", "openai"},
-            r"needs vLLM, streamlit, openai; install with: pip install 'vllm-headway\[cpu,dashboard\]' \(gpu instead",
+            {"vllm", "streamlit"},
+            r"needs vLLM, streamlit; install with: pip install 'vllm-headway\[cpu,dashboard\]' \(gpu instead",
             id="everything",
         ),
         pytest.param({"vllm"}, r"needs vLLM; install with: pip install 'vllm-headway\[cpu\]' ", id="the engine"),
         pytest.param({"plotly"}, r"needs plotly; .* 'vllm-headway\[dashboard\]'$", id="the dashboard"),
-        pytest.param({"openai"}, r"needs openai; install with: pip install openai$", id="the clients"),
     ],
 )
 def test_all_missing_packages_are_named_in_one_line(
@@ -184,7 +183,7 @@ import importlib.machinery, sys
 class Without(importlib.machinery.PathFinder):
     @classmethod
     def find_spec(cls, name, path=None, target=None):
-        return None if name.partition(".")[0] in {"vllm", "openai", "streamlit"} else super().find_spec(name, path)
+        return None if name.partition(".")[0] in {"vllm", "streamlit"} else super().find_spec(name, path)
 sys.meta_path[sys.meta_path.index(importlib.machinery.PathFinder)] = Without
 from headway_tools.cli import main
 sys.exit(main(["demo"]))
@@ -196,5 +195,5 @@ def test_the_command_says_what_to_install_where_nothing_is() -> None:
     """In an interpreter that finds no vLLM, and nothing that comes with it: one line, and the code of wrong usage."""
     done = subprocess.run([sys.executable, "-c", WITHOUT], capture_output=True, text=True, check=False)
     assert done.returncode == Exit.USAGE
-    assert done.stderr.startswith("headway: error: the demo needs vLLM, streamlit, openai; install with: pip install ")
+    assert done.stderr.startswith("headway: error: the demo needs vLLM, streamlit; install with: pip install ")
     assert done.stderr.count("\n") == 1

@@ -11,12 +11,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 from overload_example import OVERLOAD
 
-from headway_tools.demo.drive import COMPLETED, FAILED, REFUSED, Served
 from headway_tools.demo.overload.report import overload_lines
 from headway_tools.demo.overload.shares import ClassShare
 from headway_tools.demo.report import as_json, text
 from headway_tools.demo.summary import PresetSeen, Summary, checks, percentile, summarise
 from headway_tools.load.scrape import ClassCounts, Counts
+from headway_tools.load.served import COMPLETED, FAILED, REFUSED, Served
 
 BEFORE = PresetSeen("balanced", 1, 32)
 AFTER = PresetSeen("throughput", 2, 64)

@@ -8,15 +8,15 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from headway_tools.demo.prompts import PROMPTS
 from headway_tools.demo.traffic import (
     BURST_EVERY_S,
     BURST_SIZE,
     CLASSES,
     CYCLE_S,
     FIRST_BURST_S,
-    MAX_TOKENS,
+    OUTPUT_TOKENS,
     PHASES,
+    PROMPT_TOKENS,
     arrivals,
     between,
     mix,
@@ -40,14 +40,14 @@ def test_the_same_seed_gives_the_same_requests(seed: int, rate_per_s: float) -> 
 @given(seeds, rates)
 @settings(max_examples=40)
 def test_requests_come_in_order_and_are_what_their_class_asks_for(seed: int, rate_per_s: float) -> None:
-    """Times never go back; prompts and lengths are those of the class."""
+    """Times never go back; lengths are those of the class."""
     planned = plan(seed, rate_per_s, 60)
     assert all(a.at_s <= b.at_s for a, b in itertools.pairwise(planned))
     for one in planned:
-        least, most = MAX_TOKENS[one.class_name]
         assert one.at_s > 0
-        assert least <= one.max_tokens <= most
-        assert one.prompt in PROMPTS[one.class_name]
+        for tokens, lengths in ((one.prompt_tokens, PROMPT_TOKENS), (one.output_tokens, OUTPUT_TOKENS)):
+            least, most = lengths[one.class_name]
+            assert least <= tokens <= most
 
 
 @given(seeds, rates)
@@ -95,7 +95,7 @@ def test_two_parts_are_the_whole(seed: int, rate_per_s: float, cut_s: float) -> 
     first, second = plan(seed, rate_per_s, cut_s), list(between(seed, rate_per_s, cut_s, 60))
     assert len(first) + len(second) == len(plan(seed, rate_per_s, 60))
     assert all(0 <= one.at_s < 60 - cut_s for one in second)
-    assert [one.prompt for one in first + second] == [one.prompt for one in plan(seed, rate_per_s, 60)]
+    assert [one[1:] for one in first + second] == [one[1:] for one in plan(seed, rate_per_s, 60)]
 
 
 def test_the_overload_has_its_rate_from_the_beginning_to_the_end() -> None:
@@ -117,10 +117,8 @@ def test_the_engine_is_measured_with_the_mix_of_the_overload() -> None:
 
 
 def test_answers_can_be_made_longer_for_a_fast_engine() -> None:
-    """The same requests at the same times, each asked for exactly so many times the tokens."""
+    """The same requests at the same times, each with so many times the tokens."""
     usual, longer = list(overload(5, 20.0, 10.0)), list(overload(5, 20.0, 10.0, stretch=3.0))
     assert [one.at_s for one in usual] == [one.at_s for one in longer]
-    assert [one.prompt for one in usual] == [one.prompt for one in longer]
-    assert [3 * one.max_tokens for one in usual] == [one.max_tokens for one in longer]
-    assert all(one.exact for one in longer)
-    assert not any(one.exact for one in usual)
+    assert [one.prompt_tokens for one in usual] == [one.prompt_tokens for one in longer]
+    assert [3 * one.output_tokens for one in usual] == [one.output_tokens for one in longer]

@@ -18,11 +18,12 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from headway_simulator import Request, Slo, ceiling
-from headway_tools.demo.drive import COMPLETED, Driver, Served
 from headway_tools.demo.overload.without import EngineSeen, at_speed_of
 from headway_tools.demo.server import Servers
 from headway_tools.demo.traffic import mix
 from headway_tools.load.scrape import Counts
+from headway_tools.load.sender import Sender
+from headway_tools.load.served import COMPLETED, Served
 
 MAX_CLIENTS = 512
 #: Answers of at most so many times the usual length stay within the demo's longest sequence.
@@ -57,7 +58,7 @@ class Measurement:
     """One measurement. ``driver_for`` makes clients that report each end to a function."""
 
     servers: Servers
-    driver_for: Callable[[Callable[[Served], None]], Driver]
+    driver_for: Callable[[Callable[[Served], None]], Sender[Request]]
     say: Callable[[str], None]
     seed: int
 
@@ -94,7 +95,7 @@ class Measurement:
             engine = await self.servers.engine_seen()
             enough.set()
         added, completed = late.since(span.counts), _completed(served) - span.completed
-        usual = [driver.lengths.request(one) for one in itertools.islice(mix(self.seed, stretch), _USUAL)]
+        usual = list(itertools.islice(mix(self.seed, stretch), _USUAL))
         return capacity_per_s(added, span_s, served, completed), full_per_s(engine, usual, added, completed)
 
 

@@ -6,9 +6,9 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from headway_tools.demo.drive import COMPLETED, REFUSED, Served
 from headway_tools.demo.overload.shares import ClassShare
 from headway_tools.load.scrape import ClassCounts, Counts
+from headway_tools.load.served import COMPLETED, REFUSED, Served
 
 _P95 = 0.95
 _NORMAL = "normal"  # the rung without any degradation

@@ -13,14 +13,16 @@ from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from headway_tools.demo.drive import COMPLETED, REFUSED, Driver, Served
+from headway_simulator import Request
 from headway_tools.demo.overload.capacity import Measurement
 from headway_tools.demo.overload.figures import OverloadFigures, figures
 from headway_tools.demo.overload.shares import ClassShare, by_clients
 from headway_tools.demo.overload.without import EngineSeen, at_speed_of, without_headway
-from headway_tools.demo.server import Servers
-from headway_tools.demo.traffic import CLASSES, Arrival, overload
+from headway_tools.demo.server import Servers, counts_when_idle
+from headway_tools.demo.traffic import CLASSES, overload
 from headway_tools.load.scrape import Counts
+from headway_tools.load.sender import Sender
+from headway_tools.load.served import COMPLETED, REFUSED, Served
 
 OVERLOAD_RATIO = 1.7
 #: What these clients can send.
@@ -28,8 +30,6 @@ MAX_RATE_PER_S = 100.0
 _MIN_RATE_PER_S = 0.5
 _PROGRESS_EVERY_S = 5.0
 _SETTLE_WITHIN_S = 180.0
-_IDLE_WITHIN_S = 5.0
-_POLL_S = 0.2
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,7 +54,7 @@ class Overload:
     """One overload. ``driver_for`` makes clients that report each end to a function."""
 
     servers: Servers
-    driver_for: Callable[[Callable[[Served], None]], Driver]
+    driver_for: Callable[[Callable[[Served], None]], Sender[Request]]
     say: Callable[[str], None]
     seed: int
 
@@ -72,15 +72,17 @@ class Overload:
         driver = self.driver_for(served.append)
         first = await self.servers.counts()
         over = await self._exceed(driver, plan, lengths.exceed_s, served)
-        last = await self._idle()
+        last = await counts_when_idle(self.servers)
         sent = {name: driver.sent[name] for name in CLASSES}
         shares = (
             by_clients(sent, served, over.completed, over.engine.objectives_s),
-            await _without(plan, driver, over, last.since(first)),
+            await _without(plan, over, last.since(first)),
         )
         return figures(over.took_s, capacity.requests_per_s, sent, served, (first, last), before, shares)
 
-    async def _exceed(self, driver: Driver, plan: Sequence[Arrival], length_s: float, served: list[Served]) -> _Over:
+    async def _exceed(
+        self, driver: Sender[Request], plan: Sequence[Request], length_s: float, served: list[Served]
+    ) -> _Over:
         """Send the plan and wait for its answers; returns what was seen when the last of it had been sent."""
         clock = asyncio.get_running_loop().time
         begin_s = clock()
@@ -96,7 +98,7 @@ class Overload:
             reporting.cancel()
         return over
 
-    async def _report(self, driver: Driver, served: list[Served]) -> None:
+    async def _report(self, driver: Sender[Request], served: list[Served]) -> None:
         while True:
             await asyncio.sleep(_PROGRESS_EVERY_S)
             seen = Counter(one.ending for one in served)
@@ -105,23 +107,13 @@ class Overload:
                 f"{driver.unfinished} wait or run"
             )
 
-    async def _idle(self) -> Counts:
-        """The server's counts once nothing waits or runs; whatever they are when that takes too long."""
-        clock = asyncio.get_running_loop().time
-        until_s = clock() + _IDLE_WITHIN_S
-        counts = await self.servers.counts()
-        while counts.open and clock() < until_s:
-            await asyncio.sleep(_POLL_S)
-            counts = await self.servers.counts()
-        return counts
 
-
-async def _without(plan: Sequence[Arrival], driver: Driver, over: _Over, added: Counts) -> list[ClassShare]:
+async def _without(requests: Sequence[Request], over: _Over, added: Counts) -> list[ClassShare]:
     """The shares of the same requests in vLLM's own queue, computed beside the event loop.
 
     ``added``: what the server counted until the last had ended.
     """
-    requests, engine = [driver.lengths.request(one) for one in plan], over.engine
+    engine = over.engine
     if engine.model is not None:
         completed = sum(one.outcomes.get(COMPLETED, 0) for one in added.classes.values())
         prompt_tokens = completed * sum(one.prompt_tokens for one in requests) / len(requests)

@@ -14,7 +14,7 @@ from itertools import pairwise
 
 from headway_policies import Outcome
 from headway_simulator import Visit
-from headway_tools.demo.drive import COMPLETED, Served
+from headway_tools.load.served import COMPLETED, Served
 
 #: A less urgent class may be ahead by so much: chance in the arrivals.
 MARGIN = 0.02

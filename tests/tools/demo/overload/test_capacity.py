@@ -5,11 +5,11 @@ from __future__ import annotations
 import pytest
 
 from headway_simulator import EngineModel, Request
-from headway_tools.demo.drive import COMPLETED, REFUSED, Served
 from headway_tools.demo.overload.capacity import capacity_per_s, full_per_s
 from headway_tools.demo.overload.without import EngineSeen
 from headway_tools.load.histogram import Histogram
 from headway_tools.load.scrape import Counts
+from headway_tools.load.served import COMPLETED, REFUSED, Served
 
 SERVED = [Served("realtime", COMPLETED, 0.1, 10), Served("batch", COMPLETED, 0.1, 30), Served("batch", REFUSED)]
 

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import pytest
 
-from headway_tools.demo.drive import COMPLETED, FAILED, REFUSED, Served
 from headway_tools.demo.overload.figures import Delays, figures
 from headway_tools.demo.overload.shares import ClassShare
 from headway_tools.load.histogram import Histogram
 from headway_tools.load.scrape import ClassCounts, Counts
+from headway_tools.load.served import COMPLETED, FAILED, REFUSED, Served
 
 SERVED = [
     Served("realtime", COMPLETED, 0.1, 10),

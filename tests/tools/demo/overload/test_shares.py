@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from headway_simulator import EngineModel, Request, simulate
-from headway_tools.demo.drive import COMPLETED, FAILED, REFUSED, Served
 from headway_tools.demo.overload.shares import MARGIN, ClassShare, by_clients, by_simulation, out_of_order
+from headway_tools.load.served import COMPLETED, FAILED, REFUSED, Served
 
 SENT = {"realtime": 3, "batch": 2, "normal": 0}
 SERVED = [
