@@ -15,73 +15,44 @@ The same seed gives the same run. What the model leaves out is said in ``engine_
     studies       comparisons, sweeps and timelines
 """
 
-from headway_simulator.engine_model.capacity import Ceiling, Slo, ceiling
-from headway_simulator.engine_model.engine import Engine, EngineModel
-from headway_simulator.engine_model.variation import Pace, Variation
-from headway_simulator.report.class_slo import ClassSlo, stated_by
-from headway_simulator.report.report import Comparison, Run, as_csv, as_json, text_table
-from headway_simulator.report.summary import ClassSummary, Spread, Summary, jain, max_min, spread, summarise
+from headway_simulator.engine_model.capacity import Slo, ceiling
+from headway_simulator.engine_model.engine import EngineModel
+from headway_simulator.engine_model.variation import Variation
+from headway_simulator.report.class_slo import stated_by
+from headway_simulator.report.summary import Summary, jain, max_min, spread, summarise
 from headway_simulator.run.bare import Bare
-from headway_simulator.run.result import Moment, Result
+from headway_simulator.run.result import Result
 from headway_simulator.run.shell import simulate
 from headway_simulator.run.visit import Visit
-from headway_simulator.studies.comparison import compare
-from headway_simulator.studies.strategies import Arm, plain, strategy_arms
-from headway_simulator.studies.tuning import knee, most_within, sweep
+from headway_simulator.studies.strategies import plain
 from headway_simulator.traffic.clients import Clients
-from headway_simulator.traffic.lengths import Lengths, bimodal, exponential, fixed, lognormal
+from headway_simulator.traffic.lengths import lognormal
 from headway_simulator.traffic.trace import Trace, TraceError, read_trace
-from headway_simulator.traffic.traffic import Traffic, of_trace, of_workload
 from headway_simulator.traffic.workload import WORKLOADS, Phase, Request, Workload
 
 __all__ = [
     "WORKLOADS",
-    "Arm",
     "Bare",
-    "Ceiling",
-    "ClassSlo",
-    "ClassSummary",
     "Clients",
-    "Comparison",
-    "Engine",
     "EngineModel",
-    "Lengths",
-    "Moment",
-    "Pace",
     "Phase",
     "Request",
     "Result",
-    "Run",
     "Slo",
-    "Spread",
     "Summary",
     "Trace",
     "TraceError",
-    "Traffic",
     "Variation",
     "Visit",
     "Workload",
-    "as_csv",
-    "as_json",
-    "bimodal",
     "ceiling",
-    "compare",
-    "exponential",
-    "fixed",
     "jain",
-    "knee",
     "lognormal",
     "max_min",
-    "most_within",
-    "of_trace",
-    "of_workload",
     "plain",
     "read_trace",
     "simulate",
     "spread",
     "stated_by",
-    "strategy_arms",
     "summarise",
-    "sweep",
-    "text_table",
 ]

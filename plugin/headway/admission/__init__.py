@@ -3,10 +3,10 @@
 A request holds a ``Permit``; an engine client whose calls pass the gate is a policy client.
 """
 
-from headway.admission.diversion import Diversion, EngineCall, NotServedError
+from headway.admission.diversion import EngineCall, NotServedError
 from headway.admission.ended_request import EndedRequest
-from headway.admission.engine_link import DeathHandler, EngineLink
-from headway.admission.gate import Gate, Meter, loop_time_s
+from headway.admission.engine_link import EngineLink
+from headway.admission.gate import Gate, loop_time_s
 from headway.admission.gateway import Gateway
 from headway.admission.permit import Permit
 from headway.admission.policy_client import make_policy_class
@@ -16,14 +16,11 @@ from headway.admission.request_context import REQUEST_CONTEXT, RequestContext
 __all__ = [
     "MAX_TEXT_BYTES",
     "REQUEST_CONTEXT",
-    "DeathHandler",
-    "Diversion",
     "EndedRequest",
     "EngineCall",
     "EngineLink",
     "Gate",
     "Gateway",
-    "Meter",
     "NotServedError",
     "Permit",
     "RequestContext",

@@ -10,7 +10,6 @@ from headway.fallback.diverted_request import DivertedRequest
 from headway.fallback.fixed_reply import FixedReply
 from headway.fallback.other_engine import OtherEngine
 from headway.fallback.other_model import OtherModel
-from headway.fallback.settings import FallbackSettings
 from headway.fallback.target import FallbackTarget, target_from_environment
 
 __all__ = [
@@ -18,7 +17,6 @@ __all__ = [
     "DivertedRequest",
     "FallbackClient",
     "FallbackController",
-    "FallbackSettings",
     "FallbackTarget",
     "FixedReply",
     "ForwardResult",

@@ -8,7 +8,7 @@ __main__   the process that does the work: ``python -m headway.forecast``
 forecaster starts that process, follows its progress and bounds its time
 """
 
-from headway.forecast.figures import ClassForecast, Interval, PresetForecast, Quantiles
+from headway.forecast.figures import ClassForecast, Interval, PresetForecast
 from headway.forecast.forecaster import WITHIN_S, BusyError, Forecaster, Forecasts
 from headway.forecast.job import MOST_SEQUENCES, ForecastError, Job
 from headway.forecast.pace import share_of
@@ -24,6 +24,5 @@ __all__ = [
     "Interval",
     "Job",
     "PresetForecast",
-    "Quantiles",
     "share_of",
 ]

@@ -2,7 +2,7 @@
 
 from headway.keys.edit import MadeKey, add_key, revoke_key, rotate_key
 from headway.keys.key_ring import Key, KeyRing, digest_of
-from headway.keys.keys_file import VARIABLE, KeysFile, ReadKeys, keys_path, read_keys_file
+from headway.keys.keys_file import VARIABLE, KeysFile, keys_path, read_keys_file
 from headway.keys.problems import KeysFileError, Problem
 
 __all__ = [
@@ -13,7 +13,6 @@ __all__ = [
     "KeysFileError",
     "MadeKey",
     "Problem",
-    "ReadKeys",
     "add_key",
     "digest_of",
     "keys_path",

@@ -11,7 +11,7 @@ from headway.operator.metrics import Meters, MetricsCollector
 from headway.operator.presets import Listed, PresetCatalogue
 from headway.operator.reach import follows_engine, stated_seats
 from headway.operator.scaling import Fleet, arrivals_file, scaling_from_environment
-from headway.operator.snapshot import InstanceReading, ServerIdentity, Snapshot
+from headway.operator.snapshot import InstanceReading, ServerIdentity
 from headway.operator.trials import PresetTrial
 
 __all__ = [
@@ -26,7 +26,6 @@ __all__ = [
     "PresetCatalogue",
     "PresetTrial",
     "ServerIdentity",
-    "Snapshot",
     "Switched",
     "arrivals_file",
     "follows_engine",

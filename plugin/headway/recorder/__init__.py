@@ -6,22 +6,15 @@ served      the rings of first tokens and ends, and their figures     ring      
 speed       how fast the engine's steps were, and how unsteady
 """
 
-from headway.recorder.recorder import KEEP_S, Recorder, Recording
+from headway.recorder.recorder import Recorder, Recording
 from headway.recorder.served import ServedLog
-from headway.recorder.speed import SpeedLog, Unsteadiness
-from headway.recorder.summary import ClassTraffic, Lengths, TrafficSummary, summarise
+from headway.recorder.summary import summarise
 from headway.recorder.trace import trace_lines
 
 __all__ = [
-    "KEEP_S",
-    "ClassTraffic",
-    "Lengths",
     "Recorder",
     "Recording",
     "ServedLog",
-    "SpeedLog",
-    "TrafficSummary",
-    "Unsteadiness",
     "summarise",
     "trace_lines",
 ]

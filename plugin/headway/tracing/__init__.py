@@ -3,7 +3,7 @@
 from headway.tracing.current_request import CURRENT_REQUEST, CurrentRequest
 from headway.tracing.queue_spans import QueueSpans, queue_spans
 from headway.tracing.request_ids import RequestIds
-from headway.tracing.trace_parent import TraceParent, parse_trace_parent
+from headway.tracing.trace_parent import TraceParent
 
 __all__ = [
     "CURRENT_REQUEST",
@@ -11,6 +11,5 @@ __all__ = [
     "QueueSpans",
     "RequestIds",
     "TraceParent",
-    "parse_trace_parent",
     "queue_spans",
 ]

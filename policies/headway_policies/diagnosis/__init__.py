@@ -11,7 +11,7 @@ diagnosis    the whole
 """
 
 from headway_policies.diagnosis.bottleneck import Bottleneck, Severity
-from headway_policies.diagnosis.diagnosis import Diagnosis, Evidence, diagnose
+from headway_policies.diagnosis.diagnosis import Diagnosis, diagnose
 from headway_policies.diagnosis.facts import NO_INSTANCE, ClassFacts, Facts, Forecasted
 from headway_policies.diagnosis.failures import (
     BY_REASON,
@@ -38,7 +38,6 @@ __all__ = [
     "Bottleneck",
     "ClassFacts",
     "Diagnosis",
-    "Evidence",
     "Facts",
     "Forecasted",
     "Remedy",

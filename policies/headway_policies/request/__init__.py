@@ -4,15 +4,7 @@ Nothing of the content. All other parts of the package build on this one.
 """
 
 from headway_policies.request.classes import PriorityClass
-from headway_policies.request.objective import (
-    FirstTokenObjective,
-    InterTokenObjective,
-    Relative,
-    least_of,
-    relative,
-    resolve,
-    shortest,
-)
+from headway_policies.request.objective import InterTokenObjective, Relative, least_of, relative, resolve, shortest
 from headway_policies.request.outcome import LEFT, REFUSED, Decision, Ending, Outcome, Reason
 from headway_policies.request.prefix import BLOCK_TOKENS, PREFIX_TOKENS
 from headway_policies.request.ticket import DEFAULT_MAX_TOKENS, NO_TIMEOUTS, Ticket, Timeouts, Usage, shorter
@@ -26,7 +18,6 @@ __all__ = [
     "REFUSED",
     "Decision",
     "Ending",
-    "FirstTokenObjective",
     "InterTokenObjective",
     "Outcome",
     "PriorityClass",

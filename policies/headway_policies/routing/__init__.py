@@ -7,7 +7,7 @@ and health by what they report.
 """
 
 from headway_policies.routing.health import InstanceHealth
-from headway_policies.routing.instance import CachedPrefixes, Instance
+from headway_policies.routing.instance import Instance
 from headway_policies.routing.instance_seats import InstanceSeats, SeatReading
 from headway_policies.routing.least_loaded import LeastLoaded
 from headway_policies.routing.ranking import ranked
@@ -17,7 +17,6 @@ from headway_policies.routing.router import Demand, Router
 from headway_policies.routing.sent_prefixes import SentPrefixes
 
 __all__ = [
-    "CachedPrefixes",
     "Demand",
     "Instance",
     "InstanceHealth",

@@ -4,6 +4,6 @@ from headway_policies.sharing.fronts import FrontClaims, FrontShare
 from headway_policies.sharing.max_min import fill
 from headway_policies.sharing.model_load import ModelLoad, Share
 from headway_policies.sharing.pauses import PauseTerms
-from headway_policies.sharing.seat_shares import SeatShares, Steadiness
+from headway_policies.sharing.seat_shares import SeatShares
 
-__all__ = ["FrontClaims", "FrontShare", "ModelLoad", "PauseTerms", "SeatShares", "Share", "Steadiness", "fill"]
+__all__ = ["FrontClaims", "FrontShare", "ModelLoad", "PauseTerms", "SeatShares", "Share", "fill"]

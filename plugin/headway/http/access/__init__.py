@@ -8,28 +8,20 @@
 It depends on ASGI only, and not on vLLM.
 """
 
-from headway.http.access.access import Access, AccessRefused, KeyRing
-from headway.http.access.anonymous import ANONYMOUS, anonymous_entitlement
+from headway.http.access.access import Access, AccessRefused
 from headway.http.access.api_keys import ApiKeys
-from headway.http.access.identity import IDENTITY, Identity, identity_of
-from headway.http.access.lockout import Lockout
+from headway.http.access.identity import identity_of
 from headway.http.access.proxies import PEER, TrustedProxies
 from headway.http.access.route_guard import RouteGuard
 from headway.http.access.route_table import RouteTable
 
 __all__ = [
-    "ANONYMOUS",
-    "IDENTITY",
     "PEER",
     "Access",
     "AccessRefused",
     "ApiKeys",
-    "Identity",
-    "KeyRing",
-    "Lockout",
     "RouteGuard",
     "RouteTable",
     "TrustedProxies",
-    "anonymous_entitlement",
     "identity_of",
 ]
