@@ -5,11 +5,11 @@ Pure arithmetic: no clock, no network. Percentiles are by nearest rank (Hyndman 
 
 from __future__ import annotations
 
-import math
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
+from headway_simulator import spread
 from headway_tools.demo.overload.figures import OverloadFigures
 from headway_tools.demo.overload.shares import out_of_order
 from headway_tools.load.scrape import Counts
@@ -69,12 +69,6 @@ class Check:
 def check_that(promise: str, held: bool, otherwise: str) -> Check:
     """A check whose detail is kept only where it did not hold."""
     return Check(promise, held, "" if held else otherwise)
-
-
-def percentile(values: Iterable[float], ratio: float) -> float | None:
-    """The smallest value that at least ``ratio`` of all values do not exceed; None without values."""
-    ordered = sorted(values)
-    return ordered[max(0, math.ceil(ratio * len(ordered)) - 1)] if ordered else None
 
 
 def summarise(
@@ -172,14 +166,14 @@ def _urgent_served(overload: OverloadFigures | None) -> Check:
 
 
 def _figures(name: str, sent: int, served: Sequence[Served]) -> ClassFigures:
-    delays_s = [one.ttft_s for one in served if one.ending == COMPLETED and one.ttft_s is not None]
+    delays = spread(one.ttft_s for one in served if one.ending == COMPLETED)
     return ClassFigures(
         class_name=name,
         sent=sent,
         endings=dict(Counter(one.ending for one in served)),
         why=dict(Counter(one.why for one in served if one.why)),
-        ttft_p50_s=percentile(delays_s, 0.50),
-        ttft_p95_s=percentile(delays_s, 0.95),
+        ttft_p50_s=delays.p50_s,
+        ttft_p95_s=delays.p95_s,
     )
 
 

@@ -4,17 +4,14 @@ from __future__ import annotations
 
 import dataclasses
 import json
-import math
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 from overload_example import OVERLOAD
 
 from headway_tools.demo.overload.report import overload_lines
 from headway_tools.demo.overload.shares import ClassShare
 from headway_tools.demo.report import as_json, text
-from headway_tools.demo.summary import PresetSeen, Summary, checks, percentile, summarise
+from headway_tools.demo.summary import PresetSeen, Summary, checks, summarise
 from headway_tools.load.scrape import ClassCounts, Counts
 from headway_tools.load.served import COMPLETED, FAILED, REFUSED, Served
 
@@ -215,20 +212,6 @@ def test_a_class_that_alone_is_too_much_may_be_refused() -> None:
 def test_a_class_that_was_never_sent_is_missed() -> None:
     """Wanted is wanted."""
     assert "each class had a request completed" in failed(good(), ("realtime", "batch", "normal"))
-
-
-@given(st.lists(st.floats(0, 1e6), min_size=1), st.floats(0.01, 1))
-def test_a_percentile_is_one_of_the_values_with_enough_below(values: list[float], ratio: float) -> None:
-    """Nearest rank: at least that share is not above it, and with one value fewer it would not be."""
-    found = percentile(values, ratio)
-    assert found in values
-    assert sum(value <= found for value in values) >= math.floor(ratio * len(values))
-    assert sum(value < found for value in values) < ratio * len(values)
-
-
-def test_no_values_have_no_percentile() -> None:
-    """A dash in the report."""
-    assert percentile([], 0.5) is None
 
 
 def test_the_report_says_the_figures_and_what_failed() -> None:
