@@ -14,11 +14,12 @@ from dataclasses import replace
 from heapq import heapify, heapreplace
 from itertools import count
 from random import Random
+from typing import cast
 
 from simulated_fleet import Fleet
 
 from headway_simulator import Bare, EngineModel, Result
-from headway_simulator.engine_model.engine import Sequence
+from headway_simulator.engine_model.engine import Engine, Sequence
 from headway_simulator.run.shell import Shell
 from headway_simulator.traffic.clients import Clients
 from headway_simulator.traffic.workload import Request
@@ -81,7 +82,7 @@ class OnArrival:
 def simulate_on_arrival(router: str, requests: Iterable[Request], models: Iterable[EngineModel], seats: int) -> Result:
     """Serve these requests by engines with so many seats each, under a router of ``ROUTERS``."""
     binding = OnArrival(ROUTERS[router](), [replace(one, max_num_seqs=seats) for one in models])
-    return Shell(Bare(), binding.fleet, Clients(), Random(0), one_by_one=False).run(requests, (), None)
+    return Shell(Bare(), cast(Engine, binding.fleet), Clients(), Random(0), one_by_one=False).run(requests, (), None)
 
 
 def with_slow(model: EngineModel, number: int, factor: float) -> list[EngineModel]:

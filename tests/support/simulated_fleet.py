@@ -11,7 +11,7 @@ from collections.abc import Iterable, Iterator
 from heapq import heappop, heappush
 from itertools import chain
 from random import Random
-from typing import Protocol
+from typing import Protocol, cast
 
 from headway_policies import Desk, Effect, Preset
 from headway_policies.preset import with_fixed_limit
@@ -38,7 +38,7 @@ class Binding(Protocol):
 
 
 class Fleet:
-    """The engines. ``ends_s`` is the end of the next step that ends. ``held`` are the sequences of each engine."""
+    """The engines, in place of one. ``ends_s`` is the end of the next step that ends, ``held`` what each engine has."""
 
     def __init__(self, models: Iterable[EngineModel], binding: Binding) -> None:
         self.engines = [Engine(one) for one in models]
@@ -182,7 +182,7 @@ class OneDeskShell(Shell):
     """One run of that desk."""
 
     def __init__(self, one: OneDesk, clients: Clients | None = None, seed: int = 0) -> None:
-        super().__init__(one.desk, one.fleet, clients or Clients(), Random(seed), one_by_one=False)
+        super().__init__(one.desk, cast(Engine, one.fleet), clients or Clients(), Random(seed), one_by_one=False)
 
 
 def simulate_late(requests: Iterable[Request], preset: Preset, models: Iterable[EngineModel], seats: int) -> Result:

@@ -39,7 +39,6 @@ from headway_policies import (
 from headway_policies.request import LEFT, PREFIX_TOKENS, REFUSED, Usage
 from headway_simulator.engine_model.engine import Engine, EngineModel, Sequence, Steps
 from headway_simulator.run.bare import Bare
-from headway_simulator.run.port import Front, Serving
 from headway_simulator.run.result import Moment, Result
 from headway_simulator.run.visit import Visit
 from headway_simulator.run.warm import warm_desk
@@ -74,7 +73,7 @@ def simulate(
     same result under any policy that does not count steps. ``progress`` is called now and then with the number of
     arrivals.
     """
-    front: Front = Bare(most_inside) if preset is None else warm_desk(preset, model)
+    front: Desk | Bare = Bare(most_inside) if preset is None else warm_desk(preset, model)
     shell = Shell(front, Engine(model), clients or Clients(), Random(seed), one_by_one)  # noqa: S311 - to be repeatable
     return shell.run(requests, switches, progress)
 
@@ -82,7 +81,7 @@ def simulate(
 class Shell:
     """One run: the desk (or none), the engine and the clients on one clock."""
 
-    def __init__(self, front: Front, engine: Serving, clients: Clients, random: Random, one_by_one: bool) -> None:
+    def __init__(self, front: Desk | Bare, engine: Engine, clients: Clients, random: Random, one_by_one: bool) -> None:
         self._front = front
         self._engine = engine
         self._clients = clients
