@@ -27,14 +27,14 @@ class OtherEngine:
 
     degradation = Degradation.MODEL
 
-    def __init__(self, other: object, *, breaker: CircuitBreaker | None = None) -> None:
+    def __init__(self, other: object) -> None:
         generate = getattr(other, "generate", other)
         if isinstance(other, type) or not callable(generate):
             raise TypeError(
                 f"fallback= takes another engine, or a function like its generate: {type(other).__name__} is neither"
             )
         self.model = str(getattr(other, "__name__", type(other).__name__))
-        self.breaker = breaker or CircuitBreaker()
+        self.breaker = CircuitBreaker()
         self.in_flight = 0
         self._generate: Generate = generate
         self._behind_gate = hasattr(other, "headway")

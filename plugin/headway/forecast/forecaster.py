@@ -49,9 +49,8 @@ class Forecasts:
 class Forecaster:
     """Computes the forecasts of one server. ``done`` is the part of the present one that is done, None without one."""
 
-    def __init__(self, environment: Mapping[str, str] = os.environ) -> None:
+    def __init__(self) -> None:
         self.done: float | None = None
-        self._environment = environment
 
     async def compute(self, job: Job, within_s: float = WITHIN_S) -> Forecasts:
         """The forecast. Raises ForecastError where there can be none, BusyError while another one is computed.
@@ -71,7 +70,7 @@ class Forecaster:
                 stdin=asyncio.subprocess.PIPE,
                 stdout=asyncio.subprocess.PIPE,
                 stderr=asyncio.subprocess.DEVNULL,
-                env=_for_child(self._environment),
+                env=_for_child(os.environ),
                 limit=_MAX_LINE_BYTES,
             )
             try:

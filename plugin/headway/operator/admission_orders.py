@@ -72,13 +72,10 @@ class AdmissionChange:
 class AdmissionOrders:
     """The orders to pause, drain and resume one server. Call it on the event loop's thread only."""
 
-    def __init__(
-        self, gateway: Gateway, tasks: BackgroundTasks, record: Record, wall_s: Callable[[], float] = time.time
-    ) -> None:
+    def __init__(self, gateway: Gateway, tasks: BackgroundTasks, record: Record) -> None:
         self._gateway = gateway
         self._tasks = tasks
         self._record = record
-        self._wall_s = wall_s
         self._last: OrderedStop | None = None
 
     @property
@@ -175,7 +172,7 @@ class AdmissionOrders:
         gate = self._gateway.gate
         now_s = gate.now_s()
         ends_s = None if expires_s is None else now_s + expires_s
-        stop = OrderedStop(gate.desk.state, now_s, self._wall_s(), plain(caller.actor), plain(reason), ends_s)
+        stop = OrderedStop(gate.desk.state, now_s, time.time(), plain(caller.actor), plain(reason), ends_s)
         return replace(last, ends_s=ends_s) if last is not None and stop.renews(last) else stop
 
     async def _expire(self, after_s: float, stop: OrderedStop) -> None:

@@ -47,11 +47,10 @@ class InstancePool:
         router: Router,
         now_s: Callable[[], float],
         *,
-        retried: int = 0,
         most: int | None = None,
     ) -> None:
         self.links = {one.address.name: one for one in links}
-        self.retried = retried
+        self.retried = 0
         self.most = most
         self.on_change: Callable[[], None] = lambda: None
         self._router = router

@@ -40,13 +40,11 @@ class InstanceHealth:
         self,
         *,
         silent_s: float = SILENT_S,
-        lost_s: float = LOST_S,
         failures: int = 3,
         cool_s: float = 1.0,
         max_cool_s: float = 30.0,
     ) -> None:
         self.silent_s = silent_s
-        self._lost_s = lost_s
         self._breaker = CircuitBreaker(failures, cool_s, max_cool_s)
         self._good_s = self._answered_s = -inf
         self._seen = False
@@ -69,7 +67,7 @@ class InstanceHealth:
 
     def lost(self, now_s: float) -> bool:
         """Whether it has answered no heartbeat for so long that what runs there is not waited for."""
-        return now_s - self._answered_s >= self._lost_s
+        return now_s - self._answered_s >= LOST_S
 
     def state(self, now_s: float) -> BreakerState:
         """Its state now. Silence makes it OPEN without a further event."""
