@@ -77,7 +77,7 @@ bench-engine: setup ## an overload of the real engine, memory of what waits, lit
 bench-dashboard: setup ## what the dashboard costs, in a real browser, ten minutes; ARGS: --strict, --write, --only soak-long (half an hour)
 	@$(BIN)/python deploy/models.py tiny && PYTHONPATH=tests/support exec $(BIN)/python tests/benchmarks/dashboard_costs.py $(ARGS)
 
-bench-fleet: setup ## routing, cost and scaling of several instances on the simulator; ARGS: --strict, --only routing
+bench-fleet: setup ## routing and scaling of several instances on the simulator; ARGS: --strict, --only routing
 	@exec $(BIN)/python tests/benchmarks/fleet.py $(ARGS)
 
 bench-front: setup ## what one `headway route` costs a request and a token, ten minutes; ARGS: --model, --rounds 5, --write

@@ -1,6 +1,6 @@
-"""Several instances on the simulator: routing, the cost of a request before up to 1,000 of them, and scaling.
+"""Several instances on the simulator: routing, and scaling.
 
---only routing   some goals only; sweep-long, 10,000,000 requests on 1,000 instances, runs only if it is named
+--only routing   some goals only
 --strict         exit code 1 on a miss
 
 No engine and no network.
@@ -8,16 +8,11 @@ No engine and no network.
 
 from __future__ import annotations
 
-import gc
 import sys
-import time
-from array import array
 from collections.abc import Iterator
 from dataclasses import replace
 from functools import partial
-from itertools import islice
 from pathlib import Path
-from random import Random
 from statistics import mean
 
 from accepted import Accepted
@@ -25,11 +20,9 @@ from command import Goals, run
 from fleet_days import Trial, trial
 from fleet_routers import ROUTERS, simulate_on_arrival, with_slow
 from goal import Goal
-from simulated_fleet import LateBinding, OneDesk, OneDeskShell, simulate_late
+from simulated_fleet import simulate_late
 
-from headway_policies import Outcome
-from headway_simulator import WORKLOADS, EngineModel, Phase, Result, Slo, Visit, ceiling, lognormal, plain, summarise
-from headway_simulator.engine_model.engine import Sequence
+from headway_simulator import WORKLOADS, EngineModel, Phase, Result, Slo, ceiling, lognormal, plain, summarise
 from headway_simulator.traffic.workload import Request
 
 MODEL, SLO = EngineModel(), Slo()
@@ -96,83 +89,6 @@ def _two() -> Iterator[Goal]:
     yield Goal("N15", "tokens/s, two instances : one", 1.8, one / two)
 
 
-class Passing(OneDeskShell):
-    """Keeps of each request its time to the first token alone, so that millions fit into memory."""
-
-    def __init__(self, one: OneDesk) -> None:
-        super().__init__(one)
-        self.ttfts_s = array("f")
-
-    def _end(self, visit: Visit, outcome: Outcome) -> None:
-        super()._end(visit, outcome)
-        self.ttfts_s.append(visit.ttft_s or 0.0)
-        self._visits[visit.id] = None  # type: ignore[call-overload]  # nobody asks for it again
-
-
-def sweep() -> Iterator[Goal]:
-    """The cost of a request before 1 to 1,000 instances; a million requests on the largest number ..."""
-    yield from _binding()
-    costs_us = {number: _cost_us(number, 100_000) for number in (1, 10, 100)}
-    costs_us[1000] = _cost_us(1000, 1_000_000)
-    yield _flat(costs_us[1000], costs_us[10], ", ".join(f"{n:,}: {us:.0f}" for n, us in costs_us.items()))
-
-
-def sweep_long() -> Iterator[Goal]:
-    """Ten million requests on 1,000 instances ..."""
-    few_us, many_us = _cost_us(10, 1_000_000), _cost_us(1000, 10_000_000)
-    yield _flat(many_us, few_us, f"10,000,000 requests in {many_us * 10 / 60:.0f} min")
-
-
-def _flat(many_us: float, few_us: float, note: str) -> Goal:
-    figure = "simulated request, engine model included, 1,000 instances : 10"
-    return Goal("A29", figure, 2.0, many_us / few_us, most=True, note=f"µs a request, {note}")
-
-
-def _binding() -> Iterator[Goal]:
-    """The router alone: one sequence bound and one released."""
-    costs_us = {number: min(_binding_us(number) for _ in range(5)) for number in (10, 1000)}
-    note = f"µs a request, {costs_us[10]:.1f} and {costs_us[1000]:.1f}"
-    yield Goal("A29", "router alone, 1,000 instances : 10", 2.0, costs_us[1000] / costs_us[10], most=True, note=note)
-
-
-def _binding_us(number: int, turns: int = 20_000) -> float:
-    """At nine tenths of the seats, a random instance releases one."""
-    random, seats = Random(number), CEILING.seats
-    binding, running = LateBinding([seats] * number), [seats * 9 // 10] * number
-    for place, held in enumerate(running):
-        binding.changed(place, held, 0.1)
-    freed = [random.randrange(number) for _ in range(turns)]
-    sequence = Sequence(0, 64, 64)
-    began_s = time.process_time()
-    for place in freed:
-        running[place] -= 1
-        binding.changed(place, running[place], 0.1)
-        taken = binding.place(sequence)
-        running[taken] += 1
-        binding.changed(taken, running[taken], 0.1)
-    return (time.process_time() - began_s) / turns * 1e6
-
-
-def _cost_us(number: int, requests: int) -> float:
-    """Processor time a request, at nine tenths of the capacity of so many instances."""
-    shell = Passing(OneDesk(PRESET, [MODEL] * number, CEILING.seats))
-    gc.collect()
-    began_s = time.process_time()
-    shell.run(islice(_arrivals(0.9 * number * CEILING.requests_per_s), requests), (), None)
-    assert len(shell.ttfts_s) == requests
-    return (time.process_time() - began_s) / requests * 1e6
-
-
-def _arrivals(rate_per_s: float) -> Iterator[Request]:
-    """Chat without an end."""
-    random = Random(1)
-    prompt, output = (one.sampler(random) for one in (lognormal(64, 0.7, 1, 2048), lognormal(64, 1.0)))
-    at_s = 0.0
-    while True:
-        at_s += random.expovariate(rate_per_s)
-        yield Request(at_s, "normal", prompt(), output(), None)
-
-
 def scaling() -> Iterator[Goal]:
     """F22: a day with two peaks, after two like it; by forecast against by reaction ..."""
     for start_s in (60.0, 180.0):
@@ -189,9 +105,7 @@ def _shares(reacting: Trial, ahead: Trial) -> str:
 
 
 PAGE = Path(__file__).resolve().parents[2] / "deploy/site/docs/measured/fleet.md"
-GOALS: Goals = {"routing": routing, "sweep": sweep, "sweep-long": sweep_long, "scaling": scaling}
+GOALS: Goals = {"routing": routing, "scaling": scaling}
 
 if __name__ == "__main__":
-    sys.exit(
-        run(sys.argv[1:], GOALS, ACCEPTED, PAGE, help_text=__doc__ or "", marks="fleet", on_request=("sweep-long",))
-    )
+    sys.exit(run(sys.argv[1:], GOALS, ACCEPTED, PAGE, help_text=__doc__ or "", marks="fleet"))

@@ -15,14 +15,12 @@ from typing import Protocol, cast
 
 from headway_policies import Desk, Effect, Preset
 from headway_policies.preset import with_fixed_limit
-from headway_policies.routing import Demand, Instance, LeastLoaded, Roster
+from headway_policies.routing import Demand, Instance, LeastLoaded
 from headway_simulator.engine_model.engine import Engine, EngineModel, Sequence, Steps
 from headway_simulator.run.result import Result
 from headway_simulator.run.shell import Shell
 from headway_simulator.traffic.clients import Clients
 from headway_simulator.traffic.workload import Request
-
-_COMPARED = 4
 
 
 class Binding(Protocol):
@@ -123,15 +121,12 @@ class Fleet:
 
 
 class LateBinding:
-    """The router's: its policy chooses among the freest instances when a sequence is dispatched."""
+    """The router's: its policy chooses among the open instances when a sequence is dispatched."""
 
     def __init__(self, seats: Iterable[int]) -> None:
         self._states = [Instance(str(place), number, 0) for place, number in enumerate(seats)]
         self._router = LeastLoaded()
-        self._roster = Roster()
-        self._open: set[int] = set()
-        for place in range(len(self._states)):
-            self.open(place)
+        self._open = set(range(len(self._states)))
 
     @property
     def seats(self) -> int:
@@ -139,27 +134,23 @@ class LateBinding:
         return sum(self._states[place].seats for place in self._open)
 
     def place(self, sequence: Sequence) -> int:
-        """That of the policy, which sees a few instances only; the desk sends no more than there are seats."""
+        """That of the policy; the desk sends no more than there are seats."""
         demand = Demand(sequence.prompt_tokens + sequence.output_tokens, sequence.prompt_tokens)
-        name = self._router.choose(demand, self._roster.freest(_COMPARED))
+        name = self._router.choose(demand, [self._states[one] for one in sorted(self._open)])
         assert name is not None
         return int(name)
 
     def changed(self, place: int, running: int, kv_use: float) -> None:
         """Its free seats are others now."""
-        state = self._states[place] = Instance(str(place), self._states[place].seats, running, kv_use)
-        if place in self._open:
-            self._roster.put(state)
+        self._states[place] = Instance(str(place), self._states[place].seats, running, kv_use)
 
     def open(self, place: int) -> None:
         """It may be chosen from now on."""
         self._open.add(place)
-        self._roster.put(self._states[place])
 
     def close(self, place: int) -> None:
         """It is not chosen until it is opened again; what runs there goes on."""
         self._open.discard(place)
-        self._roster.remove(str(place))
 
 
 class OneDesk:

@@ -12,7 +12,6 @@ from headway_policies.routing.instance_seats import InstanceSeats, SeatReading
 from headway_policies.routing.least_loaded import LeastLoaded
 from headway_policies.routing.ranking import ranked
 from headway_policies.routing.reported import Report, ReportedInstance, ReportedInstances
-from headway_policies.routing.roster import Roster
 from headway_policies.routing.router import Demand, Router
 from headway_policies.routing.sent_prefixes import SentPrefixes
 
@@ -25,7 +24,6 @@ __all__ = [
     "Report",
     "ReportedInstance",
     "ReportedInstances",
-    "Roster",
     "Router",
     "SeatReading",
     "SentPrefixes",

@@ -14,7 +14,7 @@ are bound late here, so nothing has to be counted: the deficit is the load itsel
 Bound: the ``free_share`` of the chosen instance is below the largest of those with room for the request by no more
 than ``kv + affinity``, and by no more than ``kv`` where no prefix is known.
 
-Cost: O(instances * blocks of the prompt). A ``Roster`` gives the few instances worth comparing in O(log instances).
+Cost: O(instances * blocks of the prompt).
 """
 
 from __future__ import annotations
