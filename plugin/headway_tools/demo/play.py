@@ -11,7 +11,6 @@ from pathlib import Path
 from typing import TextIO
 
 from headway.api import AdminError
-from headway_simulator import Request
 from headway_tools.console import CliError, FailedError, cpu_backend
 from headway_tools.demo.children import Family
 from headway_tools.demo.loading import Progress
@@ -56,7 +55,7 @@ class Play:
         self._records: deque[Served] = deque(maxlen=_KEPT_RECORDS if options.exit_after_s is None else None)
         self._dropped: Counter[str] = Counter()
         self._clients = Completions(options.server_url, model=options.model_name, timeout_s=_REQUEST_WITHIN_S)
-        self._drivers: list[Sender[Request]] = []
+        self._drivers: list[Sender] = []
         self._begin_s = 0.0
         self._first: Counts | None = None
         self._before: PresetSeen | None = None
@@ -132,7 +131,7 @@ class Play:
             meanwhile()
             await asyncio.sleep(_POLL_S)
 
-    async def _light(self, light: Sender[Request], from_s: float, until_s: float) -> None:
+    async def _light(self, light: Sender, from_s: float, until_s: float) -> None:
         """Send this part of the light traffic, as long as it lasts, and wait for its answers."""
         clock = asyncio.get_running_loop().time
         begin_s = clock()
@@ -148,7 +147,7 @@ class Play:
         overload = Overload(self._servers, self._driver_for, self._say, SEED)
         self._overload = await overload.run(lengths, now.since(self._first))
 
-    async def _switched(self, light: Sender[Request], part_s: float) -> tuple[Summary, list[Check]]:
+    async def _switched(self, light: Sender, part_s: float) -> tuple[Summary, list[Check]]:
         """The second part of the light traffic, under another preset; then the figures and the checks."""
         before, name = await self._servers.preset_seen(), await self._servers.switch()
         after = await self._servers.preset_seen()
@@ -162,7 +161,7 @@ class Play:
             check_that("the dashboard answers", healthy, "its health URL does not"),
         ]
 
-    def _driver_for(self, record: Callable[[Served], None]) -> Sender[Request]:
+    def _driver_for(self, record: Callable[[Served], None]) -> Sender:
         """Clients whose requests count in the summary, too."""
 
         def recorded(one: Served) -> None:

@@ -144,7 +144,7 @@ def _part(progress: Progress, done: int, of: int) -> Progress:
     return lambda what, ratio: progress(what, (done + ratio) / of)
 
 
-async def _show(sender: Sender[Request], total: int, progress: Progress, name: str) -> None:
+async def _show(sender: Sender, total: int, progress: Progress, name: str) -> None:
     while True:
         sent = sender.sent.total()
         progress(f"{name} {sent} sent, {sender.unfinished} wait or run".strip(), sent / max(total, 1))

@@ -58,7 +58,7 @@ class Measurement:
     """One measurement. ``driver_for`` makes clients that report each end to a function."""
 
     servers: Servers
-    driver_for: Callable[[Callable[[Served], None]], Sender[Request]]
+    driver_for: Callable[[Callable[[Served], None]], Sender]
     say: Callable[[str], None]
     seed: int
 

@@ -54,7 +54,7 @@ class Overload:
     """One overload. ``driver_for`` makes clients that report each end to a function."""
 
     servers: Servers
-    driver_for: Callable[[Callable[[Served], None]], Sender[Request]]
+    driver_for: Callable[[Callable[[Served], None]], Sender]
     say: Callable[[str], None]
     seed: int
 
@@ -80,9 +80,7 @@ class Overload:
         )
         return figures(over.took_s, capacity.requests_per_s, sent, served, (first, last), before, shares)
 
-    async def _exceed(
-        self, driver: Sender[Request], plan: Sequence[Request], length_s: float, served: list[Served]
-    ) -> _Over:
+    async def _exceed(self, driver: Sender, plan: Sequence[Request], length_s: float, served: list[Served]) -> _Over:
         """Send the plan and wait for its answers; returns what was seen when the last of it had been sent."""
         clock = asyncio.get_running_loop().time
         begin_s = clock()
@@ -98,7 +96,7 @@ class Overload:
             reporting.cancel()
         return over
 
-    async def _report(self, driver: Sender[Request], served: list[Served]) -> None:
+    async def _report(self, driver: Sender, served: list[Served]) -> None:
         while True:
             await asyncio.sleep(_PROGRESS_EVERY_S)
             seen = Counter(one.ending for one in served)

@@ -59,7 +59,7 @@ class _Engine:
         model = EngineModel(self._service_s / TOKENS, 0.0, 0.0, max_num_seqs=SEATS)
         return EngineSeen(model, dict.fromkeys(CLASSES, self._objective_s))
 
-    def driver_for(self, record: Callable[[Served], None]) -> Sender[Request]:
+    def driver_for(self, record: Callable[[Served], None]) -> Sender:
         return Sender(self._complete, record)
 
     async def _complete(self, request: Request) -> Served:
