@@ -32,7 +32,7 @@ from serving.client import Answer, Engine, closed_loop, open_loop, started
 from serving.constants import Constants, measured
 from serving.figures import quantiles
 
-from headway.forecast import PresetForecast
+from headway.api.schema import PresetForecast
 from headway_policies import bundled_presets
 from headway_simulator import Request
 from headway_tools.console import Bar

@@ -39,9 +39,9 @@ async def warm(engine):
     result = {"before": engine.headway.not_ready()}
     first = await one(engine, "first", priority="batch")  # the class that may wait longest: for the warm-up
     status = engine.headway.status()
-    result["warmup"] = [status["warmup"]["state"], sorted(status["warmup"]["stages"])]
+    result["warmup"] = [status.warmup.state, sorted(status.warmup.stages)]
     result["tokens"] = len(first.outputs[0].token_ids)
-    result["running"] = status["engine"]["core_limit"]
+    result["running"] = status.engine.core_limit
     return result
 
 
@@ -56,7 +56,7 @@ async def cancelled(engine):
     engine.engine_core.add_request_async = slow_add
     leaving = [asyncio.create_task(one(engine, f"request-{index}")) for index in range(100)]
     await asyncio.wait_for(being_added.acquire(), 60)
-    held = {one["name"]: one["held_seats"] for one in engine.headway.status()["classes"]}
+    held = {one.name: one.held_seats for one in engine.headway.status().classes}
     free = 64 - held["realtime"]
     for _ in range(free - 1):
         await asyncio.wait_for(being_added.acquire(), 60)
@@ -69,12 +69,12 @@ async def cancelled(engine):
     left = len(engine.output_processor.request_states)
     status = engine.headway.status()
     outcomes = {}
-    for each in status["classes"]:
-        for name, number in each["outcomes"].items():
+    for each in status.classes:
+        for name, number in each.outcomes.items():
             outcomes[name] = outcomes.get(name, 0) + number
     served = (await asyncio.wait_for(one(engine, "next"), 60)).finished
-    return {"free": free, "registered": registered, "left": left, "served": served, "seats": status["seats_taken"],
-            "queued": status["queued"], "in_flight": status["in_flight"], "outcomes": outcomes}
+    return {"free": free, "registered": registered, "left": left, "served": served, "seats": status.seats_taken,
+            "queued": status.queued, "in_flight": status.in_flight, "outcomes": outcomes}
 
 
 async def killed(engine):

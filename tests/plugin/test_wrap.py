@@ -14,6 +14,7 @@ from virtual_time import on_virtual_time
 
 import headway
 from headway import Expired, PresetError, Reason, Rejected, TimedOut, UnknownClassError, UnknownPresetError
+from headway.api.schema import LimitStatus
 from headway.audit import Caller
 from headway.engine.fake import EngineDied, FakeEngine, FakeOutput, FakeParams
 from headway_policies import Timeouts
@@ -184,17 +185,12 @@ async def test_everything_else_of_the_engine_is_as_before() -> None:
 async def test_the_control_room_answers_and_switches() -> None:
     """engine.headway shows the state, the ceiling is the engine's own, and a switch takes effect at once."""
     engine: Any = headway.wrap(FakeEngine(max_num_seqs=16), preset="latency")
-    limit = {"live": 8, "proposed": 8, "ceiling": 16, "reason": "start", "ordered": None}
-    assert engine.headway.status()["limit"] == limit | {
-        "kv_seats": None,
-        "kv_seats_tokens": 1024,
-        "kv_seats_recorded": False,
-        "knee_seats": None,
-    }
-    assert engine.headway.status()["ready"] is True
+    limit = LimitStatus(live=8, proposed=8, ceiling=16, reason="start", kv_seats_tokens=1024)
+    assert engine.headway.status().limit == limit
+    assert engine.headway.status().ready is True
     done = await engine.headway.switch("throughput", expected_revision=1, caller=Caller())
     assert (done.previous, done.revision) == ("latency", 2)
-    assert engine.headway.status()["limit"]["live"] == 16
+    assert engine.headway.status().limit.live == 16
 
 
 @on_virtual_time
@@ -203,8 +199,8 @@ async def test_a_preset_of_ones_own_can_be_switched_back_to() -> None:
     engine = engine_of()
     await engine.headway.switch("latency", expected_revision=None, caller=Caller())
     await engine.headway.switch("small", expected_revision=None, caller=Caller())
-    status = engine.headway.status()["preset"]
-    assert (status["name"], status["revision"], status["trial"]) == ("small", 3, None)
+    status = engine.headway.status().preset
+    assert (status.name, status.revision, status.trial) == ("small", 3, None)
 
 
 @on_virtual_time
@@ -216,7 +212,7 @@ async def test_a_preset_may_be_a_file(tmp_path: Path) -> None:
     path.write_text(text + terms_text)
     for given in (path, str(path)):
         engine: Any = headway.wrap(FakeEngine(), preset=given)
-        assert engine.headway.status()["limit"]["live"] == 3
+        assert engine.headway.status().limit.live == 3
 
 
 @pytest.mark.parametrize(
@@ -246,7 +242,7 @@ async def test_two_wrapped_engines_have_nothing_in_common() -> None:
     await read(one, "a")
     assert outcomes(one.headway) == {"completed": 1}
     assert outcomes(two.headway) == {}
-    assert (one.headway.status()["limit"]["live"], two.headway.status()["limit"]["live"]) == (1, 2)
+    assert (one.headway.status().limit.live, two.headway.status().limit.live) == (1, 2)
 
 
 # ---------------------------------------------------------------------- early ends
@@ -419,6 +415,6 @@ async def test_the_death_of_the_engine_is_reported_to_all_callers() -> None:
     assert isinstance(results[0].__cause__, EngineDied)  # type: ignore[union-attr]  # an exception, as was just seen
     with pytest.raises(Rejected):
         await read(engine, "c")
-    assert engine.headway.status()["engine"]["healthy"] is False
+    assert engine.headway.status().engine.healthy is False
     assert outcomes(engine.headway) == {"engine_lost": 3}
     await assert_no_residue(engine.headway)

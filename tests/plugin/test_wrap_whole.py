@@ -77,8 +77,8 @@ async def test_the_first_request_waits_for_the_warm_up() -> None:
     assert len(plain.started) == 1 + 2 + 1 + 1  # one alone, a batch of two, one alone, then the request
     assert all(one.startswith("headway-warm-up-") for one in plain.started[:-1])
     assert outcomes(engine.headway) == {"completed": 1}
-    status = engine.headway.status()["warmup"]
-    assert (status["state"], sorted(status["stages"]), engine.headway.not_ready()) == (
+    status = engine.headway.status().warmup
+    assert (status.state, sorted(status.stages), engine.headway.not_ready()) == (
         "done",
         ["alone", "batch", "single"],
         [],
@@ -188,7 +188,7 @@ async def test_an_engine_is_recycled_on_command_and_refused_without_a_factory() 
     await read(engine, "a")
     await asyncio.sleep(0.5)  # the supervisor's first round
     engine.headway.recycle(ME, "test")
-    await until(lambda: engine.headway.status()["memory"]["recycled"]["command"] == 1)
+    await until(lambda: engine.headway.status().memory.recycled["command"] == 1)
     assert engine.started == []
     assert len(await read(engine, "b")) == 3
     other = headway.wrap(FakeEngine(step_s=0.001), preset())
@@ -224,7 +224,7 @@ async def test_diverted_requests_run_on_the_other_engine() -> None:
     with pytest.raises(Rejected):
         await read(engine, "c", priority="batch")  # shed, which is the rung below
     status = engine.headway.fallback_controller.status()
-    assert (status["rung"], status["fallback_model"]["model"]) == ("divert", "FakeEngine")
+    assert (status.rung, status.fallback_model.model) == ("divert", "FakeEngine")
 
 
 @on_virtual_time
@@ -253,7 +253,7 @@ async def test_a_function_gives_a_fixed_reply() -> None:
     engine.headway.order_fallback("divert", caller=ME)
     assert await read(engine, "a") == ["We are busy."]
     assert engine.started == []
-    assert engine.headway.fallback_controller.status()["fallback_model"]["model"] == "busy"
+    assert engine.headway.fallback_controller.status().fallback_model.model == "busy"
 
 
 @on_virtual_time
@@ -311,7 +311,7 @@ async def test_memory_rules_act_and_the_collector_stays_the_programs() -> None:
         StoppableEngine(step_s=0.1), preset(memory=Memory(recycle_every_s=60)), engine_factory=StoppableEngine
     )
     await read(engine, "a")
-    await until(lambda: engine.headway.status()["memory"]["recycled"]["schedule"] == 1, within_s=1000)
+    await until(lambda: engine.headway.status().memory.recycled["schedule"] == 1, within_s=1000)
     assert len(await read(engine, "b")) == 3
     assert (gc.isenabled(), gc.get_threshold(), gc.get_freeze_count()) == before
 
@@ -372,7 +372,7 @@ async def test_the_steps_of_a_programs_own_engine_are_heard_from_its_successor_t
     assert engine.listeners == [first]
     assert await read(engine, "b")
     first.step(Load(3, 1, 0.5), 3, [])
-    assert engine.headway.status()["engine"]["running"] == 3
+    assert engine.headway.status().engine.running == 3
     engine.shutdown()
 
 

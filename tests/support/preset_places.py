@@ -220,8 +220,8 @@ async def _played(
     await asyncio.gather(*map(ask, scene.asked), *(change(*event) for event in scene.events))
     await asyncio.sleep(scene.rest_s)
     status = site.control.status()
-    memory = {name: status["memory"][name] for name in ("cleared", "recycled")}
-    lines = status["preset"]["no_effect"]
+    memory = {"cleared": status.memory.cleared, "recycled": status.memory.recycled}
+    lines = status.preset.no_effect
     others = asyncio.all_tasks() - {asyncio.current_task()}
     for task in others:
         task.cancel()

@@ -26,8 +26,8 @@ from pydantic import BaseModel
 from headway.admission import EndedRequest
 from headway.api import schema
 from headway.operator.attainment import FIRST_TOKEN, INTER_TOKEN, objectives_s
+from headway.operator.class_status import objectives_status
 from headway.operator.metrics import Meters
-from headway.operator.status import objectives_answer
 from headway_policies import Cause, Outcome, Reason, Usage, bundled_presets, changes
 from headway_policies.fallback.degradation import Degradation
 from headway_policies.fallback.rungs import Rung, Trigger
@@ -312,7 +312,7 @@ class World:
             in_flight=self.in_flight[name],
             arrived=self.arrived[name],
             outcomes={outcome: self.outcomes[name, outcome] for outcome in Outcome},
-            objectives=None if own is None else schema.ClassObjectives(**objectives_answer(name, own, self.preset)),
+            objectives=None if own is None else objectives_status(name, own, self.preset),
         )
 
     def reasons(self) -> list[str]:

@@ -10,11 +10,11 @@ import asyncio
 import logging
 from collections import deque
 from collections.abc import AsyncGenerator, Callable
-from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
 from typing import Any
 
 from headway.admission import EngineCall, Gate
+from headway.api.schema import FallbackModel, FallbackMove, FallbackState
 from headway.errors import UnknownRungError
 from headway.fallback.other_engine import OtherEngine
 from headway.fallback.other_model import OtherModel
@@ -41,16 +41,6 @@ _ANSWERED = (Outcome.COMPLETED, Outcome.EXPIRED_RUNNING)
 Apply = Callable[[frozenset[Rung]], None]
 
 
-@dataclass(frozen=True, slots=True)
-class Move:
-    """One step of the ladder."""
-
-    time: str
-    before: str
-    after: str
-    trigger: str
-
-
 class FallbackController:
     """The controller of one gate. ``load`` gives the engine's last figures. Call it on the event loop's thread only."""
 
@@ -67,7 +57,7 @@ class FallbackController:
         self._gate = gate
         self._load = load
         self._errors = ErrorRate()
-        self._moves: deque[Move] = deque(maxlen=_MOVES_KEPT)
+        self._moves: deque[FallbackMove] = deque(maxlen=_MOVES_KEPT)
         self._applied: frozenset[Rung] = frozenset()
         self._order_failed: str | None = None
         self._window_failed: str | None = None
@@ -154,24 +144,20 @@ class FallbackController:
         assert isinstance(self.other_model, OtherEngine)
         return self.other_model.serve(call, timeout_s)
 
-    def status(self) -> dict[str, Any]:
+    def status(self) -> FallbackState:
         """For operators."""
         ladder, other = self.ladder, self.other_model
-        return {
-            "rung": ladder.rung.word,
-            "ordered": None if ladder.ordered is None else ladder.ordered.word,
-            "trigger": ladder.why,
-            "in_force": [rung.word for rung in sorted(ladder.in_force)],
-            "usable": [rung.word for rung in ladder.usable],
-            "fallback_model": None
+        return FallbackState(
+            rung=ladder.rung.word,
+            ordered=None if ladder.ordered is None else ladder.ordered.word,
+            trigger=ladder.why,
+            in_force=[rung.word for rung in sorted(ladder.in_force)],
+            usable=[rung.word for rung in ladder.usable],
+            fallback_model=None
             if other is None
-            else {
-                "model": other.model,
-                "breaker": other.breaker.state,
-                "in_flight": other.in_flight,
-            },
-            "moves": [asdict(move) for move in self._moves],
-        }
+            else FallbackModel(model=other.model, breaker=other.breaker.state, in_flight=other.in_flight),
+            moves=list(self._moves),
+        )
 
     # ------------------------------------------------------------------ inside
 
@@ -225,4 +211,4 @@ class FallbackController:
         say = log.warning if after > before else log.info
         say("fallback: %s -> %s (%s)", before.word, after.word, cause)
         time = datetime.now(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
-        self._moves.appendleft(Move(time, before.word, after.word, cause))
+        self._moves.appendleft(FallbackMove(time=time, before=before.word, after=after.word, trigger=cause))

@@ -8,7 +8,6 @@ __main__   the process that does the work: ``python -m headway.forecast``
 forecaster starts that process, follows its progress and bounds its time
 """
 
-from headway.forecast.figures import ClassForecast, Interval, PresetForecast
 from headway.forecast.forecaster import WITHIN_S, BusyError, Forecaster, Forecasts
 from headway.forecast.job import MOST_SEQUENCES, ForecastError, Job
 from headway.forecast.pace import share_of
@@ -17,12 +16,9 @@ __all__ = [
     "MOST_SEQUENCES",
     "WITHIN_S",
     "BusyError",
-    "ClassForecast",
     "ForecastError",
     "Forecaster",
     "Forecasts",
-    "Interval",
     "Job",
-    "PresetForecast",
     "share_of",
 ]

@@ -17,7 +17,6 @@ import signal
 import sys
 import time
 from collections.abc import Iterator
-from dataclasses import asdict
 
 from headway.forecast.figures import Figures, merged
 from headway.forecast.job import ForecastError, Job
@@ -55,7 +54,7 @@ def main(within_s: float) -> None:
         _say({"error": f"no preset could be replayed within {within_s:g} s"})
         return
     _say({
-        "forecasts": [asdict(one) for one in ready],
+        "forecasts": [one.model_dump() for one in ready],
         "seeds": min(len(replays) for replays in found.values() if replays),
         "span_s": span_s,
         "requests": len(trace.rows),

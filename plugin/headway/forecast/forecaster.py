@@ -16,8 +16,8 @@ from typing import Any
 
 from pydantic import TypeAdapter
 
+from headway.api.schema import PresetForecast
 from headway.errors import HeadwayError
-from headway.forecast.figures import PresetForecast
 from headway.forecast.job import ForecastError, Job
 
 #: How long a forecast may take; what is done by then is answered.

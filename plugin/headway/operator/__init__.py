@@ -3,30 +3,24 @@
 One snapshot of the server is rendered as JSON and as Prometheus metrics.
 """
 
-from headway.operator.admission_orders import AdmissionChange
-from headway.operator.control import Control, Switched
+from headway.operator.control import Control
 from headway.operator.forecasts import unsaved_preset
 from headway.operator.install import EngineParts, install, prepare
 from headway.operator.metrics import Meters, MetricsCollector
 from headway.operator.presets import Listed, PresetCatalogue
 from headway.operator.reach import follows_engine, stated_seats
 from headway.operator.scaling import Fleet, arrivals_file, scaling_from_environment
-from headway.operator.snapshot import InstanceReading, ServerIdentity
-from headway.operator.trials import PresetTrial
+from headway.operator.snapshot import ServerIdentity
 
 __all__ = [
-    "AdmissionChange",
     "Control",
     "EngineParts",
     "Fleet",
-    "InstanceReading",
     "Listed",
     "Meters",
     "MetricsCollector",
     "PresetCatalogue",
-    "PresetTrial",
     "ServerIdentity",
-    "Switched",
     "arrivals_file",
     "follows_engine",
     "install",

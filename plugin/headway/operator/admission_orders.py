@@ -16,10 +16,9 @@ import asyncio
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from datetime import UTC, datetime
-from typing import Any
 
 from headway.admission import Gateway
+from headway.api.schema import AdmissionChanged
 from headway.audit import Caller, plain
 from headway.background_tasks import BackgroundTasks
 from headway.errors import OrderConflictError
@@ -57,18 +56,6 @@ class OrderedStop:
         return (self.state, self.actor, self.reason) == (other.state, other.actor, other.reason)
 
 
-@dataclass(frozen=True, slots=True)
-class AdmissionChange:
-    """The state of admission after an order, the requests that run and wait, and those it dispatched or refused."""
-
-    state: AdmissionState
-    holds: tuple[Hold, ...]
-    running: int
-    waiting: int
-    dispatched: int = 0
-    refused: int = 0
-
-
 class AdmissionOrders:
     """The orders to pause, drain and resume one server. Call it on the event loop's thread only."""
 
@@ -83,13 +70,7 @@ class AdmissionOrders:
         """The order that stops dispatch now; None where no order does."""
         return self._last if Hold.OPERATOR in self._gateway.gate.desk.holds else None
 
-    def status(self) -> dict[str, Any]:
-        """The part of the status that says what stops dispatch."""
-        stop, gate = self.stop, self._gateway.gate
-        holds = [str(hold) for hold in sorted(gate.desk.holds)]
-        return {"holds": holds, "stopped": None if stop is None else _stop_status(stop, gate.now_s())}
-
-    def pause(self, caller: Caller, reason: str = "", expires_s: float | None = None) -> AdmissionChange:
+    def pause(self, caller: Caller, reason: str = "", expires_s: float | None = None) -> AdmissionChanged:
         """Suspend dispatch, for ``expires_s`` or until a resume. A renewal by the same author is not recorded.
 
         Raises OrderConflictError where a drain, or a pause without an end, is in force; then nothing has changed.
@@ -105,7 +86,7 @@ class AdmissionOrders:
             self._tasks.start(EXPIRY, self._expire(expires_s, self._last))
         return change
 
-    def drain(self, caller: Caller, reason: str = "") -> AdmissionChange:
+    def drain(self, caller: Caller, reason: str = "") -> AdmissionChanged:
         """Refuse new and waiting requests until a resume. Raises OrderConflictError where it is so already.
 
         The audit says when the last running request has ended.
@@ -116,7 +97,7 @@ class AdmissionOrders:
         self._tasks.start(TASK, self._until_drained(caller, reason))
         return change
 
-    def resume(self, caller: Caller, reason: str = "") -> AdmissionChange:
+    def resume(self, caller: Caller, reason: str = "") -> AdmissionChanged:
         """End the pause and the drain of an operator. Raises OrderConflictError where no order stops dispatch."""
         gate, why = self._gateway.gate, ""
         if Hold.OPERATOR not in gate.desk.holds:
@@ -143,7 +124,7 @@ class AdmissionOrders:
         caller: Caller,
         reason: str,
         expires_s: float | None = None,
-    ) -> AdmissionChange:
+    ) -> AdmissionChanged:
         """Carry an order out in one synchronous step, and record it, or why it is refused."""
         gate = self._gateway.gate
         desk, ledger = gate.desk, gate.desk.ledger
@@ -154,11 +135,11 @@ class AdmissionOrders:
         last = self.stop
         act()
         stop = self._last = None if action == RESUME else self._stop_by(caller, reason, last, expires_s)
-        change = AdmissionChange(
-            desk.state,
-            tuple(sorted(desk.holds)),
-            ledger.in_flight,
-            ledger.queued,
+        change = AdmissionChanged(
+            state=desk.state.value,
+            holds=[str(hold) for hold in sorted(desk.holds)],
+            running=ledger.in_flight,
+            waiting=ledger.queued,
             dispatched=ledger.in_flight - running if action == RESUME else 0,
             refused=waiting - ledger.queued if action == DRAIN else 0,
         )
@@ -191,20 +172,8 @@ class AdmissionOrders:
         self._record(caller, DRAIN, word, word, reason, f"done after {gate.now_s() - began_s:.1f} s: no request runs")
 
 
-def _words(change: AdmissionChange) -> str:
+def _words(change: AdmissionChanged) -> str:
     """What became of the requests, for the audit."""
     moved = [(change.dispatched, "dispatched"), (change.refused, "refused")]
     counts = [(change.running, "running"), (change.waiting, "waiting"), *(one for one in moved if one[0])]
     return ", ".join(f"{number} {word}" for number, word in counts)
-
-
-def _stop_status(stop: OrderedStop, now_s: float) -> dict[str, Any]:
-    since = datetime.fromtimestamp(stop.since_wall_s, UTC).isoformat(timespec="seconds").replace("+00:00", "Z")
-    return {
-        "state": stop.state.value,
-        "since": since,
-        "for_s": round(now_s - stop.since_s, 1),
-        "actor": stop.actor,
-        "reason": stop.reason,
-        "left_s": None if stop.ends_s is None else round(max(0.0, stop.ends_s - now_s), 1),
-    }

@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from headway.admission import EndedRequest
+from headway.api.schema import ClassObjectives
 from headway_policies import Outcome
 from headway_policies.limits import Resolved
 
@@ -20,7 +21,7 @@ OBJECTIVES = (FIRST_TOKEN, INTER_TOKEN, BOTH)
 _NOT_JUDGED = frozenset({Outcome.CANCELLED_QUEUED, Outcome.CANCELLED_RUNNING, Outcome.REJECTED_INVALID})
 
 
-def objectives_s(found: Resolved) -> dict[str, float]:
+def objectives_s(found: Resolved | ClassObjectives) -> dict[str, float]:
     """The objectives of a class that are known, in seconds."""
     known = {FIRST_TOKEN: found.ttft_s, INTER_TOKEN: found.inter_token_s}
     return {name: seconds for name, seconds in known.items() if seconds is not None}

@@ -11,9 +11,9 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
-from typing import Any
 
 from headway.admission import Gateway
+from headway.api import schema
 from headway.audit import Audit, Caller, plain
 from headway.errors import (
     HeadwayError,
@@ -32,7 +32,6 @@ from headway.operator.ordered_limit import LimitOrders, OrderedLimit
 from headway.operator.presets import PresetCatalogue
 from headway.operator.snapshot import Snapshot
 from headway.operator.snapshot_reader import SnapshotReader
-from headway.operator.status import status_of
 from headway.operator.switch_history import SwitchHistory
 from headway.operator.trials import PresetTrial, PresetTrials, confirmed_by, overtaken_by
 from headway.operator.warmup_orders import WarmupOrders
@@ -45,28 +44,6 @@ from headway_policies.trial import NO_TRIAL, TrialEnd, TrialTerms
 
 APPLIED = "applied"
 UNCONFIRMED = "applied; the engine has not confirmed its limit"
-
-
-@dataclass(frozen=True, slots=True)
-class Switched:
-    """The result of a switch; ``revision`` is the one before, and ``changes`` is empty, where it changed nothing.
-
-    ``changes`` leaves out settings that have no effect, such as a window under continuous batching.
-
-    ``warnings``: what of the preset probably does not do what its author expects, here or anywhere. ``trial``: that
-    the switch began.
-
-    ``engine_limit_confirmed``: whether the engine has confirmed the limit of the preset in force, or has no limit of
-    its own. Where it has not, the gate alone keeps the limit.
-    """
-
-    previous: str
-    preset: Preset
-    revision: int
-    changes: list[Change]
-    engine_limit_confirmed: bool = True
-    warnings: Sequence[str] = ()
-    trial: PresetTrial | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,7 +85,7 @@ class Control:
         caller: Caller,
         reason: str = "",
         trial: TrialTerms = NO_TRIAL,
-    ) -> Switched:
+    ) -> schema.Switched:
         """Put a preset in force; the one that is in force already keeps its revision, and nothing is recorded.
 
         It is in force at once; this returns when the engine has its limit, or could not be reached. On ``trial`` the
@@ -117,7 +94,7 @@ class Control:
         """
         return await self._switch_to(lambda: self.catalogue.get(name), name, expected_revision, caller, reason, trial)
 
-    def keep(self, *, expected_revision: int | None, caller: Caller, reason: str = "") -> PresetTrial:
+    def keep(self, *, expected_revision: int | None, caller: Caller, reason: str = "") -> schema.Trial:
         """End the trial of the preset in force: it stays. Raises NoTrialError or StaleRevisionError."""
         name, revision = self.preset.name, self.revision
         try:
@@ -130,11 +107,11 @@ class Control:
         ended = self.trials.end(confirmed_by(caller.actor))
         assert ended is not None
         self._record_end(ended, caller, reason)
-        return ended
+        return self.trials.report(ended)
 
     async def undo(
         self, revision: int | None = None, *, expected_revision: int | None, caller: Caller, reason: str = ""
-    ) -> Switched:
+    ) -> schema.Switched:
         """Put the settings of an earlier revision in force again, as they were then; None: of the one before.
 
         As a new revision, so that an undo can be undone. Raises UnknownRevisionError, StaleRevisionError or
@@ -152,7 +129,7 @@ class Control:
         expected_revision: int | None,
         caller: Caller,
         reason: str = "",
-    ) -> Switched:
+    ) -> schema.Switched:
         """Put the preset in force on a fixed number of seats; None: back to what was in force before the order.
 
         With ``expires_s`` the server goes back by itself after so long. An order that changes no setting keeps the
@@ -231,19 +208,16 @@ class Control:
         return [*lint(preset, self.reader.seat_bounds(preset)), *void.values()]
 
     def snapshot(self) -> Snapshot:
-        """Everything that the status and the metrics show."""
+        """The status, and what the metrics show besides."""
         return self.reader.snapshot()
 
     def recording(self) -> Recording:
         """What arrived in the last half hour."""
         return self.recorder.recording(self.gateway.gate.now_s())
 
-    def status(self) -> dict[str, Any]:
-        """The snapshot as JSON, with what stops dispatch, for the command line and the dashboard."""
-        found = status_of(self.reader.snapshot())
-        found["warmup"]["ordered"] = self.warmups.running
-        found["preset"]["no_effect"] = list(self.reader.no_effect(self.preset).values())
-        return {**found, **self.admission.status()}
+    def status(self) -> schema.Status:
+        """The whole of the server, for the admin API and the program that it runs in."""
+        return self.reader.status()
 
     # ------------------------------------------------------------------ inside
 
@@ -266,7 +240,7 @@ class Control:
         reason: str,
         trial: TrialTerms = NO_TRIAL,
         standing: OrderedLimit | None = None,
-    ) -> Switched:
+    ) -> schema.Switched:
         """Put what is found in force; ``wanted`` names it in the audit log where it is not found.
 
         ``standing`` is the ordered limit that it has, where it comes back with one.
@@ -289,7 +263,7 @@ class Control:
             back_to, last = (before, order) if order is None or order.ends_s is None else (order.back_to, order.beneath)
             begun, said = self.trials.begin(trial, back_to, last, served, self._decided), f"{after.name}, on trial"
         done = await self._tell_engine("switch_preset", caller, before, (words, said), reason, revision)
-        return replace(done, trial=begun)
+        return done if begun is None else done.model_copy(update={"trial": self.trials.report(begun)})
 
     async def _decided(self, ended: PresetTrial) -> None:
         """The server has ended a trial: take the preset back, or leave it."""
@@ -320,9 +294,8 @@ class Control:
             raise UnknownRevisionError(f"revision {number} is not known; those that can be put in force again: {last}")
         return known[number]
 
-    def _nothing_changed(self) -> Switched:
-        confirmed, warnings = self.gateway.link.limit_confirmed, self.warnings(self.preset)
-        return Switched(self.preset.name, self.preset, self.revision, [], confirmed, warnings)
+    def _nothing_changed(self) -> schema.Switched:
+        return self._switched(self.preset.name, self.revision, [])
 
     def _limited(self, order: OrderedLimit) -> Preset:
         """The preset of an order. Raises LimitOrderError."""
@@ -334,7 +307,7 @@ class Control:
         except PresetError as error:
             raise LimitOrderError(str(error)) from None
 
-    async def _end_order(self, expected_revision: int | None, caller: Caller, reason: str) -> Switched:
+    async def _end_order(self, expected_revision: int | None, caller: Caller, reason: str) -> schema.Switched:
         """Go back to what was in force before the order; where there is none, nothing changes."""
         order, before, words = self.orders.in_force, self.preset, self._in_force_words
         try:
@@ -366,7 +339,7 @@ class Control:
 
     async def _tell_engine(
         self, action: str, caller: Caller, before: Preset, words: tuple[str, str], reason: str, revision: int
-    ) -> Switched:
+    ) -> schema.Switched:
         """Count a change that the gate has made, tell the engine its limit, and record both."""
         after, order = self.preset, self.orders.in_force
         self.history.switched(after if order is None else order.own, revision)
@@ -379,7 +352,18 @@ class Control:
             result = APPLIED if confirmed else UNCONFIRMED
             self._record(action, caller, *words, reason, result, revision)
         changed = differences(effective(before.settings()), effective(after.settings()))
-        return Switched(before.name, after, revision, changed, confirmed, self.warnings(after))
+        return self._switched(before.name, revision, changed)
+
+    def _switched(self, previous: str, revision: int, changed: Sequence[Change]) -> schema.Switched:
+        """The result of a change that led to the preset in force."""
+        return schema.Switched(
+            name=self.preset.name,
+            revision=revision,
+            previous=previous,
+            changes=[schema.SettingChange(setting=one.setting, before=one.before, after=one.after) for one in changed],
+            engine_limit_confirmed=self.gateway.link.limit_confirmed,
+            warnings=self.warnings(self.preset),
+        )
 
     def _put_in_force(self, preset: Preset) -> int:
         """Switch the gate and the fallback ladder in one synchronous step; returns the revision."""

@@ -16,9 +16,11 @@ from dataclasses import dataclass
 from statistics import median
 
 from headway.admission import Gate
+from headway.api import schema
+from headway.api.schema import Interval, PresetForecast
 from headway.background_tasks import BackgroundTasks
 from headway.errors import HeadwayError
-from headway.forecast import ForecastError, Interval, PresetForecast
+from headway.forecast import ForecastError
 from headway.operator.forecasts import PresetForecasts
 from headway.recorder import ServedLog
 from headway.supervision import EngineActivity
@@ -88,6 +90,10 @@ class ForecastErrors:
                 if name in FIGURES:
                     found.setdefault(name, []).append(ratio)
         return {name: median(found[name]) for name in FIGURES if name in found}
+
+    def report(self) -> schema.ForecastErrors:
+        """The comparisons as operators see them."""
+        return schema.ForecastErrors(comparisons=len(self.comparisons), error_ratio=self.error_ratios())
 
     # ------------------------------------------------------------------ inside
 

@@ -10,11 +10,11 @@ from __future__ import annotations
 import os
 import tomllib
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from math import inf
 from typing import Any
 
 from headway.admission import Gate
+from headway.api.schema import EngineEstimate, Forecast, PresetForecast
 from headway.engine import EngineSettings
 from headway.forecast import (
     MOST_SEQUENCES,
@@ -23,7 +23,6 @@ from headway.forecast import (
     ForecastError,
     Forecasts,
     Job,
-    PresetForecast,
     share_of,
 )
 from headway.operator.presets import PresetCatalogue
@@ -37,16 +36,6 @@ SEEDS = 3
 _SOURCE = "toml"
 _MAX_SEQUENCES = 65_536
 _KEPT_S = 1800.0
-
-
-@dataclass(frozen=True, slots=True)
-class ServerForecast:
-    """The forecasts, the preset in force, and the model of the engine with its recent error."""
-
-    current: str
-    model: EngineModel
-    error_ratio: float
-    forecasts: Forecasts
 
 
 class PresetForecasts:
@@ -80,9 +69,7 @@ class PresetForecasts:
             return [one.preset for one in self._catalogue]
         return [self._catalogue.get(name) for name in dict.fromkeys(names)]
 
-    async def of(
-        self, presets: Sequence[Preset], within_s: float = WITHIN_S, span_s: float | None = None
-    ) -> ServerForecast:
+    async def of(self, presets: Sequence[Preset], within_s: float = WITHIN_S, span_s: float | None = None) -> Forecast:
         """What these presets would do with the traffic of the last ``span_s`` seconds, None: of half an hour.
 
         Raises ForecastError or BusyError.
@@ -90,7 +77,21 @@ class PresetForecasts:
         job, desk = self.job(presets, span_s), self._gate.desk
         current, error_ratio = desk.preset.name, desk.engine_fit.error_ratio
         assert error_ratio is not None
-        return ServerForecast(current, job.model, error_ratio, await self.compute(job, within_s))
+        model, done = job.model, await self.compute(job, within_s)
+        return Forecast(
+            current=current,
+            span_s=done.span_s,
+            requests=done.requests,
+            seeds=done.seeds,
+            engine=EngineEstimate(
+                base_s=model.base_s,
+                sequence_s=model.seat_s,
+                prompt_token_s=model.prefill_s,
+                kv_tokens=model.kv_tokens,
+                error_ratio=error_ratio,
+            ),
+            presets=list(done.presets),
+        )
 
     def job(self, presets: Sequence[Preset], span_s: float | None = None) -> Job:
         """The traffic and the engine as they are now, to be replayed later. Raises ForecastError."""

@@ -12,8 +12,8 @@ from math import inf
 from statistics import fmean
 
 from headway.admission import Gate
+from headway.api.schema import ClassForecast, Interval, PresetForecast
 from headway.fallback import FallbackController
-from headway.forecast import ClassForecast, Interval, PresetForecast
 from headway.operator.forecasts import PresetForecasts
 from headway.recorder import ServedLog
 from headway.supervision import EngineActivity, EngineRecycle

@@ -1,34 +1,27 @@
-"""Reading of a server's parts as one snapshot. Reading has no side effect: nothing is checked, restarted or moved."""
+"""Reading of a server's parts as its status, and as one snapshot: nothing is checked, restarted or moved by it."""
 
 from __future__ import annotations
 
-import copy
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
+from datetime import UTC, datetime
+from typing import Any
 
 from headway.admission import Gateway
+from headway.api import schema
 from headway.audit import Audit
 from headway.fallback import FallbackController
+from headway.operator.admission_orders import AdmissionOrders
+from headway.operator.class_status import class_statuses
 from headway.operator.diagnostics import Diagnostics
 from headway.operator.forecast_errors import ForecastErrors
 from headway.operator.ordered_limit import LimitOrders
 from headway.operator.presets import PresetCatalogue
 from headway.operator.scaling import Fleet, ScaleSignal
-from headway.operator.snapshot import (
-    ClassReading,
-    EngineReading,
-    FallbackReading,
-    ForecastReading,
-    LimitReading,
-    MemoryReading,
-    PrefixReading,
-    PresetReading,
-    QueueReading,
-    ServerIdentity,
-    Snapshot,
-    SupervisorReading,
-)
+from headway.operator.snapshot import ServerIdentity, Snapshot
 from headway.operator.switch_history import SwitchHistory
 from headway.operator.trials import PresetTrials
+from headway.operator.warmup_orders import WarmupOrders
+from headway.release import version, vllm_version
 from headway.supervision import (
     TRIGGERS,
     EngineActivity,
@@ -39,7 +32,8 @@ from headway.supervision import (
     not_ready,
 )
 from headway_policies import Cause, Desk, Load, Preset
-from headway_policies.limits import ObjectivesNow
+from headway_policies.diagnosis import Diagnosis
+from headway_policies.limits import EngineFit
 from headway_policies.memory import Cache
 from headway_policies.preset import Ability, SeatBounds, best_seats, no_effect, typical_tokens
 
@@ -61,6 +55,8 @@ class SnapshotReader:
     recycle: EngineRecycle
     fallback: FallbackController
     orders: LimitOrders
+    admission: AdmissionOrders
+    warmups: WarmupOrders
     trials: PresetTrials
     forecast_errors: ForecastErrors
     diagnostics: Diagnostics
@@ -92,61 +88,72 @@ class SnapshotReader:
         """The age of a grammar that the engine has been compiling for too long; 0 where none is."""
         return 0.0 if self.supervisor is None else self.supervisor.slow_compilation_s
 
-    def snapshot(self) -> Snapshot:
-        """The whole, as it is now."""
-        desk, now_s, history = self.gateway.gate.desk, self.gateway.gate.now_s(), self.history
-        return Snapshot(
-            identity=self.identity,
-            wall_s=history.wall_s(),
-            started_s=history.started_s,
-            not_ready=tuple(self.not_ready()),
-            admission=desk.state,
-            holds=frozenset(desk.holds),
-            effect_errors=self.gateway.gate.effect_errors,
-            audit_lost=self.audit.lost,
-            loop_lag=self.gateway.gate.loop_lag.read(now_s),
+    def status(self) -> schema.Status:
+        """The whole of one server, as it is now."""
+        gate, history, reasons = self.gateway.gate, self.history, self.not_ready()
+        desk, now_s, ladder = gate.desk, gate.now_s(), self.fallback.ladder
+        return schema.Status(
+            version=version(),
+            model=self.identity.model,
+            diagnosis=_diagnosis(self.diagnostics.last),
+            ready=not reasons,
+            reasons=reasons,
+            state=desk.state.value,
+            holds=[str(hold) for hold in sorted(desk.holds)],
+            stopped=self._stopped(now_s),
+            started_at=_iso(history.started_s),
+            uptime_s=round(history.wall_s() - history.started_s, 1),
             preset=self._preset(desk),
             limit=self._limit(desk, now_s),
-            queue=_queue(desk, now_s),
+            ordering=_ordering(desk),
+            scale_ratio=round(desk.scale_ratio(now_s), 4),
+            desired_instances=round(self.scale_signal.instances, 4),
+            window_s=round(desk.window_s(now_s), 6),
+            window_error=desk.window_failed,
             seats_taken=self.gateway.sequences,
+            queued=desk.ledger.queued,
+            queued_tokens=desk.waiting_tokens(),
+            queued_bytes=desk.waiting_bytes(),
             in_flight=desk.ledger.in_flight,
-            classes=_classes(desk, now_s),
-            accuracy=desk.accuracy(),
-            forecast=ForecastReading(len(self.forecast_errors.comparisons), self.forecast_errors.error_ratios()),
-            diagnosis=self.diagnostics.last,
-            fallback=self._fallback(),
-            warmup=copy.deepcopy(self.warmup.report),
+            classes=class_statuses(desk, now_s),
+            prediction={
+                of: schema.PredictionStatus(samples=one.samples, error_ratio=round(one.error_ratio, 4))
+                for of, one in desk.accuracy().items()
+            },
+            forecast=schema.ForecastErrors(
+                comparisons=len(self.forecast_errors.comparisons),
+                error_ratio={name: round(ratio, 4) for name, ratio in self.forecast_errors.error_ratios().items()},
+            ),
+            fallback=schema.FallbackSummary(rung=ladder.rung.word, trigger=ladder.why),
+            warmup=self._warmup(),
             memory=self._memory(),
             engine=self._engine(desk),
-            instances=() if self.fleet is None else tuple(self.fleet.instances()),
+            instances=[] if self.fleet is None else list(self.fleet.instances()),
         )
 
-    # ------------------------------------------------------------------ inside
-
-    def _preset(self, desk: Desk) -> PresetReading:
-        names, history = [one.preset.name for one in self.catalogue], self.history
-        switches = {name: history.switches[name] for name in names}
-        trial, left_s = self.trials.running, self.trials.left_s()
-        back_to = None if trial is None else trial.back_to.name
-        return PresetReading(desk.preset.name, desk.revision, history.last_change_s, switches, back_to, left_s)
-
-    def _limit(self, desk: Desk, now_s: float) -> LimitReading:
-        return LimitReading(
-            live=desk.limit,
-            proposed=desk.proposed_limit(now_s),
-            reach=int(min(desk.most_seats, self._ceiling(desk))),
-            ceiling=self._ceiling(desk),
-            why=desk.limit_reason,
-            scale_ratio=desk.scale_ratio(now_s),
-            desired_instances=self.scale_signal.instances,
-            ordered=self.orders.in_force,
-            ordered_left_s=self.orders.left_s(now_s),
-            bounds=self.seat_bounds(desk.preset),
+    def snapshot(self) -> Snapshot:
+        """The status and what the metrics show besides, as they are now."""
+        gate, history, memory, ladder = self.gateway.gate, self.history, self.memory, self.fallback.ladder
+        return Snapshot(
+            status=self.status(),
+            ledgers={name: counts.copy() for name, counts in gate.desk.ledger.classes.items()},
+            diagnosis=self.diagnostics.last,
+            engine=gate.desk.engine,
+            preemptions=self.activity.preemptions,
+            compiling_s=0.0 if self.supervisor is None else self.supervisor.compiling_s,
+            engine_bytes={} if self.gateway.link.engine_gone else dict(memory.engine_bytes),
+            gc_pauses=memory.pauses.read(),
+            loop_lag=gate.loop_lag.read(gate.now_s()),
+            warmup_s=self.warmup.report.last_s(),
+            reach=int(min(gate.desk.most_seats, self._ceiling(gate.desk))),
+            rung=ladder.rung,
+            steps=dict(ladder.steps),
+            degraded=dict(gate.degraded),
+            switches={one.preset.name: history.switches[one.preset.name] for one in self.catalogue},
+            last_change_s=history.last_change_s,
+            effect_errors=gate.effect_errors,
+            audit_lost=self.audit.lost,
         )
-
-    def _ceiling(self, desk: Desk) -> int:
-        """The engine's; where it has not said so, no less than what is in force and what any preset states."""
-        return max(desk.limit, self.catalogue.stated_seats()) if desk.ceiling is None else desk.ceiling
 
     def seat_bounds(self, preset: Preset) -> SeatBounds:
         """What this engine has seats for, at the recorded lengths, or before there are any at those of the preset."""
@@ -163,86 +170,157 @@ class SnapshotReader:
             best_seats=best_seats(preset, desk.engine_fit),
         )
 
-    def _fallback(self) -> FallbackReading:
-        ladder, degraded = self.fallback.ladder, self.gateway.gate.degraded
-        return FallbackReading(ladder.rung, ladder.why, dict(ladder.steps), dict(degraded))
+    # ------------------------------------------------------------------ inside
 
-    def _memory(self) -> MemoryReading:
+    def _stopped(self, now_s: float) -> schema.OrderedStop | None:
+        if (stop := self.admission.stop) is None:
+            return None
+        return schema.OrderedStop(
+            state=stop.state.value,
+            since=_iso(stop.since_wall_s),
+            for_s=round(now_s - stop.since_s, 1),
+            actor=stop.actor,
+            reason=stop.reason,
+            left_s=None if stop.ends_s is None else round(max(0.0, stop.ends_s - now_s), 1),
+        )
+
+    def _preset(self, desk: Desk) -> schema.PresetStatus:
+        trial, left_s, ends = self.trials.running, self.trials.left_s(), None
+        if trial is not None and left_s is not None:
+            ends = schema.TrialEnds(back_to=trial.back_to.name, left_s=round(left_s, 1))
+        void = list(self.no_effect(desk.preset).values())
+        return schema.PresetStatus(name=desk.preset.name, revision=desk.revision, trial=ends, no_effect=void)
+
+    def _limit(self, desk: Desk, now_s: float) -> schema.LimitStatus:
+        bounds, order, ordered = self.seat_bounds(desk.preset), self.orders.in_force, None
+        if order is not None:
+            ordered = schema.OrderedLimit(
+                seats=order.seats,
+                window_ms=order.window_ms,
+                left_s=_rounded(self.orders.left_s(now_s), 3),
+                actor=order.actor,
+                reason=order.reason,
+            )
+        return schema.LimitStatus(
+            live=desk.limit,
+            proposed=desk.proposed_limit(now_s),
+            ceiling=self._ceiling(desk),
+            reason=desk.limit_reason,
+            ordered=ordered,
+            kv_seats=bounds.kv_seats,
+            kv_seats_tokens=round(bounds.sequence_tokens, 1),
+            kv_seats_recorded=bounds.recorded,
+            knee_seats=bounds.knee_seats,
+        )
+
+    def _ceiling(self, desk: Desk) -> int:
+        """The engine's; where it has not said so, no less than what is in force and what any preset states."""
+        return max(desk.limit, self.catalogue.stated_seats()) if desk.ceiling is None else desk.ceiling
+
+    def _warmup(self) -> schema.WarmupStatus:
+        report = self.warmup.report
+        return schema.WarmupStatus(
+            state=report.state,
+            reason=report.reason,
+            attempt=report.attempt,
+            single_s=_rounded(report.single_s),
+            batch_s=_rounded(report.batch_s),
+            batch_size=report.batch_size,
+            stages={stage: [round(took_s, 4) for took_s in rounds_s] for stage, rounds_s in report.stages.items()},
+            refused=list(report.refused),
+            settled=report.settled,
+            ordered=self.warmups.running,
+        )
+
+    def _memory(self) -> schema.MemoryStatus:
         report = self.memory
-        return MemoryReading(
+        return schema.MemoryStatus(
             cap_ratio=report.cap_ratio,
-            cleared={cache: report.cleared[cache] for cache in Cache},
+            cleared={cache.value: report.cleared[cache] for cache in Cache},
             recycled={trigger: report.recycled[trigger] for trigger in TRIGGERS},
-            gc_pauses=report.pauses.read(),
-            engine_bytes={} if self.gateway.link.engine_gone else dict(report.engine_bytes),
+            longest_gc_pause_s=round(max(one.largest for one in report.pauses.read()), 6),
             recycling=self.recycle.running,
             recycle_form=report.recycle_form,
         )
 
-    def _engine(self, desk: Desk) -> EngineReading:
-        supervisor, reading = self.supervisor, None
-        if supervisor is not None:
-            reading = SupervisorReading(
-                trying=supervisor.trying,
-                tries=supervisor.restarts.deaths_in_a_row,
-                most_tries=supervisor.most_tries,
-                deaths={cause: supervisor.deaths[cause] for cause in Cause},
-                hangs=supervisor.hangs,
-                suspects=desk.suspects,
-                compiling_s=supervisor.compiling_s,
-            )
-        link = self.gateway.link
-        settings = link.adapter.settings(link.engine)
+    def _engine(self, desk: Desk) -> schema.EngineStatus:
+        """One that is gone has no last step: nothing runs in it, and nothing waits."""
+        link, fit, supervised = self.gateway.link, desk.engine_fit, dict[str, Any]()
         load = _NO_LOAD if link.engine_gone or link.engine_lost else self.activity.load
-        fit = desk.engine_fit
-        return EngineReading(
-            state=desk.engine,
-            up=desk.engine_up,
+        settings = link.adapter.settings(link.engine)
+        if (supervisor := self.supervisor) is not None:
+            supervised = {
+                "state": desk.engine,
+                "restart_step": supervisor.trying,
+                "restart_attempts": supervisor.restarts.deaths_in_a_row,
+                "max_restart_attempts": supervisor.most_tries,
+                "deaths": {cause.value: supervisor.deaths[cause] for cause in Cause},
+                "hangs": supervisor.hangs,
+                "crash_suspects": desk.suspects,
+            }
+        return schema.EngineStatus(
+            backend=self.identity.backend,
+            version=vllm_version(),
+            healthy=desk.engine_up,
             core_limit=link.core_limit,
-            load=load,
-            costs=fit.step_costs,
-            error_ratio=fit.error_ratio,
-            unloaded=fit.unloaded,
-            unloaded_from=fit.unloaded_from,
-            settings=settings,
-            preemptions=self.activity.preemptions,
-            supervisor=reading,
+            running=load.running,
+            waiting=load.waiting,
+            kv_cache_usage_ratio=round(load.kv_usage_ratio, 4),
+            kv_cache_tokens=load.kv_capacity_tokens,
+            step_time=_step_time(fit),
+            unloaded=_unloaded(fit),
+            dtype=settings.dtype,
+            quantization=settings.quantization,
+            kv_cache_dtype=settings.kv_cache_dtype,
+            max_model_len=settings.max_model_len,
+            step_tokens=settings.step_tokens,
+            **supervised,
         )
 
 
-def _queue(desk: Desk, now_s: float) -> QueueReading:
-    prefixes = desk.prefixes
-    return QueueReading(
-        tickets=desk.ledger.queued,
-        tokens=desk.waiting_tokens(),
-        size_bytes=desk.waiting_bytes(),
-        window_s=desk.window_s(now_s),
-        between=desk.preset.ordering.between,
-        inside=desk.preset.ordering.inside,
-        order_failed=desk.order_failed,
-        window_failed=desk.window_failed,
-        prefix=None
-        if prefixes is None
-        else PrefixReading(prefixes.expected_ratio, prefixes.hit_ratio, prefixes.factor),
+def _diagnosis(found: Diagnosis) -> schema.Diagnosis:
+    return schema.Diagnosis(
+        severity=found.severity.word,
+        bottleneck=found.bottleneck,
+        statement=found.statement,
+        symptoms=list(found.symptoms),
+        evidence=[
+            schema.Evidence(figure=one.figure, value=round(one.value, 6), bound=one.bound) for one in found.evidence
+        ],
+        remedies=[schema.Remedy(**asdict(one)) for one in found.remedies],
     )
 
 
-def _classes(desk: Desk, now_s: float) -> dict[str, ClassReading]:
-    oldest_s, terms = desk.oldest_wait_s(now_s), desk.preset.classes
-    standing, held = desk.standing_queues(now_s), desk.held_seats()
-    return {
-        name: ClassReading(
-            priority=terms[name].priority if name in terms else None,
-            oldest_wait_s=oldest_s[name],
-            overloaded=name in standing,
-            held_seats=held.get(name, 0),
-            counts=counts.copy(),
-            objectives=_objectives(desk, name),
-        )
-        for name, counts in desk.ledger.classes.items()
-    }
+def _ordering(desk: Desk) -> schema.OrderingStatus:
+    order, prefix = desk.preset.ordering, None
+    if (model := desk.prefixes) is not None:
+        expected, hit = _rounded(model.expected_ratio), _rounded(model.hit_ratio)
+        prefix = schema.PrefixStatus(expected_ratio=expected, hit_ratio=hit, room_ratio=round(model.factor, 4))
+    return schema.OrderingStatus(between=order.between, inside=order.inside, error=desk.order_failed, prefix=prefix)
 
 
-def _objectives(desk: Desk, name: str) -> ObjectivesNow | None:
-    terms = desk.preset.classes.get(name)
-    return None if terms is None else ObjectivesNow.of(terms, desk.engine_fit.unloaded, desk.usual_prompt_tokens)
+def _step_time(fit: EngineFit) -> schema.StepTime | None:
+    if fit.error_ratio is None:
+        return None
+    costs = fit.step_costs
+    return schema.StepTime(
+        base_s=round(costs.base_s, 6),
+        sequence_s=round(costs.sequence_s, 6),
+        prompt_token_s=round(costs.prefill_token_s, 6),
+        error_ratio=round(fit.error_ratio, 4),
+    )
+
+
+def _unloaded(fit: EngineFit) -> schema.UnloadedTimes | None:
+    if (alone := fit.unloaded) is None:
+        return None
+    token_s, prefill_token_s = round(alone.token_s, 6), round(alone.prefill_token_s, 9)
+    return schema.UnloadedTimes(token_s=token_s, prefill_token_s=prefill_token_s, source=fit.unloaded_from)
+
+
+def _iso(wall_s: float) -> str:
+    return datetime.fromtimestamp(wall_s, UTC).isoformat(timespec="seconds").replace("+00:00", "Z")
+
+
+def _rounded(value: float | None, digits: int = 4) -> float | None:
+    return None if value is None else round(value, digits)

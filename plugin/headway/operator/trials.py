@@ -9,14 +9,15 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import asdict, dataclass, field, replace
 
 from headway.admission import Gate
+from headway.api import schema
 from headway.background_tasks import BackgroundTasks
 from headway.operator.ordered_limit import OrderedLimit
 from headway.recorder import ServedLog
 from headway_policies import AdmissionState, Preset
-from headway_policies.trial import Served, Trial, TrialEnd, TrialResult, TrialTerms
+from headway_policies.trial import ALL, Served, Trial, TrialEnd, TrialResult, TrialTerms
 
 TASK = "preset trial"
 LOOK_EVERY_S = 1.0
@@ -97,6 +98,28 @@ class PresetTrials:
         """How long the trial that goes on lasts at most; None where there is none."""
         return None if self.running is None else max(0.0, self.running.trial.ends_s - self._gate.now_s())
 
+    def report(self, trial: PresetTrial) -> schema.Trial:
+        """The trial as operators see it."""
+        result, now_s = trial.result, self._gate.now_s() if trial.ended_s is None else trial.ended_s
+        held_s = trial.trial.held_s(now_s)
+        return schema.Trial(
+            name=trial.preset.name,
+            revision=trial.revision,
+            back_to=trial.back_to.name,
+            end=None if result is None else result.end,
+            why="" if result is None else result.why,
+            left_s=None if result is not None else max(0.0, trial.trial.ends_s - now_s),
+            revert_after_s=trial.terms.revert_after_s,
+            conditions=[
+                schema.TrialCondition(
+                    text=str(one), reading=None if trial.now is None else one.reading(trial.now), held_s=held
+                )
+                for one, held in zip(trial.terms.revert_if, held_s, strict=True)
+            ],
+            before=_served(trial.before),
+            now=None if trial.now is None else _served(trial.now),
+        )
+
     # ------------------------------------------------------------------ inside
 
     async def _watch(self, decided: Callable[[PresetTrial], Awaitable[None]]) -> None:
@@ -121,6 +144,11 @@ class PresetTrials:
             return None
         since_s = max(began_s, now_s - LOOK_BACK_S)
         return self._served.between(since_s, now_s, self._gate.unanswered(), arrived_s=began_s)
+
+
+def _served(figures: Mapping[str, Served]) -> schema.ServedByClass:
+    by_class = {name: schema.ServedFigures(**asdict(one)) for name, one in figures.items()}
+    return schema.ServedByClass(all=by_class.pop(ALL, schema.ServedFigures()), classes=by_class)
 
 
 def overtaken_by(change: str) -> TrialResult:

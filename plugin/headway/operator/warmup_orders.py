@@ -9,9 +9,9 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Awaitable, Callable
-from dataclasses import dataclass
 
 from headway.admission import Gateway
+from headway.api.schema import WarmupAccepted
 from headway.audit import Caller
 from headway.background_tasks import BackgroundTasks
 from headway.errors import HeadwayError, NoWarmupError, OrderConflictError
@@ -28,15 +28,6 @@ _NO_REQUESTS = "this engine has no warm-up: nothing says which requests it takes
 WarmBesideTraffic = Callable[[int], Awaitable[str]]
 #: Writes one line of the audit: the caller, the reason given, and the result.
 Record = Callable[[Caller, str, str], None]
-
-
-@dataclass(frozen=True, slots=True)
-class WarmupBegun:
-    """A warm-up that has begun: its largest batch, and the requests that are here."""
-
-    batch_size: int
-    running: int
-    waiting: int
 
 
 class WarmupOrders:
@@ -63,7 +54,7 @@ class WarmupOrders:
         """Whether an ordered warm-up is under way."""
         return TASK in self._tasks
 
-    def begin(self, caller: Caller, reason: str = "") -> WarmupBegun:
+    def begin(self, caller: Caller, reason: str = "") -> WarmupAccepted:
         """Start one in the background. Raises NoWarmupError or OrderConflictError; then nothing has changed."""
         try:
             warm = self._possible()
@@ -75,7 +66,8 @@ class WarmupOrders:
         self._record(caller, reason, f"accepted: batches of at most {batch_size}")
         self._gateway.link.begin()
         self._tasks.start(TASK, self._run(warm, batch_size, caller, reason))
-        return WarmupBegun(batch_size, desk.ledger.in_flight, desk.ledger.queued)
+        ledger = desk.ledger
+        return WarmupAccepted(accepted=True, batch_size=batch_size, running=ledger.in_flight, waiting=ledger.queued)
 
     # ------------------------------------------------------------------ inside
 

@@ -9,59 +9,16 @@ from __future__ import annotations
 import asyncio
 import math
 from collections import Counter
-from collections.abc import Mapping
 from dataclasses import dataclass, field
 
+from headway.api.schema import ClassTraffic, Lengths, Traffic
 from headway.recorder.recorder import Recording
 
 PEAK_S = 10.0
 _PORTION = 500
 
 
-@dataclass(frozen=True, slots=True)
-class Lengths:
-    """Lengths in tokens of one sequence: of how many requests, their mean, quantiles (nearest rank) and maximum."""
-
-    count: int
-    mean: float
-    p50: int
-    p95: int
-    p99: int
-    maximum: int
-
-
-@dataclass(frozen=True, slots=True)
-class ClassTraffic:
-    """One class. ``output_tokens`` is of the completed requests alone; None where there is none."""
-
-    requests: int
-    rate_per_s: float
-    sequences: float
-    prompt_tokens: Lengths | None
-    output_tokens: Lengths | None
-
-
-@dataclass(frozen=True, slots=True)
-class TrafficSummary:
-    """The arrivals of the last ``span_s`` seconds.
-
-    ``gap_cv`` is the coefficient of variation of the times between arrivals, 1 for a Poisson process; ``peak_ratio``
-    the arrivals of the busiest ten seconds over those of ten seconds on the mean. Both are None for too few requests.
-    ``largest_tenant_ratio`` is the share of the requests that the busiest tenant sent.
-    """
-
-    span_s: float
-    whole: bool
-    requests: int
-    rate_per_s: float
-    gap_cv: float | None
-    peak_ratio: float | None
-    tenants: int
-    largest_tenant_ratio: float | None
-    classes: Mapping[str, ClassTraffic]
-
-
-async def summarise(recording: Recording) -> TrafficSummary:
+async def summarise(recording: Recording) -> Traffic:
     """Summarise a recording."""
     tally = _Tally(recording)
     for begin in range(0, len(recording), _PORTION):
@@ -105,12 +62,12 @@ class _Tally:
                 self._gaps += gap_s
                 self._square_gaps += gap_s * gap_s
 
-    def summary(self) -> TrafficSummary:
+    def summary(self) -> Traffic:
         """The summary of all rows."""
         rows, count, span_s = self._rows, len(self._rows), self._rows.span_s
         named = zip(rows.class_names, self._classes, strict=True)
         largest = max(self._tenants.values(), default=0)
-        return TrafficSummary(
+        return Traffic(
             span_s=span_s,
             whole=rows.whole,
             requests=count,
@@ -156,4 +113,5 @@ def _lengths(counts: Counter[int]) -> Lengths | None:
         while len(quantiles) < len(wanted) and passed >= wanted[len(quantiles)]:
             quantiles.append(length)
     mean = sum(length * count for length, count in counts.items()) / total
-    return Lengths(total, mean, quantiles[0], quantiles[1], quantiles[2], ranked[-1])
+    p50, p95, p99 = quantiles
+    return Lengths(count=total, mean=mean, p50=p50, p95=p95, p99=p99, maximum=ranked[-1])

@@ -12,7 +12,7 @@ import logging
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 
-from headway.operator import InstanceReading
+from headway.api.schema import InstanceStatus
 from headway.router.call import Call, InstanceLostError
 from headway.router.instance import InstanceLink, Lease
 from headway.router.reading import Reading
@@ -67,11 +67,20 @@ class InstancePool:
             one for one in self.links.values() if not one.leaving and one.health.state(now_s) is not BreakerState.OPEN
         )
 
-    def states(self) -> list[InstanceReading]:
+    def states(self) -> list[InstanceStatus]:
         """What an operator sees of each instance."""
         up = {one.address.name for one in self.healthy()}
         return [
-            InstanceReading(name, name in up, one.seats, one.sent, one.others, one.says_seats, one.maker, one.lacks())
+            InstanceStatus(
+                name=name,
+                up=name in up,
+                seats=one.seats,
+                running=one.sent,
+                others=one.others,
+                says_seats=one.says_seats,
+                maker=one.maker,
+                lacks=list(one.lacks()),
+            )
             for name, one in self.links.items()
         ]
 

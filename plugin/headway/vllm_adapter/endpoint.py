@@ -153,7 +153,7 @@ class HeadwayEndpoint:
         if grammars is not None:
             REGISTRY.register(GrammarCollector(grammars.verdicts, lambda: grammars.compiling))
             service.parts.tasks.start("grammars", grammars.run())
-        ceiling = control.snapshot().limit.ceiling
+        ceiling = control.status().limit.ceiling
         _log_degraded_modes(catalogue.largest(), ceiling, args)
         _log_prefix_caching_off(catalogue, engine_client.vllm_config)
         await service.serve()

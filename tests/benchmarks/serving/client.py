@@ -19,9 +19,9 @@ from random import Random
 from typing import Any, Literal
 
 import headway
+from headway.api.schema import Forecast
 from headway.audit import Caller
 from headway.errors import Refused
-from headway.forecast import Forecasts
 from headway_policies import Preset
 from headway_simulator.traffic.workload import Request
 from headway_tools.console import cpu_backend, read_machine
@@ -97,10 +97,10 @@ class Engine:
         await control.switch(preset.name, expected_revision=None, caller=_CALLER)
         control.forecast_errors.stop()
 
-    async def forecast(self, names: Sequence[str], span_s: float) -> Forecasts:
+    async def forecast(self, names: Sequence[str], span_s: float) -> Forecast:
         """What these presets would do with the requests of the last ``span_s`` seconds."""
         forecasts = self._engine.headway.forecasts
-        found: Forecasts = (await forecasts.of(forecasts.known(names), span_s=span_s)).forecasts
+        found: Forecast = await forecasts.of(forecasts.known(names), span_s=span_s)
         return found
 
     def first_token_slo_s(self, class_name: str) -> float:

@@ -26,13 +26,11 @@ import headway
 from headway.api import openapi, routes, schema
 from headway.api.routes import Role, Route
 from headway.engine.fake import FakeEngine, FakeParams
-from headway.forecast import Forecasts
 from headway.forecast.figures import merged
 from headway.forecast.replay import drawn, recorded, replay
 from headway.http.admin import handlers as admin
 from headway.http.admin.tokens import Tokens
 from headway.operator import Control, EngineParts
-from headway.operator.forecasts import ServerForecast
 from headway.supervision import Supervisor
 from headway_policies import Preset, bundled_presets, preset
 
@@ -59,12 +57,15 @@ BODIES: dict[str, dict[str, Any]] = {
 EVERY_ROUTE = pytest.mark.parametrize("route", routes.TABLE, ids=lambda route: route.name)
 
 
-async def _forecast(presets: Sequence[Preset], *_: float) -> ServerForecast:
+async def _forecast(presets: Sequence[Preset], *_: float) -> schema.Forecast:
     """What another process would compute."""
     span_s = 120.0
     figures = [replay(drawn(recorded(recording(0.5)), 0), span_s, one, MODEL, 0) for one in presets]
     found = [merged(one.name, [figure]) for one, figure in zip(presets, figures, strict=True)]
-    return ServerForecast("balanced", MODEL, 0.03, Forecasts(span_s, 500, 1, found))
+    engine = schema.EngineEstimate(
+        base_s=0.01, sequence_s=1e-4, prompt_token_s=1e-5, kv_tokens=MODEL.kv_tokens, error_ratio=0.03
+    )
+    return schema.Forecast(current="balanced", span_s=span_s, requests=500, seeds=1, engine=engine, presets=found)
 
 
 async def _never() -> None:

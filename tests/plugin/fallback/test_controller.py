@@ -16,7 +16,7 @@ from starlette.applications import Starlette
 from virtual_time import on_virtual_time
 
 import headway
-from headway.api import FallbackState
+from headway.api.schema import FallbackModel, FallbackSummary
 from headway.engine.fake import FakeEngine
 from headway.errors import UnknownRungError
 from headway.fallback import FixedReply, OtherEngine, OtherModel
@@ -76,7 +76,7 @@ async def test_an_old_queue_climbs_and_an_empty_one_comes_down() -> None:
         permit.leave(Ending.CANCELLED)
     await asyncio.sleep(4.6)
     assert applied[2:] == [{Rung.CAP}, frozenset()]
-    moves = [(move["before"], move["after"], move["trigger"]) for move in fallback_controller.status()["moves"]]
+    moves = [(move.before, move.after, move.trigger) for move in fallback_controller.status().moves]
     path = [("cap", "normal"), ("shed", "cap"), ("cap", "shed"), ("normal", "cap")]
     assert [move[:2] for move in moves] == path
     assert moves[-1][2] == "queue_age"
@@ -162,9 +162,8 @@ async def test_a_fixed_reply_is_a_target_and_is_shown_as_one() -> None:
     control, _ = control_room(other_model=FixedReply("We are busy."))
     assert control.fallback_controller.order("divert") is Rung.DIVERT
     status = control.fallback_controller.status()
-    assert status["fallback_model"] == {"model": "fixed reply", "breaker": "closed", "in_flight": 0}
-    shown = fallback.text(FallbackState.model_validate(status))
-    assert "divert to fixed reply, breaker closed, 0 in flight" in shown
+    assert status.fallback_model == FallbackModel(model="fixed reply", breaker="closed", in_flight=0)
+    assert "divert to fixed reply, breaker closed, 0 in flight" in fallback.text(status)
 
 
 @on_virtual_time
@@ -193,8 +192,8 @@ async def test_a_switch_takes_the_ladder_along() -> None:
     control.fallback_controller.order("shed")
     await control.switch("serene", expected_revision=None, caller=headway.Caller("me"))
     status = control.fallback_controller.status()
-    assert (status["usable"], status["ordered"], status["in_force"]) == ([], None, [])
-    assert [(move["before"], move["after"]) for move in status["moves"]] == [("shed", "normal"), ("normal", "shed")]
+    assert (status.usable, status.ordered, status.in_force) == ([], None, [])
+    assert [(move.before, move.after) for move in status.moves] == [("shed", "normal"), ("normal", "shed")]
     assert control.fallback_controller.update() is Rung.NORMAL
     assert (applied, control.gateway.gate.desk.mode.in_force) == ([{Rung.CAP, Rung.SHED}], frozenset())
 
@@ -227,7 +226,7 @@ async def test_the_metrics_show_rung_steps_and_losses() -> None:
     assert scrape("headway_fallback_rung") == 3.0
     assert scrape("headway_fallback_steps_total", rung="shed", trigger="operator") == 1.0
     assert scrape("headway_degraded_total", **{"class": "normal", "kind": "model"}) == 1.0
-    assert control.status()["fallback"] == {"rung": "shed", "trigger": "operator"}
+    assert control.status().fallback == FallbackSummary(rung="shed", trigger="operator")
 
 
 async def run_another() -> AsyncIterator[object]:
@@ -319,7 +318,7 @@ def test_moves_are_bounded() -> None:
     for word in ["shed", None] * 100:
         control.fallback_controller._gate.now_s = lambda: 0.0
         control.fallback_controller.order(word)
-    assert len(control.fallback_controller.status()["moves"]) == 50
+    assert len(control.fallback_controller.status().moves) == 50
 
 
 @on_virtual_time

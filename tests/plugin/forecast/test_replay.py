@@ -8,7 +8,8 @@ from statistics import median
 import pytest
 from recorded_traffic import MODEL, SLO, SPAN_S, recording
 
-from headway.forecast import ForecastError, Interval
+from headway.api.schema import Interval
+from headway.forecast import ForecastError
 from headway.forecast.figures import Figures, merged
 from headway.forecast.replay import MOST_SEQUENCES, drawn, recorded, replay
 from headway.recorder import Recorder
@@ -106,7 +107,7 @@ def test_figures_of_several_replays_are_median_least_and_largest() -> None:
     replays = [replay(drawn(trace, seed), SPAN_S, preset, MODEL, seed) for seed in range(3)]
     found = merged("balanced", replays)
     tokens = sorted(one.tokens_per_s for one in replays)
-    assert found.tokens_per_s == Interval(tokens[1], tokens[0], tokens[2])
+    assert found.tokens_per_s == Interval(value=tokens[1], low=tokens[0], high=tokens[2])
     p95_s = sorted(one.classes["realtime"].ttft_s[1] or 0.0 for one in replays)
-    assert found.classes["realtime"].ttft_s.p95 == Interval(p95_s[1], p95_s[0], p95_s[2])
+    assert found.classes["realtime"].ttft_s.p95 == Interval(value=p95_s[1], low=p95_s[0], high=p95_s[2])
     assert found.classes["normal"].completed_ratio.value <= 1.0

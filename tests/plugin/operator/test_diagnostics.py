@@ -269,12 +269,12 @@ async def test_it_recovers_within_its_window() -> None:
     scenario = SCENARIOS["too few seats"]
     async with playing(scenario) as control:
         await asyncio.sleep(60.0)
-        assert control.status()["diagnosis"]["severity"] == "overloaded"
+        assert control.status().diagnosis.severity == "overloaded"
         control.catalogue.include(small_preset(32, name="wide"))
         await control.switch("wide", expected_revision=None, caller=Caller("ann", "operator"))
         await asyncio.sleep(WINDOW_S + 20.0)
-        status = control.status()["diagnosis"]
-        assert (status["severity"], status["bottleneck"]) == ("ok", "none")
+        status = control.status().diagnosis
+        assert (status.severity, status.bottleneck) == ("ok", "none")
 
 
 @on_virtual_time
@@ -380,4 +380,4 @@ async def test_trouble_is_logged_when_it_begins_and_when_it_is_over(caplog: pyte
 async def test_before_the_first_look_nothing_is_known() -> None:
     """The status says so."""
     control, _ = installed(ServingEngine(), small_preset(4))
-    assert control.status()["diagnosis"]["bottleneck"] == "unknown"
+    assert control.status().diagnosis.bottleneck == "unknown"

@@ -10,10 +10,11 @@ from engines import ServingEngine, installed
 from small_presets import small_preset
 from virtual_time import on_virtual_time
 
+from headway.api import schema
+from headway.api.schema import ClassForecast, Interval, PresetForecast, Quantiles
 from headway.audit import Caller
 from headway.engine.fake import FakeParams
-from headway.forecast import ForecastError, Interval, PresetForecast
-from headway.forecast.figures import ClassForecast, Quantiles
+from headway.forecast import ForecastError
 from headway.operator.control import Control
 from headway.operator.forecast_errors import COMPARED_S, SETTLE_S
 from headway_policies import Load
@@ -22,14 +23,23 @@ ME = Caller("ann", "operator")
 
 
 def interval(value: float) -> Interval:
-    return Interval(value, value, value)
+    return Interval(value=value, low=value, high=value)
 
 
 def forecast(name: str, tokens_per_s: float, mean_batch: float, ttft_s: float) -> PresetForecast:
     """One with these figures; the class normal is all there is."""
-    quantiles = Quantiles(interval(ttft_s), interval(ttft_s), None)
-    one = ClassForecast(1, interval(1), interval(0), interval(0), None, quantiles, Quantiles(None, None, None))
-    return PresetForecast(name, interval(tokens_per_s), interval(mean_batch), None, one, {"normal": one, "batch": one})
+    one = ClassForecast(
+        offered=1,
+        completed_ratio=interval(1),
+        refused_ratio=interval(0),
+        timed_out_ratio=interval(0),
+        ttft_s=Quantiles(p50=interval(ttft_s), p95=interval(ttft_s)),
+        inter_token_s=Quantiles(),
+    )
+    tokens, batch = interval(tokens_per_s), interval(mean_batch)
+    return PresetForecast(
+        name=name, tokens_per_s=tokens, mean_batch=batch, all=one, classes={"normal": one, "batch": one}
+    )
 
 
 class Told:
@@ -100,11 +110,11 @@ async def test_the_error_of_a_forecast_is_kept() -> None:
     assert found.came["mean_batch"] == pytest.approx(1.0, rel=0.05)
     assert found.forecast["normal.ttft_p50_s"] == 0.02
     assert "batch.ttft_p50_s" not in found.forecast
-    errors = control.status()["forecast"]
-    assert errors["comparisons"] == 1
-    assert errors["error_ratio"]["tokens_per_s"] == pytest.approx(0.1, abs=0.03)
-    assert errors["error_ratio"]["mean_batch"] == pytest.approx(0.5, abs=0.08)
-    assert set(errors["error_ratio"]) == {"tokens_per_s", "mean_batch", "ttft_p50_s", "ttft_p95_s"}
+    errors = control.status().forecast
+    assert errors.comparisons == 1
+    assert errors.error_ratio["tokens_per_s"] == pytest.approx(0.1, abs=0.03)
+    assert errors.error_ratio["mean_batch"] == pytest.approx(0.5, abs=0.08)
+    assert set(errors.error_ratio) == {"tokens_per_s", "mean_batch", "ttft_p50_s", "ttft_p95_s"}
 
 
 @on_virtual_time
@@ -131,7 +141,7 @@ async def test_a_few_requests_prove_nothing() -> None:
     await switch(control, "small")
     await traffic(control, SETTLE_S + COMPARED_S + 5)
     assert (list(control.forecast_errors.comparisons), told.asked) == ([], 2)
-    assert control.status()["forecast"] == {"comparisons": 0, "error_ratio": {}}
+    assert control.status().forecast == schema.ForecastErrors()
 
 
 @on_virtual_time

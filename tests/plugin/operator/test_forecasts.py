@@ -9,7 +9,8 @@ import pytest
 from engines import ServingEngine, installed
 from virtual_time import on_virtual_time
 
-from headway.forecast import Job, PresetForecast
+from headway.api.schema import PresetForecast
+from headway.forecast import Job
 from headway.forecast.figures import merged
 from headway.forecast.replay import drawn, recorded, replay
 from headway.operator.forecasts import SEEDS

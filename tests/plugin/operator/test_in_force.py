@@ -44,8 +44,9 @@ def assert_shown(control: Control) -> None:
         return
     assert same(order.own, PRESETS[preset.name])
     assert same(preset, with_fixed_limit(order.own, order.seats, order.window_ms))
-    shown = control.status()["limit"]["ordered"]
-    assert shown["seats"] == control.gateway.gate.desk.limit == order.seats
+    shown = control.status().limit.ordered
+    assert shown is not None
+    assert shown.seats == control.gateway.gate.desk.limit == order.seats
 
 
 async def order(control: Control, seats: int | None, expires_s: float | None = None) -> None:

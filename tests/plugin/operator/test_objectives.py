@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-from typing import Any
 
 import pytest
 from small_presets import small_preset, terms
@@ -49,8 +48,7 @@ def step(gate: Gate, token_s: float, clock: list[float], steps: list[int] = STEP
 
 def objectives(control: headway.Control, name: str) -> schema.ClassObjectives:
     """Those of a class, by the status."""
-    classes = schema.Status.model_validate(control.status()).classes
-    found = {one.name: one.objectives for one in classes}[name]
+    found = {one.name: one.objectives for one in control.status().classes}[name]
     assert found is not None
     return found
 
@@ -81,9 +79,10 @@ async def test_status_and_metrics_follow_the_engine() -> None:
     assert (found.follows_engine, found.kept_alone, found.missed_alone) == (True, True, [])
     assert exported(control, "realtime", "inter_token") == pytest.approx(found.inter_token_s, rel=1e-4)
     assert exported(control, "realtime", "first_token") == pytest.approx(found.ttft_s, abs=1e-4)
-    unloaded: Any = control.status()["engine"]
-    assert unloaded["unloaded"]["token_s"] == pytest.approx(0.03, rel=0.02)
-    assert unloaded["unloaded"]["source"] == "steps"
+    unloaded = control.status().engine.unloaded
+    assert unloaded is not None
+    assert unloaded.token_s == pytest.approx(0.03, rel=0.02)
+    assert unloaded.source == "steps"
     step(gate, 0.06, clock)
     assert exported(control, "realtime", "inter_token") == pytest.approx(0.15, rel=0.05)
 

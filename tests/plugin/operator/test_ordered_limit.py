@@ -10,6 +10,7 @@ from engines import ServingEngine, assert_no_residue, installed
 from small_presets import small_preset, terms
 from virtual_time import on_virtual_time
 
+from headway.api.schema import OrderedLimit
 from headway.audit import Caller
 from headway.engine.fake import FakeEngine, FakeParams
 from headway.engine.port import PlainAdapter
@@ -28,8 +29,8 @@ class SixtyFour(PlainAdapter):
         return 64
 
 
-#: The status of an order of these tests, but for its seats and its end.
-ORDERED = {"window_ms": None, "actor": "ann", "reason": ""}
+#: The status of an order of nine seats without an end.
+ORDERED = OrderedLimit(seats=9, actor="ann")
 
 
 def served(preset: Preset | None = None) -> Control:
@@ -59,11 +60,10 @@ async def test_a_trial_ends_by_itself() -> None:
     assert await order(control, 9, 30) == 2
     assert (control.gateway.gate.desk.limit, control.preset.name) == (9, "small")
     await asyncio.sleep(29)
-    ordered = control.status()["limit"]["ordered"]
-    assert ordered == {"seats": 9, "window_ms": None, "left_s": 1.0, "actor": "ann", "reason": ""}
+    assert control.status().limit.ordered == ORDERED.model_copy(update={"left_s": 1.0})
     await asyncio.sleep(2)
     assert (control.gateway.gate.desk.limit, control.revision) == (4, 3)
-    assert (control.status()["limit"]["ordered"], control.history.switches["small"]) == (None, 2)
+    assert (control.status().limit.ordered, control.history.switches["small"]) == (None, 2)
     assert lines(control) == [
         ("ann", "small", "small: 9 seats, for 30 s", 2),
         ("headway", "small: 9 seats", "small", 3),
@@ -103,8 +103,9 @@ async def test_an_order_that_another_client_takes_over_is_recorded() -> None:
     await order(control, 9, 30)
     await control.order_limit(9, expires_s=30, expected_revision=2, caller=Caller("another"))
     assert [actor for actor, *_ in lines(control)] == [ME.actor, "another"]
-    ordered = control.status()["limit"]["ordered"]
-    assert (control.revision, ordered["actor"]) == (2, "another")
+    ordered = control.status().limit.ordered
+    assert ordered is not None
+    assert (control.revision, ordered.actor) == (2, "another")
 
 
 @on_virtual_time
@@ -112,11 +113,11 @@ async def test_a_trial_of_the_seats_in_force_changes_nothing() -> None:
     """No revision, no line, no count; it is shown until it ends, and a later trial goes back to the preset."""
     control = served()
     assert await order(control, 4, 30) == 1
-    assert control.status()["limit"]["ordered"] == {**ORDERED, "seats": 4, "left_s": 30.0}
+    assert control.status().limit.ordered == ORDERED.model_copy(update={"seats": 4, "left_s": 30.0})
     assert (await order(control, 9, 30), await order(control, 4, 30), await order(control, None)) == (2, 3, 3)
     assert await order(control, 4, 30) == 3
     await asyncio.sleep(31)
-    assert (control.revision, control.status()["limit"]["ordered"], control.preset) == (3, None, small_preset(4))
+    assert (control.revision, control.status().limit.ordered, control.preset) == (3, None, small_preset(4))
     assert (len(lines(control)), control.history.switches["small"]) == (2, 2)
 
 
@@ -137,9 +138,9 @@ async def test_an_order_without_an_end_holds_until_the_next_switch() -> None:
     control = served()
     await order(control, 9)
     await asyncio.sleep(10_000)
-    assert control.status()["limit"]["ordered"] == {**ORDERED, "seats": 9, "left_s": None}
+    assert control.status().limit.ordered == ORDERED
     await control.switch("small", expected_revision=2, caller=ME)
-    assert (control.preset, control.status()["limit"]["ordered"]) == (small_preset(4), None)
+    assert (control.preset, control.status().limit.ordered) == (small_preset(4), None)
     assert lines(control)[-1] == ("ann", "small: 9 seats", "small", 3)
 
 
@@ -150,10 +151,10 @@ async def test_a_trial_on_an_order_without_an_end_goes_back_to_that() -> None:
     await order(control, 9)
     await order(control, 12, 30)
     await asyncio.sleep(31)
-    assert control.status()["limit"]["ordered"] == {**ORDERED, "seats": 9, "left_s": None}
+    assert control.status().limit.ordered == ORDERED
     await order(control, 12, 30)
     await order(control, None)
-    assert control.status()["limit"]["ordered"] == {**ORDERED, "seats": 9, "left_s": None}
+    assert control.status().limit.ordered == ORDERED
     await order(control, 12, 30)
     await order(control, 6)
     await asyncio.sleep(31)
@@ -193,7 +194,7 @@ async def test_a_limit_that_cannot_be_is_refused() -> None:
     reserving = served(small_preset(4, classes={"normal": terms(2, reserved_seats=2), "batch": terms(1)}))
     with pytest.raises(LimitOrderError, match="2 reserved_seats of 2 leave none"):
         await order(reserving, 2, 30)
-    assert [(one.revision, one.status()["limit"]["ordered"]) for one in (control, reserving)] == [(1, None), (1, None)]
+    assert [(one.revision, one.status().limit.ordered) for one in (control, reserving)] == [(1, None), (1, None)]
 
 
 @on_virtual_time

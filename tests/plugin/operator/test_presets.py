@@ -153,4 +153,4 @@ def test_seats_that_the_engine_has_no_use_for_are_a_warning() -> None:
     assert len(found) == 1
     assert found[0].startswith("batching.seats: beyond ")
     assert control.warnings(bundled_presets()["interactive"]) == []
-    assert control.status()["limit"]["knee_seats"] == pytest.approx(40, abs=8)
+    assert control.status().limit.knee_seats == pytest.approx(40, abs=8)

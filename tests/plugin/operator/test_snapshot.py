@@ -62,7 +62,7 @@ async def _scrape(control: Control) -> None:
 
 
 async def _status(control: Control) -> None:
-    assert control.status()["engine"]["state"] == "up"
+    assert control.status().engine.state == "up"
 
 
 async def _not_ready(control: Control) -> None:
@@ -153,13 +153,13 @@ async def test_a_snapshot_does_not_change_any_more() -> None:
     parts.memory.pauses.generations[0].add(0.5, 0.0)
     parts.memory.recycled["growth"] += 1
     control.fallback_controller.order("pause")
-    counts, after = before.classes["normal"].counts, control.snapshot()
-    assert (counts.arrived, before.seats_taken, before.warmup.state, before.warmup.stages) == (0, 0, "pending", {})
-    assert (before.memory.gc_pauses[0].count, before.memory.recycled["growth"]) == (0, 0)
-    assert (before.fallback.rung.word, dict(before.fallback.steps)) == ("normal", {})
-    assert (after.classes["normal"].counts.arrived, after.warmup.stages) == (1, {"batch": [1.0]})
-    assert (after.memory.gc_pauses[0].count, after.memory.recycled["growth"]) == (1, 1)
-    assert after.fallback.rung.word == "pause"
+    counts, after = before.ledgers["normal"], control.snapshot()
+    assert (counts.arrived, before.status.seats_taken, before.status.warmup.stages, before.warmup_s) == (0, 0, {}, {})
+    assert (before.gc_pauses[0].count, before.status.memory.recycled["growth"]) == (0, 0)
+    assert (before.status.fallback.rung, dict(before.steps)) == ("normal", {})
+    assert (after.ledgers["normal"].arrived, after.status.warmup.stages) == (1, {"batch": [1.0]})
+    assert (after.gc_pauses[0].count, after.status.memory.recycled["growth"]) == (1, 1)
+    assert after.status.fallback.rung == "pause"
     permit.leave(Ending.COMPLETED)
     control.gateway.gate.close()
 
@@ -173,12 +173,12 @@ async def test_nothing_runs_in_an_engine_that_is_gone() -> None:
     parts.activity.load = Load(running=7, waiting=2, kv_usage_ratio=0.9)
     supervisor = control.reader.supervisor
     assert supervisor is not None
-    assert control.status()["engine"]["running"] == 7
+    assert control.status().engine.running == 7
     parts.tasks.start("supervisor", supervisor.run())
     engine.die()
     await asyncio.sleep(POLL_S + 0.01)
-    assert control.snapshot().engine.state is EngineState.RESTARTING
-    read = control.status()["engine"]
-    assert (read["running"], read["waiting"], read["kv_cache_usage_ratio"]) == (0, 0, 0.0)
+    assert control.snapshot().engine is EngineState.RESTARTING
+    read = control.status().engine
+    assert (read.running, read.waiting, read.kv_cache_usage_ratio) == (0, 0, 0.0)
     parts.tasks.stop_all()
     await asyncio.sleep(2)

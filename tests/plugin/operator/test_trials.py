@@ -11,6 +11,7 @@ from engines import ServingEngine, assert_no_residue, installed, outcomes
 from small_presets import small_preset
 from virtual_time import on_virtual_time
 
+from headway.api.schema import TrialEnds
 from headway.audit import Caller
 from headway.engine.fake import FakeParams
 from headway.errors import NoTrialError, StaleRevisionError
@@ -84,15 +85,15 @@ async def test_nobody_confirms_it() -> None:
     """After its time the server itself goes back, as a new revision, and says so."""
     control = served()
     assert await switch(control, "wide", 60.0) == 2
-    status = control.status()["preset"]
-    assert (status["name"], status["revision"]) == ("wide", 2)
-    assert status["trial"] == {"back_to": "small", "left_s": 60.0}
+    status = control.status().preset
+    assert (status.name, status.revision) == ("wide", 2)
+    assert status.trial == TrialEnds(back_to="small", left_s=60.0)
     await asyncio.sleep(59.5)
     assert control.preset.name == "wide"
     await asyncio.sleep(1.0)
     assert (control.preset.name, control.revision, control.gateway.gate.desk.limit) == ("small", 3, 4)
     assert end_of(control) == (TrialEnd.REVERTED, "not confirmed within 60 s")
-    assert control.status()["preset"]["trial"] is None
+    assert control.status().preset.trial is None
     assert lines(control) == [
         ("ann", "switch_preset", "small", "wide, on trial", "applied"),
         ("headway", "end_trial", "wide", "wide", "reverted: not confirmed within 60 s"),
@@ -109,8 +110,7 @@ async def test_somebody_keeps_it() -> None:
     with pytest.raises(StaleRevisionError):
         control.keep(expected_revision=1, caller=ME)
     kept = control.keep(expected_revision=2, caller=ME, reason="fine")
-    assert kept.result is not None
-    assert (kept.result.end, kept.result.why) == (TrialEnd.KEPT, "confirmed by ann")
+    assert (kept.end, kept.why) == (TrialEnd.KEPT, "confirmed by ann")
     with pytest.raises(NoTrialError):
         control.keep(expected_revision=2, caller=ME)
     await asyncio.sleep(3600.0)

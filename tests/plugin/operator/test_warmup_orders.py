@@ -60,7 +60,7 @@ async def test_a_warm_up_runs_beside_a_request_that_loses_nothing() -> None:
     begun = program.control.warmups.begin(ANN, "slow morning")
     assert (begun.batch_size, begun.running, begun.waiting) == (SEATS - 1, 1, 0)
     await asyncio.sleep(0.05)
-    assert (program.control.not_ready(), program.control.status()["warmup"]["ordered"]) == ([], True)
+    assert (program.control.not_ready(), program.control.status().warmup.ordered) == ([], True)
     assert await program.ask("new") == 3
     assert await running == 100
     await asyncio.sleep(5.0)
@@ -69,8 +69,8 @@ async def test_a_warm_up_runs_beside_a_request_that_loses_nothing() -> None:
     assert program.audit()[0] == "accepted: batches of at most 3"
     assert program.audit()[1].startswith("applied after ")
     status = program.control.status()
-    assert (status["warmup"]["ordered"], status["warmup"]["batch_size"]) == (False, SEATS - 1)
-    assert [one["outcomes"]["completed"] for one in status["classes"] if one["arrived"]] == [3]
+    assert (status.warmup.ordered, status.warmup.batch_size) == (False, SEATS - 1)
+    assert [one.outcomes["completed"] for one in status.classes if one.arrived] == [3]
     program.engine.shutdown()
 
 
@@ -79,12 +79,12 @@ async def test_a_warm_up_that_fails_costs_nothing() -> None:
     """The server stays ready, the last report stays, and the audit says why."""
     program = Program()
     await program.ask("first")
-    before = program.control.status()["warmup"]
+    before = program.control.status().warmup
     program.fails = True
     program.control.warmups.begin(ANN)
     await asyncio.sleep(5.0)
     assert program.audit()[1:] == ["failed: single: RuntimeError: no grammar"]
-    assert (program.control.status()["warmup"], program.control.not_ready()) == (before, [])
+    assert (program.control.status().warmup, program.control.not_ready()) == (before, [])
     assert await program.ask("second") == 3
     program.engine.shutdown()
 

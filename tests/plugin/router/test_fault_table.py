@@ -17,7 +17,6 @@ from virtual_time import on_virtual_time
 
 from headway.admission import loop_time_s
 from headway.errors import Refused
-from headway.operator.snapshot import InstanceReading
 from headway.router.adapter import InstancesAdapter
 from headway.router.addresses import Address
 from headway.router.application import open_seats
@@ -126,7 +125,6 @@ async def seen_with(fault: str, *, alone: bool) -> Seen:
         after_s = round(loop_time_s() - began_s, 1)
         await asyncio.sleep(1.5)
         (state,) = [one for one in pool.states() if one.name == "bad"]
-        assert isinstance(state, InstanceReading)
         return Seen(got, after_s, {how: number for how, number in links["bad"].ended.items() if number}, state.up)
     finally:
         beating.cancel()

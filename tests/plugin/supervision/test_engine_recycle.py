@@ -70,13 +70,13 @@ async def test_running_requests_finish_new_ones_wait_and_none_is_lost() -> None:
     await asyncio.sleep(0.5)
     shop.control.recycle(ME, "a test")
     await asyncio.sleep(0.1)
-    assert shop.control.status()["memory"]["recycling"]
+    assert shop.control.status().memory.recycling
     assert shop.control.not_ready() == []
     late = [asyncio.create_task(shop.ask(f"l{number}", 5)) for number in range(4)]
     assert await asyncio.gather(*running, *late) == [100] * 4 + [5] * 4
     assert shop.running_then == [0]
     assert (shop.control.gateway.gate.desk.state, outcomes(shop.control)) == (AdmissionState.OPEN, {"completed": 8})
-    assert not shop.control.status()["memory"]["recycling"]
+    assert not shop.control.status().memory.recycling
     assert shop.control.reader.memory.recycled == {"command": 1}
     assert shop.results()[0] == "accepted"
     assert shop.results()[1].startswith("applied after ")

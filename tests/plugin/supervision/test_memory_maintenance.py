@@ -93,7 +93,7 @@ async def test_seats_are_capped_under_pressure_and_given_back() -> None:
     harness.use = replace(CALM, gpu_usage_ratio=0.99)
     await harness.look(4)
     assert harness.seats.caps == [0.8]
-    assert harness.control.status()["memory"]["cap_ratio"] == 0.8
+    assert harness.control.status().memory.cap_ratio == 0.8
     harness.use = CALM
     await harness.look(20)
     assert harness.seats.caps == [0.8, 0.9, 1.0]

@@ -98,7 +98,7 @@ class Harness:
     @property
     def form(self) -> str:
         """As the status has it."""
-        return str(self.control.status()["memory"]["recycle_form"])
+        return self.control.status().memory.recycle_form
 
     @property
     def deaths(self) -> dict[Cause, int]:
@@ -134,7 +134,7 @@ async def test_the_old_engine_serves_while_the_new_one_starts_beside_it(caplog: 
     harness = Harness()
     await harness.recycle(1.0)
     assert (harness.control.gateway.gate.desk.state, harness.form) == (AdmissionState.OPEN, "beside the old engine")
-    assert harness.control.status()["memory"]["recycling"]
+    assert harness.control.status().memory.recycling
     async with asyncio.timeout(START_S - 2):  # before the spare is up
         assert await harness.ask("meanwhile") == "20 tokens"
     assert (harness.replacer.killed, harness.control.gateway.gate.desk.state) == (0, AdmissionState.OPEN)
@@ -175,7 +175,7 @@ async def test_a_replacer_that_knows_no_spare_ends_the_old_engine_first() -> Non
     control.recycle(ME)
     await asyncio.sleep(2.0)
     why = "after the old engine ended: this server cannot start two engines at a time"
-    assert control.status()["memory"]["recycle_form"] == why
+    assert control.status().memory.recycle_form == why
     assert control.audit.entries(1)[0].result == f"applied after 1.0 s: started {why}"
     parts.tasks.stop_all()
 

@@ -506,7 +506,7 @@ async def test_a_switch_is_answered_though_the_engine_is_not_there_to_hear_it(di
         harness.engine.die()
     await asyncio.sleep(5)
     done = await switch
-    assert (done.preset.name, done.engine_limit_confirmed) == ("serial", False)
+    assert (done.name, done.engine_limit_confirmed) == ("serial", False)
     assert harness.control.audit.entries(1)[0].result == "applied; the engine has not confirmed its limit"
     assert harness.control.gateway.link.core_limit is None
     await asyncio.sleep(20)

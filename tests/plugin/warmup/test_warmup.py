@@ -146,9 +146,9 @@ async def test_all_stages_run_and_are_shown() -> None:
         "single": 1, "logprobs": 1, "json_schema": 1, "batch": 2, "alone": 1,
     }  # fmt: skip
     assert (report.single_s, report.batch_s) == (pytest.approx(0.08), pytest.approx(0.08))
-    shown = harness.control.status()["warmup"]
-    assert (shown["state"], shown["batch_size"], shown["refused"]) == ("done", SEATS, [])
-    assert shown["stages"]["batch"] == [pytest.approx(0.08)] * 2
+    shown = harness.control.status().warmup
+    assert (shown.state, shown.batch_size, shown.refused) == ("done", SEATS, [])
+    assert shown.stages["batch"] == [pytest.approx(0.08)] * 2
     assert requests.places == [0, 0, 0, *range(SEATS), *range(SEATS), 0]
     assert engine.most_running == SEATS
     assert harness.control.not_ready() == []

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import asdict
 from http import HTTPStatus
 
 from starlette.requests import Request
@@ -37,28 +36,7 @@ async def _forecast(control: Control, request: Request, caller: Caller) -> Respo
         raise ProblemError(HTTPStatus.UNPROCESSABLE_ENTITY, f"{error}.", errors=unknown) from None
     except (BusyError, ForecastError) as error:
         raise ProblemError(HTTPStatus.CONFLICT, f"{error}.") from None
-    model, done = found.model, found.forecasts
-    body = schema.Forecast(
-        current=found.current,
-        span_s=done.span_s,
-        requests=done.requests,
-        seeds=done.seeds,
-        engine=schema.EngineEstimate(
-            base_s=model.base_s,
-            sequence_s=model.seat_s,
-            prompt_token_s=model.prefill_s,
-            kv_tokens=model.kv_tokens,
-            error_ratio=found.error_ratio,
-        ),
-        earlier=_forecast_errors(control),
-        presets=[schema.PresetForecast.model_validate(asdict(one)) for one in done.presets],
-    )
-    return answer(body)
-
-
-def _forecast_errors(control: Control) -> schema.ForecastErrors:
-    errors = control.forecast_errors
-    return schema.ForecastErrors(comparisons=len(errors.comparisons), error_ratio=errors.error_ratios())
+    return answer(found.model_copy(update={"earlier": control.forecast_errors.report()}))
 
 
 async def _forecast_progress(control: Control, request: Request, caller: Caller) -> Response:

@@ -9,7 +9,6 @@ the message, the wrong value.
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Mapping
-from dataclasses import asdict
 from http import HTTPStatus
 
 from starlette import routing
@@ -73,7 +72,7 @@ async def _readyz(control: Control, request: Request, caller: Caller) -> Respons
 
 
 async def _status(control: Control, request: Request, caller: Caller) -> Response:
-    return answer(schema.Status.model_validate(control.status()))
+    return answer(control.status())
 
 
 async def _desk(control: Control, request: Request, caller: Caller) -> Response:
@@ -81,7 +80,7 @@ async def _desk(control: Control, request: Request, caller: Caller) -> Response:
 
 
 async def _traffic(control: Control, request: Request, caller: Caller) -> Response:
-    return answer(schema.Traffic.model_validate(asdict(await summarise(control.recording()))))
+    return answer(await summarise(control.recording()))
 
 
 async def _trace(control: Control, request: Request, caller: Caller) -> Response:
@@ -105,7 +104,7 @@ async def _presets(control: Control, request: Request, caller: Caller) -> Respon
 
 
 async def _fallback(control: Control, request: Request, caller: Caller) -> Response:
-    return answer(_fallback_state(control))
+    return answer(control.fallback_controller.status())
 
 
 async def _order_fallback(control: Control, request: Request, caller: Caller) -> Response:
@@ -115,7 +114,7 @@ async def _order_fallback(control: Control, request: Request, caller: Caller) ->
         control.order_fallback(wanted.rung, caller=caller, reason=wanted.reason)
     except UnknownRungError as error:
         raise ProblemError(HTTPStatus.UNPROCESSABLE_ENTITY, f"{error}.") from None
-    return answer(_fallback_state(control))
+    return answer(control.fallback_controller.status())
 
 
 async def _audit(control: Control, request: Request, caller: Caller) -> Response:
@@ -151,7 +150,3 @@ HANDLERS: Mapping[str, Handler] = {
     "audit": _audit,
     "openapi": _openapi,
 }
-
-
-def _fallback_state(control: Control) -> schema.FallbackState:
-    return schema.FallbackState.model_validate(control.fallback_controller.status())

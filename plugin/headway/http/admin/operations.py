@@ -18,7 +18,7 @@ from headway.audit import Caller
 from headway.errors import NoWarmupError, OrderConflictError
 from headway.http.admin.answers import Handler, answer, order
 from headway.http.admin.problem import ProblemError
-from headway.operator import AdmissionChange, Control
+from headway.operator import Control
 from headway.supervision import CannotReplaceError, NotNowError
 
 
@@ -26,24 +26,21 @@ async def _pause(control: Control, request: Request, caller: Caller) -> Response
     wanted = order(request, schema.PauseOrder)
     with _refusals():
         change = control.admission.pause(caller, wanted.reason, wanted.expires_s)
-    return _changed(api.PAUSE, change)
+    return answer(change, api.PAUSE.status)
 
 
 async def _resume(control: Control, request: Request, caller: Caller) -> Response:
-    return _changed(api.RESUME, _ordered(request, caller, control.admission.resume))
+    return answer(_ordered(request, caller, control.admission.resume), api.RESUME.status)
 
 
 async def _drain(control: Control, request: Request, caller: Caller) -> Response:
-    return _changed(api.DRAIN, _ordered(request, caller, control.admission.drain))
+    return answer(_ordered(request, caller, control.admission.drain), api.DRAIN.status)
 
 
 async def _warmup(control: Control, request: Request, caller: Caller) -> Response:
     wanted = order(request, schema.Order)
     with _refusals():
-        begun = control.warmups.begin(caller, wanted.reason)
-    accepted = schema.WarmupAccepted(
-        accepted=True, batch_size=begun.batch_size, running=begun.running, waiting=begun.waiting
-    )
+        accepted = control.warmups.begin(caller, wanted.reason)
     return answer(accepted, api.WARMUP.status)
 
 
@@ -65,23 +62,13 @@ HANDLERS: Mapping[str, Handler] = {
 }
 
 
-def _ordered(request: Request, caller: Caller, act: Callable[[Caller, str], AdmissionChange]) -> AdmissionChange:
+def _ordered(
+    request: Request, caller: Caller, act: Callable[[Caller, str], schema.AdmissionChanged]
+) -> schema.AdmissionChanged:
     """Carry an order out."""
     wanted = order(request, schema.Order)
     with _refusals():
         return act(caller, wanted.reason)
-
-
-def _changed(route: api.Route, change: AdmissionChange) -> Response:
-    body = schema.AdmissionChanged(
-        state=change.state.value,
-        holds=[str(hold) for hold in change.holds],
-        running=change.running,
-        waiting=change.waiting,
-        dispatched=change.dispatched,
-        refused=change.refused,
-    )
-    return answer(body, route.status)
 
 
 @contextmanager

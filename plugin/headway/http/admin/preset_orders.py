@@ -9,7 +9,6 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import asdict
 from http import HTTPStatus
 
 from starlette.requests import Request
@@ -27,9 +26,9 @@ from headway.errors import (
 )
 from headway.http.admin.answers import Handler, action, answer, order
 from headway.http.admin.problem import ProblemError
-from headway.operator import Control, PresetTrial, Switched
+from headway.operator import Control
 from headway_policies.preset import Issue, shown
-from headway_policies.trial import ALL, Condition, ConditionError, Served, TrialTerms
+from headway_policies.trial import Condition, ConditionError, TrialTerms
 
 
 async def _preset(control: Control, request: Request, caller: Caller) -> Response:
@@ -52,7 +51,7 @@ async def _switch(control: Control, request: Request, caller: Caller) -> Respons
     except UnknownPresetError as error:
         unknown = Issue("name", str(error), shown(wanted.name))
         raise ProblemError(HTTPStatus.UNPROCESSABLE_ENTITY, f"{error}.", errors=[unknown]) from None
-    return _switched(control, done)
+    return _changed(done)
 
 
 def _trial_terms(control: Control, request: Request, caller: Caller, wanted: schema.SwitchOrder) -> TrialTerms:
@@ -73,7 +72,7 @@ def _trial_terms(control: Control, request: Request, caller: Caller, wanted: sch
 
 async def _trial(control: Control, request: Request, caller: Caller) -> Response:
     last = control.trials.last
-    return answer(schema.TrialReport(trial=None if last is None else _trial_state(control, last)))
+    return answer(schema.TrialReport(trial=None if last is None else control.trials.report(last)))
 
 
 async def _keep(control: Control, request: Request, caller: Caller) -> Response:
@@ -84,36 +83,7 @@ async def _keep(control: Control, request: Request, caller: Caller) -> Response:
             kept = control.keep(expected_revision=expected_revision, caller=caller, reason=wanted.reason)
     except NoTrialError as error:
         raise ProblemError(HTTPStatus.CONFLICT, f"{error}.") from None
-    return answer(_trial_state(control, kept), headers=_etag(control.revision))
-
-
-def _trial_state(control: Control, trial: PresetTrial) -> schema.Trial:
-    result = trial.result
-    now_s = control.gateway.gate.now_s() if trial.ended_s is None else trial.ended_s
-    held_s = trial.trial.held_s(now_s)
-    return schema.Trial(
-        name=trial.preset.name,
-        revision=trial.revision,
-        back_to=trial.back_to.name,
-        end=None if result is None else result.end,
-        why="" if result is None else result.why,
-        left_s=None if result is not None else max(0.0, trial.trial.ends_s - now_s),
-        revert_after_s=trial.terms.revert_after_s,
-        conditions=[
-            schema.TrialCondition(
-                text=str(one), reading=None if trial.now is None else one.reading(trial.now), held_s=held
-            )
-            for one, held in zip(trial.terms.revert_if, held_s, strict=True)
-        ],
-        before=_served(trial.before),
-        now=None if trial.now is None else _served(trial.now),
-    )
-
-
-def _served(figures: Mapping[str, Served]) -> schema.ServedByClass:
-    by_class = {name: schema.ServedFigures.model_validate(asdict(one)) for name, one in figures.items()}
-    everything = by_class.pop(ALL, schema.ServedFigures())
-    return schema.ServedByClass(all=everything, classes=by_class)
+    return answer(kept, headers=_etag(control.revision))
 
 
 async def _undo(control: Control, request: Request, caller: Caller) -> Response:
@@ -127,7 +97,7 @@ async def _undo(control: Control, request: Request, caller: Caller) -> Response:
     except UnknownRevisionError as error:
         unknown = Issue("revision", str(error), shown(wanted.revision))
         raise ProblemError(HTTPStatus.UNPROCESSABLE_ENTITY, f"{error}.", errors=[unknown]) from None
-    return _switched(control, done)
+    return _changed(done)
 
 
 async def _order_limit(control: Control, request: Request, caller: Caller) -> Response:
@@ -146,7 +116,7 @@ async def _order_limit(control: Control, request: Request, caller: Caller) -> Re
     except LimitOrderError as error:
         wrong = Issue("seats", str(error), shown(wanted.seats))
         raise ProblemError(HTTPStatus.UNPROCESSABLE_ENTITY, f"{error}.", errors=[wrong]) from None
-    return _switched(control, done)
+    return _changed(done)
 
 
 @contextmanager
@@ -160,19 +130,9 @@ def _refusals_of_a_change() -> Iterator[None]:
         raise ProblemError(HTTPStatus.UNPROCESSABLE_ENTITY, f"{error}.", errors=error.issues) from None
 
 
-def _switched(control: Control, done: Switched) -> Response:
+def _changed(done: schema.Switched) -> Response:
     """A change of the preset or its limit, with the new revision."""
-    changed = [schema.SettingChange(setting=one.setting, before=one.before, after=one.after) for one in done.changes]
-    body = schema.Switched(
-        name=done.preset.name,
-        revision=done.revision,
-        previous=done.previous,
-        changes=changed,
-        engine_limit_confirmed=done.engine_limit_confirmed,
-        warnings=list(done.warnings),
-        trial=None if done.trial is None else _trial_state(control, done.trial),
-    )
-    return answer(body, headers=_etag(done.revision))
+    return answer(done, headers=_etag(done.revision))
 
 
 def _if_match(control: Control, request: Request, caller: Caller) -> int | None:

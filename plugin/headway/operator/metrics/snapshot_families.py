@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator
 
 from prometheus_client.core import Metric
 
 from headway.operator.attainment import objectives_s
 from headway.operator.metrics.table import counter, gauge, histogram, one_gauge
-from headway.operator.snapshot import ClassReading, EngineReading, FallbackReading, MemoryReading, Snapshot
-from headway.release import version
+from headway.operator.snapshot import Snapshot
 from headway_policies import Cause, Decision, EngineState, Hold, Outcome, Reason
 from headway_policies.diagnosis import Bottleneck
 from headway_policies.fallback import Degradation, Rung, Trigger
@@ -21,9 +20,9 @@ def snapshot_families(shot: Snapshot) -> Iterator[Metric]:
     yield from _requests(shot)
     yield from _server(shot)
     yield from _process(shot)
-    yield from _engine(shot.engine)
-    yield from _fallback(shot.fallback, shot.classes)
-    yield from _memory(shot.memory)
+    yield from _engine(shot)
+    yield from _fallback(shot)
+    yield from _memory(shot)
 
 
 def _requests(shot: Snapshot) -> Iterator[Metric]:
@@ -39,8 +38,8 @@ def _requests(shot: Snapshot) -> Iterator[Metric]:
     retries = counter("headway_retries_total", "class")
     recalls = counter("headway_recalls_total", "class")
     objectives = gauge("headway_objective_seconds", "class", "objective")
-    for name, one in shot.classes.items():
-        counts = one.counts
+    for one in shot.status.classes:
+        name, counts = one.name, shot.ledgers[one.name]
         arrivals.add_metric([name], counts.arrived)
         depth.add_metric([name], counts.queued)
         oldest.add_metric([name], one.oldest_wait_s)
@@ -49,7 +48,7 @@ def _requests(shot: Snapshot) -> Iterator[Metric]:
         in_flight.add_metric([name], counts.in_flight)
         retries.add_metric([name], counts.retries)
         recalls.add_metric([name], counts.recalls)
-        for objective, seconds in _objectives_s(one).items():
+        for objective, seconds in ({} if one.objectives is None else objectives_s(one.objectives)).items():
             objectives.add_metric([name, objective], seconds)
         for decision in Decision:
             decisions.add_metric([name, decision], counts.decisions[decision])
@@ -61,61 +60,57 @@ def _requests(shot: Snapshot) -> Iterator[Metric]:
     yield from (depth, oldest, overloaded, held, in_flight, objectives)
 
 
-def _objectives_s(one: ClassReading) -> Mapping[str, float]:
-    return {} if one.objectives is None else objectives_s(one.objectives.found)
-
-
 def _server(shot: Snapshot) -> Iterator[Metric]:
-    load = shot.engine.load
+    status, engine = shot.status, shot.status.engine
     plain = {
-        "headway_seats_taken": shot.seats_taken,
-        "headway_queue_tokens": shot.queue.tokens,
-        "headway_queue_bytes": shot.queue.size_bytes,
-        "headway_scale_ratio": shot.limit.scale_ratio,
-        "headway_desired_instances": shot.limit.desired_instances,
-        "headway_batch_window_seconds": shot.queue.window_s,
-        "headway_last_change_timestamp_seconds": shot.preset.last_change_s,
+        "headway_seats_taken": status.seats_taken,
+        "headway_queue_tokens": status.queued_tokens,
+        "headway_queue_bytes": status.queued_bytes,
+        "headway_scale_ratio": status.scale_ratio,
+        "headway_desired_instances": status.desired_instances,
+        "headway_batch_window_seconds": status.window_s,
+        "headway_last_change_timestamp_seconds": shot.last_change_s,
         "headway_severity": shot.diagnosis.severity,
-        "headway_fallback_rung": shot.fallback.rung,
-        "headway_ready": not shot.not_ready,
-        "headway_engine_kv_cache_usage_ratio": load.kv_usage_ratio,
-        "headway_engine_running": load.running,
-        "headway_engine_waiting": load.waiting,
+        "headway_fallback_rung": shot.rung,
+        "headway_ready": status.ready,
+        "headway_engine_kv_cache_usage_ratio": engine.kv_cache_usage_ratio,
+        "headway_engine_running": engine.running,
+        "headway_engine_waiting": engine.waiting,
     }
     for name, value in plain.items():
         yield one_gauge(name, value)
     limit = gauge("headway_limit", "kind")
-    limit.add_metric(["live"], shot.limit.live)
-    limit.add_metric(["proposed"], shot.limit.proposed)
-    limit.add_metric(["reach"], shot.limit.reach)
-    limit.add_metric(["ceiling"], shot.limit.ceiling)
+    limit.add_metric(["live"], status.limit.live)
+    limit.add_metric(["proposed"], status.limit.proposed)
+    limit.add_metric(["reach"], shot.reach)
+    limit.add_metric(["ceiling"], status.limit.ceiling)
     failed = gauge("headway_policy_failed", "policy")
-    failed.add_metric(["order"], shot.queue.order_failed is not None)
-    failed.add_metric(["limit"], shot.limit.why == "failed")
-    failed.add_metric(["window"], shot.queue.window_failed is not None)
+    failed.add_metric(["order"], status.ordering.error is not None)
+    failed.add_metric(["limit"], status.limit.reason == "failed")
+    failed.add_metric(["window"], status.window_error is not None)
     error, samples = gauge("headway_prediction_error_ratio", "of"), gauge("headway_prediction_samples", "of")
-    for of, accuracy in shot.accuracy.items():
+    for of, accuracy in status.prediction.items():
         error.add_metric([of], accuracy.error_ratio)
         samples.add_metric([of], accuracy.samples)
     forecast = gauge("headway_forecast_error_ratio", "figure")
-    for figure, ratio in shot.forecast.error_ratios.items():
+    for figure, ratio in status.forecast.error_ratio.items():
         forecast.add_metric([figure], ratio)
     bottleneck = gauge("headway_bottleneck", "bottleneck")
     for one in Bottleneck:
         bottleneck.add_metric([one], one is shot.diagnosis.bottleneck)
     held = gauge("headway_dispatch_held", "hold")
     for hold in Hold:
-        held.add_metric([hold], hold in shot.holds)
+        held.add_metric([hold], hold in status.holds)
     preset = gauge("headway_preset_info", "preset", "revision")
-    preset.add_metric([shot.preset.name, str(shot.preset.revision)], 1)
+    preset.add_metric([status.preset.name, str(status.preset.revision)], 1)
     switched = counter("headway_preset_changes_total", "preset")
-    for name, number in shot.preset.switches.items():
+    for name, number in shot.switches.items():
         switched.add_metric([name], number)
     warmup = gauge("headway_warmup_duration_seconds", "stage")
-    for stage, took_s in shot.warmup.last_s().items():
+    for stage, took_s in shot.warmup_s.items():
         warmup.add_metric([stage], took_s)
     build = gauge("headway_build_info", "version", "backend")
-    build.add_metric([version(), shot.identity.backend], 1)
+    build.add_metric([status.version, engine.backend], 1)
     yield from (limit, failed, held, bottleneck, error, samples, forecast, preset, switched, warmup, build)
 
 
@@ -129,33 +124,34 @@ def _process(shot: Snapshot) -> Iterator[Metric]:
     yield from (effects, audit, lag, one_gauge("headway_loop_longest_lag_seconds", shot.loop_lag.recent_largest))
 
 
-def _engine(engine: EngineReading) -> Iterator[Metric]:
+def _engine(shot: Snapshot) -> Iterator[Metric]:
     state = gauge("headway_engine_state", "state")
     for one in EngineState:
-        state.add_metric([one], one is engine.state)
-    supervisor = engine.supervisor
+        state.add_metric([one], one is shot.engine)
+    engine = shot.status.engine
     deaths = counter("headway_engine_deaths_total", "cause")
     for cause in Cause:
-        deaths.add_metric([cause], 0 if supervisor is None else supervisor.deaths[cause])
+        deaths.add_metric([cause], engine.deaths.get(cause, 0))
     hangs = counter("headway_engine_hangs_total")
-    hangs.add_metric([], 0 if supervisor is None else supervisor.hangs)
+    hangs.add_metric([], engine.hangs)
     preemptions = counter("headway_preemptions_total")
-    preemptions.add_metric([], engine.preemptions)
+    preemptions.add_metric([], shot.preemptions)
     yield from (state, deaths, hangs, preemptions)
-    yield one_gauge("headway_engine_compiling_seconds", 0.0 if supervisor is None else supervisor.compiling_s)
+    yield one_gauge("headway_engine_compiling_seconds", shot.compiling_s)
 
 
-def _fallback(fallback: FallbackReading, class_names: Iterable[str]) -> Iterator[Metric]:
+def _fallback(shot: Snapshot) -> Iterator[Metric]:
     steps = counter("headway_fallback_steps_total", "rung", "trigger")
     for rung, trigger in itertools.product(Rung, Trigger):
-        steps.add_metric([rung.word, trigger], fallback.steps.get((rung, trigger), 0))
+        steps.add_metric([rung.word, trigger], shot.steps.get((rung, trigger), 0))
     degraded = counter("headway_degraded_total", "class", "kind")
-    for name, kind in itertools.product(class_names, Degradation):
-        degraded.add_metric([name, kind], fallback.degraded.get((name, kind), 0))
+    for name, kind in itertools.product(shot.ledgers, Degradation):
+        degraded.add_metric([name, kind], shot.degraded.get((name, kind), 0))
     yield from (steps, degraded)
 
 
-def _memory(memory: MemoryReading) -> Iterator[Metric]:
+def _memory(shot: Snapshot) -> Iterator[Metric]:
+    memory = shot.status.memory
     yield one_gauge("headway_memory_cap_ratio", memory.cap_ratio)
     clears = counter("headway_cache_clears_total", "cache")
     for cache, number in memory.cleared.items():
@@ -165,10 +161,10 @@ def _memory(memory: MemoryReading) -> Iterator[Metric]:
         recycles.add_metric([trigger], number)
     pauses = histogram("headway_gc_pause_seconds", "generation")
     longest = gauge("headway_gc_longest_pause_seconds", "generation")
-    for generation, seen in enumerate(memory.gc_pauses):
+    for generation, seen in enumerate(shot.gc_pauses):
         pauses.add_metric([str(generation)], seen.buckets, seen.total)
         longest.add_metric([str(generation)], seen.recent_largest)
     held = gauge("headway_engine_memory_bytes", "component")
-    for component, size_bytes in memory.engine_bytes.items():
+    for component, size_bytes in shot.engine_bytes.items():
         held.add_metric([component], size_bytes)
     yield from (clears, recycles, pauses, longest, held)

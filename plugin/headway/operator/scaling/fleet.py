@@ -14,8 +14,8 @@ from dataclasses import dataclass
 from math import inf
 from pathlib import Path
 
+from headway.api.schema import InstanceStatus
 from headway.operator.scaling.arrivals_file import ArrivalsFile
-from headway.operator.snapshot import InstanceReading
 from headway_policies.scaling import ArrivalHistory, Desired, DesiredInstances, Scaling, ScalingSignals
 
 log = logging.getLogger(__name__)
@@ -32,7 +32,7 @@ class Fleet:
     settings: Scaling
     ready: Callable[[], int]
     arrivals_file: Path | None = None
-    instances: Callable[[], Sequence[InstanceReading]] = tuple
+    instances: Callable[[], Sequence[InstanceStatus]] = tuple
 
 
 class FleetScale:

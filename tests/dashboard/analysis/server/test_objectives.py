@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from headway.api import schema
 from headway.api.lenient import read_leniently
-from headway.operator.status import objectives_answer
+from headway.operator.class_status import objectives_status
 from headway_dashboard.analysis.server.objectives import (
     ClassObjectives,
     merged_objectives,
@@ -62,7 +62,7 @@ def test_objectives_are_read_as_the_server_writes_them(name: str) -> None:
 def answer(preset: Preset, class_name: str, alone: Unloaded = ALONE) -> schema.ClassObjectives:
     """What a server with this engine says of a class."""
     now = ObjectivesNow.of(preset.classes[class_name], alone, 64)
-    return schema.ClassObjectives(**objectives_answer(class_name, now, preset.name))
+    return objectives_status(class_name, now, preset.name)
 
 
 def test_a_multiple_of_an_engine_that_is_not_known_is_not_known() -> None:

@@ -87,7 +87,7 @@ async def test_a_pause_may_have_an_end_and_is_renewed() -> None:
             paused = await post(client, "pause", json={"expires_s": 30, "actor": "bob"})
             assert (paused.status_code, paused.json()["state"]) == (200, "paused")
             await asyncio.sleep(20.0)
-        assert control.status()["stopped"]["left_s"] == 10.0
+        assert control.status().stopped.left_s == 10.0
         assert [one.action for one in control.audit.entries(9)] == ["pause_admission"]
         (renewals,) = control.audit.entries(9, AuditKind.NOOP)
         assert (renewals.action, renewals.actor, renewals.times) == ("POST /headway/v1/pause", "bob", 2)

@@ -49,7 +49,7 @@ async def test_a_trial_is_begun_shown_and_kept() -> None:
         assert begun is not None
         assert (begun.name, begun.back_to, begun.end, begun.revert_after_s) == ("latency", "balanced", None, 600)
         assert [one.text for one in begun.conditions] == [SLOW, "error_ratio > 0.05 for 30 s"]
-        assert control.status()["preset"]["trial"]["back_to"] == "balanced"
+        assert control.status().preset.trial.back_to == "balanced"
         shown = TrialReport.model_validate((await client.get("/headway/v1/preset/trial")).json()).trial
         assert shown is not None
         assert (shown.name, shown.revision, shown.end) == ("latency", 2, None)

@@ -68,7 +68,7 @@ class Site:
         raise RuntimeError("a handler's own fault")
 
     def outcomes(self) -> dict[str, int]:
-        return {name: number for one in self.control.status()["classes"] for name, number in one["outcomes"].items()}
+        return {name: number for one in self.control.status().classes for name, number in one.outcomes.items()}
 
     async def post(
         self, path: str, body: Any = None, headers: dict[str, str] | None = None, chunks: int = 1, leave_s: float = 1e9
@@ -108,7 +108,7 @@ class Site:
         """No state remains."""
         await asyncio.sleep(5)
         status = self.control.status()
-        assert (status["seats_taken"], status["queued"], status["in_flight"]) == (0, 0, 0)
+        assert (status.seats_taken, status.queued, status.in_flight) == (0, 0, 0)
         assert self.engine.running == {}
 
 
@@ -237,7 +237,7 @@ async def test_bad_input_is_refused_and_costs_no_ticket(
     found, _, content = await site.post(ROUTES[0], body, headers)
     assert found == status
     assert says in json.loads(content)["error"]["message"]
-    assert sum(one["arrived"] for one in site.control.status()["classes"]) == 0
+    assert sum(one.arrived for one in site.control.status().classes) == 0
 
 
 @on_virtual_time

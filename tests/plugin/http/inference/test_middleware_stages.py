@@ -234,6 +234,6 @@ async def test_what_the_entrance_knows_of_the_size_reaches_the_desk() -> None:
     size_bytes = len(json.dumps({"max_tokens": 2, "prompt": "x" * 400}))
     assert (ticket.prompt_bytes, ticket.prompt_tokens, ticket.max_tokens) == (size_bytes, size_bytes // 4, 2)
     status = site.control.status()
-    assert (status["queued_bytes"], status["queued_tokens"]) == (size_bytes, size_bytes // 4)
+    assert (status.queued_bytes, status.queued_tokens) == (size_bytes, size_bytes // 4)
     await asyncio.gather(holder, waiting)
     await assert_no_residue(site.control)

@@ -213,13 +213,12 @@ async def test_the_status_shows_what_was_expected_in_the_cache_and_what_was_foun
     """Nothing under another order, nothing compared at first, and then both shares with the part of the room."""
     engine: Any = headway.wrap(FakeEngine(), small_preset(seats=100))
     gate = engine.headway.gateway.gate
-    assert engine.headway.status()["ordering"]["prefix"] is None
+    assert engine.headway.status().ordering.prefix is None
     gate.now_s = asyncio.get_running_loop().time
     gate.switch(small_preset(seats=100, name="mine", inside="prefix", batching={"strategy": "continuous"}))
-    assert engine.headway.status()["ordering"]["prefix"] == {"expected_ratio": None, "hit_ratio": None, "room_ratio": 1}
+    assert engine.headway.status().ordering.prefix == PrefixStatus(room_ratio=1)
     for _ in range(64):
         gate.enter(prefix=(1, 2), prompt_tokens=100)
     gate.observe(Load(1, 0, 0.5, prefix_queried_tokens=1000, prefix_hit_tokens=250))
-    shown = engine.headway.status()["ordering"]["prefix"]
-    assert shown == {"expected_ratio": round(63 * 96 / 6400, 4), "hit_ratio": 0.25, "room_ratio": 0.9}
-    assert PrefixStatus.model_validate(shown).hit_ratio == 0.25
+    found = PrefixStatus(expected_ratio=round(63 * 96 / 6400, 4), hit_ratio=0.25, room_ratio=0.9)
+    assert engine.headway.status().ordering.prefix == found

@@ -14,6 +14,7 @@ from running_server import Scrape
 from small_presets import small_preset
 
 import headway
+from headway.api.schema import LimitStatus
 from headway.engine.fake import FakeEngine, FakeParams
 from headway.engine.port import PlainAdapter
 from headway.http.access.route_guard import REASONS
@@ -103,24 +104,24 @@ async def test_the_policies_show_what_they_do() -> None:
     seats = float(control.preset.batching.seats)
     assert [scrape("headway_limit", kind=kind) for kind in ("live", "proposed", "ceiling")] == [seats, seats, 64.0]
     assert (scrape("headway_queue_tokens"), scrape("headway_queue_bytes")) == (60.0, 240.0)
-    assert scrape("headway_scale_ratio") == gate.desk.scale_ratio(gate.now_s()) > 0
-    assert scrape("headway_desired_instances") == control.status()["desired_instances"] == 0.0
+    assert scrape("headway_scale_ratio") == round(gate.desk.scale_ratio(gate.now_s()), 4) > 0
+    assert scrape("headway_desired_instances") == control.status().desired_instances == 0.0
     control.reader.scale_signal.update()
     scrape, wanted = Scrape(generate_latest(registry).decode()), gate.desk.demand_seats(gate.now_s()) / (0.8 * seats)
-    assert scrape("headway_desired_instances") == pytest.approx(wanted, rel=0.01)
-    assert control.status()["desired_instances"] > 0.0
+    assert scrape("headway_desired_instances") == pytest.approx(wanted, abs=1e-4)
+    assert control.status().desired_instances > 0.0
     assert scrape("headway_batch_window_seconds") == gate.desk.window_s(gate.now_s())
     accuracy = gate.desk.accuracy()
     assert set(accuracy) == {"output_tokens", "queue_wait", "first_token"}
     for of, one in accuracy.items():
-        assert scrape("headway_prediction_error_ratio", of=of) == pytest.approx(one.error_ratio)
+        assert scrape("headway_prediction_error_ratio", of=of) == round(one.error_ratio, 4)
         assert scrape("headway_prediction_samples", of=of) == one.samples
     status = control.status()
-    assert (status["queued_tokens"], status["queued_bytes"]) == (60, 240)
+    assert (status.queued_tokens, status.queued_bytes) == (60, 240)
     limit = {"live": seats, "proposed": seats, "ceiling": 64, "reason": gate.desk.limit_reason, "ordered": None}
     limit |= {"kv_seats": None, "kv_seats_tokens": 3.0, "kv_seats_recorded": True, "knee_seats": None}
-    assert status["limit"] == limit
-    assert {of: one["samples"] for of, one in status["prediction"].items()} == {
+    assert status.limit == LimitStatus(**limit)
+    assert {of: one.samples for of, one in status.prediction.items()} == {
         of: one.samples for of, one in accuracy.items()
     }
     for permit in held + waiting:
@@ -139,7 +140,7 @@ async def test_a_failed_policy_is_shown_logged_once_and_removed_with_its_preset(
         fallback_controller.update()
         scrape = Scrape(generate_latest(registry).decode())
         errors = [one for one in caplog.records if "was disabled" in one.message]
-        return scrape("headway_policy_failed", policy="order"), control.status()["ordering"]["error"], len(errors)
+        return scrape("headway_policy_failed", policy="order"), control.status().ordering.error, len(errors)
 
     gate.switch(small_preset(seats=1, name="foreign", inside="faulty_policy:FaultyLine"))
     permits = [gate.enter("normal") for _ in range(6)]
@@ -163,7 +164,7 @@ async def test_a_failed_window_is_shown_logged_once_and_removed_with_its_preset(
         fallback_controller.update()
         scrape = Scrape(generate_latest(registry).decode())
         errors = [one for one in caplog.records if "custom window was disabled" in one.message]
-        return scrape("headway_policy_failed", policy="window"), control.status()["window_error"], len(errors)
+        return scrape("headway_policy_failed", policy="window"), control.status().window_error, len(errors)
 
     batching = {"strategy": "dynamic", "window_ms": 1, "window": "faulty_policy:FaultyWindow"}
     gate.switch(small_preset(seats=1, name="foreign", batching=batching))
@@ -202,7 +203,7 @@ async def test_every_scrape_balances_while_the_loop_is_busy() -> None:
     assert last("headway_seats_taken") == last("headway_queue_depth") == last("headway_in_flight") == 0
     dispatched = last("headway_queue_wait_seconds_count")
     assert dispatched >= last("headway_outcomes_total", outcome="completed") > 0
-    assert control.status()["in_flight"] == 0
+    assert control.status().in_flight == 0
 
 
 async def test_what_was_done_about_memory_is_shown() -> None:

@@ -1,0 +1,47 @@
+"""The priority classes in the status: their counts, and their objectives on this engine."""
+
+from __future__ import annotations
+
+from headway.api import schema
+from headway_policies import Desk
+from headway_policies.limits import ObjectivesNow
+
+
+def class_statuses(desk: Desk, now_s: float) -> list[schema.ClassStatus]:
+    """Each class that the server has seen, or that a preset has."""
+    oldest_s, terms, preset = desk.oldest_wait_s(now_s), desk.preset.classes, desk.preset.name
+    standing, held = desk.standing_queues(now_s), desk.held_seats()
+    alone, prompt_tokens = desk.engine_fit.unloaded, desk.usual_prompt_tokens
+    return [
+        schema.ClassStatus(
+            name=name,
+            priority=terms[name].priority if name in terms else None,
+            queued=counts.queued,
+            oldest_wait_s=round(oldest_s[name], 3),
+            overloaded=name in standing,
+            held_seats=held.get(name, 0),
+            in_flight=counts.in_flight,
+            arrived=counts.arrived,
+            outcomes={str(outcome): number for outcome, number in counts.outcomes.items()},
+            objectives=objectives_status(name, ObjectivesNow.of(terms[name], alone, prompt_tokens), preset)
+            if name in terms
+            else None,
+        )
+        for name, counts in desk.ledger.classes.items()
+    ]
+
+
+def objectives_status(name: str, now: ObjectivesNow, preset: str) -> schema.ClassObjectives:
+    """The objectives of a class of this preset."""
+    found = now.found
+    return schema.ClassObjectives(
+        ttft_s=None if found.ttft_s is None else round(found.ttft_s, 4),
+        inter_token_s=None if found.inter_token_s is None else round(found.inter_token_s, 6),
+        prompt_tokens=round(now.prompt_tokens, 1),
+        ttft_stated=now.ttft,
+        inter_token_stated=now.inter_token,
+        follows_engine=found.relative,
+        kept_alone=found.kept_alone,
+        words=now.words,
+        missed_alone=now.missed_alone(preset, name),
+    )
