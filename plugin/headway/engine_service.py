@@ -182,7 +182,7 @@ class EngineService:
         tasks.start("window_log", WindowLog(gateway.gate).run())
         tasks.start("fallback_controller", control.fallback_controller.run())
         tasks.start("diagnostics", control.diagnostics.run())
-        tasks.start("scale_signal", control.reader.scale_signal.run())
+        tasks.start("scale_signal", control.scale_signal.run())
         MemoryMaintenance(
             gateway,
             parts.activity,
@@ -199,8 +199,8 @@ class EngineService:
         control, preset = self.control, self.control.preset
         for warning in control.warnings(preset):
             log.warning("preset %s: %s", preset.name, warning)
-        warned = control.reader.no_effect(preset, stated_only=True)
-        for missing, line in control.reader.no_effect(preset).items():
+        warned = control.no_effect(preset, stated_only=True)
+        for missing, line in control.no_effect(preset).items():
             if missing not in warned:
                 log.info("preset %s: %s", preset.name, line)
 

@@ -19,6 +19,7 @@ from headway.api.schema import AuditEntry, AuditKind
 from headway.audit.attempts import Attempts, Line
 from headway.audit.audit_file import AuditFile
 from headway.audit.caller import NO_ROLE, Caller
+from headway_policies import Desk
 
 log = logging.getLogger("headway.audit")
 
@@ -72,6 +73,11 @@ class Audit:
         (self._refused_orders if refused else self._changes).appendleft(line)
         self._recorded += 1
         self._write(line, caller, self._file)
+
+    def order(self, caller: Caller, action: str, desk: Desk, reason: str, result: str) -> None:
+        """Record an order to the engine, under the preset in force."""
+        name, revision = desk.preset.name, desk.revision
+        self.record(caller, action, before=name, after=name, revision=revision, reason=reason, result=result)
 
     def refuse(self, caller: Caller, action: str, why: str, *, preset: str, revision: int) -> None:
         """Record an attempt that was refused before it was read; ``action`` begins with the method."""

@@ -19,7 +19,7 @@ from dataclasses import dataclass, replace
 
 from headway.admission import Gateway
 from headway.api.schema import AdmissionChanged
-from headway.audit import Caller, plain
+from headway.audit import Audit, Caller, plain
 from headway.background_tasks import BackgroundTasks
 from headway.errors import OrderConflictError
 from headway_policies import AdmissionState, Hold
@@ -30,9 +30,6 @@ _POLL_S = 0.1
 _OVER = "the ordered time is over"
 _CLOSING = "the server is closing: start it again once it has ended"
 _DRAINS = "the server is draining already: resume ends the drain"
-
-#: Writes one line of the audit: the caller, the action, the state before and after, the reason, and the result.
-Record = Callable[[Caller, str, str, str, str, str], None]
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,10 +56,10 @@ class OrderedStop:
 class AdmissionOrders:
     """The orders to pause, drain and resume one server. Call it on the event loop's thread only."""
 
-    def __init__(self, gateway: Gateway, tasks: BackgroundTasks, record: Record) -> None:
+    def __init__(self, gateway: Gateway, tasks: BackgroundTasks, audit: Audit) -> None:
         self._gateway = gateway
         self._tasks = tasks
-        self._record = record
+        self._audit = audit
         self._last: OrderedStop | None = None
 
     @property
@@ -110,6 +107,10 @@ class AdmissionOrders:
         return change
 
     # ------------------------------------------------------------------ inside
+
+    def _record(self, caller: Caller, action: str, before: str, after: str, reason: str, result: str) -> None:
+        revision = self._gateway.gate.desk.revision
+        self._audit.record(caller, action, before=before, after=after, revision=revision, reason=reason, result=result)
 
     def _drain(self) -> None:
         """With the operator's hold, which tells it from the drain of a server that closes."""

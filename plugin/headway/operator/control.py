@@ -12,9 +12,8 @@ from collections.abc import Awaitable, Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 
-from headway.admission import Gateway
 from headway.api import schema
-from headway.audit import Audit, Caller, plain
+from headway.audit import Caller, plain
 from headway.errors import (
     HeadwayError,
     LimitOrderError,
@@ -23,20 +22,11 @@ from headway.errors import (
     UnknownRevisionError,
     UnusablePresetError,
 )
-from headway.fallback import FallbackController
-from headway.operator.admission_orders import AdmissionOrders
-from headway.operator.diagnostics import Diagnostics
-from headway.operator.forecast_errors import ForecastErrors
 from headway.operator.forecasts import PresetForecasts
-from headway.operator.ordered_limit import LimitOrders, OrderedLimit
-from headway.operator.presets import PresetCatalogue
-from headway.operator.snapshot import Snapshot
+from headway.operator.ordered_limit import OrderedLimit
 from headway.operator.snapshot_reader import SnapshotReader
-from headway.operator.switch_history import SwitchHistory
-from headway.operator.trials import PresetTrial, PresetTrials, confirmed_by, overtaken_by
-from headway.operator.warmup_orders import WarmupOrders
+from headway.operator.trials import PresetTrial, confirmed_by, overtaken_by
 from headway.recorder import Recorder, Recording
-from headway.supervision import EngineRecycle
 from headway_policies import Change, Preset, PresetError, changes
 from headway_policies.import_path import FAILURES, cause
 from headway_policies.preset import differences, effective, lint, with_fixed_limit
@@ -46,25 +36,12 @@ APPLIED = "applied"
 UNCONFIRMED = "applied; the engine has not confirmed its limit"
 
 
-@dataclass(frozen=True, slots=True)
-class Control:
-    """The commands of one server. Call it on the event loop's thread only."""
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Control(SnapshotReader):
+    """The commands of one server, and what it reads of itself. Call it on the event loop's thread only."""
 
-    gateway: Gateway
-    catalogue: PresetCatalogue
-    fallback_controller: FallbackController
-    engine_recycle: EngineRecycle
-    audit: Audit
-    history: SwitchHistory
-    orders: LimitOrders
-    trials: PresetTrials
-    reader: SnapshotReader
     recorder: Recorder
     forecasts: PresetForecasts
-    forecast_errors: ForecastErrors
-    diagnostics: Diagnostics
-    admission: AdmissionOrders
-    warmups: WarmupOrders
     warm_engine: Callable[[], Awaitable[None]] | None = None
 
     @property
@@ -194,30 +171,14 @@ class Control:
         """Record an attempt that was refused before it was read."""
         self.audit.refuse(caller, action, why, preset=self.preset.name, revision=self.revision)
 
-    def not_ready(self) -> list[str]:
-        """Why the server should receive no traffic; empty when it is ready."""
-        return self.reader.not_ready()
-
-    def notes(self) -> list[str]:
-        """What an operator should look at, also while it is ready."""
-        return self.reader.notes()
-
     def warnings(self, preset: Preset) -> list[str]:
         """What ``headway preset validate`` warns of, seats that this engine has no use for, what cannot act here."""
-        void = self.reader.no_effect(preset, stated_only=True)
-        return [*lint(preset, self.reader.seat_bounds(preset)), *void.values()]
-
-    def snapshot(self) -> Snapshot:
-        """The status, and what the metrics show besides."""
-        return self.reader.snapshot()
+        void = self.no_effect(preset, stated_only=True)
+        return [*lint(preset, self.seat_bounds(preset)), *void.values()]
 
     def recording(self) -> Recording:
         """What arrived in the last half hour."""
         return self.recorder.recording(self.gateway.gate.now_s())
-
-    def status(self) -> schema.Status:
-        """The whole of the server, for the admin API and the program that it runs in."""
-        return self.reader.status()
 
     # ------------------------------------------------------------------ inside
 

@@ -12,13 +12,12 @@ from functools import partial
 from typing import Any
 
 from headway.admission import Gate, Gateway, make_policy_class
-from headway.audit import Audit, Caller
+from headway.audit import Audit
 from headway.background_tasks import BackgroundTasks
 from headway.engine import EngineAdapter
 from headway.fallback import FallbackController, OtherEngine, OtherModel
 from headway.forecast import Forecaster
 from headway.operator.admission_orders import AdmissionOrders
-from headway.operator.admission_orders import Record as AdmissionRecord
 from headway.operator.attainment import FIRST_TOKEN
 from headway.operator.control import Control
 from headway.operator.diagnostics import Diagnostics
@@ -32,13 +31,12 @@ from headway.operator.scaling.load_reader import LoadReader
 from headway.operator.scaling.scale_signal import OwnNeed
 from headway.operator.server_facts import FactsReader
 from headway.operator.snapshot import ServerIdentity
-from headway.operator.snapshot_reader import SnapshotReader
 from headway.operator.switch_history import SwitchHistory
 from headway.operator.trials import PresetTrials
 from headway.operator.warmup_orders import WarmBesideTraffic, WarmupOrders
 from headway.recorder import Recorder
 from headway.supervision import EngineActivity, EngineRecycle, MemoryReport, Supervisor, WarmupState
-from headway.supervision.engine_recycle import Record, Replace
+from headway.supervision.engine_recycle import Replace
 from headway_policies import Preset
 from headway_policies.preset import Ability
 
@@ -103,67 +101,36 @@ def install(
     several instances, and their number is decided for all of them. ``lacks``: what a part of a preset may need and is
     not here; None: not known, and nothing is said of it.
     """
-    gateway, activity = parts.gateway, parts.activity
+    gateway, activity, tasks, served = parts.gateway, parts.activity, parts.tasks, parts.recorder.served
     gate, audit = gateway.gate, Audit()
-    history, orders = SwitchHistory({gate.desk.revision: gate.desk.preset}), LimitOrders(parts.tasks)
-    served, tasks = parts.recorder.served, parts.tasks
-    trials = PresetTrials(gate, served, tasks)
     settings = gateway.link.adapter.settings(gateway.link.engine)
     forecasts = PresetForecasts(gate, catalogue, parts.recorder, activity, settings, Forecaster())
-    forecast_errors = ForecastErrors(gate, served, activity, forecasts, tasks)
     fallback = FallbackController(gate, lambda: activity.load, apply=gate.fall_back, other_model=other_model)
-    record, deaths = _engine_record(audit, gate, "recycle_engine"), _deaths(supervisor)
-    spare = None if supervisor is None else supervisor.spare
-    recycle = EngineRecycle(gateway, parts.tasks, parts.memory, record, replace=replace, spare=spare, deaths=deaths)
-    facts = FactsReader(
-        gate=gate,
-        served=served,
-        activity=activity,
-        fallback=fallback,
-        forecasts=forecasts,
-        recycle=recycle,
-        not_ready=lambda: reader.not_ready(),
-        slow_compilation_s=lambda: reader.slow_compilation_s(),
-    )
-    diagnostics = Diagnostics(gate, facts)
-    reader = SnapshotReader(
+    recycle = EngineRecycle(gateway, tasks, parts.memory, audit, replace, supervisor)
+    facts = FactsReader(gate, served, activity, fallback, forecasts, recycle, parts.warmup, supervisor)
+    control = Control(
         identity=identity,
         gateway=gateway,
         catalogue=catalogue,
-        history=history,
+        history=SwitchHistory({gate.desk.revision: gate.desk.preset}),
         activity=activity,
         warmup=parts.warmup,
         memory=parts.memory,
-        recycle=recycle,
-        fallback=fallback,
-        orders=orders,
-        trials=trials,
-        forecast_errors=forecast_errors,
-        diagnostics=diagnostics,
+        engine_recycle=recycle,
+        fallback_controller=fallback,
+        orders=LimitOrders(tasks),
+        admission=AdmissionOrders(gateway, tasks, audit),
+        warmups=WarmupOrders(gateway, tasks, parts.warmup, recycle, audit, warm_beside_traffic),
+        trials=PresetTrials(gate, served, tasks),
+        forecast_errors=ForecastErrors(gate, served, activity, forecasts, tasks),
+        diagnostics=Diagnostics(gate, facts),
         scale_signal=_scale_signal(gate, parts.meters, fleet),
         audit=audit,
         supervisor=supervisor,
         fleet=fleet,
         lacks=lacks,
-    )
-    control = Control(
-        gateway=gateway,
-        catalogue=catalogue,
-        fallback_controller=fallback,
-        engine_recycle=recycle,
-        audit=audit,
-        history=history,
-        orders=orders,
-        trials=trials,
-        reader=reader,
         recorder=parts.recorder,
         forecasts=forecasts,
-        forecast_errors=forecast_errors,
-        diagnostics=diagnostics,
-        admission=AdmissionOrders(gateway, tasks, _admission_record(audit, gate)),
-        warmups=WarmupOrders(
-            gateway, tasks, parts.warmup, recycle, _engine_record(audit, gate, "warm_up_engine"), warm_beside_traffic
-        ),
         warm_engine=warm_up,
     )
     gate.desk.ledger.admit_classes(catalogue.class_names())
@@ -181,27 +148,3 @@ def _scale_signal(gate: Gate, meters: Meters | None, fleet: Fleet | None) -> Sca
         return ScaleSignal(LoadReader(gate, lambda: 1, judged), OwnNeed())
     decision = FleetScale(fleet, gate.now_s)
     return ScaleSignal(LoadReader(gate, fleet.ready, judged), decision, fleet.settings.minimum)
-
-
-def _engine_record(audit: Audit, gate: Gate, action: str) -> Record:
-    """Writes an order to the engine to the audit, under the preset in force."""
-
-    def record(caller: Caller, reason: str, result: str) -> None:
-        name, revision = gate.desk.preset.name, gate.desk.revision
-        audit.record(caller, action, before=name, after=name, revision=revision, reason=reason, result=result)
-
-    return record
-
-
-def _admission_record(audit: Audit, gate: Gate) -> AdmissionRecord:
-    """Writes an order to pause, drain or resume to the audit, with the state of admission before and after it."""
-
-    def record(caller: Caller, action: str, before: str, after: str, reason: str, result: str) -> None:
-        revision = gate.desk.revision
-        audit.record(caller, action, before=before, after=after, revision=revision, reason=reason, result=result)
-
-    return record
-
-
-def _deaths(supervisor: Supervisor | None) -> Callable[[], int]:
-    return (lambda: 0) if supervisor is None else supervisor.deaths.total

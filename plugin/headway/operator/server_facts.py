@@ -6,7 +6,7 @@ A sample costs some microseconds; the facts about a millisecond, whatever has ha
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from math import inf
 from statistics import fmean
@@ -16,7 +16,7 @@ from headway.api.schema import ClassForecast, Interval, PresetForecast
 from headway.fallback import FallbackController
 from headway.operator.forecasts import PresetForecasts
 from headway.recorder import ServedLog
-from headway.supervision import EngineActivity, EngineRecycle
+from headway.supervision import EngineActivity, EngineRecycle, Supervisor, WarmupState, not_ready
 from headway_policies import AdmissionState, Desk, EngineState, Hold, Outcome, Preset, Reason
 from headway_policies.diagnosis import (
     BY_REASON,
@@ -81,8 +81,8 @@ class FactsReader:
     fallback: FallbackController
     forecasts: PresetForecasts
     recycle: EngineRecycle
-    not_ready: Callable[[], list[str]]
-    slow_compilation_s: Callable[[], float]
+    warmup: WarmupState
+    supervisor: Supervisor | None
 
     def sample(self) -> Sample:
         """How the server is now."""
@@ -143,7 +143,7 @@ class FactsReader:
             kv_ratio=fmean(one.kv_ratio for one in running) if running else 0.0,
             preemptions=recent[-1].preemptions - recent[0].preemptions,
             doubling_gain=desk.engine_fit.doubling_gain(seats_taken) if seats_taken else None,
-            compiling_s=self.slow_compilation_s(),
+            compiling_s=0.0 if self.supervisor is None else self.supervisor.slow_compilation_s,
             error_share=ends.share(*ends.failures),
             failed_share=ends.share(*IN_ENGINE),
             invalid_share=ends.share(Outcome.REJECTED_INVALID),
@@ -165,7 +165,7 @@ class FactsReader:
 
     def _stopped(self) -> str:
         desk = self.gate.desk
-        reasons = self.not_ready()
+        reasons = not_ready(self.gate.desk, self.warmup.report, self.supervisor)
         if not reasons and desk.state is AdmissionState.PAUSED:
             reasons = [f"paused: {', '.join(sorted(desk.holds))}"]
         return ", ".join(reasons)

@@ -52,8 +52,8 @@ class SnapshotReader:
     activity: EngineActivity
     warmup: WarmupState
     memory: MemoryReport
-    recycle: EngineRecycle
-    fallback: FallbackController
+    engine_recycle: EngineRecycle
+    fallback_controller: FallbackController
     orders: LimitOrders
     admission: AdmissionOrders
     warmups: WarmupOrders
@@ -68,14 +68,12 @@ class SnapshotReader:
 
     def not_ready(self) -> list[str]:
         """Why the server should receive no traffic; empty when it is ready."""
-        trying = "" if self.supervisor is None else self.supervisor.trying
-        return not_ready(self.gateway.gate.desk, self.warmup.report, trying)
+        return not_ready(self.gateway.gate.desk, self.warmup.report, self.supervisor)
 
     def notes(self) -> list[str]:
         """What an operator should look at, also while the server is ready."""
-        if (compiling_s := self.slow_compilation_s()) > 0:
-            return [f"the engine has been compiling a grammar for {compiling_s:.0f} s"]
-        return []
+        compiling_s = 0.0 if self.supervisor is None else self.supervisor.slow_compilation_s
+        return [f"the engine has been compiling a grammar for {compiling_s:.0f} s"] if compiling_s > 0 else []
 
     def no_effect(self, preset: Preset, *, stated_only: bool = False) -> dict[Ability, str]:
         """The lines on what of a preset cannot act here (``headway_policies.preset.no_effect``)."""
@@ -84,14 +82,10 @@ class SnapshotReader:
         lacks = self.lacks if self.activity.listens else self.lacks | {Ability.STEPS}
         return no_effect(preset, lacks, stated_only=stated_only)
 
-    def slow_compilation_s(self) -> float:
-        """The age of a grammar that the engine has been compiling for too long; 0 where none is."""
-        return 0.0 if self.supervisor is None else self.supervisor.slow_compilation_s
-
     def status(self) -> schema.Status:
         """The whole of one server, as it is now."""
         gate, history, reasons = self.gateway.gate, self.history, self.not_ready()
-        desk, now_s, ladder = gate.desk, gate.now_s(), self.fallback.ladder
+        desk, now_s, ladder = gate.desk, gate.now_s(), self.fallback_controller.ladder
         return schema.Status(
             version=version(),
             model=self.identity.model,
@@ -133,7 +127,7 @@ class SnapshotReader:
 
     def snapshot(self) -> Snapshot:
         """The status and what the metrics show besides, as they are now."""
-        gate, history, memory, ladder = self.gateway.gate, self.history, self.memory, self.fallback.ladder
+        gate, history, memory, ladder = self.gateway.gate, self.history, self.memory, self.fallback_controller.ladder
         return Snapshot(
             status=self.status(),
             ledgers={name: counts.copy() for name, counts in gate.desk.ledger.classes.items()},
@@ -239,7 +233,7 @@ class SnapshotReader:
             cleared={cache.value: report.cleared[cache] for cache in Cache},
             recycled={trigger: report.recycled[trigger] for trigger in TRIGGERS},
             longest_gc_pause_s=round(max(one.largest for one in report.pauses.read()), 6),
-            recycling=self.recycle.running,
+            recycling=self.engine_recycle.running,
             recycle_form=report.recycle_form,
         )
 

@@ -12,7 +12,7 @@ from collections.abc import Awaitable, Callable
 
 from headway.admission import Gateway
 from headway.api.schema import WarmupAccepted
-from headway.audit import Caller
+from headway.audit import Audit, Caller
 from headway.background_tasks import BackgroundTasks
 from headway.errors import HeadwayError, NoWarmupError, OrderConflictError
 from headway.supervision import EngineRecycle, WarmupState
@@ -26,8 +26,6 @@ _NO_REQUESTS = "this engine has no warm-up: nothing says which requests it takes
 
 #: Runs the plan once with batches of so many requests; the result is why it failed, empty where it did not.
 WarmBesideTraffic = Callable[[int], Awaitable[str]]
-#: Writes one line of the audit: the caller, the reason given, and the result.
-Record = Callable[[Caller, str, str], None]
 
 
 class WarmupOrders:
@@ -39,14 +37,14 @@ class WarmupOrders:
         tasks: BackgroundTasks,
         warmup: WarmupState,
         recycle: EngineRecycle,
-        record: Record,
+        audit: Audit,
         warm: WarmBesideTraffic | None = None,
     ) -> None:
         self._gateway = gateway
         self._tasks = tasks
         self._warmup = warmup
         self._recycle = recycle
-        self._record = record
+        self._audit = audit
         self._warm = warm
 
     @property
@@ -70,6 +68,9 @@ class WarmupOrders:
         return WarmupAccepted(accepted=True, batch_size=batch_size, running=ledger.in_flight, waiting=ledger.queued)
 
     # ------------------------------------------------------------------ inside
+
+    def _record(self, caller: Caller, reason: str, result: str) -> None:
+        self._audit.order(caller, "warm_up_engine", self._gateway.gate.desk, reason, result)
 
     def _possible(self) -> WarmBesideTraffic:
         if self._warm is None:

@@ -15,11 +15,12 @@ import logging
 from collections.abc import Awaitable, Callable
 
 from headway.admission import Gateway
-from headway.audit import Caller
+from headway.audit import Audit, Caller
 from headway.background_tasks import BackgroundTasks
 from headway.errors import HeadwayError, NoEngineError
 from headway.supervision.memory_report import MemoryReport
-from headway.supervision.spare_engine import AFTER, BESIDE, NO_SPARE, SpareStarter
+from headway.supervision.spare_engine import AFTER, BESIDE, NO_SPARE
+from headway.supervision.supervisor import Supervisor
 from headway_policies import AdmissionState, Hold
 
 log = logging.getLogger(__name__)
@@ -29,8 +30,6 @@ _POLL_S = 0.05
 _OVERTAKEN = "overtaken: the engine died, and is replaced for that"
 
 Replace = Callable[[], Awaitable[None]]
-#: Writes one line of the audit: the caller, the reason given, and the result.
-Record = Callable[[Caller, str, str], None]
 
 
 class CannotReplaceError(HeadwayError):
@@ -46,27 +45,24 @@ class SpareFailedError(HeadwayError):
 
 
 class EngineRecycle:
-    """Recycles one engine. ``replace`` puts a new engine in place, the one of ``spare`` where that has started one;
-    ``deaths`` counts the engines that died."""
+    """Recycles one engine. ``replace`` puts a new one in place: the supervisor's spare, where that was started."""
 
     def __init__(
         self,
         gateway: Gateway,
         tasks: BackgroundTasks,
         report: MemoryReport,
-        record: Record,
-        *,
+        audit: Audit,
         replace: Replace | None = None,
-        spare: SpareStarter | None = None,
-        deaths: Callable[[], int] = lambda: 0,
+        supervisor: Supervisor | None = None,
     ) -> None:
         self._gateway = gateway
         self._tasks = tasks
         self._report = report
-        self._record = record
+        self._audit = audit
         self._replace = replace
-        self._spare = spare
-        self._deaths = deaths
+        self._spare = None if supervisor is None else supervisor.spare
+        self._deaths = (lambda: 0) if supervisor is None else supervisor.deaths.total
 
     @property
     def running(self) -> bool:
@@ -92,6 +88,9 @@ class EngineRecycle:
         self._tasks.start(TASK, self._run(replace, caller, reason, trigger))
 
     # ------------------------------------------------------------------ inside
+
+    def _record(self, caller: Caller, reason: str, result: str) -> None:
+        self._audit.order(caller, "recycle_engine", self._gateway.gate.desk, reason, result)
 
     def _replacement(self) -> Replace:
         if self._replace is None:

@@ -6,6 +6,7 @@ fails, discovers that an engine died.
 
 from __future__ import annotations
 
+from headway.supervision.supervisor import Supervisor
 from headway.supervision.warmup_report import WarmupReport
 from headway_policies import AdmissionState, Desk, EngineState, Hold, Reason
 from headway_policies.diagnosis import NO_INSTANCE
@@ -23,9 +24,9 @@ _HOLDS = {
 }
 
 
-def not_ready(desk: Desk, warmup: WarmupReport, trying: str = "") -> list[str]:
-    """The reasons, one sentence each; empty when the server is ready. ``trying`` is the supervisor's present step."""
-    reasons = []
+def not_ready(desk: Desk, warmup: WarmupReport, supervisor: Supervisor | None = None) -> list[str]:
+    """The reasons, one sentence each, with the supervisor's present step; empty when the server is ready."""
+    reasons, trying = list[str](), "" if supervisor is None else supervisor.trying
     if desk.engine is not EngineState.UP and (warmup.warm or desk.mode.lost_why is not Reason.NOT_READY):
         reasons.append(_STATES[desk.engine] + (f": {trying}" if trying else ""))
     if not warmup.warm:

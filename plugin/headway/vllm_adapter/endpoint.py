@@ -159,7 +159,7 @@ class HeadwayEndpoint:
         await service.serve()
         if replacer is None:
             atexit.register(_exit_with_error_without_engine, gateway)
-        for words in control.reader.seat_bounds(control.preset).words:
+        for words in control.seat_bounds(control.preset).words:
             log.info("bounds: %s", words)
         log.info(
             "preset %s in force: %d seats (ceiling %d): %s",

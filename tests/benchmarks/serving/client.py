@@ -110,7 +110,7 @@ class Engine:
 
     def running(self) -> int:
         """The sequences that the engine runs, by its last report."""
-        running: int = self._engine.headway.reader.activity.load.running
+        running: int = self._engine.headway.activity.load.running
         return running
 
     async def idle(self) -> None:

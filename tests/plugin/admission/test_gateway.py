@@ -222,9 +222,9 @@ async def test_a_seat_is_free_when_the_engine_says_so_however_slowly_the_client_
     await anext(slow)
     reading = asyncio.create_task(read(engine, "next"))
     await asyncio.sleep(0)
-    control.reader.activity.step(Load(1, 0, 0.5), sequences=1, ended=[Ended("slow"), Ended("slow"), Ended("unknown")])
+    control.activity.step(Load(1, 0, 0.5), sequences=1, ended=[Ended("slow"), Ended("slow"), Ended("unknown")])
     assert control.gateway.gate.desk.ledger.queued == 0
-    assert control.reader.activity.load == Load(1, 0, 0.5)
+    assert control.activity.load == Load(1, 0, 0.5)
     assert await reading == 3
     assert [len(one.tokens) async for one in slow] == [2, 3]
     await assert_no_residue(control)
@@ -401,7 +401,7 @@ async def test_an_adaptive_limit_is_kept_by_the_gate_and_not_sent_to_the_engine_
     control = install(prepare(engine, Knob(), preset), PresetCatalogue())
     await read(engine, "a")
     for _ in range(50):
-        control.reader.activity.step(Load(3, 0, 0.1, inter_token_s=0.001), 3, [])
+        control.activity.step(Load(3, 0, 0.1, inter_token_s=0.001), 3, [])
     await read(engine, "b")
     assert limits_set == [expected]
     await assert_no_residue(control)
@@ -473,7 +473,7 @@ async def test_the_desk_learns_what_the_engine_counted(monkeypatch: pytest.Monke
     engine, control = behind_a_gate()
     reading = asyncio.create_task(read(engine, "a", 3, n=2))
     await asyncio.sleep(2.5)
-    control.reader.activity.step(None, 0, [Ended("a", 10, 3), Ended("a", 10, 2)])
+    control.activity.step(None, 0, [Ended("a", 10, 3), Ended("a", 10, 2)])
     await reading
     assert seen == [Usage(20, 5)]
     await assert_no_residue(control)
@@ -553,7 +553,7 @@ async def test_a_whole_answer_is_timed_by_the_engines_progress(stalls_s: float |
     reading = asyncio.create_task(asyncio.wait_for(read(engine, "a", 9, **own), 1_000))
     loop = asyncio.get_running_loop()
     for step in range(1, 40):
-        loop.call_later(0.25 * step, control.reader.activity.step, None, 1, [])
+        loop.call_later(0.25 * step, control.activity.step, None, 1, [])
     if stalls_s is not None:
         loop.call_later(stalls_s, setattr, engine, "stalled", True)
     (result,) = await asyncio.gather(reading, return_exceptions=True)
@@ -569,7 +569,7 @@ async def test_a_step_of_the_engine_is_a_sign_of_life() -> None:
     control.gateway.link.watchdog = watchdog = Watchdog(0.0)
     await asyncio.sleep(5.0)
     assert watchdog.silent_s(5.0) == 5.0
-    control.reader.activity.step(None, 0, [])
+    control.activity.step(None, 0, [])
     assert watchdog.silent_s(6.0) == 1.0
 
 
@@ -581,7 +581,7 @@ async def test_sequences_that_end_one_by_one_free_a_seat_each(context: RequestCo
     await asyncio.sleep(0.5)
     seats = [control.gateway.gate.desk.seats_taken]
     for _ in range(2):
-        control.reader.activity.step(None, 0, [Ended("a")])
+        control.activity.step(None, 0, [Ended("a")])
         seats.append(control.gateway.gate.desk.seats_taken)
     assert seats == [3, 2, 1]
     await reading
@@ -603,7 +603,7 @@ async def test_a_call_that_shows_nothing_is_looked_at_a_few_times_a_second() -> 
     engine, control = behind_a_gate(1, Whole(), Counting())
     reading = asyncio.create_task(read(engine, "a", 3, timeouts=Timeouts(stall_s=30.0)))
     for step in range(1, 200):
-        asyncio.get_running_loop().call_later(0.015 * step, control.reader.activity.step, None, 1, [])
+        asyncio.get_running_loop().call_later(0.015 * step, control.activity.step, None, 1, [])
     await reading
     apart_s = [later - sooner for sooner, later in itertools.pairwise(asked)]
     assert 20 <= len(asked) <= 30
@@ -632,7 +632,7 @@ async def test_only_a_call_that_gets_no_further_has_stalled(looks: list[int | No
     engine, control = behind_a_gate(1, Whole(), ProgressAdapter())
     reading = asyncio.create_task(read(engine, "a", 20, timeouts=Timeouts(stall_s=4.0)))
     for step in range(1, 80):
-        asyncio.get_running_loop().call_later(0.25 * step, control.reader.activity.step, None, 1, [])
+        asyncio.get_running_loop().call_later(0.25 * step, control.activity.step, None, 1, [])
     (result,) = await asyncio.gather(reading, return_exceptions=True)
     assert (getattr(result, "reason", None) is Reason.STALL_TIMEOUT) == (looks[-1] is not None), result
     await assert_no_residue(control)

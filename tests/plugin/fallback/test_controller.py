@@ -100,7 +100,7 @@ async def test_a_class_that_may_be_shed_may_wait() -> None:
 async def test_memory_is_short_only_while_something_runs() -> None:
     """The last step of an idle engine gives no information about the present."""
     control, _ = control_room(kv_usage_ratio=0.9, enter_s=0.0, leave_s=0.0)
-    control.reader.activity.load = Load(1, 0, 0.95)
+    control.activity.load = Load(1, 0, 0.95)
     assert control.fallback_controller.update() is Rung.NORMAL
     held = control.gateway.gate.enter("normal")
     assert control.fallback_controller.update() is Rung.CAP

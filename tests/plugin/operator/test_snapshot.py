@@ -94,7 +94,7 @@ async def test_a_reading_of_a_dead_engine_changes_nothing(reading: str) -> None:
     engine = TrippingEngine(step_s=1.0)
     replacement = Replacement(engine)
     control, parts = installed(engine, small_preset(1), supervise=lambda one: Supervisor(one.gateway, replacement))
-    gateway, desk, supervisor = control.gateway, control.gateway.gate.desk, control.reader.supervisor
+    gateway, desk, supervisor = control.gateway, control.gateway.gate.desk, control.supervisor
     assert supervisor is not None
     parts.tasks.start("supervisor", supervisor.run())
 
@@ -171,7 +171,7 @@ async def test_nothing_runs_in_an_engine_that_is_gone() -> None:
     replacement = Replacement(engine)
     control, parts = installed(engine, small_preset(1), supervise=lambda one: Supervisor(one.gateway, replacement))
     parts.activity.load = Load(running=7, waiting=2, kv_usage_ratio=0.9)
-    supervisor = control.reader.supervisor
+    supervisor = control.supervisor
     assert supervisor is not None
     assert control.status().engine.running == 7
     parts.tasks.start("supervisor", supervisor.run())

@@ -115,7 +115,7 @@ def _dead(control: Control) -> None:
 
 
 def _cold(control: Control) -> None:
-    control.reader.warmup.report.state = "failed"
+    control.warmup.report.state = "failed"
 
 
 def _closing(control: Control) -> None:

@@ -77,7 +77,7 @@ async def test_running_requests_finish_new_ones_wait_and_none_is_lost() -> None:
     assert shop.running_then == [0]
     assert (shop.control.gateway.gate.desk.state, outcomes(shop.control)) == (AdmissionState.OPEN, {"completed": 8})
     assert not shop.control.status().memory.recycling
-    assert shop.control.reader.memory.recycled == {"command": 1}
+    assert shop.control.memory.recycled == {"command": 1}
     assert shop.results()[0] == "accepted"
     assert shop.results()[1].startswith("applied after ")
 
@@ -106,7 +106,7 @@ async def test_the_keeper_replaces_it_and_counts_no_death_of_a_crash() -> None:
     stay open."""
     engine = TrippingEngine()
     shop = Workshop(engine=engine, supervise=lambda parts: Supervisor(parts.gateway, SpareEngine(engine)))
-    control, supervisor = shop.control, shop.control.reader.supervisor
+    control, supervisor = shop.control, shop.control.supervisor
     assert supervisor is not None
     shop.tasks.start("supervisor", supervisor.run())
     running = asyncio.create_task(shop.ask("r", 100))
@@ -115,7 +115,7 @@ async def test_the_keeper_replaces_it_and_counts_no_death_of_a_crash() -> None:
     await asyncio.sleep(0.1)
     assert await asyncio.gather(running, shop.ask("late", 5)) == [100, 5]
     await asyncio.sleep(1.0)
-    assert (outcomes(control), control.reader.memory.recycled) == ({"completed": 2}, {"command": 1})
+    assert (outcomes(control), control.memory.recycled) == ({"completed": 2}, {"command": 1})
     assert supervisor.restarts.deaths == 0
     assert (control.gateway.gate.desk.limit, control.not_ready()) == (8, [])
     shop.tasks.stop_all()
@@ -132,7 +132,7 @@ async def test_a_request_that_does_not_finish_in_time_is_not_killed() -> None:
     assert shop.results() == ["accepted", "given up: 1 seats still taken after 3 s"]
     assert await shop.ask("other", 3) == 3
     assert await slow == 1000
-    assert (shop.running_then, shop.control.reader.memory.recycled.total()) == ([], 0)
+    assert (shop.running_then, shop.control.memory.recycled.total()) == ([], 0)
 
 
 @on_virtual_time
@@ -153,7 +153,7 @@ async def test_a_paused_server_stays_paused() -> None:
     shop.control.recycle(ME)
     await asyncio.sleep(5.0)
     assert shop.control.gateway.gate.desk.state is AdmissionState.PAUSED
-    assert shop.control.reader.memory.recycled.total() == 1
+    assert shop.control.memory.recycled.total() == 1
 
 
 @on_virtual_time

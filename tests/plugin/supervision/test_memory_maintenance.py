@@ -97,7 +97,7 @@ async def test_seats_are_capped_under_pressure_and_given_back() -> None:
     harness.use = CALM
     await harness.look(20)
     assert harness.seats.caps == [0.8, 0.9, 1.0]
-    assert harness.control.reader.memory.cap_ratio == 1.0
+    assert harness.control.memory.cap_ratio == 1.0
 
 
 @on_virtual_time
@@ -119,7 +119,7 @@ async def test_the_cap_reaches_the_gate() -> None:
 async def test_the_kv_use_of_an_engine_at_rest_is_no_pressure() -> None:
     """vLLM reports nothing while idle: its last word may have been a full cache."""
     harness = Harness()
-    harness.control.reader.activity.load = Load(running=8, waiting=0, kv_usage_ratio=0.995)
+    harness.control.activity.load = Load(running=8, waiting=0, kv_usage_ratio=0.995)
     await harness.look(10)
     assert harness.seats.caps == []
     permit = harness.control.gateway.gate.enter()
@@ -133,10 +133,10 @@ async def test_the_kv_use_of_an_engine_at_rest_is_no_pressure() -> None:
 async def test_the_caches_are_cleared_after_a_large_job() -> None:
     """The largest sequence that ended since the last check counts; each cache has a count of its own."""
     harness = Harness(caches=(Cache.WORKER, Cache.PREFIX))
-    harness.control.reader.activity.step(None, 1, [Ended("a", 10, 20), Ended("b", 900, 100), Ended("c", 1, 1)])
+    harness.control.activity.step(None, 1, [Ended("a", 10, 20), Ended("b", 900, 100), Ended("c", 1, 1)])
     await harness.look(3)
     assert harness.cleared == ["worker", "prefix"]
-    assert harness.control.reader.memory.cleared == {Cache.WORKER: 1, Cache.PREFIX: 1}
+    assert harness.control.memory.cleared == {Cache.WORKER: 1, Cache.PREFIX: 1}
 
 
 @on_virtual_time
@@ -144,10 +144,10 @@ async def test_a_cache_that_cannot_be_cleared_does_not_keep_the_next_from_it(cap
     """It is logged, and a failed action is not counted."""
     harness = Harness(caches=(Cache.WORKER, Cache.PREFIX))
     harness.fails = "worker"
-    harness.control.reader.activity.step(None, 1, [Ended("a", 5000, 1)])
+    harness.control.activity.step(None, 1, [Ended("a", 5000, 1)])
     await harness.look(2)
     assert harness.cleared == ["prefix"]
-    assert harness.control.reader.memory.cleared == {Cache.PREFIX: 1}
+    assert harness.control.memory.cleared == {Cache.PREFIX: 1}
     assert "the worker cache could not be cleared: RuntimeError" in caplog.text
 
 
@@ -158,10 +158,10 @@ async def test_a_server_that_has_grown_tidies_its_own_heap() -> None:
     with harness.collector:
         await harness.look()
         harness.use = replace(CALM, server_bytes=4 * GIB)
-        before = harness.control.reader.memory.pauses.read()[2].count
+        before = harness.control.memory.pauses.read()[2].count
         await harness.look(2)
-        assert harness.control.reader.memory.pauses.read()[2].count == before + 1
-    assert (harness.cleared, harness.control.reader.memory.cleared) == ([], {Cache.HEAP: 1})
+        assert harness.control.memory.pauses.read()[2].count == before + 1
+    assert (harness.cleared, harness.control.memory.cleared) == ([], {Cache.HEAP: 1})
 
 
 @on_virtual_time
@@ -177,7 +177,7 @@ async def test_growth_has_the_engine_replaced() -> None:
     harness.use = replace(CALM, engine_bytes=3 * GIB)
     await harness.look(1300)
     assert len(replaced) == 1
-    assert harness.control.reader.memory.recycled == {"growth": 1}
+    assert harness.control.memory.recycled == {"growth": 1}
     actors = {line.actor for line in harness.control.audit.entries(10)}
     assert actors == {"headway"}
 
@@ -193,7 +193,7 @@ async def test_two_engines_of_a_recycle_are_no_growth() -> None:
     await harness.look(700)
     harness.recycling, harness.use = True, replace(CALM, engine_bytes=4 * GIB)
     await harness.look(5)
-    harness.control.reader.memory.recycled["command"] += 1
+    harness.control.memory.recycled["command"] += 1
     await harness.look(5)
     harness.recycling, harness.use = False, replace(CALM, engine_bytes=2 * GIB)
     await harness.look(1300)
@@ -330,7 +330,7 @@ async def test_the_limit_hears_how_busy_the_gpu_is(monkeypatch: pytest.MonkeyPat
     for busy in (None, 0.4):
         harness.use = replace(CALM, gpu_busy_ratio=busy)
         await harness.maintenance.update()
-        harness.control.reader.activity.step(step, 1, [])
+        harness.control.activity.step(step, 1, [])
     assert [one.gpu_busy_ratio for one in seen] == [None, 0.4]
     assert seen[1] == replace(step, gpu_busy_ratio=0.4)
 
@@ -348,7 +348,7 @@ async def test_each_engine_is_asked_once_what_it_holds(monkeypatch: pytest.Monke
 
     monkeypatch.setattr(PlainAdapter, "memory", memory)
     harness = Harness()
-    report = harness.control.reader.memory
+    report = harness.control.memory
     await harness.look()
     assert report.engine_bytes == {}
     await harness.look(3)

@@ -145,7 +145,7 @@ async def test_the_old_engine_serves_while_the_new_one_starts_beside_it(caplog: 
     assert harness.result.endswith("s: started beside the old engine")
     assert (harness.replacer.starts, harness.replacer.killed, harness.replacer.ended) == (1, 1, 0)
     assert (harness.deaths, harness.supervisor.restarts.deaths) == ({Cause.RECYCLE: 1}, 0)
-    assert harness.control.reader.memory.recycled == {"command": 1}
+    assert harness.control.memory.recycled == {"command": 1}
     assert (outcomes(harness.control), harness.control.not_ready()) == ({"completed": 2}, [])
     assert "recycle: the new engine is started beside the old engine" in caplog.text
     await harness.close()
@@ -160,7 +160,7 @@ async def test_without_memory_for_two_the_old_engine_ends_first() -> None:
     assert (harness.replacer.killed, harness.form) == (1, f"after the old engine ended: {why_not}")
     assert await harness.ask("waits") == "20 tokens"
     assert harness.result.endswith(f"s: started after the old engine ended: {why_not}")
-    assert (harness.replacer.starts, harness.control.reader.memory.recycled) == (1, {"command": 1})
+    assert (harness.replacer.starts, harness.control.memory.recycled) == (1, {"command": 1})
     await harness.close()
 
 
@@ -190,7 +190,7 @@ async def test_a_spare_that_does_not_start_changes_nothing() -> None:
     assert harness.result == "failed: the new engine did not start, and the old one goes on: no memory for another one"
     assert (harness.replacer.killed, harness.deaths) == (0, {})
     assert await running == "200 tokens"
-    assert (harness.control.not_ready(), harness.control.reader.memory.recycled.total()) == ([], 0)
+    assert (harness.control.not_ready(), harness.control.memory.recycled.total()) == ([], 0)
     harness.replacer.fails = False
     await harness.recycle(START_S + 2)
     assert harness.result.startswith("applied")
@@ -240,7 +240,7 @@ async def test_an_engine_that_dies_while_the_spare_starts_is_replaced_by_it(fail
     assert await harness.ask("after") == "20 tokens"
     assert (harness.replacer.starts, harness.replacer.ended) == (2 if fails else 1, 0)
     assert harness.deaths == {Cause.CRASH: 1}
-    assert (harness.control.reader.memory.recycled.total(), harness.control.not_ready()) == (0, [])
+    assert (harness.control.memory.recycled.total(), harness.control.not_ready()) == (0, [])
     await harness.close()
 
 

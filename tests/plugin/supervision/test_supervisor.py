@@ -530,7 +530,7 @@ async def test_a_recycle_is_overtaken_by_an_engine_that_dies() -> None:
     assert await running == "engine_lost"
     assert (harness.engine_state, harness.control.not_ready(), harness.replacement.killed) == (EngineState.UP, [], 0)
     assert harness.supervisor.deaths == {Cause.CRASH: 1}
-    assert harness.control.reader.memory.recycled.total() == 0
+    assert harness.control.memory.recycled.total() == 0
     assert harness.control.audit.entries(1)[0].result == "overtaken: the engine died, and is replaced for that"
     harness.engine.die()
     await asyncio.sleep(START_S + 10)

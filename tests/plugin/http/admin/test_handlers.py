@@ -324,7 +324,7 @@ async def test_readiness_says_why_not() -> None:
     """200 when all is well; 503 with the reasons while warming up, draining or without an engine."""
     async with admin() as (client, control):
         assert (await client.get("/headway/readyz")).json() == {"ready": True, "reasons": [], "notes": []}
-        control.reader.warmup.report.state = "running"
+        control.warmup.report.state = "running"
         control.gateway.gate.drain()
         control.gateway.link.engine.die()  # type: ignore[attr-defined]  # the fake can
         control.gateway.link.check_engine()  # as the supervisor's next round does

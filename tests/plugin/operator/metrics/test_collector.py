@@ -106,7 +106,7 @@ async def test_the_policies_show_what_they_do() -> None:
     assert (scrape("headway_queue_tokens"), scrape("headway_queue_bytes")) == (60.0, 240.0)
     assert scrape("headway_scale_ratio") == round(gate.desk.scale_ratio(gate.now_s()), 4) > 0
     assert scrape("headway_desired_instances") == control.status().desired_instances == 0.0
-    control.reader.scale_signal.update()
+    control.scale_signal.update()
     scrape, wanted = Scrape(generate_latest(registry).decode()), gate.desk.demand_seats(gate.now_s()) / (0.8 * seats)
     assert scrape("headway_desired_instances") == pytest.approx(wanted, abs=1e-4)
     assert control.status().desired_instances > 0.0
@@ -209,7 +209,7 @@ async def test_every_scrape_balances_while_the_loop_is_busy() -> None:
 async def test_what_was_done_about_memory_is_shown() -> None:
     """The share of the limit, clears and recycles by label from zero on, and the collector's pauses by generation."""
     _, control, registry = exported()
-    report = control.reader.memory
+    report = control.memory
     before = Scrape(generate_latest(registry).decode())
     assert before("headway_memory_cap_ratio") == 1.0
     assert {before("headway_cache_clears_total", cache=cache) for cache in Cache} == {0.0}
@@ -264,7 +264,7 @@ async def test_each_cause_that_holds_dispatch_is_shown() -> None:
 async def test_the_memory_of_the_engine_is_shown_while_there_is_one() -> None:
     """By component, as the engine said; nothing while it is gone."""
     _, control, registry = exported()
-    control.reader.memory.engine_bytes = {"weights": 700, "kv_cache": 300}
+    control.memory.engine_bytes = {"weights": 700, "kv_cache": 300}
 
     def shown() -> dict[str, float]:
         scrape = Scrape(generate_latest(registry).decode())

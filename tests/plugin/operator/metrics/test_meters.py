@@ -150,7 +150,7 @@ async def test_the_engines_own_reports_say_how_an_answer_ended() -> None:
     control = install(prepare(engine, PlainAdapter(), catalogue.get("latency"), meters=meters), catalogue)
     async for _ in engine.generate("p", FakeParams(3, n=2), "a"):
         if "a" in engine.running and control.gateway.link.calls.of(next(iter(control.gateway.link.calls)).permit):
-            control.reader.activity.step(None, 1, [Ended("a", 5, 3, "stop")])
+            control.activity.step(None, 1, [Ended("a", 5, 3, "stop")])
     scrape = Scrape(generate_latest(registry).decode())
     assert scrape("headway_finish_reasons_total", finish_reason="stop") == 2
     assert scrape("headway_output_tokens_total") == 6
