@@ -187,9 +187,7 @@ class EngineService:
             gateway,
             parts.activity,
             parts.memory,
-            control.engine_recycle.begin,
-            deaths=self.supervisor.deaths.total,
-            recycling=lambda: control.engine_recycle.running,
+            control.engine_recycle,
             collects=self._owns_process,
             probe=MemoryProbe(gpus=self._reads_gpus),
         ).start(tasks)

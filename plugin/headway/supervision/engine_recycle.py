@@ -45,7 +45,10 @@ class SpareFailedError(HeadwayError):
 
 
 class EngineRecycle:
-    """Recycles one engine. ``replace`` puts a new one in place: the supervisor's spare, where that was started."""
+    """Recycles one engine. ``replace`` puts a new one in place: the supervisor's spare, where that was started.
+
+    ``deaths`` counts the engines that died.
+    """
 
     def __init__(
         self,
@@ -62,7 +65,7 @@ class EngineRecycle:
         self._audit = audit
         self._replace = replace
         self._spare = None if supervisor is None else supervisor.spare
-        self._deaths = (lambda: 0) if supervisor is None else supervisor.deaths.total
+        self.deaths = (lambda: 0) if supervisor is None else supervisor.deaths.total
 
     @property
     def running(self) -> bool:
@@ -121,7 +124,7 @@ class EngineRecycle:
     async def _recycled(self, replace: Replace, trigger: str) -> str:
         """The result, for the audit. Raises what keeps the engine from being replaced."""
         gate = self._gateway.gate
-        began_s, deaths = gate.now_s(), self._deaths()
+        began_s, deaths = gate.now_s(), self.deaths()
         why_not = NO_SPARE if self._spare is None else await self._spare.why_no_spare()
         how = self._report.recycle_form = f"{AFTER}: {why_not}" if why_not else BESIDE
         log.info("recycle: the new engine is started %s", how)
@@ -170,7 +173,7 @@ class EngineRecycle:
         return f"applied after {gate.now_s() - began_s:.1f} s: started {how}"
 
     def _died_since(self, deaths: int) -> bool:
-        return self._gateway.link.engine_gone or self._deaths() != deaths
+        return self._gateway.link.engine_gone or self.deaths() != deaths
 
     def _end_spare(self) -> None:
         """One that is not used. Where the engine died, the supervisor takes it, or ends it."""

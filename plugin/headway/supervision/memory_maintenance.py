@@ -16,6 +16,7 @@ from headway.admission import Gateway
 from headway.audit import Caller
 from headway.background_tasks import BackgroundTasks
 from headway.supervision.engine_activity import EngineActivity
+from headway.supervision.engine_recycle import EngineRecycle
 from headway.supervision.gc_control import GcControl
 from headway.supervision.memory_probe import MemoryProbe, MemoryUse
 from headway.supervision.memory_report import MemoryReport
@@ -29,9 +30,6 @@ _CLEAR_WITHIN_S = 60.0
 _ANSWER_WITHIN_S = 5.0
 _SERVER = Caller(actor="headway", role="server", address="-")
 
-#: Starts a recycle, given the caller, the reason and the trigger. Raises HeadwayError where it cannot.
-StartRecycle = Callable[[Caller, str, str], None]
-
 
 class Seats(Protocol):
     """What hands out seats; for a server it is the gate."""
@@ -44,8 +42,7 @@ class Seats(Protocol):
 class MemoryMaintenance:
     """The memory maintenance of one server.
 
-    ``deaths`` counts the engines that died; ``recycling`` says whether one is being replaced, when there may be two of
-    them. ``seats`` is the gate unless given, ``probe`` reads this machine's memory.
+    While ``recycle`` replaces the engine there may be two. ``seats`` is the gate unless given, ``probe`` reads memory.
     ``collects``: Python's collector is set as a server needs it; in a program it stays as it is.
     """
 
@@ -54,10 +51,8 @@ class MemoryMaintenance:
         gateway: Gateway,
         activity: EngineActivity,
         report: MemoryReport,
-        recycle: StartRecycle,
+        recycle: EngineRecycle,
         *,
-        deaths: Callable[[], int] = lambda: 0,
-        recycling: Callable[[], bool] = lambda: False,
         collects: bool = True,
         seats: Seats | None = None,
         probe: Callable[[], MemoryUse] | None = None,
@@ -67,8 +62,6 @@ class MemoryMaintenance:
         self._activity = activity
         self._report = report
         self._recycle = recycle
-        self._deaths = deaths
-        self._recycling = recycling
         self._seats = seats or gateway.gate
         self._probe = probe or MemoryProbe()
         self._policy = MemoryPolicy(gateway.gate.now_s())
@@ -98,7 +91,7 @@ class MemoryMaintenance:
         gateway, gate = self._gateway, self._gateway.gate
         if self.collector is not None:
             self.collector.update(idle=not gateway.open_calls and not gate.desk.ledger.queued)
-        recycling = self._recycling()
+        recycling = self._recycle.running
         use = await asyncio.to_thread(self._probe)
         self._activity.gpu_busy_ratio = use.gpu_busy_ratio
         if not recycling:
@@ -126,7 +119,7 @@ class MemoryMaintenance:
 
     def _engines_replaced(self) -> int:
         """The number of engines replaced so far: the policy measures each engine by itself."""
-        return self._report.recycled.total() + self._deaths()
+        return self._report.recycled.total() + self._recycle.deaths()
 
     def _reading(self, use: MemoryUse) -> Reading:
         """The probe's figures with those of the loop. An idle engine reports nothing: its last KV use is over.
@@ -154,7 +147,7 @@ class MemoryMaintenance:
                 for cache in caches:
                     await self._attempt(f"the {cache} cache could not be cleared", self._clear(cache, why))
             case Recycle(why):
-                self._recycle(_SERVER, f"memory: {why}", why)
+                self._recycle.begin(_SERVER, f"memory: {why}", why)
 
     def _cap(self, ratio: float) -> None:
         self._seats.cap_seats(CapReason.MEMORY, ratio)

@@ -19,6 +19,7 @@ from virtual_time import on_virtual_time
 from headway.engine.fake import FakeEngine, FakeParams
 from headway.engine.port import Ended, PlainAdapter
 from headway.supervision import memory_probe
+from headway.supervision.engine_recycle import TASK as RECYCLE
 from headway.supervision.memory_maintenance import TASK, MemoryMaintenance
 from headway.supervision.memory_probe import MemoryProbe, MemoryUse
 from headway_policies import CapReason, Ending, Load, bundled_presets
@@ -48,7 +49,6 @@ class Harness:
         preset = bundled_presets()["latency"].model_copy(update={"memory": config})
         self.control, self.parts = installed(FakeEngine(), preset, replace=replace)
         self.use, self.seats, self.fails = CALM, Seats(), ""
-        self.recycling = False
         self.cleared: list[str] = []
         self.control.gateway.link.adapter.clear_cache = self._clear  # type: ignore[method-assign]  # a kind with caches
         self.maintenance = self.maintain(self.seats)
@@ -56,9 +56,7 @@ class Harness:
 
     def maintain(self, seats: Any) -> MemoryMaintenance:
         gateway, activity, report = self.control.gateway, self.parts.activity, self.parts.memory
-        recycle = self.control.engine_recycle.begin
-        recycling = lambda: self.recycling  # noqa: E731 - set by a test
-        return MemoryMaintenance(gateway, activity, report, recycle, seats=seats, probe=self._read, recycling=recycling)
+        return MemoryMaintenance(gateway, activity, report, self.control.engine_recycle, seats=seats, probe=self._read)
 
     def _read(self) -> MemoryUse:
         if self.fails == "read":
@@ -191,11 +189,13 @@ async def test_two_engines_of_a_recycle_are_no_growth() -> None:
 
     harness = Harness(recycle_growth_bytes=GIB, replace=replacer)
     await harness.look(700)
-    harness.recycling, harness.use = True, replace(CALM, engine_bytes=4 * GIB)
+    harness.use = replace(CALM, engine_bytes=4 * GIB)
+    harness.parts.tasks.start(RECYCLE, asyncio.sleep(100))
     await harness.look(5)
     harness.control.memory.recycled["command"] += 1
     await harness.look(5)
-    harness.recycling, harness.use = False, replace(CALM, engine_bytes=2 * GIB)
+    harness.use = replace(CALM, engine_bytes=2 * GIB)
+    harness.parts.tasks.stop(RECYCLE)
     await harness.look(1300)
     assert [line.action for line in harness.control.audit.entries(10)] == []
     harness.use = replace(CALM, engine_bytes=4 * GIB)
