@@ -2,7 +2,7 @@
 
     route_guard   the ASGI middleware
     access        its decisions: the identity of a request, or a refusal
-    route_table, route_path   the routes in force, and how a path is read
+    route_table   the routes in force, and how a path is read
     api_keys, proxies, anonymous, lockout   the ways to an identity, and the bound on wrong keys
 
 It depends on ASGI only, and not on vLLM.

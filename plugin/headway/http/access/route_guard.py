@@ -26,7 +26,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from headway.api_errors import answer
 from headway.http.access.access import NO_TENANT, Access, AccessRefused
 from headway.http.access.identity import IDENTITY, Identity
-from headway.http.access.route_path import plain_path
+from headway.http.access.route_table import plain_path
 from headway.openai.routes import WEBSOCKET, Route, RouteAccess
 
 #: Why requests are refused: the keys of ``RouteGuard.refused``.

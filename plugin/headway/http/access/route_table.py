@@ -4,6 +4,11 @@
     HEADWAY_CLOSED_ROUTES   open paths, with commas, to close: they need a key, or a token of the admin API
 
 Each is checked at the start: an operator's route cannot be opened, and only an open one can be closed.
+
+Starlette routes by ``scope["path"]``, which the server has decoded, without the root path of the application. A path
+that could be spelled in another way (percent-encoded, with empty or dot segments, with a trailing slash, not ASCII) is
+the path of no known route, so that no two layers can read it differently. Neither the Host header nor
+``request.url``, which Starlette makes from it, decides anything (CVE-2026-48710).
 """
 
 from __future__ import annotations
@@ -13,6 +18,8 @@ import re
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
 from typing import Final
+
+from starlette.types import Scope
 
 from headway.api import routes as admin
 from headway.errors import HeadwayError
@@ -25,8 +32,18 @@ _MAX_ROUTES = 100
 #: A segment is unreserved characters of RFC 3986 and those of its sub-delimiters that name models and adapters.
 _SEGMENT = r"[A-Za-z0-9_.~:@+=,-]++"
 #: A path without any other spelling: no empty and no dot segments, nothing encoded.
-PLAIN_PATH: Final = re.compile(rf"(?:/(?!\.\.?(?:/|\Z)){_SEGMENT})++")
+_PLAIN_PATH: Final = re.compile(rf"(?:/(?!\.\.?(?:/|\Z)){_SEGMENT})++")
 _TEMPLATE = re.compile(rf"(?:/(?!\.\.?(?:/|\Z))(?:{_SEGMENT}|\{{[a-z_]+\}}))+")
+
+
+def plain_path(scope: Scope) -> str | None:
+    """The path of a request as the router of the application will see it, or None where the path is not plain."""
+    path: str = scope["path"]
+    raw: bytes | None = scope.get("raw_path")
+    if _PLAIN_PATH.fullmatch(path) is None or (raw is not None and raw != path.encode("ascii")):
+        return None
+    root: str = scope.get("root_path", "")
+    return path[len(root) :] if root and path.startswith(f"{root}/") else path
 
 
 def known_routes() -> Iterator[Route]:

@@ -26,7 +26,7 @@ from headway.admission import REQUEST_CONTEXT, RequestContext
 from headway.api_errors import BadRequest, answer
 from headway.fallback import FallbackController, FallbackTarget
 from headway.http.access.identity import identity_of
-from headway.http.access.route_path import plain_path
+from headway.http.access.route_table import plain_path
 from headway.http.inference.deferred_response import DeferredResponse
 from headway.http.inference.fallback_route import FallbackRoute
 from headway.http.inference.request_info import read_request_info

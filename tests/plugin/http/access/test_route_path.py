@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from starlette._utils import get_route_path
 
-from headway.http.access.route_path import plain_path
+from headway.http.access.route_table import plain_path
 
 
 def scope(target: str, root_path: str = "") -> dict[str, Any]:
