@@ -18,6 +18,7 @@ from starlette.types import Receive, Scope, Send
 
 from headway.api_errors import BadRequest, answer, error_body, error_event, refusal_headers
 from headway.errors import TooWideError
+from headway.http.limits import whole_body
 from headway.router.call import EngineGoneError, InstanceLostError, NoInstanceError
 from headway.router.forwarded import NOT_RETURNED, Piece, beyond_connection, media_type
 
@@ -47,10 +48,10 @@ class Relay:
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Forward one request, until its response is over or its client has disconnected."""
-        body = await _body(receive)
-        if body is None:
+        message = await whole_body(receive)
+        if message["type"] != "http.request":  # its client left before, or was answered
             return
-        forwarding = asyncio.ensure_future(self._forward(scope, body, send))
+        forwarding = asyncio.ensure_future(self._forward(scope, message["body"], send))
         leaving = asyncio.ensure_future(_disconnected(receive))
         try:
             await asyncio.wait({forwarding, leaving}, return_when=asyncio.FIRST_COMPLETED)
@@ -107,16 +108,6 @@ def target_of(scope: Scope) -> str:
 def headers_of(scope: Scope) -> list[tuple[str, str]]:
     """The headers of a request."""
     return [(name.decode("latin-1"), value.decode("latin-1")) for name, value in scope["headers"]]
-
-
-async def _body(receive: Receive) -> bytes | None:
-    """The whole body; None where its client left before, or was answered."""
-    parts = []
-    while (message := await receive())["type"] == "http.request":
-        parts.append(message.get("body", b""))
-        if not message.get("more_body", False):
-            return b"".join(parts)
-    return None
 
 
 async def _disconnected(receive: Receive) -> None:

@@ -35,7 +35,7 @@ from headway.http.inference.retries import Retries
 from headway.http.inference.service_tier import known_to_vllm
 from headway.http.inference.tenant_charge import TenantCharges
 from headway.http.inference.validator import CheckedAnswer
-from headway.http.limits.request_limits import BODY
+from headway.http.limits import BODY, whole_body
 from headway.openai.routes import route_of
 from headway.tracing import QueueSpans
 from headway_policies import Preset
@@ -67,7 +67,7 @@ class AdmissionMiddleware:
         headers, client, path = _headers(scope), receive, scope["path"]
         identity = identity_of(scope)
         try:
-            message = await _whole(receive) if _is_json(headers) else None
+            message = await whole_body(receive) if _is_json(headers) else None
             body = message.get("body") if message else None
             context = read_request_info(headers, route_of(scope), body, self.preset(), identity, self.rules)
             if self.rules.validator is not None:
@@ -152,16 +152,6 @@ def _never_generates(scope: Scope) -> bool:
 
 def _is_json(headers: Mapping[str, str]) -> bool:
     return "json" in headers.get("content-type", "json").lower()
-
-
-async def _whole(receive: Receive) -> Message:
-    """The body in one message, or the disconnect that came in its place."""
-    parts = []
-    while (message := await receive())["type"] == "http.request":
-        parts.append(message.get("body", b""))
-        if not message.get("more_body", False):
-            return {"type": "http.request", "body": b"".join(parts), "more_body": False}
-    return message
 
 
 def _rewrite(scope: Scope, message: Message, change: Callable[[bytes], bytes]) -> None:

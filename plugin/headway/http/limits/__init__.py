@@ -1,7 +1,7 @@
 """The bounds of any request, before it is read: bytes, structure and time."""
 
-from headway.http.limits.body import Budget
+from headway.http.limits.body import Budget, whole_body
 from headway.http.limits.bounds import MAX_TARGET_BYTES, Bounds
 from headway.http.limits.request_limits import RequestLimits
 
-__all__ = ["MAX_TARGET_BYTES", "Bounds", "Budget", "RequestLimits"]
+__all__ = ["MAX_TARGET_BYTES", "Bounds", "Budget", "RequestLimits", "whole_body"]

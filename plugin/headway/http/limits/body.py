@@ -46,6 +46,16 @@ class Budget:
         self.held_bytes -= size_bytes
 
 
+async def whole_body(receive: Receive) -> Message:
+    """The body in one message, or the disconnect that came in its place."""
+    parts = []
+    while (message := await receive())["type"] == "http.request":
+        parts.append(message.get("body", b""))
+        if not message.get("more_body", False):
+            return {"type": "http.request", "body": b"".join(parts), "more_body": False}
+    return message
+
+
 class Body:
     """Stands between the server's ``receive`` and ``send`` of one request and the application's."""
 
