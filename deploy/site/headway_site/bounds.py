@@ -12,8 +12,8 @@ from headway.fallback import client as upstream
 from headway.fallback import fixed_reply
 from headway.http.access import lockout
 from headway.http.admin import callers, orders, tokens
-from headway.http.inference import header_values
 from headway.http.inference import request_caps as caps
+from headway.http.inference import request_info
 from headway.http.limits import bounds, json_shape
 from headway.http.limits.bounds import Bounds
 from headway.keys import parse
@@ -36,7 +36,7 @@ from headway_simulator.traffic import trace
 from headway_site.tables import data, page, table
 from headway_tools.console import metrics_page
 
-VALUES = header_values.MAX_VALUE_CHARS
+VALUES = request_info.MAX_VALUE_CHARS
 MIB, KIB = 1024 * 1024, 1024
 
 
@@ -58,7 +58,7 @@ BOUNDS = {
     "the request target, path and query": _size(bounds.MAX_TARGET_BYTES),
     "all header fields; trailers": f"`HEADWAY_MAX_HEADER_BYTES`, {_size(LIMITS.max_header_bytes)}; while they come in, "
     "one read of the socket more",
-    "the value of a header that Headway reads": f"{header_values.MAX_CHARS} characters; "
+    "the value of a header that Headway reads": f"{request_info.MAX_CHARS} characters; "
     f"tenant {VALUES['x-headway-tenant']}, content type {VALUES['content-type']}",
     "a body that may carry images, sounds or tensors (chat, responses, messages, audio, pooling, `/invocations`)": (
         f"`HEADWAY_MAX_BODY_BYTES`, {_size(body('/v1/chat/completions'))}"

@@ -10,11 +10,10 @@ from headway.admission.gate import Gate, loop_time_s
 from headway.admission.gateway import Gateway
 from headway.admission.permit import Permit
 from headway.admission.policy_client import make_policy_class
-from headway.admission.prefix_hashes import MAX_TEXT_BYTES, text_prefix
+from headway.admission.prefix_hashes import fields_prefix
 from headway.admission.request_context import REQUEST_CONTEXT, RequestContext
 
 __all__ = [
-    "MAX_TEXT_BYTES",
     "REQUEST_CONTEXT",
     "EndedRequest",
     "EngineCall",
@@ -24,7 +23,7 @@ __all__ = [
     "NotServedError",
     "Permit",
     "RequestContext",
+    "fields_prefix",
     "loop_time_s",
     "make_policy_class",
-    "text_prefix",
 ]

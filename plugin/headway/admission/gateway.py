@@ -64,7 +64,7 @@ class Gateway:
             if context.on_arrival is not None:
                 arrival, context.on_arrival = context.on_arrival, None
                 arrival()
-            sequences = max(1, seats * context.prompts)
+            sequences = max(1, seats * context.asked.prompts)
             self._check_width(sequences)
             permit = self._enter(context, sequences)
             permit.on_abort = lambda: self._give_up_on(context, permit)
@@ -88,8 +88,8 @@ class Gateway:
                 share=context.share,
                 seats=sequences,
                 timeouts=context.timeouts,
-                prompt_tokens=context.prompt_tokens,
-                prompt_bytes=context.prompt_bytes,
+                prompt_tokens=context.asked.prompt_tokens,
+                prompt_bytes=context.asked.prompt_bytes,
                 max_tokens=context.max_tokens,
                 may_wait=context.may_wait,
                 prefix=context.prefix,

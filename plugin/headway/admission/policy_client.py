@@ -19,6 +19,7 @@ from headway.admission.prefix_hashes import prompt_prefix
 from headway.admission.request_context import REQUEST_CONTEXT, RequestContext
 from headway.engine import Check, EngineAdapter, prompt_bytes
 from headway.errors import Refused, refusal
+from headway.openai.asked import Asked
 from headway_policies import EngineState, Hold
 from headway_policies.request import NO_TIMEOUTS, Timeouts
 
@@ -36,8 +37,7 @@ class PolicyClient:
     def check_admission(self, n: int = 1, request_id: str | None = None) -> None:
         """Reserve a seat before the prompt is rendered; later, inside the engine, only vLLM's own check."""
         gateway, context = self._headway_gateway, REQUEST_CONTEXT.get()
-        seated_here = context is not None and not (context.bypass or context.detached or context.late_seat)
-        if request_id is None and context is not None and seated_here:
+        if request_id is None and context is not None and context.seated_early:
             try:
                 gateway.reserve(context, max(1, n))
             except Refused as refused:
@@ -107,8 +107,8 @@ class PolicyClient:
         gateway = self._headway_gateway
         context, own = _contexts(gateway, options)
         if context is None:
-            own.prompt_tokens, own.max_tokens = gateway.link.adapter.size(prompt, params)
-            own.prompt_bytes = prompt_bytes(prompt)
+            tokens, most = gateway.link.adapter.size(prompt, params)
+            own.asked = Asked(prompt_tokens=tokens, prompt_bytes=prompt_bytes(prompt), max_tokens=most)
             if gateway.gate.desk.preset.ordering.by_prefix:
                 own.prefix = prompt_prefix(prompt)
 
@@ -176,7 +176,7 @@ def _contexts(gateway: Gateway, options: dict[str, Any]) -> tuple[RequestContext
     tenant, may_wait = options.pop("tenant", None), options.pop("may_wait", True)
     total_s, timeouts = options.pop("timeout_s", None), options.pop("timeouts", NO_TIMEOUTS)
     context = REQUEST_CONTEXT.get()
-    if context is not None and context.detached:  # this call outlives its HTTP request
+    if context is not None and context.asked.detached:  # this call outlives its HTTP request
         own = RequestContext(context.class_name, context.tenant, context.timeouts, may_wait=context.may_wait)
         own.share, own.most_tokens = context.share, context.most_tokens
         return None, own

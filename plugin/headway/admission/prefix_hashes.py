@@ -14,6 +14,8 @@ from collections.abc import Mapping, Sequence
 from hashlib import blake2b
 from typing import Any, Final
 
+from headway.openai.fields import Fields
+from headway.openai.routes import Route
 from headway_policies.request import PREFIX_TOKENS
 
 #: A token of a text, in bytes.
@@ -21,6 +23,7 @@ BYTES_PER_TOKEN: Final = 4
 #: The most bytes of a text that are hashed.
 MAX_TEXT_BYTES: Final = BYTES_PER_TOKEN * PREFIX_TOKENS[-1]
 
+_APART: Final = ("model", "cache_salt")
 _HASH_BYTES = 8
 _KEY: Final = secrets.token_bytes(32)
 
@@ -28,6 +31,16 @@ _KEY: Final = secrets.token_bytes(32)
 def text_prefix(text: bytes | bytearray | memoryview, apart: bytes = b"") -> tuple[int, ...]:
     """The hashes of a text. Texts with another ``apart`` have nothing in common."""
     return _hashes(memoryview(text), BYTES_PER_TOKEN, b"text" + apart)
+
+
+def fields_prefix(route: Route, fields: Fields) -> tuple[int, ...]:
+    """The hashes of the prompt in a JSON body, as its client wrote it; none where it has no text and no ids.
+
+    A system prompt beside the messages comes first, as in the chat template. Requests for another model (an adapter,
+    too) or with another ``cache_salt`` share nothing in vLLM's cache, and have nothing in common here.
+    """
+    text = b"".join(memoryview(fields[name])[:MAX_TEXT_BYTES] for name in route.prefix if name in fields)
+    return text_prefix(text, b"\0".join(bytes(fields.get(name, b"")) for name in _APART))
 
 
 def token_prefix(tokens: Sequence[int]) -> tuple[int, ...]:

@@ -10,42 +10,30 @@ from dataclasses import dataclass
 from headway.admission.permit import Permit
 from headway.engine import Invalid
 from headway.errors import Refused
+from headway.openai.asked import NOTHING, Asked
 from headway_policies.request import NO_TIMEOUTS, Timeouts
 
 
 @dataclass(slots=True)
 class RequestContext:
-    """One request: its class, sizes and time-outs, and the permit that all its engine calls share.
+    """One request: its class, time-outs and what it ``asked``, and the permit that all its engine calls share.
 
     ``share`` weighs its tenant against others of its class, ``service_tier`` is the tier that its response names.
-    ``most_tokens`` bounds each of its answers, whatever it asks for: ``asked_tokens`` is the limit that its body names,
-    ``max_tokens`` what each may have. ``answers`` to each prompt are asked for, as a stream of events where it
-    ``streams``. ``ranked``: its body names a priority for the engine, or ``n_predict``, llama.cpp's own limit.
-    One with a ``late_seat`` asks for its seat only once the engine may have its call, which takes a while to find out.
-    ``bypass`` marks the server's own requests, which pass without a permit; ``detached`` one whose engine call outlives
-    the HTTP request. ``invalid`` is what the engine, or a check before it, found wrong. ``on_arrival`` is called once,
-    when the request first asks for a permit, ``on_entered`` when it has it, ``on_given_up`` when it is aborted.
+    ``most_tokens`` bounds each of its answers, whatever it asks for. ``bypass`` marks the server's own requests, which
+    pass without a permit. ``invalid`` is what the engine, or a check before it, found wrong. ``on_arrival`` is called
+    once, when the request first asks for a permit, ``on_entered`` when it has it, ``on_given_up`` when it is aborted.
     """
 
     class_name: str | None = None
     tenant: str = ""
     timeouts: Timeouts = NO_TIMEOUTS
-    prompt_tokens: int = 0
-    prompt_bytes: int = 0
-    asked_tokens: int | None = None
-    max_tokens: int | None = None
+    asked: Asked = NOTHING
     prefix: tuple[int, ...] = ()
     may_wait: bool = True
     share: float = 1.0
     service_tier: str | None = None
     most_tokens: int | None = None
-    answers: int = 1
-    streams: bool = False
-    ranked: bool = False
-    late_seat: bool = False
     bypass: bool = False
-    prompts: int = 1
-    detached: bool = False
     permit: Permit | None = None
     rejected: Refused | None = None
     invalid: Invalid | None = None
@@ -55,6 +43,16 @@ class RequestContext:
     calls_failed: int = 0
     calls_completed: int = 0
     turns: asyncio.Semaphore | None = None
+
+    @property
+    def seated_early(self) -> bool:
+        """Whether it gets its seat before its prompt is rendered, and before its grammar is compiled."""
+        return not (self.bypass or self.asked.detached or self.asked.large_grammar)
+
+    @property
+    def max_tokens(self) -> int | None:
+        """The tokens that each answer may have: charges and estimates count with these."""
+        return min((one for one in (self.asked.max_tokens, self.most_tokens) if one is not None), default=None)
 
     @property
     def refused(self) -> Refused | None:

@@ -1,1 +1,4 @@
-"""vLLM's HTTP API: its routes, and what Headway knows of each (``routes``). It imports nothing else of Headway."""
+"""vLLM's HTTP API: its routes (``routes``), and what a request asks for (``asked``, by the ``fields`` of its body).
+
+It imports nothing else of Headway.
+"""

@@ -142,6 +142,7 @@ def router_service(
         charges=TenantCharges(context_tokens=engine.pool.context_tokens),
         retries=retries,
         truncated=truncated,
+        forwards=True,
     )
     of_engine, health = None if own is None else EngineMetrics(engine), _Health(engine).answer
     answered_here = [

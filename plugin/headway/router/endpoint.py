@@ -12,11 +12,13 @@ from dataclasses import dataclass
 from http import HTTPStatus
 from typing import Final
 
+from msgspec.structs import replace
 from starlette.routing import BaseRoute, Route
 from starlette.types import Scope
 
 from headway.admission import REQUEST_CONTEXT, RequestContext
 from headway.api_errors import BadRequest
+from headway.openai.asked import NOTHING
 from headway.openai.routes import ROUTES, Seats, route_of
 from headway.router.engine import InstancesEngine
 from headway.router.forwarded import CallParams, Forwarded, Headers, Piece, media_type, request_headers
@@ -49,27 +51,25 @@ class ForwardEndpoint:
             target_of(scope),
             request_headers(headers_of(scope), _own_headers(context)),
             body,
-            None if context is None else context.asked_tokens,
+            NOTHING if context is None else context.asked,
         )
         if route.seats not in _SEATED or context is None:
             return self.engine().fetch(request)
-        context.prompt_bytes = max(context.prompt_bytes, len(body))
         media = media_type(headers_of(scope)) or "application/json"
         if not (media == "application/json" or media.endswith("+json") or route.form):
             raise _unsupported("the body must be application/json", "content-type")
-        if context.detached:
+        asked = context.asked
+        if asked.detached:
             text = "background responses are kept by one instance, and cannot be asked for here"
             raise _unsupported(text, "background")
         pooled = route.seats is Seats.ONE
-        sequences = 1 if pooled else max(1, context.prompts * context.answers)
-        context.prompts = 1  # all of them are one call of the engine
+        sequences = 1 if pooled else asked.prompts * asked.answers
         most = None if pooled else context.max_tokens
-        timed = context.streams and not pooled and sequences == 1
-        params = CallParams(sequences, most, context.streams or pooled, timed)
-        demand = Demand(context.prompt_tokens + (most or 0), context.prompt_tokens, context.prefix, sequences)
-        if context.ranked:
-            request = request.unranked()
-        return self.engine().generate(request, params, uuid.uuid4().hex, demand=demand)
+        params = CallParams(sequences, most, asked.streams or pooled, asked.streams and not pooled and sequences == 1)
+        demand = Demand(asked.prompt_tokens + (most or 0), asked.prompt_tokens, context.prefix, sequences)
+        # all prompts are one call of the engine; a form, which is not read, has bytes all the same
+        context.asked = replace(asked, fields={}, prompts=1, prompt_bytes=len(body))
+        return self.engine().generate(request.unranked(), params, uuid.uuid4().hex, demand=demand)
 
 
 def _unsupported(text: str, param: str) -> BadRequest:

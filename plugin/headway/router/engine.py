@@ -298,8 +298,8 @@ class _Limited:
         self.request = self._prompt = prompt
         self._limits = limits
         self._added = self._dropped = 0
-        adds = prompt.max_tokens is None
-        if most is None or most == prompt.max_tokens or (adds and not limits.fits(most)):
+        adds = prompt.asked.max_tokens is None
+        if most is None or most == prompt.asked.max_tokens or (adds and not limits.fits(most)):
             return
         self.request = prompt.at_most(most)
         if adds and self.request is not prompt:

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
-from typing import Any, Final
+from typing import Final
+
+from msgspec import Raw, structs
 
 from headway.http.inference import PRIORITY_HEADERS
-from headway.openai.routes import route_at
+from headway.openai.asked import NOTHING, Asked
+from headway.openai.fields import LIMITS, Fields, value_of, written
 from headway_policies import Usage
 
 Headers = tuple[tuple[str, str], ...]
@@ -29,7 +31,6 @@ NOT_RETURNED: Final = frozenset({
 })  # fmt: skip
 #: Of this process to a server that it has started itself.
 PRIORITY: Final = "x-headway-priority"
-_LIMITS: Final = ("max_tokens", "max_completion_tokens", "max_output_tokens")
 #: llama.cpp reads this limit before those, and takes one below 0 for none; others do not know it.
 _FIRST_LIMIT: Final = "n_predict"
 
@@ -38,14 +39,14 @@ _FIRST_LIMIT: Final = "n_predict"
 class Forwarded:
     """One request: ``target`` is its path with the query, ``headers`` are those that the instance gets.
 
-    ``max_tokens`` is the limit that its body names, None where it names none.
+    ``asked`` is what its body asks for, NOTHING where it stays as it is.
     """
 
     method: str
     target: str
     headers: Headers
     body: bytes = b""
-    max_tokens: int | None = None
+    asked: Asked = NOTHING
 
     def ranked(self, priority: int) -> Forwarded:
         """The same request with the engine's priority of its class, 0 the most urgent, for a server started here."""
@@ -57,33 +58,34 @@ class Forwarded:
 
         A priority that no engine would take for a number stays, for the instance to refuse.
         """
-        content = _object(self.body) or {}
-        dropped = {"priority"} if _is_number(content.get("priority")) else set()
-        if _FIRST_LIMIT in content and any(content.get(name) is not None for name in _LIMITS):
+        fields = self.asked.fields
+        dropped = {"priority"} if _is_number(value_of(fields.get("priority"))) else set()
+        if _FIRST_LIMIT in fields and any(value_of(fields.get(name)) is not None for name in LIMITS):
             dropped.add(_FIRST_LIMIT)
-        kept = {name: value for name, value in content.items() if name not in dropped}
-        return self if len(kept) == len(content) else replace(self, body=_written(kept))
+        return self._with({name: raw for name, raw in fields.items() if name not in dropped}) if dropped else self
 
     def at_most(self, tokens: int) -> Forwarded:
         """The same request with at most this many output tokens, whatever it asks for.
 
-        Unchanged where it is no JSON, where its limit is none, or where its route wants one and it has none: that is
-        for the instance to refuse.
+        Unchanged where it has no fields, where its limit is none, or where its route wants one and it has none: that
+        is for the instance to refuse.
         """
-        content = _object(self.body)
-        if content is None:
+        fields = dict(self.asked.fields)
+        if not fields:
             return self
-        route = route_at(self.target.partition("?")[0])
-        named = [name for name in _LIMITS if content.get(name) is not None]
-        own = content.pop(_FIRST_LIMIT, None)
-        if any(_is_number(content[name]) and float(content[name]) < 0 for name in named):
+        route, own = self.asked.route, value_of(fields.pop(_FIRST_LIMIT, None))
+        limits = {name: limit for name in LIMITS if (limit := value_of(fields.get(name))) is not None}
+        named = list(limits)
+        if any(_is_number(limit) and float(limit) < 0 for limit in limits.values()):
             named = [_FIRST_LIMIT]  # no limit to llama.cpp alone
-        elif not all(_is_limit(content[name]) for name in named) or (route.limit_needed and not named):
+        elif not all(map(_is_limit, limits.values())) or (route.limit_needed and not named):
             return self
         elif not named and _is_limit(own):
             tokens = min(tokens, int(float(own)))
-        wanted = dict.fromkeys(named or [route.limit], tokens)
-        return replace(self, body=_written(content | wanted), max_tokens=tokens)
+        return self._with(fields | dict.fromkeys(named or [route.limit], Raw(b"%d" % tokens)))
+
+    def _with(self, fields: Fields) -> Forwarded:
+        return replace(self, body=written(fields), asked=structs.replace(self.asked, fields=fields))
 
 
 @dataclass(frozen=True, slots=True)
@@ -137,19 +139,6 @@ def media_type(headers: Iterable[tuple[str, str]]) -> str:
     """What a body is, in lower case, by headers in lower case; empty where they do not say it."""
     said = next((value for name, value in headers if name == "content-type"), "")
     return said.partition(";")[0].strip().lower()
-
-
-def _object(body: bytes) -> dict[str, Any] | None:
-    """The JSON object of a body; None where it is none."""
-    try:
-        content = json.loads(body)
-    except ValueError:
-        return None
-    return content if isinstance(content, dict) else None
-
-
-def _written(content: dict[str, Any]) -> bytes:
-    return json.dumps(content, separators=(",", ":")).encode()
 
 
 def _is_limit(value: object) -> bool:

@@ -84,7 +84,7 @@ class InstanceWarmupRequests:
             asked["logprobs"] = 1
         if stage is Stage.JSON_SCHEMA:
             asked["response_format"] = {"type": "json_schema", "json_schema": {"name": "warm_up", "schema": _SCHEMA}}
-        request = Forwarded("POST", _ROUTE, _HEADERS, json.dumps(asked).encode(), output_tokens)
+        request = Forwarded("POST", _ROUTE, _HEADERS, json.dumps(asked).encode())
         demand = Demand(prompt_tokens + output_tokens, prompt_tokens, (), 1)
         params = CallParams(1, output_tokens, stream=True, timed=True)
         async for piece in self._engine.generate(request, params, request_id, demand=demand):

@@ -17,6 +17,7 @@ from headway.engine.fake import FakeOutput, FakeParams
 from headway.engine.pending_queries import Confirmation, PendingQueries
 from headway.engine.port import Answer, Ended, PlainAdapter
 from headway.errors import NoEngineError, TooWideError
+from headway.openai.asked import Asked
 from headway.operator.control import Control
 from headway.operator.install import install, prepare
 from headway.operator.presets import PresetCatalogue
@@ -256,7 +257,7 @@ async def test_a_request_that_asks_for_more_sequences_than_the_engine_has_is_ref
 ) -> None:
     """Prompts x n above the ceiling: one clear error that names the numbers, and nothing is booked."""
     engine, control = behind_a_gate(max_num_seqs=8)
-    context.prompts = prompts
+    context.asked = Asked(prompts=prompts)
     with pytest.raises(TooWideError, match=f"asks for {prompts * n} sequences .*takes 8 in one request"):
         engine.check_admission(n)
     assert outcomes(control) == {}
@@ -271,7 +272,7 @@ async def test_the_bound_of_a_request_can_be_set(
     """Below the ceiling or above it: what is above it runs in the engine's own queue, and is counted."""
     engine, control = behind_a_gate(seats=3, max_num_seqs=8)
     control.gateway.max_request_seats = most
-    context.prompts = prompts
+    context.asked = Asked(prompts=prompts)
     if not fits:
         with pytest.raises(TooWideError):
             engine.check_admission(n)

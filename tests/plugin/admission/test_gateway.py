@@ -21,6 +21,7 @@ from headway.admission.request_context import REQUEST_CONTEXT, RequestContext
 from headway.engine.fake import FakeEngine, FakeParams
 from headway.engine.port import Ended, Engine, PlainAdapter
 from headway.errors import Refused, Rejected
+from headway.openai.asked import Asked
 from headway.operator.control import Control
 from headway.operator.install import install, prepare
 from headway.operator.presets import PresetCatalogue
@@ -121,7 +122,7 @@ async def test_all_calls_of_a_request_share_one_ticket(context: RequestContext) 
 async def test_a_request_takes_a_seat_for_each_answer_to_each_prompt(context: RequestContext) -> None:
     """Three prompts with two answers each are six sequences: six seats at the gate, and four after the first prompt."""
     engine, control = behind_a_gate(8)
-    context.prompts = 3
+    context.asked = Asked(prompts=3)
     reading = asyncio.create_task(read(engine, "a", n=2))
     await asyncio.sleep(0.5)
     assert context.permit is not None

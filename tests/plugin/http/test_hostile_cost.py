@@ -25,6 +25,7 @@ from starlette.applications import Starlette
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 import headway
+from headway.admission import fields_prefix
 from headway.admission.engine_calls import Calls
 from headway.api_errors import BadRequest
 from headway.audit import Audit, Caller
@@ -47,9 +48,9 @@ from headway.fallback.sse import EventTooLargeError, SseEvents
 from headway.http.admin.handlers import routes
 from headway.http.admin.tokens import Role, Tokens
 from headway.http.inference.middleware import AdmissionMiddleware
-from headway.http.inference.prompt_prefix import prompt_prefix
 from headway.http.inference.request_info import read_request_info
 from headway.http.inference.timeouts import FIRST_TOKEN, QUEUE, STALL, TOTAL
+from headway.openai.asked import read_asked
 from headway.openai.routes import route_at
 from headway_dashboard.sources.exposition import samples
 from headway_policies import bundled_presets, parse_preset
@@ -130,9 +131,9 @@ def body(path: str, begin: bytes = b"", end: bytes = b"") -> Reads:
 
 
 def prompt(shape: bytes, size: int) -> Callable[[], object]:
-    """The prompt of a body whose keys stand in the other order, as it is searched for its prefix."""
-    whole = filled(shape, size) + b'"system": ' + filled(shape, size)
-    return lambda: prompt_prefix(route_at("/v1/messages"), whole)
+    """The prompt of a body, as it is hashed for its prefix."""
+    asked = read_asked(route_at("/v1/messages"), b'{"messages": "' + filled(shape, size) + b'", "system": "a"}')
+    return lambda: fields_prefix(asked.route, asked.fields)
 
 
 def seen(headers: Mapping[str, str], path: str, whole: bytes) -> None:

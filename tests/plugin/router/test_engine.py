@@ -19,6 +19,8 @@ from virtual_time import on_virtual_time
 
 from headway.admission import loop_time_s
 from headway.engine import Ended
+from headway.openai.asked import read_asked
+from headway.openai.routes import route_at
 from headway.router import engine as engine_module
 from headway.router import tries
 from headway.router.adapter import InstancesAdapter
@@ -488,13 +490,18 @@ async def test_a_request_that_is_aborted_ends_without_an_error() -> None:
     assert dict(engine.pool.links["a"].ended) == {"aborted": 1}
 
 
+def completion(body: bytes) -> Forwarded:
+    """A request with this body, which was read."""
+    return Forwarded("POST", "/v1/completions", (), body, read_asked(route_at("/v1/completions"), body))
+
+
 @on_virtual_time
 async def test_a_lower_limit_of_tokens_is_sent() -> None:
     """Where the server has one; otherwise the request as it came."""
     client = Answers(None)
     client.length_s = 0.1
     engine = engine_of(client, "a")
-    request = Forwarded("POST", "/v1/completions", (), b'{"max_tokens":9}', 9)
+    request = completion(b'{"max_tokens":9}')
     for most in (None, 9, 5):
         pieces = engine.generate(request, CallParams(max_tokens=most), "a", demand=Demand(10, 3))
         assert [piece.status async for piece in pieces] == [200]
@@ -534,11 +541,10 @@ async def test_a_cap_is_added_to_a_request_that_names_no_limit() -> None:
     engine = engine_of(client, "a")
 
     async def sent(most: int, text: bytes = b'{"prompt":"a"}') -> tuple[list[int], list[int | None]]:
-        pieces = engine.generate(Forwarded("POST", "/v1/completions", (), text), CallParams(max_tokens=most), "a",
-                                 demand=Demand(10, 3))  # fmt: skip
+        pieces = engine.generate(completion(text), CallParams(max_tokens=most), "a", demand=Demand(10, 3))
         return [piece.status async for piece in pieces if piece.status], limits_sent(client)
 
-    assert await sent(16, b"{}") == ([400], [16, None])
+    assert await sent(16, b'{"a":1}') == ([400], [16, None])
     assert await sent(16) == ([200], [16])
     long = b'{"prompt":"' + 8180 * b"a" + b'"}'
     assert await sent(16, long) == ([200], [16, None]), "its context has less left than the cap"
@@ -554,7 +560,7 @@ async def test_a_cap_above_the_context_is_refused_once(refusal: tuple[bytes, int
     client = OfContext(8192, refusal)
     engine = engine_of(client, "a")
     for expected in ([32_768, None], [None], [None]):
-        request = Forwarded("POST", "/v1/completions", (), b'{"prompt":"a"}')
+        request = completion(b'{"prompt":"a"}')
         pieces = engine.generate(request, CallParams(max_tokens=32_768), "a", demand=Demand(10, 3))
         assert [piece.status async for piece in pieces if piece.status] == [200]
         assert limits_sent(client) == expected

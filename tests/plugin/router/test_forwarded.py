@@ -6,6 +6,8 @@ import json
 
 import pytest
 
+from headway.openai.asked import read_asked
+from headway.openai.routes import route_at
 from headway.router.forwarded import NOT_RETURNED, Forwarded, beyond_connection, request_headers
 from headway.router.usage import UsageReader
 from headway_policies import Usage
@@ -40,7 +42,7 @@ def test_headers_of_the_hop_are_not_returned() -> None:
         ("/v1/completions", {"max_tokens": 9}, {"max_tokens": 5}),
         ("/v1/chat/completions", {"max_completion_tokens": 9}, {"max_completion_tokens": 5}),
         ("/v1/chat/completions", {"prompt": "\u00e4"}, {"prompt": "\u00e4", "max_tokens": 5}),
-        ("/v1/responses?x", {}, {"max_output_tokens": 5}),
+        ("/v1/responses?x", {"input": 1}, {"input": 1, "max_output_tokens": 5}),
         ("/v1/completions", {"n_predict": 3}, {"max_tokens": 3}),
         ("/v1/completions", {"n_predict": 9}, {"max_tokens": 5}),
         ("/v1/completions", {"n_predict": -1}, {"max_tokens": 5}),
@@ -51,14 +53,15 @@ def test_headers_of_the_hop_are_not_returned() -> None:
 )
 def test_a_lower_limit_is_written_into_the_body(target: str, body: object, expected: object) -> None:
     """Under the name that the request uses; llama.cpp reads ``n_predict`` first, and -1 as no limit."""
-    request = Forwarded("POST", target, (), json.dumps(body).encode(), 9)
+    written = json.dumps(body).encode()
+    request = Forwarded("POST", target, (), written, read_asked(route_at(target.partition("?")[0]), written))
     assert json.loads(request.at_most(5).body) == expected
 
 
 @pytest.mark.parametrize("body", [b"", b"no json", b"[1]"])
 def test_what_is_no_object_is_forwarded_as_it_came(body: bytes) -> None:
     """The instance answers it."""
-    request = Forwarded("POST", "/v1/completions", (), body)
+    request = Forwarded("POST", "/v1/completions", (), body, read_asked(route_at("/v1/completions"), body))
     assert request.at_most(5) is request
 
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 import json
 from collections.abc import AsyncGenerator, AsyncIterator
 from dataclasses import dataclass, field
+from types import SimpleNamespace
 from typing import Any
 
 import httpx
@@ -15,7 +16,8 @@ import pytest
 from starlette.applications import Starlette
 
 from headway.admission import REQUEST_CONTEXT, RequestContext
-from headway.openai.routes import ROUTES, Seats
+from headway.openai.asked import Asked, read_asked
+from headway.openai.routes import ROUTES, Seats, route_at
 from headway.router.endpoint import ForwardEndpoint
 from headway.router.forwarded import CallParams, Forwarded, Piece
 from headway_policies.routing import Demand
@@ -68,6 +70,11 @@ async def ask(
         REQUEST_CONTEXT.reset(token)
 
 
+def asked(path: str, body: bytes) -> RequestContext:
+    """The context of a request with this body."""
+    return RequestContext(asked=read_asked(route_at(path), body))
+
+
 @pytest.mark.parametrize("path", SEATED)
 async def test_what_takes_a_seat_is_generated(path: str) -> None:
     """By POST only."""
@@ -94,7 +101,7 @@ async def test_no_limit_counts_before_the_one_that_is_charged() -> None:
     engine = Engine()
     for body in ({"max_tokens": 5, "n_predict": 100_000}, {"n_predict": 7}):
         content = json.dumps(body).encode()
-        await ask(engine, "POST", "/v1/completions", RequestContext(ranked=True), content=content, headers=JSON)
+        await ask(engine, "POST", "/v1/completions", asked("/v1/completions", content), content=content, headers=JSON)
     assert [json.loads(one.body) for one, _, _ in engine.generated] == [{"max_tokens": 5}, {"n_predict": 7}]
 
 
@@ -102,13 +109,14 @@ async def test_no_client_ranks_its_request_in_the_engine() -> None:
     """By the body, or by a header that vLLM, its router or a gateway reads: this server alone does."""
     engine = Engine()
     text = b'{"prompt":"say \\"priority\\"","priority":-1000000,"seed":1}'
-    for ranked in (True, False):
-        context = RequestContext(ranked=ranked)
-        headers = {**JSON, "x-vllm-priority": "-5"}
-        await ask(engine, "POST", "/v1/completions", context, content=text, headers=headers)
+    plain = b'{"prompt": "say \\"priority\\""}'
+    headers = {**JSON, "x-vllm-priority": "-5"}
+    for content in (text, plain):
+        context = asked("/v1/completions", content)
+        await ask(engine, "POST", "/v1/completions", context, content=content, headers=headers)
     (first, _, _), (second, _, _) = engine.generated
     assert json.loads(first.body) == {"prompt": 'say "priority"', "seed": 1}
-    assert second.body == text, "what names none is sent as it came"
+    assert second.body == plain, "what names none is sent as it came"
     assert not {"x-vllm-priority"} & {name for name, _ in (*first.headers, *second.headers)}
 
 
@@ -119,17 +127,30 @@ async def test_a_priority_that_is_no_number_is_for_the_instance_to_refuse(priori
     engine = Engine()
     for value in (priority, other):
         body = json.dumps({"prompt": "a", "priority": value}).encode()
-        await ask(engine, "POST", "/v1/completions", RequestContext(ranked=True), content=body, headers=JSON)
+        await ask(engine, "POST", "/v1/completions", asked("/v1/completions", body), content=body, headers=JSON)
     (number, _, _), (none, _, _) = engine.generated
     assert json.loads(number.body) == {"prompt": "a"}
     assert json.loads(none.body) == {"prompt": "a", "priority": other}
 
 
+async def test_what_is_changed_in_a_body_needs_no_second_parse(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A priority that goes, and a limit that is added on each try: long texts are copied as they are."""
+    engine, content = Engine(), b'{"prompt":"\\u00e9","priority":-5}'
+    context = asked("/v1/completions", content)
+    with monkeypatch.context() as patch:
+        for reader in ("_OBJECT", "json"):
+            patch.setattr(f"headway.openai.fields.{reader}", SimpleNamespace(dumps=json.dumps))
+        await ask(engine, "POST", "/v1/completions", context, content=content, headers=JSON)
+        found = [engine.generated[0][0].at_most(most).body for most in (7, 9)]
+    assert found == [b'{"prompt":"\\u00e9","max_tokens":%d}' % most for most in (7, 9)]
+    assert not context.asked.fields, "the request alone keeps them"
+
+
 async def test_the_request_is_forwarded_as_it_came() -> None:
     """Its path and query as they were written, its body, and what this server knows of it."""
     engine = Engine()
-    context = RequestContext("batch", "acme", max_tokens=7, prompt_tokens=30, prefix=(1, 2), answers=3, streams=True)
-    context.prompts, context.asked_tokens = 2, 7
+    facts = Asked(prompts=2, max_tokens=7, prompt_tokens=30, answers=3, streams=True)
+    context = RequestContext("batch", "acme", asked=facts, prefix=(1, 2))
 
     async def body() -> AsyncIterator[bytes]:
         yield b'{"a":'
@@ -140,12 +161,12 @@ async def test_the_request_is_forwarded_as_it_came() -> None:
     await ask(engine, "POST", "/v1/completions?b=%41&c", context, content=body(), headers=headers)
     ((request, params, demand),) = engine.generated
     assert (request.method, request.target, request.body) == ("POST", "/v1/completions?b=%41&c", b'{"a":1}')
-    assert request.max_tokens == 7
+    assert request.asked is facts
     sent = dict(request.headers)
     assert (sent["x-own"], sent["x-headway-class"], sent["x-headway-tenant"]) == ("kept", "batch", "acme")
     assert params == CallParams(6, 7, stream=True)
     assert demand == Demand(37, 30, (1, 2), 6)
-    assert (context.prompts, context.prompt_bytes) == (1, 7)
+    assert (context.asked.prompts, context.asked.prompt_bytes) == (1, 7)
 
 
 async def test_a_path_is_not_decoded() -> None:
@@ -159,9 +180,10 @@ async def test_a_path_is_not_decoded() -> None:
 async def test_inputs_without_a_growing_sequence_take_one_seat(path: str, seats: int) -> None:
     """However many they are; and a request without a limit has no tokens of an answer."""
     engine = Engine()
-    await ask(engine, "POST", path, RequestContext(prompts=5, prompt_tokens=9), content=b"{}", headers=JSON)
-    ((request, params, demand),) = engine.generated
-    assert (params.n, demand.seats, demand.tokens, request.max_tokens) == (seats, seats, 9, None)
+    context = RequestContext(asked=Asked(prompts=5, prompt_tokens=9))
+    await ask(engine, "POST", path, context, content=b"{}", headers=JSON)
+    ((_, params, demand),) = engine.generated
+    assert (params.n, demand.seats, demand.tokens, params.max_tokens) == (seats, seats, 9, None)
 
 
 @pytest.mark.parametrize(
@@ -198,7 +220,7 @@ async def test_a_sound_is_taken() -> None:
 async def test_a_background_response_is_not_taken() -> None:
     """It would stay on one instance, which nothing here finds again."""
     engine = Engine()
-    context = RequestContext(detached=True)
+    context = RequestContext(asked=Asked(detached=True))
     answer = await ask(engine, "POST", "/v1/responses", context, content=b"{}", headers=JSON)
     assert (answer.status_code, answer.json()["error"]["param"]) == (400, "background")
     assert answer.headers["content-type"] == "application/json"

@@ -205,7 +205,7 @@ class DeferredResponse:
         permit = self._context.permit
         context = self._context
         if permit is None:  # a detached request never has one: its call is another's
-            return context.detached or not context.late_seat
+            return context.asked.detached or not context.asked.large_grammar
         return permit.token_s is not None
 
     async def _forward(self) -> None:

@@ -37,7 +37,7 @@ class FallbackRoute:
     async def take(self) -> bool:
         """Let the target answer, if it should and can. True when nothing is left to answer here."""
         class_name = self.context.class_name
-        if class_name is None or self.body is None or self._tried or self.context.detached:
+        if class_name is None or self.body is None or self._tried or self.context.asked.detached:
             return False
         refused = self.context.refused
         if not self.fallback_controller.diverts(class_name, None if refused is None else refused.reason):

@@ -20,6 +20,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from http import HTTPStatus
 
+from msgspec.structs import replace
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from headway.admission import REQUEST_CONTEXT, RequestContext
@@ -36,6 +37,7 @@ from headway.http.inference.service_tier import known_to_vllm
 from headway.http.inference.tenant_charge import TenantCharges
 from headway.http.inference.validator import CheckedAnswer
 from headway.http.limits import BODY, whole_body
+from headway.openai.fields import written
 from headway.openai.routes import route_of
 from headway.tracing import QueueSpans
 from headway_policies import Preset
@@ -46,7 +48,8 @@ class AdmissionMiddleware:
     """ASGI middleware.
 
     ``preset`` gives the preset in force, ``fallback_controller`` knows the other model, ``spans`` exports the waits.
-    ``truncated`` counts the responses that began and had no end although their client stayed, by class.
+    ``truncated`` counts the responses that began and had no end although their client stayed, by class. An application
+    that ``forwards`` the body may change fields of it.
     """
 
     app: ASGIApp
@@ -58,6 +61,7 @@ class AdmissionMiddleware:
     retries: Retries = field(default_factory=Retries)
     spans: QueueSpans | None = None
     truncated: Counter[str] = field(default_factory=Counter)
+    forwards: bool = False
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Serve one request."""
@@ -82,9 +86,12 @@ class AdmissionMiddleware:
         response = DeferredResponse(
             context, path, send, self.queue_full_status, fallback, self.retries.read(headers, context), charge
         )
-        if message is not None and context.service_tier is not None:
-            _rewrite(scope, message, known_to_vllm)
-        receive, message, body = _replay(message, receive), None, None  # only the application keeps the body
+        fields = context.asked.fields if context.service_tier is None else known_to_vllm(context.asked.fields)
+        if message is not None and fields is not context.asked.fields:
+            _rewrite(scope, message, written(fields))
+        context.asked = replace(context.asked, fields=fields if self.forwards else {}, sampling={})
+        receive, message = _replay(message, receive), None
+        body, fields = None, {}  # only the application keeps the body
         try:
             if fallback is None or not await fallback.take():
                 await self._serve(context, scope, receive, response)
@@ -154,13 +161,11 @@ def _is_json(headers: Mapping[str, str]) -> bool:
     return "json" in headers.get("content-type", "json").lower()
 
 
-def _rewrite(scope: Scope, message: Message, change: Callable[[bytes], bytes]) -> None:
+def _rewrite(scope: Scope, message: Message, body: bytes) -> None:
     """Change the body that the application gets, and the length in its headers."""
-    before = message.get("body", b"")
-    message["body"] = after = change(before)
-    if after is not before:
-        others = [(name, value) for name, value in scope["headers"] if name != b"content-length"]
-        scope["headers"] = [*others, (b"content-length", str(len(after)).encode())]
+    message["body"] = body
+    others = [(name, value) for name, value in scope["headers"] if name != b"content-length"]
+    scope["headers"] = [*others, (b"content-length", str(len(body)).encode())]
 
 
 def _replay(message: Message | None, receive: Receive) -> Receive:

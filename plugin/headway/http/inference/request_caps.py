@@ -23,23 +23,23 @@ and the error names the parameter. A value of a wrong type, or below the least o
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from functools import lru_cache
 from http import HTTPStatus
-from typing import Any, Final
+from typing import Final
 
 from msgspec import Raw
 
 from headway.api_errors import BadRequest
-from headway.http.inference.request_fields import (
+from headway.openai.asked import Asked
+from headway.openai.fields import (
+    LIMITS,
     PROMPTS,
-    RequestFields,
+    Fields,
     count,
     count_conversations,
     count_prompts,
     is_conversation,
-    member,
-    present,
     read_fields,
     whole_number,
 )
@@ -98,17 +98,17 @@ def lowered(caps: RequestCaps, tenant_caps: RequestCaps) -> RequestCaps:
     return caps.lowered_by(tenant_caps)
 
 
-def check_caps(fields: RequestFields, caps: RequestCaps) -> None:
+def check_caps(asked: Asked, caps: RequestCaps) -> None:
     """Raises BadRequest for the first parameter over its cap."""
-    for prefix, one in layers(fields):
-        for name, value in present(one):
+    for prefix, fields in (("", asked.fields), ("sampling_params.", asked.sampling)):
+        for name, raw in fields.items():
             if name in _CHECKS:
                 check, cap = _CHECKS[name]
-                check(prefix + name, value, None if cap is None else getattr(caps, cap))
-        _check_listed(prefix, one)
+                check(prefix + name, raw, None if cap is None else getattr(caps, cap))
+        _check_listed(prefix, fields)
 
 
-def check_width(prompts: int, answers: int, caps: RequestCaps) -> None:
+def check_width(asked: Asked, caps: RequestCaps) -> None:
     """Raises BadRequest where a request asks for more sequences in all than its tenant's own caps allow.
 
     That is the cap of sequences; the cap of prompts, where that is larger: with one answer each they are as many.
@@ -116,17 +116,11 @@ def check_width(prompts: int, answers: int, caps: RequestCaps) -> None:
     if caps.sequences is None:
         return
     most = max(caps.sequences, caps.prompts or 0)
-    if prompts * answers > most:
-        asked = f"{prompts} prompts with {answers} answers each are {prompts * answers} sequences"
-        text = f"{asked}; at most {most} are allowed in one request: send it in parts"
+    sequences = asked.prompts * asked.answers
+    if sequences > most:
+        wide = f"{asked.prompts} prompts with {asked.answers} answers each are {sequences} sequences"
+        text = f"{wide}; at most {most} are allowed in one request: send it in parts"
         raise BadRequest(HTTPStatus.BAD_REQUEST, text, "parameter_too_large", param="prompt")
-
-
-def layers(fields: RequestFields) -> Iterator[tuple[str, RequestFields]]:
-    """The fields of the body, and those of its ``sampling_params``; each with what stands before their names."""
-    yield "", fields
-    if fields.sampling_params:
-        yield "sampling_params.", read_fields(fields.sampling_params)
 
 
 def _check_number(name: str, value: object, most: int | None) -> None:
@@ -135,19 +129,19 @@ def _check_number(name: str, value: object, most: int | None) -> None:
         raise _too_large(name, f"at most {most} is allowed here")
 
 
-def _check_logprobs(name: str, value: object, most: int | None) -> None:
-    _check_number(name, _listed(value), most)
+def _check_logprobs(name: str, raw: Raw, most: int | None) -> None:
+    _check_number(name, _listed(raw), most)
 
 
-def _check_listed(prefix: str, fields: RequestFields) -> None:
+def _check_listed(prefix: str, fields: Fields) -> None:
     """The alternatives that several answers to a prompt have at each step; those of one have a cap of their own."""
-    answers = max(whole_number(fields.n) or 1, whole_number(fields.best_of) or 1)
+    answers = max(whole_number(fields.get("n")) or 1, whole_number(fields.get("best_of")) or 1)
     if answers <= 1:
         return
     listed = {
-        "logprobs": _listed(fields.logprobs),
-        "top_logprobs": _listed(fields.top_logprobs),
-        "logprob_token_ids": count(fields.logprob_token_ids),
+        "logprobs": _listed(fields.get("logprobs")),
+        "top_logprobs": _listed(fields.get("top_logprobs")),
+        "logprob_token_ids": count(fields.get("logprob_token_ids", Raw())),
     }
     name = max(listed, key=listed.__getitem__)
     most = MAX_LISTED // answers
@@ -165,8 +159,9 @@ def _check_allowed(name: str, raw: Raw, _: int | None) -> None:
 
 
 def _check_repetition(name: str, raw: Raw, _: int | None) -> None:
-    _check_number(f"{name}.max_pattern_size", member(raw, "max_pattern_size"), MAX_REPEATED_TOKENS)
-    _check_number(f"{name}.min_count", member(raw, "min_count"), MAX_REPEATED_TIMES)
+    members = read_fields(raw)
+    _check_number(f"{name}.max_pattern_size", members.get("max_pattern_size"), MAX_REPEATED_TOKENS)
+    _check_number(f"{name}.min_count", members.get("min_count"), MAX_REPEATED_TIMES)
 
 
 def _check_elements(name: str, raw: Raw, most: int | None) -> None:
@@ -234,9 +229,9 @@ def _too_large(name: str, most: str, code: str = "parameter_too_large") -> BadRe
 
 
 #: What bounds each field: the check, and the cap it is given.
-_CHECKS: Final[Mapping[str, tuple[Callable[[str, Any, int | None], None], str | None]]] = {
+_CHECKS: Final[Mapping[str, tuple[Callable[[str, Raw, int | None], None], str | None]]] = {
     **dict.fromkeys(("n", "best_of"), (_check_number, "sequences")),
-    **dict.fromkeys(("max_tokens", "max_completion_tokens", "max_output_tokens"), (_check_number, "output_tokens")),
+    **dict.fromkeys(LIMITS, (_check_number, "output_tokens")),
     **dict.fromkeys(("logprobs", "top_logprobs", "prompt_logprobs"), (_check_logprobs, "logprobs")),
     "logprob_token_ids": (_check_elements, "logprobs"),
     **dict.fromkeys(("stop", "stop_sequences", "stop_token_ids", "bad_words"), (_check_stops, "stops")),

@@ -15,7 +15,7 @@ from typing import Final
 
 from headway.api_errors import BadRequest
 from headway.http.access.identity import Identity
-from headway.http.inference.request_fields import RequestFields
+from headway.openai.asked import Asked
 from headway_policies import Preset
 
 #: The headers in which vLLM, its router, LiteLLM and gateways take a numeric priority.
@@ -27,29 +27,28 @@ _ANSWERED: Final = {"auto": "default", "standard_only": "default", "fast": "prio
 _USUAL_TIER: Final = "default"
 
 
-def effective_class(
-    headers: Mapping[str, str], fields: RequestFields, preset: Preset, identity: Identity | None
-) -> str:
+def effective_class(headers: Mapping[str, str], asked: Asked, preset: Preset, identity: Identity | None) -> str:
     """The class of a request. Raises BadRequest for a class that the preset does not have."""
-    asked = _asked_class(headers, preset) or _class_of_tier(fields, preset) or _default_class(preset, identity)
+    tier = asked.service_tier
+    of_tier = None if tier is None else preset.class_for_tier(tier)
+    wanted = _asked_class(headers, preset) or of_tier or _default_class(preset, identity)
     if identity is None or identity.trusted:
-        return asked
-    return identity.entitlement.effective_class(asked, preset.by_urgency())
+        return wanted
+    return identity.entitlement.effective_class(wanted, preset.by_urgency())
 
 
-def used_tier(fields: RequestFields, class_name: str, preset: Preset) -> str | None:
+def used_tier(asked: Asked, class_name: str, preset: Preset) -> str | None:
     """The tier of the class really used, for a body that names one: the asked tier where it is of that class."""
-    asked = fields.service_tier
-    if not isinstance(asked, str):
+    if asked.service_tier is None:
         return None
     tiers = [_ANSWERED.get(tier, tier) for tier in preset.classes[class_name].service_tiers]
-    wanted = _ANSWERED.get(asked, asked)
+    wanted = _ANSWERED.get(asked.service_tier, asked.service_tier)
     return wanted if wanted in tiers else next(iter(tiers), _USUAL_TIER)
 
 
-def refuse_priority(headers: Mapping[str, str], fields: RequestFields) -> None:
+def refuse_priority(headers: Mapping[str, str], asked: Asked) -> None:
     """Raises BadRequest where the client sends an engine priority, whatever its value."""
-    found = min(PRIORITY_HEADERS & headers.keys(), default="priority" if fields.priority else None)
+    found = min(PRIORITY_HEADERS & headers.keys(), default="priority" if "priority" in asked.fields else None)
     if found is not None:
         text = f"{found}: this server sets priorities itself; leave it out, and name a class in x-headway-class"
         raise BadRequest(HTTPStatus.BAD_REQUEST, text, "priority_not_allowed", param=found)
@@ -65,11 +64,6 @@ def _asked_class(headers: Mapping[str, str], preset: Preset) -> str | None:
         text = f"x-headway-class: there is no class {asked[:40]!r}; the classes are: {known}"
         raise BadRequest(HTTPStatus.BAD_REQUEST, text, "unknown_class", param="x-headway-class")
     return asked
-
-
-def _class_of_tier(fields: RequestFields, preset: Preset) -> str | None:
-    tier = fields.service_tier
-    return preset.class_for_tier(tier) if isinstance(tier, str) else None
 
 
 def _default_class(preset: Preset, identity: Identity | None) -> str:

@@ -20,29 +20,21 @@ import msgspec
 from starlette.datastructures import MutableHeaders
 from starlette.types import Message
 
+from headway.openai.fields import Fields
 from headway.openai.routes import Api, route_at
 
 _FIELD = "service_tier"
 _OBJECT: Final = msgspec.json.Decoder(dict[str, msgspec.Raw])
 _CHUNK = b'data: {"id":'
 _DATA = b"data: "
-_FAST, _PRIORITY = b'"fast"', b'"priority"'
 
 #: OpenAI's tiers in Anthropic's answers; any other is the standard one.
 _ANTHROPIC = {"priority": "priority", "flex": "batch"}
 
 
-def known_to_vllm(body: bytes) -> bytes:
-    """The body with a tier that vLLM knows: it refuses ``fast``, which means what ``priority`` does."""
-    if _FAST not in body:
-        return body
-    try:
-        fields = _OBJECT.decode(body)
-    except ValueError:  # vLLM says what is wrong with it
-        return body
-    if bytes(fields.get(_FIELD, b"")) != _FAST:
-        return body
-    return msgspec.json.encode(fields | {_FIELD: msgspec.Raw(_PRIORITY)})
+def known_to_vllm(fields: Fields) -> Fields:
+    """The fields of a body with a tier that vLLM knows: it refuses ``fast``, which means what ``priority`` does."""
+    return {**fields, _FIELD: msgspec.Raw(b'"priority"')} if bytes(fields.get(_FIELD, b"")) == b'"fast"' else fields
 
 
 class TierEcho:

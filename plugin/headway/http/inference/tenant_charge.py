@@ -37,7 +37,8 @@ class TenantCharges:
         longest = self.context_tokens()
         if longest is not None:
             output_tokens = min(output_tokens, longest)
-        tokens = context.prompts * (context.prompt_tokens + context.answers * output_tokens)
+        asked = context.asked
+        tokens = asked.prompts * (asked.prompt_tokens + asked.answers * output_tokens)
         refusal = self.rates.admit(identity.entitlement, tokens, loop_time_s())
         if refusal is not None:
             raise _over_rate(refusal)
@@ -64,7 +65,7 @@ class TenantCharge:
         permit = context.permit
         usage = None if permit is None else permit.usage
         invalid = permit is not None and permit.ending is Ending.INVALID
-        ran = context.detached or (permit is not None and permit.dispatched_s is not None and not invalid)
+        ran = context.asked.detached or (permit is not None and permit.dispatched_s is not None and not invalid)
         used = usage.prompt_tokens + usage.output_tokens if usage is not None else self.tokens if ran else 0
         self.rates.settle(self.identity.tenant, self.tokens, used, loop_time_s())
 

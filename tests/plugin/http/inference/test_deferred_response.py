@@ -16,6 +16,7 @@ from headway.engine import Invalid
 from headway.errors import refusal
 from headway.http.inference import deferred_response
 from headway.http.inference.deferred_response import NEXT, DeferredResponse, ResponseEvent, ResponseState
+from headway.openai.asked import Asked
 from headway_policies import Ending, Reason, Ticket
 
 START: Message = {"type": "http.response.start", "status": 200, "headers": [(b"content-type", b"text/event-stream")]}
@@ -151,7 +152,7 @@ async def test_a_stream_that_is_invalid_from_the_beginning_has_the_status_of_its
 async def test_a_stream_that_breaks_off_as_invalid_has_its_status_too() -> None:
     """One route of vLLM raises the error instead of sending an event; and a check before the seat has no permit yet."""
     server = Server()
-    server.context.late_seat = True
+    server.context.asked = Asked(large_grammar=True)
     await server.take(START)
     await server.take(EVENT)
     assert server.sent == []

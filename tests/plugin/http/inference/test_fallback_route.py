@@ -21,6 +21,7 @@ from headway.errors import refusal
 from headway.fallback.client import MAX_REQUEST_BYTES, FallbackClient
 from headway.fallback.settings import FallbackSettings
 from headway.http.inference.fallback_route import FallbackRoute
+from headway.openai.asked import Asked
 from headway_policies import Reason
 from headway_policies.fallback.degradation import Degradation
 from headway_policies.request.ticket import Timeouts
@@ -88,7 +89,7 @@ async def test_on_the_rung_another_model_answers_and_it_is_counted() -> None:
         ("shed", {}),
         ("divert", {"class_name": "batch"}),
         ("divert", {"body": None}),
-        ("divert", {"detached": True}),
+        ("divert", {"asked": Asked(detached=True)}),
         ("divert", {"headers": {"x-headway-hop": "1"}}),
     ],
     ids=["all is well", "a milder rung", "not allowed", "no JSON", "its client is gone", "it came from elsewhere"],

@@ -12,9 +12,9 @@ from small_presets import small_preset
 
 from headway.api_errors import BadRequest
 from headway.http.access.identity import Identity
-from headway.http.inference.request_fields import whole_number
 from headway.http.inference.request_info import read_request_info
 from headway.http.inference.request_rules import RequestRules
+from headway.openai.fields import whole_number
 from headway.openai.routes import route_at
 from headway_policies.entitlement import Entitlement, RequestCaps
 
@@ -113,9 +113,9 @@ def test_whatever_is_sent_raises_no_class_and_passes_no_cap(
     assert found.class_name in ORDER
     assert rank(found.class_name) >= entitled(identity.entitlement.classes)
     assert (found.tenant, found.share) == ("acme", 2.0)
-    assert found.prompts >= 1
+    assert found.asked.prompts >= 1
     assert 0 <= (found.max_tokens or 0) <= 100
-    assert found.prompt_tokens >= 0
+    assert found.asked.prompt_tokens >= 0
     try:
         parsed = json.loads(body or b"null")
     except ValueError:

@@ -15,11 +15,12 @@ from starlette.routing import Route
 from virtual_time import on_virtual_time
 
 import headway
+from headway.admission import fields_prefix
 from headway.api.schema import PrefixStatus
 from headway.engine.fake import FakeEngine, FakeParams
 from headway.http.inference.middleware import AdmissionMiddleware
-from headway.http.inference.prompt_prefix import prompt_prefix
 from headway.http.inference.request_info import read_request_info
+from headway.openai.asked import read_asked
 from headway.openai.routes import route_at
 from headway_policies import Load, Preset
 from headway_policies.request import PREFIX_TOKENS
@@ -32,9 +33,15 @@ def raw(**body: Any) -> bytes:
     return json.dumps(body).encode()
 
 
+def prompt_prefix(path: str, body: bytes) -> tuple[int, ...]:
+    """The hashes of the prompt in a body."""
+    asked = read_asked(route_at(path), body)
+    return fields_prefix(asked.route, asked.fields)
+
+
 def common(path: str, one: bytes, other: bytes) -> int:
     """How many beginnings two bodies have in common."""
-    first, second = prompt_prefix(route_at(path), one), prompt_prefix(route_at(path), other)
+    first, second = prompt_prefix(path, one), prompt_prefix(path, other)
     same = [a == b for a, b in zip(first, second, strict=False)]
     assert same == sorted(same, reverse=True)
     return sum(same)
@@ -57,7 +64,7 @@ BODIES = {
 def test_what_stands_before_the_prompt_does_not_matter(path: str) -> None:
     """The same prompt has the same beginnings, whatever else is in front of it; another prompt has others."""
     body = BODIES[path]
-    assert len(prompt_prefix(route_at(path), raw(**body))) >= 6
+    assert len(prompt_prefix(path, raw(**body))) >= 6
     assert common(path, raw(**body), raw(max_tokens=7, user="somebody", **body)) >= 6
     assert common(path, raw(**body), raw(**json.loads(json.dumps(body).replace("help", "harm").replace("1", "7")))) == 0
 
@@ -76,8 +83,9 @@ def test_a_system_prompt_beside_the_messages_comes_first_wherever_it_stands() ->
     assert common(path, raw(**system, messages=turns), raw(**system, messages=[])) >= 6
     assert common(path, raw(messages=turns, **system), raw(messages=[], **system)) >= 6
     assert common(path, raw(messages=turns, **system), raw(messages=turns, system="Other. " * 400)) == 0
-    body = raw(**system, messages=turns)
-    assert len(prompt_prefix(route_at(path), body)) == sum(4 * tokens <= len(body) - 1 for tokens in PREFIX_TOKENS)
+    prompt = len(json.dumps(LONG)) + len(json.dumps(turns))
+    hashes = prompt_prefix(path, raw(messages=turns, **system, user="u" * 9000))
+    assert len(hashes) == sum(4 * tokens <= prompt for tokens in PREFIX_TOKENS)
     responses = raw(input=LONG, instructions="Other. " * 400), raw(input="Hello", instructions="Other. " * 400)
     assert common("/v1/responses", *responses) >= 6
 
@@ -104,22 +112,22 @@ def test_what_shares_nothing_in_the_engine_has_nothing_in_common(key: str) -> No
 )
 def test_what_has_no_prompt_has_no_prefix(path: str, body: bytes) -> None:
     """Another route, no such key, or a text that speaks of one."""
-    assert prompt_prefix(route_at(path), body) == ()
+    assert prompt_prefix(path, body) == ()
 
 
 def test_a_prefix_is_computed_only_for_an_order_that_uses_it(monkeypatch: pytest.MonkeyPatch) -> None:
     """Under every other order a body is not hashed."""
     body = raw(messages=chat("one"))
-    assert read_request_info({}, route_at(CHAT), body, PREFIX).prefix == prompt_prefix(route_at(CHAT), body) != ()
+    assert read_request_info({}, route_at(CHAT), body, PREFIX).prefix == prompt_prefix(CHAT, body) != ()
     monkeypatch.setattr(
-        "headway.http.inference.request_info.prompt_prefix", lambda *_: pytest.fail("the body was hashed")
+        "headway.http.inference.request_info.fields_prefix", lambda *_: pytest.fail("the body was hashed")
     )
     for inside in ("fifo", "edf", "hrrn", "fair"):
         assert read_request_info({}, route_at(CHAT), body, small_preset(inside=inside)).prefix == ()
 
 
 def test_escaped_keys_are_found_as_well() -> None:
-    """A body whose keys are disguised is normalised first, for this search, too."""
+    """Keys are decoded, however they are written."""
     body = raw(messages=chat("one")).replace(b'"messages"', b'"m\\u0065ssages"')
     assert len(read_request_info({}, route_at(CHAT), body, PREFIX).prefix) >= 6
 

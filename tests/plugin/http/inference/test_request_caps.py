@@ -28,9 +28,9 @@ from headway.http.inference.request_caps import (
     check_caps,
     lowered,
 )
-from headway.http.inference.request_fields import read_fields
 from headway.http.inference.request_info import read_request_info
 from headway.http.inference.request_rules import RequestRules
+from headway.openai.asked import read_asked
 from headway.openai.routes import route_at
 from headway_policies.entitlement import Entitlement, RequestCaps
 
@@ -45,7 +45,7 @@ ROOMY = replace(CAPS, grammar_bytes=10_000)
 def check(body: Any, caps: RequestCaps = CAPS, tenant_caps: RequestCaps = NO_CAPS) -> None:
     """Check a body."""
     whole = body if isinstance(body, bytes) else json.dumps(body).encode()
-    check_caps(read_fields(whole), lowered(caps, tenant_caps))
+    check_caps(read_asked(route_at("/v1/completions"), whole), lowered(caps, tenant_caps))
 
 
 def refusal(body: Any, caps: RequestCaps = CAPS, tenant_caps: RequestCaps = NO_CAPS) -> BadRequest:

@@ -15,6 +15,7 @@ from headway.http.access.identity import Identity
 from headway.http.inference import tenant_charge
 from headway.http.inference.request_info import read_request_info
 from headway.http.inference.tenant_charge import TenantCharges
+from headway.openai.asked import Asked
 from headway.openai.routes import route_at
 from headway_policies import Ending, Usage
 from headway_policies.entitlement import Entitlement, RequestCaps
@@ -30,7 +31,7 @@ def clock(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def asked(**more: Any) -> RequestContext:
     """A request of 100 prompt tokens and 900 more."""
-    return RequestContext(class_name="normal", tenant="acme", prompt_tokens=100, max_tokens=900, **more)
+    return RequestContext("normal", "acme", asked=Asked(prompt_tokens=100, max_tokens=900, **more))
 
 
 def left(charges: TenantCharges) -> float:
@@ -59,7 +60,7 @@ def test_a_request_is_charged_for_no_more_than_its_cap_allows() -> None:
     assert charges.charge(capped, context) is not None
     tokens = charges.rates.left(capped.entitlement, 0.0).tokens
     assert tokens is not None
-    assert tokens.remaining == 400 - context.prompt_tokens - 16
+    assert tokens.remaining == 400 - context.asked.prompt_tokens - 16
 
 
 @pytest.mark.parametrize(("longest", "estimate"), [(None, 1000), (4096, 1000), (512, 612)])
@@ -84,10 +85,10 @@ def test_no_answer_is_charged_for_more_than_the_context(longest: int | None, est
 )
 def test_what_stays_charged(permit: Any, detached: bool, used: float) -> None:
     """What it used; where nobody knows, and the engine worked, what was estimated."""
-    charges, context = TenantCharges(), asked()
+    charges, context = TenantCharges(), asked(detached=detached)
     charge = charges.charge(ACME, context)
     assert charge is not None
-    context.permit, context.detached = permit, detached
+    context.permit = permit
     charge.settle(context)
     assert left(charges) == 6000 - used
 

@@ -6,34 +6,27 @@ import json
 import math
 from typing import Any
 
-import msgspec
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from msgspec import Raw
 
-from headway.http.inference.request_fields import (
-    NO_FIELDS,
-    RequestFields,
+from headway.openai.fields import (
     count,
     count_conversations,
     count_prompts,
     is_list_of_lists,
     is_true,
-    present,
     read_fields,
+    value_of,
     whole_number,
+    written,
 )
 
 
 def raw(value: Any) -> Raw:
     """A field whose value is this."""
-    return read_fields(json.dumps({"prompt": value}).encode()).prompt
-
-
-def value_of(field: Raw) -> Any:
-    """The value of a field that was left as bytes."""
-    return json.loads(bytes(field)) if field else None
+    return read_fields(json.dumps({"prompt": value}).encode())["prompt"]
 
 
 @pytest.mark.parametrize(
@@ -42,7 +35,7 @@ def value_of(field: Raw) -> Any:
 )
 def test_what_is_no_object_has_no_fields(body: bytes) -> None:
     """vLLM answers with the error."""
-    assert read_fields(body) == NO_FIELDS
+    assert read_fields(body) == {}
 
 
 @pytest.mark.parametrize(
@@ -66,9 +59,10 @@ def test_every_body_that_vllm_takes_has_the_fields_that_vllm_reads(body: bytes) 
     """Repeated keys, marks, encodings, escapes and numbers that are no JSON; nested keys are other fields."""
     parsed = json.loads(body)
     fields = read_fields(body)
-    assert fields.n == parsed["n"] == 2
-    assert count_prompts(fields.prompt) == len(parsed["prompt"]) == 2
-    assert not fields.messages
+    assert value_of(fields["n"]) == parsed["n"] == 2
+    assert count_prompts(fields["prompt"]) == len(parsed["prompt"]) == 2
+    assert "messages" not in fields
+    assert read_fields(written(fields)) == fields
 
 
 KEYS = st.sampled_from(["n", "stop", "prompt", "max_tokens", "other", "N", "\ud800", "messages"])
@@ -83,14 +77,15 @@ def test_fields_are_what_pythons_parser_finds(pairs: list[tuple[str, Any]], enco
     """Whatever is sent, with repeated keys: the same values, and the same numbers of elements."""
     text = "{" + ", ".join(f"{json.dumps(key)}: {json.dumps(value)}" for key, value in pairs) + "}"
     fields, parsed = read_fields(text.encode(encoding)), json.loads(text)
-    assert repr(fields.n) == repr(parsed.get("n"))
-    assert repr(fields.max_tokens) == repr(parsed.get("max_tokens"))
-    assert repr(value_of(fields.stop)) == repr(parsed.get("stop"))
+    assert fields.keys() == parsed.keys()
+    assert {name: repr(value_of(raw)) for name, raw in fields.items()} == {
+        name: repr(value) for name, value in parsed.items()
+    }
     for name in ("prompt", "messages", "stop"):
         value = parsed.get(name)
         expected = len(value) if isinstance(value, list | dict) else int(value is not None)
         ids = name != "stop" and isinstance(value, list) and bool(value) and isinstance(value[0], int | float)
-        found = count(getattr(fields, name))
+        found = count(fields.get(name, Raw()))
         assert found == expected or (ids and found == 1)
 
 
@@ -98,8 +93,7 @@ def test_a_long_value_is_left_as_bytes_of_the_body() -> None:
     """Nothing is built of a prompt."""
     body = json.dumps({"prompt": "x" * 1000, "messages": [{"role": "user"}]}).encode()
     fields = read_fields(body)
-    assert isinstance(fields.prompt, Raw)
-    assert (len(fields.prompt), bytes(fields.messages)) == (1002, b'[{"role": "user"}]')
+    assert (len(fields["prompt"]), bytes(fields["messages"])) == (1002, b'[{"role": "user"}]')
 
 
 @pytest.mark.parametrize(
@@ -171,7 +165,7 @@ def test_elements_and_prompts(value: object, elements: int, prompts: int, conver
 
 def test_an_absent_field_has_no_elements() -> None:
     """Nor is it a list."""
-    absent = RequestFields().prompt
+    absent = Raw()
     assert (count(absent), count_prompts(absent), count_conversations(absent)) == (0, 0, 0)
     assert not is_list_of_lists(absent)
 
@@ -184,21 +178,13 @@ def test_members_with_a_name_that_msgspec_refuses_are_counted() -> None:
 def test_blanks_around_values_change_nothing() -> None:
     """Bytes of a field begin with its value."""
     fields = read_fields(b'{"prompt" :  \n [ 1 , 2 ] , "stop":\t{ } , "messages": [ [ ] ] }')
-    assert bytes(fields.prompt).startswith(b"[")
-    assert count_prompts(fields.prompt) == 1
-    assert bytes(fields.stop).startswith(b"{")
-    assert is_list_of_lists(fields.messages)
+    assert bytes(fields["prompt"]).startswith(b"[")
+    assert count_prompts(fields["prompt"]) == 1
+    assert bytes(fields["stop"]).startswith(b"{")
+    assert is_list_of_lists(fields["messages"])
 
 
-def test_every_field_may_be_absent() -> None:
-    """The default of each is None or empty."""
-    assert all(not getattr(NO_FIELDS, one.name) for one in msgspec.structs.fields(RequestFields))
-    assert present(NO_FIELDS) == []
-
-
-def test_the_fields_of_a_body_are_those_it_has() -> None:
-    """Not null where that means nothing."""
-    fields = read_fields(b'{"stop": null, "n": 0, "best_of": null, "other": 1, "prompt": ""}')
-    assert [(name, value if name == "n" else bytes(value)) for name, value in present(fields)] == [
-        ("n", 0), ("prompt", b'""'), ("stop", b"null"),
-    ]  # fmt: skip
+def test_what_is_written_again_has_the_bytes_of_each_value() -> None:
+    """Nothing of a value is made anew, in the order of the body, and of a repeated key the last one stays."""
+    body = b'{ "a": 1.50, "\\u0062": "\\u00e9", "a":1e400,"\xc3\xa9":[ 1, {} ]}'
+    assert written(read_fields(body)) == b'{"a":1e400,"b":"\\u00e9","\\u00e9":[ 1, {} ]}'

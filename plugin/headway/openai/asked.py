@@ -1,0 +1,124 @@
+"""What a request asks for: the one reading of its body, for the server in an engine and for the front.
+
+Sizes are estimates that hold until vLLM has rendered the prompt: four bytes of body count as a token; images and audio
+are not counted.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Final
+
+from msgspec import Raw, Struct
+
+from headway.openai.fields import (
+    CONVERSATIONS,
+    LIMITS,
+    Fields,
+    count_prompts,
+    is_list_of_lists,
+    is_true,
+    read_fields,
+    value_of,
+    whole_number,
+)
+from headway.openai.routes import UNKNOWN, Api, Route
+
+_BYTES_PER_TOKEN: Final = 4
+_MEDIA: Final = b";base64,"
+_MAX_TYPE_BYTES: Final = 100
+#: No model generates more; vLLM lowers what exceeds its context.
+_MOST_TOKENS: Final = 999_999_999
+
+_GRAMMARS: Final = ("structured_outputs", "response_format", "text", "output_config", "tools")
+_PLAIN_BYTES: Final = 4096
+#: What a grammar has that is not plain (vllm_adapter/grammars/plain.py), and an escape, which may hide it.
+_CHOICES: Final = (b"anyOf", b"oneOf")
+_PLAIN_CHOICES: Final = 16
+_MULTIPLIES = re.compile(rb"pattern|regex|grammar|structural|Length|Items|Properties|imum|\\u")
+
+
+class Asked(Struct, frozen=True):
+    """What one request asks for: ``answers`` to each of its ``prompts``, as events where it ``streams``.
+
+    ``prompt_tokens`` are those of one prompt, ``prompt_bytes`` the whole body. ``max_tokens`` is the largest limit that
+    the body names, ``service_tier`` the tier. A ``detached`` one has an engine call that outlives the HTTP request. The
+    grammar of one with a ``large_grammar`` may have to be compiled before the engine gets the call. ``sampling`` are
+    the fields of ``sampling_params``.
+    """
+
+    route: Route = UNKNOWN
+    fields: Fields = {}
+    sampling: Fields = {}
+    prompts: int = 1
+    answers: int = 1
+    prompt_tokens: int = 0
+    prompt_bytes: int = 0
+    max_tokens: int | None = None
+    service_tier: str | None = None
+    streams: bool = False
+    detached: bool = False
+    large_grammar: bool = False
+
+
+#: By a request without a body that is read.
+NOTHING: Final = Asked()
+
+
+def read_asked(route: Route, body: bytes) -> Asked:
+    """Read a JSON body; what is no object asks for nothing, for vLLM to refuse. Costs its bytes."""
+    fields = read_fields(body)
+    sampling = read_fields(fields["sampling_params"]) if "sampling_params" in fields else {}
+    prompts, tier = _prompts(route, fields), value_of(fields.get("service_tier"))
+    return Asked(
+        route,
+        fields,
+        sampling,
+        prompts=prompts,
+        answers=max(1, whole_number(fields.get("n")) or 1, whole_number(fields.get("best_of")) or 1),
+        prompt_tokens=(len(body) - _media_bytes(body)) // _BYTES_PER_TOKEN // prompts,
+        prompt_bytes=len(body),
+        max_tokens=_max_tokens(fields, sampling),
+        service_tier=tier if isinstance(tier, str) else None,
+        streams=is_true(fields.get("stream")),
+        detached=route.api is Api.RESPONSES and is_true(fields.get("background")),
+        large_grammar=any(_may_be_large(fields[name]) for name in _GRAMMARS if name in fields),
+    )
+
+
+def _prompts(route: Route, fields: Fields) -> int:
+    """How many prompts a body has: texts, lists of tokens, embeddings, or whole conversations."""
+    found = 0
+    for name in route.prompts:
+        raw = fields.get(name)
+        if raw is not None and (name not in CONVERSATIONS or is_list_of_lists(raw)):
+            found += count_prompts(raw)
+    return max(1, found)
+
+
+def _max_tokens(*layers: Fields) -> int | None:
+    """The largest of the limits that a body names: several keys mean the same."""
+    numbers = [whole_number(fields[name]) for fields in layers for name in LIMITS if name in fields]
+    most = max((number for number in numbers if number is not None), default=-1)
+    return None if most < 0 else min(most, _MOST_TOKENS)
+
+
+def _may_be_large(grammar: Raw) -> bool:
+    """Whether the engine's grammar of it may have to be compiled outside first: it is long, or may multiply."""
+    if len(grammar) > _PLAIN_BYTES or _MULTIPLIES.search(grammar) is not None:
+        return True
+    text = bytes(grammar)
+    return text.count(b",") >= _PLAIN_CHOICES and any(word in text for word in _CHOICES)
+
+
+def _media_bytes(body: bytes) -> int:
+    """The bytes of strings that hold a file: ``"data:image/png;base64,..."``. All else counts as text."""
+    found, at = 0, body.find(_MEDIA)
+    while at >= 0:
+        begins = body.rfind(b'"', max(0, at - _MAX_TYPE_BYTES), at)
+        ends = body.find(b'"', at)
+        ends = len(body) if ends < 0 else ends
+        if begins >= 0 and body.startswith(b"data:", begins + 1):
+            found += ends - begins - 1
+        at = body.find(_MEDIA, ends)
+    return found
