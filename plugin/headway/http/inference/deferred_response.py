@@ -25,7 +25,7 @@ from starlette.types import Message, Receive, Send
 from headway.admission import RequestContext
 from headway.api_errors import BadRequest, answer, error_body, error_event, refusal_headers
 from headway.http.inference.fallback_route import FallbackRoute
-from headway.http.inference.retries import Retry
+from headway.http.inference.retries import Retries
 from headway.http.inference.service_tier import TierEcho
 from headway.http.inference.tenant_charge import TenantCharge
 from headway_policies import Ending
@@ -73,7 +73,7 @@ _DISCONNECTED = frozenset({ResponseState.UNSENT, ResponseState.CUT_SHORT})
 
 
 class DeferredResponse:
-    """Stands between the application and the server's ``send`` of one request."""
+    """Stands between the application and the server's ``send`` of one request; ``retries`` where that is a retry."""
 
     def __init__(
         self,
@@ -82,7 +82,7 @@ class DeferredResponse:
         send: Send,
         queue_full_status: HTTPStatus,
         fallback: FallbackRoute | None = None,
-        retry: Retry | None = None,
+        retries: Retries | None = None,
         charge: TenantCharge | None = None,
     ) -> None:
         self.state = ResponseState.HELD
@@ -91,7 +91,7 @@ class DeferredResponse:
         self._send = send
         self._queue_full_status = queue_full_status
         self._fallback = fallback
-        self._retry = retry
+        self._retries = retries
         self._charge = charge
         self._tier = None if context.service_tier is None else TierEcho(path, context.service_tier)
         self._start: Message | None = None
@@ -243,7 +243,8 @@ class DeferredResponse:
             event = error_event(self._path, status, str(refused), refused.reason)
             await self._send({"type": "http.response.body", "body": event, "more_body": False})
             return
-        last = None if self._retry is None else self._retry.last(refused.reason, self._queue_full_status)
+        retries, full = self._retries, self._queue_full_status
+        last = None if retries is None else retries.last(self._context, refused.reason, full)
         if last is not None:
             await answer(self._send, last.status, last.body(self._path), last.headers)
             return

@@ -83,9 +83,8 @@ class AdmissionMiddleware:
         if BODY in scope:
             context.on_entered = scope[BODY].release
         fallback = self._fallback_route(context, scope, headers, body, client, send)
-        response = DeferredResponse(
-            context, path, send, self.queue_full_status, fallback, self.retries.read(headers, context), charge
-        )
+        retries = self.retries if self.retries.read(headers, context) else None
+        response = DeferredResponse(context, path, send, self.queue_full_status, fallback, retries, charge)
         fields = context.asked.fields if context.service_tier is None else known_to_vllm(context.asked.fields)
         if message is not None and fields is not context.asked.fields:
             _rewrite(scope, message, written(fields))

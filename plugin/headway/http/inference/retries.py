@@ -46,33 +46,25 @@ class Retries:
     ended: Counter[str] = field(default_factory=Counter)
     now_s: Callable[[], float] = loop_time_s
 
-    def read(self, headers: Mapping[str, str], context: RequestContext) -> Retry | None:
-        """The retry that this request is; None for a first try, which counts once it asks for a permit."""
+    def read(self, headers: Mapping[str, str], context: RequestContext) -> bool:
+        """Whether this request is a retry; a first try counts once it asks for a permit."""
         if is_retry(headers):
-            return Retry(self, context.tenant, context.class_name or "")
+            return True
         context.on_arrival = lambda: self.budget.first_try(context.tenant, self.now_s())
-        return None
+        return False
 
-
-@dataclass(frozen=True, slots=True)
-class Retry:
-    """One request that is a retry."""
-
-    retries: Retries
-    tenant: str
-    class_name: str
-
-    def last(self, reason: Reason, status: HTTPStatus) -> BadRequest | None:
+    def last(self, context: RequestContext, reason: Reason, status: HTTPStatus) -> BadRequest | None:
         """The refusal of a retry that must not come again, in place of one for this reason; None where it may.
 
         A retry that may come again is charged to its tenant's budget.
         """
-        if reason not in OVERLOADED or self.retries.budget.spend(self.tenant, self.retries.now_s()):
+        if reason not in OVERLOADED or self.budget.spend(context.tenant, self.now_s()):
             return None
-        self.retries.ended[self.class_name] += 1
+        class_name = context.class_name or ""
+        self.ended[class_name] += 1
         text = (
             "The server is overloaded, and too many requests of this tenant are retries already. "
             f"Do not retry this one, send fewer requests. ({reason}, retry_budget)"
         )
-        headers = [(b"x-headway-reason", b"retry_budget"), (b"x-headway-class", self.class_name.encode())]
+        headers = [(b"x-headway-reason", b"retry_budget"), (b"x-headway-class", class_name.encode())]
         return BadRequest(status, text, "retry_budget", headers)

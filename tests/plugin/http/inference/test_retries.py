@@ -12,7 +12,7 @@ from headway.admission import RequestContext
 from headway.api_errors import ERRORS
 from headway.errors import TERMS, refusal
 from headway.http.inference.deferred_response import DeferredResponse
-from headway.http.inference.retries import OVERLOADED, Retries, Retry, is_retry
+from headway.http.inference.retries import OVERLOADED, Retries, is_retry
 from headway_policies import Reason
 from headway_policies.entitlement.retry_budget import LEAST
 
@@ -46,10 +46,11 @@ class Tenant:
         self.retries = Retries(now_s=lambda: 0.0)
         self.context = RequestContext(class_name="normal", tenant="a")
 
-    def retry(self) -> Retry:
-        found = self.retries.read(SECOND, self.context)
-        assert found is not None
-        return found
+    def invited(self, context: RequestContext | None = None) -> bool:
+        """Whether another retry, which a full queue refuses, may come again."""
+        asked = context or self.context
+        assert self.retries.read(SECOND, asked)
+        return self.retries.last(asked, Reason.QUEUE_FULL, HTTPStatus.TOO_MANY_REQUESTS) is None
 
     async def refused(self, reason: Reason, headers: dict[str, str], **options: Any) -> tuple[int, dict[str, str], str]:
         """The response to a request that is refused for this reason: status, headers, body."""
@@ -60,8 +61,8 @@ class Tenant:
 
         status = options.get("status", HTTPStatus.TOO_MANY_REQUESTS)
         context = RequestContext(class_name="normal", tenant="a", rejected=refusal(reason, 7))
-        retry = self.retries.read(headers, context)
-        response = DeferredResponse(context, "/v1/chat/completions", send, status, retry=retry)
+        retries = self.retries if self.retries.read(headers, context) else None
+        response = DeferredResponse(context, "/v1/chat/completions", send, status, retries=retries)
         assert await response.finish()
         found = {name.decode(): value.decode() for name, value in sent[0]["headers"]}
         return int(sent[0]["status"]), found, sent[1]["body"].decode()
@@ -71,10 +72,10 @@ def test_a_first_try_is_no_retry() -> None:
     """It fills the budget as soon as it asks for a permit: five of them pay for one retry more."""
     tenant = Tenant()
     for headers in ({}, *[{STAINLESS: "0"}] * 4):
-        assert tenant.retries.read(headers, tenant.context) is None
+        assert not tenant.retries.read(headers, tenant.context)
         assert tenant.context.on_arrival is not None
         tenant.context.on_arrival()
-    invited = [tenant.retry().last(Reason.QUEUE_FULL, HTTPStatus.TOO_MANY_REQUESTS) is None for _ in range(6)]
+    invited = [tenant.invited() for _ in range(6)]
     assert invited == [True] * (int(LEAST) + 1) + [False] * 2
 
 
@@ -83,7 +84,7 @@ def test_what_asks_for_no_permit_fills_no_budget() -> None:
     tenant = Tenant()
     for _ in range(100):
         tenant.retries.read({}, tenant.context)
-    invited = [tenant.retry().last(Reason.QUEUE_FULL, HTTPStatus.TOO_MANY_REQUESTS) is None for _ in range(6)]
+    invited = [tenant.invited() for _ in range(6)]
     assert invited == [True] * int(LEAST) + [False] * 3
 
 
@@ -113,7 +114,7 @@ async def test_other_refusals_cost_no_budget(reason: Reason) -> None:
     for _ in range(10):
         status, headers, _ = await tenant.refused(reason, SECOND)
         assert (status, headers["x-headway-reason"]) == (TERMS[reason][0], str(reason))
-    assert tenant.retry().last(Reason.QUEUE_FULL, HTTPStatus.TOO_MANY_REQUESTS) is None
+    assert tenant.invited()
     assert not tenant.retries.ended
 
 
@@ -122,9 +123,7 @@ async def test_the_budget_of_one_tenant_is_not_spent_by_another() -> None:
     tenant, other = Tenant(), RequestContext(class_name="normal", tenant="b")
     for _ in range(9):
         await tenant.refused(Reason.QUEUE_FULL, SECOND)
-    found = tenant.retries.read(SECOND, other)
-    assert found is not None
-    assert found.last(Reason.QUEUE_FULL, HTTPStatus.TOO_MANY_REQUESTS) is None
+    assert tenant.invited(other)
 
 
 async def test_the_status_is_the_one_of_a_full_queue() -> None:
