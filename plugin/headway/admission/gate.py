@@ -444,14 +444,15 @@ class Gate:
     def _abort(self, effect: Abort) -> None:
         permit = self._permits[effect.ticket_id]
         permit.refuse(effect.reason, self.desk.retry_after_s(self.now_s()))
-        if permit.on_abort is not None:
-            self._tell(permit.on_abort)
+        for told in (permit.on_stop, permit.on_abort):
+            if told is not None:
+                self._tell(told)
 
     def _recall(self, effect: Recall) -> None:
         permit = self._permits[effect.ticket_id]
         permit.requeue()
-        if permit.on_recall is not None:
-            self._tell(permit.on_recall)
+        if permit.on_stop is not None:
+            self._tell(permit.on_stop)
 
     def _arm(self, at_s: float) -> None:
         """Tick at that time. One that has come already ticks at the loop's next turn, after all that is ready now."""

@@ -11,6 +11,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncGenerator, Callable, Sequence
 from contextlib import aclosing
+from functools import partial
 from math import isnan, nan
 from typing import Any, TypeVar
 
@@ -67,8 +68,7 @@ class Gateway:
             sequences = max(1, seats * context.asked.prompts)
             self._check_width(sequences)
             permit = self._enter(context, sequences)
-            permit.on_abort = lambda: self._give_up_on(context, permit)
-            permit.on_recall = lambda: self._stop_calls(permit)
+            permit.on_stop, permit.on_abort = partial(self._stop_calls, permit), context.on_given_up
             context.permit = permit
             if context.on_entered is not None:
                 context.on_entered()
@@ -246,11 +246,6 @@ class Gateway:
         call_context.calls_failed += not finished
         if settle and call_context.permit is not None:
             call_context.permit.leave(Ending.COMPLETED if finished else Ending.FAILED)
-
-    def _give_up_on(self, context: RequestContext, permit: Permit) -> None:
-        self._stop_calls(permit)
-        if context.on_given_up is not None:
-            context.on_given_up()
 
     def _stop_calls(self, permit: Permit) -> None:
         for call in self.link.calls.of(permit):

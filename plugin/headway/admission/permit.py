@@ -42,9 +42,9 @@ class Permit:
     """One request's way through the gate. The caller of ``Gate.enter`` must call ``leave`` in the end.
 
     Ownership: the gate settles refusals and time-outs by itself; the caller settles every other end. Only the first
-    counts. ``on_abort`` is called once, synchronously, when the desk aborts a request that the engine may still run,
-    ``on_recall`` when it makes room for a more urgent one and has to leave the engine. Such a request, and one whose
-    engine died, is queued again: then ``waiting`` is true and ``admitted`` waits, too.
+    counts. ``on_stop`` is called, synchronously, when a request has to leave the engine: the desk aborts it, which
+    calls ``on_abort`` as well, or it makes room for a more urgent one. The latter, and one whose engine died, is queued
+    again: then ``waiting`` is true and ``admitted`` waits, too.
     ``wake``, ``refuse`` and ``requeue`` are for the gate.
     """
 
@@ -65,7 +65,7 @@ class Permit:
         "left",
         "most_tokens",
         "on_abort",
-        "on_recall",
+        "on_stop",
         "preset_name",
         "requeues",
         "stalls",
@@ -92,7 +92,7 @@ class Permit:
         self.preset_name = preset_name
         self._why: tuple[Reason, int] | None = None
         self.on_abort: Callable[[], None] | None = None
-        self.on_recall: Callable[[], None] | None = None
+        self.on_stop: Callable[[], None] | None = None
         self.left = False
         self.ending: Ending | None = None
         self.requeues = 0

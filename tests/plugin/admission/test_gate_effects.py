@@ -91,7 +91,7 @@ class Metered(Listener):
 def served(gate: Gate, listener: Listener, **options: Any) -> Permit:
     """A permit whose call-backs are the listener's."""
     permit = gate.enter(**options)
-    permit.on_abort = permit.on_recall = lambda: listener.abort(permit)
+    permit.on_stop = lambda: listener.abort(permit)
     return permit
 
 

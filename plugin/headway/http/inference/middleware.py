@@ -132,6 +132,8 @@ class AdmissionMiddleware:
                     await response.finish()
                 finally:
                     context.on_given_up = None
+                    if context.permit is not None:
+                        context.permit.on_abort = None
             cancelled = False
         except Exception:
             crashed, cancelled = True, False
