@@ -145,7 +145,7 @@ async def test_an_unresponsive_engine_gets_no_request_until_it_responds() -> Non
     await read(engine, "a")
     engine.stalled = True
     await asyncio.sleep(15)
-    assert engine.headway.gateway.gate.desk.engine is EngineState.SILENT
+    assert engine.headway.gateway.gate.desk.mode.engine is EngineState.SILENT
     assert engine.headway.not_ready() == ["the engine is unresponsive"]
     waiting = asyncio.create_task(read(engine, "b"))
     await asyncio.sleep(1)

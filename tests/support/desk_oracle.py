@@ -81,7 +81,7 @@ class Oracle:
     _revision: int = 1
 
     def __post_init__(self) -> None:
-        self.rules = Rules(self.desk.preset, held=self.desk.held_seats())
+        self.rules = Rules(self.desk.preset, held=self.desk.read(0.0).held_seats)
 
     @property
     def waiting(self) -> dict[int, Ticket]:
@@ -142,7 +142,7 @@ class Oracle:
         rules, before = self.rules, self.rules.sums()
         if rules.order_changes(self.desk.preset):
             rules.relegated.clear()
-        rules.preset, rules.limit, rules.held = self.desk.preset, self.desk.limit, self.desk.held_seats()
+        rules.preset, rules.limit, rules.held = self.desk.preset, self.desk.limit, self.desk.read(now_s).held_seats
         rules.ceiling = self.desk.ceiling
         self._check_held()
         self._note_lateness(now_s)
@@ -178,10 +178,10 @@ class Oracle:
                     self.wake_s = at_s
         self._clear(now_s)
         self._check_refusals_for_objectives(effects, self.dispatches[dispatched_before:], now_s)
-        self._check_growth(before if self._revision == self.desk.revision else {})
+        self._check_growth(before if self._revision == self.desk.mode.revision else {})
         assert not self.harmed & self.running, "runs on in an engine that is gone"
         self.unharmed, self.harmed = set(), set()
-        self.arrival, self._revision = None, self.desk.revision
+        self.arrival, self._revision = None, self.desk.mode.revision
 
     # ------------------------------------------------------------------ deadlines
 
@@ -209,7 +209,7 @@ class Oracle:
             dues_s.append(self.rules.batch_due_s())
         if self.alone is not None:
             dues_s.append(self.alone[1])
-        if self.desk.paced and self.waiting and self._open() and not self.suspects:
+        if self.desk._capacity.paced and self.waiting and self._open() and not self.suspects:
             dues_s.append(self._paced_until_s())
         return min(dues_s, default=inf)
 
@@ -217,7 +217,7 @@ class Oracle:
 
     def check(self, now_s: float) -> None:
         """The invariants I1 to I7 and I12 of a desk, as formulas over its ledger and these records."""
-        desk = self.desk
+        desk, reading = self.desk, self.desk.read(now_s)
         for name, counts in desk.ledger.classes.items():  # I1
             assert counts.balanced, f"{name} does not balance: {counts}"
             mine = [one.id for one in self.tickets.values() if one.class_name == name]
@@ -228,7 +228,7 @@ class Oracle:
         assert desk.seats_taken == self.rules.taken()
         assert desk.sequences == sum(one.sequences for one in self.rules.sitting.values())
         sums = self.rules.sums()[""]
-        assert (desk.waiting_tokens(), desk.waiting_bytes()) == sums[1:]
+        assert (reading.waiting_tokens, reading.waiting_bytes) == sums[1:]
         assert all(now_s < self.queue_due_s(one) for one in self.waiting), "waits beyond its deadline"  # I7
         assert all(now_s < min(self.run_due_s(one).values()) for one in self.running), "runs beyond its deadline"
         assert not self._could_go(now_s), "a ticket waits that could be dispatched"  # I5
@@ -238,7 +238,7 @@ class Oracle:
             assert self.wake_s <= soonest_s + EPSILON_S, "the wake-up comes too late"
 
     def _open(self) -> bool:
-        return self.desk.engine_up and self.desk.state.value == "open"
+        return self.desk.mode.engine_up and self.desk.mode.state.value == "open"
 
     def _could_go(self, now_s: float) -> bool:
         """Whether the next ticket would fit, and its batch would have to be dispatched."""
@@ -260,7 +260,7 @@ class Oracle:
 
     def _paced(self, now_s: float) -> bool:
         """Whether free seats stay empty for the pace: where a preset paces, beside others, while the engine reports."""
-        if not self.desk.paced:
+        if not self.desk._capacity.paced:
             return False
         assert self.desk.preset.limit.paces, "paced by a preset that paces nothing"
         assert self.rules.taken() >= self.desk.preset.limit.min_seats, "the pace keeps an idle engine empty"
@@ -276,7 +276,7 @@ class Oracle:
             return True
         if rules.may_be_beyond(ticket):
             return True
-        return self.desk.paced and rules.may_overdraw(ticket)
+        return self.desk._capacity.paced and rules.may_overdraw(ticket)
 
     def _check_growth(self, before: dict[str, tuple[int, int, int]]) -> None:
         """I3: no bound is passed, but for what a smaller preset found waiting, and that never grows."""
@@ -299,7 +299,7 @@ class Oracle:
     def _dispatched(self, ticket_id: int, revision: int, batch: int, now_s: float, gathered: dict[int, Ticket]) -> None:
         rules, ticket = self.rules, self.waiting[ticket_id]
         assert now_s < self.queue_due_s(ticket_id), "dispatched after its deadline"  # I7
-        assert self._revision <= revision <= self.desk.revision  # I12
+        assert self._revision <= revision <= self.desk.mode.revision  # I12
         assert self._open(), "dispatched by a desk that is closed"
         if self.suspects:
             assert ticket_id in self.suspects, "a ticket was dispatched before all suspects were cleared"
@@ -525,7 +525,7 @@ class Oracle:
     def _goes_at_once(self, arrival: Ticket) -> bool:
         """Whether it fits and no ticket is before it, now that it is out of the queue."""
         rules = self.rules
-        free = self._open() and not self.suspects and not rules.gathers and not self.desk.paced
+        free = self._open() and not self.suspects and not rules.gathers and not self.desk._capacity.paced
         return free and rules.fits(arrival) and not rules.may_be_next()
 
     def _refused(self, ticket_id: int, reason: Reason, retry_after_s: int) -> None:
@@ -540,7 +540,7 @@ class Oracle:
         if reason is Reason.POISON:
             assert self.was_running_at[ticket_id] == self.crashes - 1, "given up after one crash"
             assert self.to_blame in (None, ticket_id), "given up for what another one did"
-        lost = reason in (Reason.ENGINE_LOST, Reason.DRAINING, Reason.POISON) and not self.desk.engine_up
+        lost = reason in (Reason.ENGINE_LOST, Reason.DRAINING, Reason.POISON) and not self.desk.mode.engine_up
         assert lost or now_s >= due_s - EPSILON_S, "aborted too early"
         self._end(ticket_id, reason)
 

@@ -5,8 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from headway_policies import Load, Signals
-from headway_policies.limits.interval import Interval
-from headway_policies.limits.limit import Limit
+from headway_policies.limits.limit import Interval, Limit
 
 FAIR = Interval(running=16, seats_taken=16, prefill_tokens=16, kv_usage_ratio=0.3, inter_token_s=0.04, limited=True)
 

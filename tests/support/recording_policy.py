@@ -6,7 +6,7 @@ from collections.abc import Collection
 from typing import Any, ClassVar
 
 from headway_policies import StrictOrder, Ticket
-from headway_policies.limits.limit import LimitSettings, Signals
+from headway_policies.limits import Interval, LimitSettings, Signals
 
 
 class RecordingOrder(StrictOrder):
@@ -62,7 +62,10 @@ class RecordingLimit:
 
     proposed = seats
 
-    def observe(self, signals: Signals, now_s: float) -> None:
+    def learnt(self) -> None:
+        """Nothing."""
+
+    def decide(self, signals: Signals, seen: Interval | None, now_s: float) -> None:
         """Write them down."""
         self.observed.append((signals, now_s))
 

@@ -105,7 +105,7 @@ class ScaledShell(OneDeskShell):
         while len(arrivals) > 2 and arrivals[1][0] <= now_s - _RATE_OVER_S:
             arrivals.popleft()
         (since_s, before), (_, after) = arrivals[0], arrivals[-1]
-        ages_s = desk.oldest_wait_s(now_s)
+        ages_s = desk.read(now_s).oldest_wait_s
         queues = {
             name: ClassQueue(counts.queued, ages_s[name], day.objective_s)
             for name, counts in desk.ledger.classes.items()

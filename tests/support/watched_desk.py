@@ -7,6 +7,7 @@ from typing import Any
 from desk_oracle import Oracle
 
 from headway_policies import Desk, Dispatch, Effect, Ending, Preset, Ticket, WakeAt
+from headway_policies.desk import DeskReading
 
 
 class WatchedDesk:
@@ -17,6 +18,11 @@ class WatchedDesk:
         self.oracle = Oracle(self.desk)
         self.now_s = 0.0
         self.arrived = 0
+
+    @property
+    def reading(self) -> DeskReading:
+        """How the desk stands now."""
+        return self.desk.read(self.now_s)
 
     def comes(self, name: str = "normal", **more: Any) -> list[Effect]:
         """A ticket arrives; ``more`` are further fields of it."""

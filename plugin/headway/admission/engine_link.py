@@ -257,7 +257,7 @@ class EngineLink:
 
     async def _ask_in_turn(self) -> None:
         """Wait until the engine has processed what it was sent. A dead one has nothing left to process."""
-        if self.engine_gone or self.gate.desk.engine is EngineState.LOST:
+        if self.engine_gone or self.gate.desk.mode.engine is EngineState.LOST:
             return
         with suppress(Exception):  # it died, or cannot be asked: then its abort is all there is to know
             await self.queries.ask(self.adapter.catch_up(self.engine))

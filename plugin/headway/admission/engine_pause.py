@@ -54,7 +54,7 @@ class EnginePause:
         """
         if changes != self.changes:
             return
-        before = self._gate.desk.holds & ENGINE_HOLDS
+        before = self._gate.desk.mode.holds & ENGINE_HOLDS
         holds |= before & self._beginning
         for hold in holds - before:
             self._gate.pause(hold)

@@ -14,7 +14,7 @@ import contextvars
 import itertools
 import logging
 from collections import Counter
-from collections.abc import AsyncIterator, Callable, Mapping
+from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from typing import Any, ParamSpec, Protocol, TypedDict, Unpack, assert_never
 
@@ -209,7 +209,7 @@ class Gate:
         ``rungs`` are those of the fallback ladder that are in force under it; None leaves them as they are.
         """
         self._carry_out(self.desk.switch(preset, self.now_s(), rungs))
-        return self.desk.revision
+        return self.desk.mode.revision
 
     def observe(self, load: Load) -> None:
         """Pass an engine step's figures to the limit policy."""
@@ -247,7 +247,7 @@ class Gate:
 
     def engine_lost(self, reason: Reason = Reason.ENGINE_LOST) -> None:
         """Settle all requests of the dead engine; refuse new ones until there is an engine."""
-        if self.desk.engine is not EngineState.LOST:
+        if self.desk.mode.engine is not EngineState.LOST:
             self._carry_out(self.desk.engine_lost(self.now_s(), reason))
 
     def engine_back(self) -> None:
@@ -261,10 +261,6 @@ class Gate:
     def fall_back(self, in_force: frozenset[Rung]) -> None:
         """Put these rungs of the fallback ladder in force."""
         self._carry_out(self.desk.fall_back(in_force, self.now_s()))
-
-    def recall_engine(self, learnt: Mapping[str, float]) -> None:
-        """Go on with the fit of the step time that another process had made of this engine."""
-        self.desk.recall_engine(learnt)
 
     def recall_limit(self, learnt: Learnt) -> None:
         """Start the limit from what another process had learnt."""

@@ -67,7 +67,7 @@ class PolicyClient:
     async def check_health(self) -> None:
         """As the engine's own, and an error while the engine is unresponsive or restarting. Raises what it raises."""
         await self._headway_base.check_health(self)
-        if self._headway_gateway.gate.desk.engine is not EngineState.UP:
+        if self._headway_gateway.gate.desk.mode.engine is not EngineState.UP:
             raise self._headway_gateway.link.adapter.unwell()
 
     async def pause_generation(self, **options: Any) -> None:

@@ -76,7 +76,7 @@ class Audit:
 
     def order(self, caller: Caller, action: str, desk: Desk, reason: str, result: str) -> None:
         """Record an order to the engine, under the preset in force."""
-        name, revision = desk.preset.name, desk.revision
+        name, revision = desk.preset.name, desk.mode.revision
         self.record(caller, action, before=name, after=name, revision=revision, reason=reason, result=result)
 
     def refuse(self, caller: Caller, action: str, why: str, *, preset: str, revision: int) -> None:

@@ -79,9 +79,10 @@ class FallbackController:
 
     def update(self) -> Rung:
         """Give the ladder the present signals; log a custom order or window that was disabled."""
-        self._log_disabled_order()
-        self._log_disabled_window()
         before, now_s = self.ladder.rung, self._gate.now_s()
+        reading = self._gate.desk.read(now_s)
+        self._log_disabled_order(reading.order_failed)
+        self._log_disabled_window(reading.window_failed)
         self.ladder.update(self.signals(now_s), now_s)
         return self._moved(before, self.ladder.why)
 
@@ -94,12 +95,12 @@ class FallbackController:
         desk, config = self._gate.desk, self._gate.desk.preset.fallback
         failed, ended = self._counts()
         return FallbackSignals(
-            queue_age_s=queue_age_s(desk.oldest_wait_s(now_s), desk.preset.classes) if desk.mode.open else 0.0,
+            queue_age_s=queue_age_s(desk.read(now_s).oldest_wait_s, desk.preset.classes) if desk.mode.open else 0.0,
             kv_usage_ratio=self._load().kv_usage_ratio if desk.seats_taken else 0.0,
             error_ratio=self._errors.update(
                 failed, ended, now_s, window_s=config.error_window_s, min_ended=config.error_min_requests
             ),
-            engine_up=desk.engine_up and Hold.NO_INSTANCE not in desk.holds,
+            engine_up=desk.mode.engine_up and Hold.NO_INSTANCE not in desk.mode.holds,
         )
 
     def order(self, word: str | None) -> Rung:
@@ -167,9 +168,8 @@ class FallbackController:
         failed = sum(one[outcome] for one in outcomes for outcome in _FAILED)
         return failed, failed + sum(one[outcome] for one in outcomes for outcome in _ANSWERED)
 
-    def _log_disabled_order(self) -> None:
+    def _log_disabled_order(self, failed: str | None) -> None:
         """Once for each."""
-        failed = self._gate.desk.order_failed
         if failed is not None and failed != self._order_failed:
             ordering = self._gate.desk.preset.ordering
             log.error(
@@ -179,9 +179,8 @@ class FallbackController:
             )  # fmt: skip
         self._order_failed = failed
 
-    def _log_disabled_window(self) -> None:
+    def _log_disabled_window(self, failed: str | None) -> None:
         """Once for each."""
-        failed = self._gate.desk.window_failed
         if failed is not None and failed != self._window_failed:
             log.error(
                 "the preset's custom window was disabled (window = %r): %s; batches gather for the fixed window_ms "

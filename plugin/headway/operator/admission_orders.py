@@ -65,7 +65,7 @@ class AdmissionOrders:
     @property
     def stop(self) -> OrderedStop | None:
         """The order that stops dispatch now; None where no order does."""
-        return self._last if Hold.OPERATOR in self._gateway.gate.desk.holds else None
+        return self._last if Hold.OPERATOR in self._gateway.gate.desk.mode.holds else None
 
     def pause(self, caller: Caller, reason: str = "", expires_s: float | None = None) -> AdmissionChanged:
         """Suspend dispatch, for ``expires_s`` or until a resume. A renewal by the same author is not recorded.
@@ -73,9 +73,9 @@ class AdmissionOrders:
         Raises OrderConflictError where a drain, or a pause without an end, is in force; then nothing has changed.
         """
         gate, stop, why = self._gateway.gate, self.stop, ""
-        if gate.desk.state is AdmissionState.DRAINING:
+        if gate.desk.mode.state is AdmissionState.DRAINING:
             why = "the server is draining, which stops more than a pause: resume ends the drain"
-        elif Hold.OPERATOR in gate.desk.holds and (stop is None or stop.ends_s is None):
+        elif Hold.OPERATOR in gate.desk.mode.holds and (stop is None or stop.ends_s is None):
             why = "the server is paused already: resume ends the pause"
         change = self._change(PAUSE, gate.pause, why, caller, reason, expires_s)
         self._tasks.stop(EXPIRY)
@@ -88,7 +88,7 @@ class AdmissionOrders:
 
         The audit says when the last running request has ended.
         """
-        why = _DRAINS if self._gateway.gate.desk.state is AdmissionState.DRAINING else ""
+        why = _DRAINS if self._gateway.gate.desk.mode.state is AdmissionState.DRAINING else ""
         change = self._change(DRAIN, self._drain, why, caller, reason)
         self._tasks.stop(EXPIRY)
         self._tasks.start(TASK, self._until_drained(caller, reason))
@@ -97,10 +97,10 @@ class AdmissionOrders:
     def resume(self, caller: Caller, reason: str = "") -> AdmissionChanged:
         """End the pause and the drain of an operator. Raises OrderConflictError where no order stops dispatch."""
         gate, why = self._gateway.gate, ""
-        if Hold.OPERATOR not in gate.desk.holds:
+        if Hold.OPERATOR not in gate.desk.mode.holds:
             why = "no order stops dispatch"
-            if gate.desk.holds:
-                why += f"; it is held by {', '.join(sorted(gate.desk.holds))}, which ends by itself"
+            if gate.desk.mode.holds:
+                why += f"; it is held by {', '.join(sorted(gate.desk.mode.holds))}, which ends by itself"
         change = self._change(RESUME, gate.resume, why, caller, reason)
         self._tasks.stop(TASK)
         self._tasks.stop(EXPIRY)
@@ -109,7 +109,7 @@ class AdmissionOrders:
     # ------------------------------------------------------------------ inside
 
     def _record(self, caller: Caller, action: str, before: str, after: str, reason: str, result: str) -> None:
-        revision = self._gateway.gate.desk.revision
+        revision = self._gateway.gate.desk.mode.revision
         self._audit.record(caller, action, before=before, after=after, revision=revision, reason=reason, result=result)
 
     def _drain(self) -> None:
@@ -129,7 +129,7 @@ class AdmissionOrders:
         """Carry an order out in one synchronous step, and record it, or why it is refused."""
         gate = self._gateway.gate
         desk, ledger = gate.desk, gate.desk.ledger
-        before, waiting, running = desk.state, ledger.queued, ledger.in_flight
+        before, waiting, running = desk.mode.state, ledger.queued, ledger.in_flight
         if why := _CLOSING if self._gateway.link.closing else conflict:
             self._record(caller, action, before.value, before.value, reason, f"refused: {why}")
             raise OrderConflictError(why)
@@ -137,8 +137,8 @@ class AdmissionOrders:
         act()
         stop = self._last = None if action == RESUME else self._stop_by(caller, reason, last, expires_s)
         change = AdmissionChanged(
-            state=desk.state.value,
-            holds=[str(hold) for hold in sorted(desk.holds)],
+            state=desk.mode.state.value,
+            holds=[str(hold) for hold in sorted(desk.mode.holds)],
             running=ledger.in_flight,
             waiting=ledger.queued,
             dispatched=ledger.in_flight - running if action == RESUME else 0,
@@ -146,7 +146,7 @@ class AdmissionOrders:
         )
         if stop is None or last is None or not stop.renews(last):
             end = "" if expires_s is None else f"; for {expires_s:g} s"
-            self._record(caller, action, before.value, desk.state.value, reason, f"applied: {_words(change)}{end}")
+            self._record(caller, action, before.value, desk.mode.state.value, reason, f"applied: {_words(change)}{end}")
         return change
 
     def _stop_by(self, caller: Caller, reason: str, last: OrderedStop | None, expires_s: float | None) -> OrderedStop:
@@ -154,7 +154,7 @@ class AdmissionOrders:
         gate = self._gateway.gate
         now_s = gate.now_s()
         ends_s = None if expires_s is None else now_s + expires_s
-        stop = OrderedStop(gate.desk.state, now_s, time.time(), plain(caller.actor), plain(reason), ends_s)
+        stop = OrderedStop(gate.desk.mode.state, now_s, time.time(), plain(caller.actor), plain(reason), ends_s)
         return replace(last, ends_s=ends_s) if last is not None and stop.renews(last) else stop
 
     async def _expire(self, after_s: float, stop: OrderedStop) -> None:

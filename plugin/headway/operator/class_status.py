@@ -4,22 +4,22 @@ from __future__ import annotations
 
 from headway.api import schema
 from headway_policies import Desk
+from headway_policies.desk import DeskReading
 from headway_policies.limits import ObjectivesNow
 
 
-def class_statuses(desk: Desk, now_s: float) -> list[schema.ClassStatus]:
+def class_statuses(desk: Desk, reading: DeskReading) -> list[schema.ClassStatus]:
     """Each class that the server has seen, or that a preset has."""
-    oldest_s, terms, preset = desk.oldest_wait_s(now_s), desk.preset.classes, desk.preset.name
-    standing, held = desk.standing_queues(now_s), desk.held_seats()
-    alone, prompt_tokens = desk.engine_fit.unloaded, desk.usual_prompt_tokens
+    terms, preset = desk.preset.classes, desk.preset.name
+    alone, prompt_tokens = desk.engine_fit.unloaded, reading.usual_prompt_tokens
     return [
         schema.ClassStatus(
             name=name,
             priority=terms[name].priority if name in terms else None,
             queued=counts.queued,
-            oldest_wait_s=round(oldest_s[name], 3),
-            overloaded=name in standing,
-            held_seats=held.get(name, 0),
+            oldest_wait_s=round(reading.oldest_wait_s[name], 3),
+            overloaded=name in reading.standing_queues,
+            held_seats=reading.held_seats.get(name, 0),
             in_flight=counts.in_flight,
             arrived=counts.arrived,
             outcomes={str(outcome): number for outcome, number in counts.outcomes.items()},

@@ -52,7 +52,7 @@ class Control(SnapshotReader):
     @property
     def revision(self) -> int:
         """The number of the preset in force; every switch raises it by one."""
-        return self.gateway.gate.desk.revision
+        return self.gateway.gate.desk.mode.revision
 
     async def switch(
         self,

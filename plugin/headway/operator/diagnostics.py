@@ -51,7 +51,7 @@ class Diagnostics:
 
     def sample(self) -> None:
         """Keep how the server is now. What was before a switch says nothing of what is in force."""
-        revision = self._gate.desk.revision
+        revision = self._gate.desk.mode.revision
         if revision != self._revision:
             self._revision = revision
             self._samples.clear()

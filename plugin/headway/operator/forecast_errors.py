@@ -76,7 +76,7 @@ class ForecastErrors:
 
     def switched(self, preset: Preset) -> None:
         """This preset has just been put in force."""
-        self._tasks.start(TASK, self._follow(preset, self._gate.desk.revision))
+        self._tasks.start(TASK, self._follow(preset, self._gate.desk.mode.revision))
 
     def stop(self) -> None:
         """Compare the last switch with nothing."""

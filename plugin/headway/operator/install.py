@@ -112,7 +112,7 @@ def install(
         identity=identity,
         gateway=gateway,
         catalogue=catalogue,
-        history=SwitchHistory({gate.desk.revision: gate.desk.preset}),
+        history=SwitchHistory({gate.desk.mode.revision: gate.desk.preset}),
         activity=activity,
         warmup=parts.warmup,
         memory=parts.memory,

@@ -87,14 +87,15 @@ class FactsReader:
     def sample(self) -> Sample:
         """How the server is now."""
         desk, load, now_s = self.gate.desk, self.activity.load, self.gate.now_s()
-        classes, why = desk.ledger.classes, desk.limit_reason
-        held = sum(max(0, seats - classes[name].in_flight) for name, seats in desk.held_seats().items())
+        reading, classes = desk.read(now_s), desk.ledger.classes
+        why = reading.limit_reason
+        held = sum(max(0, seats - classes[name].in_flight) for name, seats in reading.held_seats.items())
         return Sample(
             at_s=now_s,
             seats_taken=desk.seats_taken,
             limit=desk.limit,
             why="fixed" if why == "policy" and desk.preset.limit.policy == "fixed" else why,
-            capped=desk.limit < desk.proposed_limit(now_s) and not desk.preset.limit.shadow,
+            capped=desk.limit < reading.proposed_limit and not desk.preset.limit.shadow,
             held_free=held,
             queued=desk.ledger.queued,
             kv_ratio=load.kv_usage_ratio if desk.seats_taken else 0.0,
@@ -116,12 +117,12 @@ class FactsReader:
             ends = _Ends(long[0], recent[-1])
         began_s = long[0].at_s
         served = self._figures(began_s, max(began_s, min(ends.since_s, now_s - WINDOW_S)), now_s)
-        preset, ladder = desk.preset, self.fallback.ladder
-        standing, seats_taken = set(desk.standing_queues(now_s)), fmean(one.seats_taken for one in recent)
+        preset, ladder, reading = desk.preset, self.fallback.ladder, desk.read(now_s)
+        seats_taken = fmean(one.seats_taken for one in recent)
         waiting = [one.seats_taken / one.limit for one in recent if one.queued and one.limit]
         running = [one for one in recent if one.seats_taken]
         return Facts(
-            engine=None if _never_up(desk) else desk.engine,
+            engine=None if _never_up(desk) else desk.mode.engine,
             stopped=self._stopped(),
             planned=self.recycle.running or _closes(desk) or _warms_up(desk),
             replaceable=self.recycle.possible,
@@ -136,9 +137,9 @@ class FactsReader:
             held_seats=fmean(one.held_free for one in recent),
             capped=recent[-1].capped,
             queued=fmean(one.queued for one in recent),
-            oldest_wait_s=max(desk.oldest_wait_s(now_s).values(), default=0.0),
+            oldest_wait_s=max(reading.oldest_wait_s.values(), default=0.0),
             used_while_waiting=fmean(waiting) if len(waiting) > _SELDOM * len(recent) else None,
-            window_s=_gathering_s(preset, desk.window_s(now_s)),
+            window_s=_gathering_s(preset, reading.window_s),
             mean_batch=fmean(one.seats_taken for one in running) if running else None,
             kv_ratio=fmean(one.kv_ratio for one in running) if running else 0.0,
             preemptions=recent[-1].preemptions - recent[0].preemptions,
@@ -154,7 +155,9 @@ class FactsReader:
             rung_ordered=ladder.ordered is not None,
             ttft_p95_s=served[ALL].ttft_p95_s,
             classes=tuple(
-                _class_facts(name, desk, served.get(name, _NOTHING), counts, name in standing, name not in busy)
+                _class_facts(
+                    name, desk, served.get(name, _NOTHING), counts, name in reading.standing_queues, name not in busy
+                )
                 for name, counts in ends.classes.items()
             ),
             forecast=self._forecast(preset),
@@ -166,8 +169,8 @@ class FactsReader:
     def _stopped(self) -> str:
         desk = self.gate.desk
         reasons = not_ready(self.gate.desk, self.warmup.report, self.supervisor)
-        if not reasons and desk.state is AdmissionState.PAUSED:
-            reasons = [f"paused: {', '.join(sorted(desk.holds))}"]
+        if not reasons and desk.mode.state is AdmissionState.PAUSED:
+            reasons = [f"paused: {', '.join(sorted(desk.mode.holds))}"]
         return ", ".join(reasons)
 
     def _figures(self, began_s: float, since_s: float, now_s: float) -> Mapping[str, Served]:
@@ -189,17 +192,17 @@ _NO_OBJECTIVES = Resolved(None, None, relative=False)
 
 
 def _warms_up(desk: Desk) -> bool:
-    return Hold.WARMUP in desk.holds or _never_up(desk)
+    return Hold.WARMUP in desk.mode.holds or _never_up(desk)
 
 
 def _closes(desk: Desk) -> bool:
     """A drain that no operator has ordered belongs to the end of the server."""
-    return desk.state is AdmissionState.DRAINING and Hold.OPERATOR not in desk.holds
+    return desk.mode.state is AdmissionState.DRAINING and Hold.OPERATOR not in desk.mode.holds
 
 
 def _never_up(desk: Desk) -> bool:
     """Before the first warm-up an engine counts as lost, though there has been none."""
-    return desk.engine is EngineState.LOST and desk.mode.lost_why is Reason.NOT_READY
+    return desk.mode.engine is EngineState.LOST and desk.mode.lost_why is Reason.NOT_READY
 
 
 def _counts(arrived: int, outcomes: Counter[Outcome], refusals: Counter[Reason]) -> ClassCounts:

@@ -32,6 +32,7 @@ from headway.supervision import (
     not_ready,
 )
 from headway_policies import Cause, Desk, Load, Preset
+from headway_policies.desk import DeskReading
 from headway_policies.diagnosis import Diagnosis
 from headway_policies.limits import EngineFit
 from headway_policies.memory import Cache
@@ -84,62 +85,24 @@ class SnapshotReader:
 
     def status(self) -> schema.Status:
         """The whole of one server, as it is now."""
-        gate, history, reasons = self.gateway.gate, self.history, self.not_ready()
-        desk, now_s, ladder = gate.desk, gate.now_s(), self.fallback_controller.ladder
-        return schema.Status(
-            version=version(),
-            model=self.identity.model,
-            diagnosis=_diagnosis(self.diagnostics.last),
-            ready=not reasons,
-            reasons=reasons,
-            state=desk.state.value,
-            holds=[str(hold) for hold in sorted(desk.holds)],
-            stopped=self._stopped(now_s),
-            started_at=_iso(history.started_s),
-            uptime_s=round(history.wall_s() - history.started_s, 1),
-            preset=self._preset(desk),
-            limit=self._limit(desk, now_s),
-            ordering=_ordering(desk),
-            scale_ratio=round(desk.scale_ratio(now_s), 4),
-            desired_instances=round(self.scale_signal.instances, 4),
-            window_s=round(desk.window_s(now_s), 6),
-            window_error=desk.window_failed,
-            seats_taken=self.gateway.sequences,
-            queued=desk.ledger.queued,
-            queued_tokens=desk.waiting_tokens(),
-            queued_bytes=desk.waiting_bytes(),
-            in_flight=desk.ledger.in_flight,
-            classes=class_statuses(desk, now_s),
-            prediction={
-                of: schema.PredictionStatus(samples=one.samples, error_ratio=round(one.error_ratio, 4))
-                for of, one in desk.accuracy().items()
-            },
-            forecast=schema.ForecastErrors(
-                comparisons=len(self.forecast_errors.comparisons),
-                error_ratio={name: round(ratio, 4) for name, ratio in self.forecast_errors.error_ratios().items()},
-            ),
-            fallback=schema.FallbackSummary(rung=ladder.rung.word, trigger=ladder.why),
-            warmup=self._warmup(),
-            memory=self._memory(),
-            engine=self._engine(desk),
-            instances=[] if self.fleet is None else list(self.fleet.instances()),
-        )
+        return self._status(self.gateway.gate.desk.read(self.gateway.gate.now_s()))
 
     def snapshot(self) -> Snapshot:
         """The status and what the metrics show besides, as they are now."""
         gate, history, memory, ladder = self.gateway.gate, self.history, self.memory, self.fallback_controller.ladder
+        reading = gate.desk.read(gate.now_s())
         return Snapshot(
-            status=self.status(),
+            status=self._status(reading),
             ledgers={name: counts.copy() for name, counts in gate.desk.ledger.classes.items()},
             diagnosis=self.diagnostics.last,
-            engine=gate.desk.engine,
+            engine=gate.desk.mode.engine,
             preemptions=self.activity.preemptions,
             compiling_s=0.0 if self.supervisor is None else self.supervisor.compiling_s,
             engine_bytes={} if self.gateway.link.engine_gone else dict(memory.engine_bytes),
             gc_pauses=memory.pauses.read(),
             loop_lag=gate.loop_lag.read(gate.now_s()),
             warmup_s=self.warmup.report.last_s(),
-            reach=int(min(gate.desk.most_seats, self._ceiling(gate.desk))),
+            reach=int(min(reading.most_seats, self._ceiling(gate.desk))),
             rung=ladder.rung,
             steps=dict(ladder.steps),
             degraded=dict(gate.degraded),
@@ -149,22 +112,64 @@ class SnapshotReader:
             audit_lost=self.audit.lost,
         )
 
-    def seat_bounds(self, preset: Preset) -> SeatBounds:
+    def seat_bounds(self, preset: Preset, reading: DeskReading | None = None) -> SeatBounds:
         """What this engine has seats for, at the recorded lengths, or before there are any at those of the preset."""
         link, desk, kv_tokens = self.gateway.link, self.gateway.gate.desk, self.activity.load.kv_capacity_tokens
-        recorded = desk.sequence_tokens > 0
+        recorded_tokens = (reading or desk.read(self.gateway.gate.now_s())).sequence_tokens
         longest = link.adapter.settings(link.engine).max_model_len
-        tokens = desk.sequence_tokens if recorded else typical_tokens(preset, longest)
+        tokens = recorded_tokens or typical_tokens(preset, longest)
         knee = desk.engine_fit.knee_seats()
         return SeatBounds(
             kv_seats=max(1, int(kv_tokens / tokens)) if kv_tokens else None,
             sequence_tokens=tokens,
-            recorded=recorded,
+            recorded=recorded_tokens > 0,
             knee_seats=None if knee is None else max(1, min(round(knee), _MOST_SEATS)),
             best_seats=best_seats(preset, desk.engine_fit),
         )
 
     # ------------------------------------------------------------------ inside
+
+    def _status(self, reading: DeskReading) -> schema.Status:
+        gate, history, reasons = self.gateway.gate, self.history, self.not_ready()
+        desk, now_s, ladder = gate.desk, gate.now_s(), self.fallback_controller.ladder
+        return schema.Status(
+            version=version(),
+            model=self.identity.model,
+            diagnosis=_diagnosis(self.diagnostics.last),
+            ready=not reasons,
+            reasons=reasons,
+            state=desk.mode.state.value,
+            holds=[str(hold) for hold in sorted(desk.mode.holds)],
+            stopped=self._stopped(now_s),
+            started_at=_iso(history.started_s),
+            uptime_s=round(history.wall_s() - history.started_s, 1),
+            preset=self._preset(desk),
+            limit=self._limit(desk, reading, now_s),
+            ordering=_ordering(desk, reading),
+            scale_ratio=round(reading.scale_ratio, 4),
+            desired_instances=round(self.scale_signal.instances, 4),
+            window_s=round(reading.window_s, 6),
+            window_error=reading.window_failed,
+            seats_taken=self.gateway.sequences,
+            queued=desk.ledger.queued,
+            queued_tokens=reading.waiting_tokens,
+            queued_bytes=reading.waiting_bytes,
+            in_flight=desk.ledger.in_flight,
+            classes=class_statuses(desk, reading),
+            prediction={
+                of: schema.PredictionStatus(samples=one.samples, error_ratio=round(one.error_ratio, 4))
+                for of, one in reading.accuracy.items()
+            },
+            forecast=schema.ForecastErrors(
+                comparisons=len(self.forecast_errors.comparisons),
+                error_ratio={name: round(ratio, 4) for name, ratio in self.forecast_errors.error_ratios().items()},
+            ),
+            fallback=schema.FallbackSummary(rung=ladder.rung.word, trigger=ladder.why),
+            warmup=self._warmup(),
+            memory=self._memory(),
+            engine=self._engine(desk, reading.suspects),
+            instances=[] if self.fleet is None else list(self.fleet.instances()),
+        )
 
     def _stopped(self, now_s: float) -> schema.OrderedStop | None:
         if (stop := self.admission.stop) is None:
@@ -183,10 +188,10 @@ class SnapshotReader:
         if trial is not None and left_s is not None:
             ends = schema.TrialEnds(back_to=trial.back_to.name, left_s=round(left_s, 1))
         void = list(self.no_effect(desk.preset).values())
-        return schema.PresetStatus(name=desk.preset.name, revision=desk.revision, trial=ends, no_effect=void)
+        return schema.PresetStatus(name=desk.preset.name, revision=desk.mode.revision, trial=ends, no_effect=void)
 
-    def _limit(self, desk: Desk, now_s: float) -> schema.LimitStatus:
-        bounds, order, ordered = self.seat_bounds(desk.preset), self.orders.in_force, None
+    def _limit(self, desk: Desk, reading: DeskReading, now_s: float) -> schema.LimitStatus:
+        bounds, order, ordered = self.seat_bounds(desk.preset, reading), self.orders.in_force, None
         if order is not None:
             ordered = schema.OrderedLimit(
                 seats=order.seats,
@@ -197,9 +202,9 @@ class SnapshotReader:
             )
         return schema.LimitStatus(
             live=desk.limit,
-            proposed=desk.proposed_limit(now_s),
+            proposed=reading.proposed_limit,
             ceiling=self._ceiling(desk),
-            reason=desk.limit_reason,
+            reason=reading.limit_reason,
             ordered=ordered,
             kv_seats=bounds.kv_seats,
             kv_seats_tokens=round(bounds.sequence_tokens, 1),
@@ -237,25 +242,25 @@ class SnapshotReader:
             recycle_form=report.recycle_form,
         )
 
-    def _engine(self, desk: Desk) -> schema.EngineStatus:
+    def _engine(self, desk: Desk, suspects: int) -> schema.EngineStatus:
         """One that is gone has no last step: nothing runs in it, and nothing waits."""
         link, fit, supervised = self.gateway.link, desk.engine_fit, dict[str, Any]()
         load = _NO_LOAD if link.engine_gone or link.engine_lost else self.activity.load
         settings = link.adapter.settings(link.engine)
         if (supervisor := self.supervisor) is not None:
             supervised = {
-                "state": desk.engine,
+                "state": desk.mode.engine,
                 "restart_step": supervisor.trying,
                 "restart_attempts": supervisor.restarts.deaths_in_a_row,
                 "max_restart_attempts": supervisor.most_tries,
                 "deaths": {cause.value: supervisor.deaths[cause] for cause in Cause},
                 "hangs": supervisor.hangs,
-                "crash_suspects": desk.suspects,
+                "crash_suspects": suspects,
             }
         return schema.EngineStatus(
             backend=self.identity.backend,
             version=vllm_version(),
-            healthy=desk.engine_up,
+            healthy=desk.mode.engine_up,
             core_limit=link.core_limit,
             running=load.running,
             waiting=load.waiting,
@@ -285,12 +290,12 @@ def _diagnosis(found: Diagnosis) -> schema.Diagnosis:
     )
 
 
-def _ordering(desk: Desk) -> schema.OrderingStatus:
+def _ordering(desk: Desk, reading: DeskReading) -> schema.OrderingStatus:
     order, prefix = desk.preset.ordering, None
-    if (model := desk.prefixes) is not None:
+    if (model := reading.prefixes) is not None:
         expected, hit = _rounded(model.expected_ratio), _rounded(model.hit_ratio)
         prefix = schema.PrefixStatus(expected_ratio=expected, hit_ratio=hit, room_ratio=round(model.factor, 4))
-    return schema.OrderingStatus(between=order.between, inside=order.inside, error=desk.order_failed, prefix=prefix)
+    return schema.OrderingStatus(between=order.between, inside=order.inside, error=reading.order_failed, prefix=prefix)
 
 
 def _step_time(fit: EngineFit) -> schema.StepTime | None:

@@ -81,7 +81,7 @@ class PresetTrials:
     ) -> PresetTrial:
         """Begin a trial of the preset in force. ``decided`` is awaited when the server itself has ended it."""
         desk, now_s = self._gate.desk, self._gate.now_s()
-        self.last = PresetTrial(desk.preset, desk.revision, back_to, Trial(terms, now_s), standing, before)
+        self.last = PresetTrial(desk.preset, desk.mode.revision, back_to, Trial(terms, now_s), standing, before)
         self._tasks.start(TASK, self._watch(decided))
         return self.last
 
@@ -140,7 +140,7 @@ class PresetTrials:
     def _figures(self, began_s: float, now_s: float) -> Mapping[str, Served] | None:
         """What was served lately of what has arrived since the switch; None while requests cannot be served."""
         desk = self._gate.desk
-        if not desk.engine_up or desk.state is not AdmissionState.OPEN:
+        if not desk.mode.engine_up or desk.mode.state is not AdmissionState.OPEN:
             return None
         since_s = max(began_s, now_s - LOOK_BACK_S)
         return self._served.between(since_s, now_s, self._gate.unanswered(), arrived_s=began_s)

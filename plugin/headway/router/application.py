@@ -86,9 +86,9 @@ def open_seats(gate: Gate, pool: InstancePool) -> None:
     present, elsewhere = pool.presence()
     gate.bound_seats(pool.open_seats(), present=present, elsewhere=elsewhere, front=pool.front_share())
     healthy = any(True for _ in pool.healthy())
-    if not healthy and Hold.NO_INSTANCE not in gate.desk.holds:
+    if not healthy and Hold.NO_INSTANCE not in gate.desk.mode.holds:
         gate.pause(Hold.NO_INSTANCE)
-    elif healthy and Hold.NO_INSTANCE in gate.desk.holds:
+    elif healthy and Hold.NO_INSTANCE in gate.desk.mode.holds:
         gate.resume(Hold.NO_INSTANCE)
 
 

@@ -57,8 +57,8 @@ class Fronts:
         seats = {name: link.seats for name, link in self._pool.links.items() if not link.leaving}
         began_s = loop_time_s()
         assert self.desk is not None, "it is there before the first round"
-        limit = min(self.desk.whole_limit(began_s), self._pool.seats())
-        self.share.aim(seats, self.desk.wanted_seats, limit, began_s)
+        reading = self.desk.read(began_s)
+        self.share.aim(seats, reading.wanted_seats, min(reading.whole_limit, self._pool.seats()), began_s)
         self._grant()
         await asyncio.gather(*(self._ask(address) for address in self._addresses))
         self.share.settle(seats, {name: link.read_s for name, link in self._pool.links.items()}, began_s)

@@ -101,7 +101,7 @@ class EngineRecycle:
         desk = self._gateway.gate.desk
         if self.running:
             raise NotNowError("a recycle is under way")
-        if desk.state is AdmissionState.DRAINING or not desk.engine_up:
+        if desk.mode.state is AdmissionState.DRAINING or not desk.mode.engine_up:
             raise NotNowError("the server is draining, or its engine is not running")
         return self._replace
 
@@ -147,7 +147,7 @@ class EngineRecycle:
                 await asyncio.wait({start}, timeout=_POLL_S)
                 if self._died_since(deaths):
                     return _OVERTAKEN
-                if self._gateway.link.closing or self._gateway.gate.desk.state is AdmissionState.DRAINING:
+                if self._gateway.link.closing or self._gateway.gate.desk.mode.state is AdmissionState.DRAINING:
                     return "given up: the server is draining"
             await start
         except NoEngineError as error:
@@ -167,7 +167,7 @@ class EngineRecycle:
         if how == BESIDE and self._spare is not None and not self._spare.spare_up():
             raise SpareFailedError("the new engine has died, and the old one goes on")
         await replace()
-        if not gate.desk.engine_up:
+        if not gate.desk.mode.engine_up:
             raise HeadwayError("no other engine came")
         self._report.recycled[trigger] += 1
         return f"applied after {gate.now_s() - began_s:.1f} s: started {how}"

@@ -74,7 +74,7 @@ class LearntLimit:
             log.warning("the learnt limit is not used: %s: %s", self._path, why)
             return
         self._kept = content
-        self._gate.recall_engine(content.engine)
+        desk.engine_fit.recall(content.engine)
         if desk.preset.limit.moves and content.limit == desk.preset.limit:
             self._gate.recall_limit(Learnt(content.seats, content.policy))
             log.info("the limit starts at %d seats, as this engine's last server had learnt it", desk.limit)
@@ -91,7 +91,7 @@ class LearntLimit:
     def keep(self) -> None:
         """Write the file, if anything new has been learnt."""
         desk = self._gate.desk
-        learnt, engine = desk.learnt_limit, dict(desk.engine_fit.learnt())
+        learnt, engine = desk.read(self._gate.now_s()).learnt_limit, dict(desk.engine_fit.learnt())
         known: dict[str, Any] = {"engine": engine} if engine else {}
         if learnt is not None:
             known |= {"limit": desk.preset.limit, "seats": learnt.seats, "policy": dict(learnt.policy)}

@@ -134,7 +134,7 @@ class MemoryMaintenance:
             gpu_usage_ratio=use.gpu_usage_ratio,
             server_bytes=use.server_bytes,
             engine_bytes=self._engine_bytes,
-            queue_bytes=desk.waiting_bytes(),
+            queue_bytes=desk.read(gateway.gate.now_s()).waiting_bytes,
             largest_job_tokens=self._activity.take_largest_job(),
             requests=sum(one.outcomes[Outcome.COMPLETED] for one in desk.ledger.classes.values()),
         )

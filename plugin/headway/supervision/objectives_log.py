@@ -35,10 +35,10 @@ class ObjectivesLog:
         """Log the objectives in force, unless that was done, or they are not known yet."""
         desk = self._gate.desk
         unloaded = desk.engine_fit.unloaded
-        if self._revision == desk.revision or unloaded is None or not desk.engine_up:
+        if self._revision == desk.mode.revision or unloaded is None or not desk.mode.engine_up:
             return
-        self._revision = desk.revision
-        preset, tokens = desk.preset, desk.usual_prompt_tokens
+        self._revision = desk.mode.revision
+        preset, tokens = desk.preset, desk.read(self._gate.now_s()).usual_prompt_tokens
         now = {name: ObjectivesNow.of(preset.classes[name], unloaded, tokens) for name in preset.by_urgency()}
         said = [f"{name}: {one.words}" for name, one in now.items() if one.words]
         if said:

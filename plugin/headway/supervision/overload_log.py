@@ -49,8 +49,8 @@ class OverloadLog:
             self._log(grown, came)
 
     def _log(self, refused: Counter[Reason], arrived: int) -> None:
-        now_s, desk = self._gate.now_s(), self._gate.desk
-        standing = desk.standing_queues(now_s)
+        desk = self._gate.desk
+        reading = desk.read(self._gate.now_s())
         log.warning(
             "overload: %d %s refused and %d arrived within %.0f s (%s); waiting: %d, the oldest for %.1f s%s",
             refused.total(),
@@ -59,8 +59,10 @@ class OverloadLog:
             EVERY_S,
             ", ".join(f"{reason}: {number}" for reason, number in refused.most_common()),
             desk.ledger.queued,
-            max(desk.oldest_wait_s(now_s).values(), default=0.0),
-            f"; waits are cut to the objective of: {', '.join(standing)}" if standing else "",
+            max(reading.oldest_wait_s.values(), default=0.0),
+            f"; waits are cut to the objective of: {', '.join(reading.standing_queues)}"
+            if reading.standing_queues
+            else "",
         )
 
     def _count(self) -> Counter[Reason]:

@@ -27,13 +27,13 @@ _HOLDS = {
 def not_ready(desk: Desk, warmup: WarmupReport, supervisor: Supervisor | None = None) -> list[str]:
     """The reasons, one sentence each, with the supervisor's present step; empty when the server is ready."""
     reasons, trying = list[str](), "" if supervisor is None else supervisor.trying
-    if desk.engine is not EngineState.UP and (warmup.warm or desk.mode.lost_why is not Reason.NOT_READY):
-        reasons.append(_STATES[desk.engine] + (f": {trying}" if trying else ""))
+    if desk.mode.engine is not EngineState.UP and (warmup.warm or desk.mode.lost_why is not Reason.NOT_READY):
+        reasons.append(_STATES[desk.mode.engine] + (f": {trying}" if trying else ""))
     if not warmup.warm:
         reasons.append(f"warm-up {warmup.state}" + (f": {warmup.reason}" if warmup.reason else ""))
-    reasons += [text for hold, text in _HOLDS.items() if hold in desk.holds]
-    if desk.state is AdmissionState.DRAINING:
+    reasons += [text for hold, text in _HOLDS.items() if hold in desk.mode.holds]
+    if desk.mode.state is AdmissionState.DRAINING:
         reasons.append("draining")
-    elif Hold.OPERATOR in desk.holds:
+    elif Hold.OPERATOR in desk.mode.holds:
         reasons.append("paused by an operator")
     return reasons

@@ -227,7 +227,7 @@ class Supervisor:
         self.restarts.back(now_s)
         gateway.link.watchdog = Watchdog(now_s)
         log.info("the new engine is ready after %.1f s: dispatch resumed", now_s - began_s)
-        if suspects := gateway.gate.desk.suspects:
+        if suspects := gateway.gate.desk.read(gateway.gate.now_s()).suspects:
             log.info("requests that were running at the death are retried first, one at a time: %d", suspects)
         gateway.link.engine_back()
 
@@ -280,7 +280,7 @@ class Supervisor:
             self._ping = asyncio.create_task(self._ask(watchdog), name="headway ping")
         if gateway.link.limit_pending and watchdog.silent_s(now_s) <= POLL_S:
             gateway.link.resend_limit()
-        state = gateway.gate.desk.engine
+        state = gateway.gate.desk.mode.engine
         self._log_slow_step(watchdog.slow(now_s, self.config))
         if not watchdog.hung(now_s, self.config):
             if state is EngineState.SILENT:

@@ -47,12 +47,13 @@ class WindowLog:
         """Log the move since the last report, if it is large enough."""
         desk, now_s = self._gate.desk, self._gate.now_s()
         batching = desk.preset.batching
-        reason = desk.window_reason(now_s)
+        reading = desk.read(now_s)
+        reason = reading.window_reason
         if reason is None or batching.window != "adaptive":
             return
-        longest_s, length_s = batching.window_ms / 1000, desk.window_s(now_s)
-        if self._revision != desk.revision:
-            self._revision, self._length_s = desk.revision, longest_s
+        longest_s, length_s = batching.window_ms / 1000, reading.window_s
+        if self._revision != desk.mode.revision:
+            self._revision, self._length_s = desk.mode.revision, longest_s
         if abs(length_s - self._length_s) < _MOVE_RATIO * longest_s or length_s == self._length_s:
             return
         before_s, self._length_s = self._length_s, length_s

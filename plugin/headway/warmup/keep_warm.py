@@ -45,7 +45,7 @@ class KeepWarm:
 
     def _serving(self) -> bool:
         desk = self._gateway.gate.desk
-        return desk.state is AdmissionState.OPEN and not not_ready(desk, self._warmup.report)
+        return desk.mode.state is AdmissionState.OPEN and not not_ready(desk, self._warmup.report)
 
     async def _once(self) -> None:
         """One request. Its failure is not reported: the supervisor checks the engine."""

@@ -215,7 +215,8 @@ class Shell:
         self._result.policy_failures = ", ".join(self._failures.values())
 
     def _record_failures_of(self, desk: Desk) -> None:
-        order_failed, window_failed, limit = desk.order_failed, desk.window_failed, desk.limit_failure
+        reading = desk.read(self._now_s)
+        order_failed, window_failed, limit = reading.order_failed, reading.window_failed, reading.limit_failure
         if order_failed is not None:
             self._failures["order", order_failed] = f"the order: {order_failed}"
         if window_failed is not None:

@@ -26,7 +26,7 @@ def warm_desk(preset: Preset, model: EngineModel) -> Desk:
             for _ in range(steps.count):
                 fit.add(steps.running, steps.prefill_tokens, steps.step_s)
     costs = fit.solve()
-    desk.recall_engine(
+    desk.engine_fit.recall(
         {
             "base_s": costs.base_s,
             "sequence_s": costs.sequence_s,

@@ -9,6 +9,7 @@ from headway_policies.desk.dump import dump
 from headway_policies.desk.effects import Abort, Degrade, Dispatch, Effect, Expire, Recall, Reject, Requeue, WakeAt
 from headway_policies.desk.ledger import ClassLedger, Ledger
 from headway_policies.desk.mode import ENGINE_HOLDS, AdmissionState, Hold
+from headway_policies.desk.reading import DeskReading
 from headway_policies.desk.transitions import Phase
 
 __all__ = [
@@ -19,6 +20,7 @@ __all__ = [
     "ClassLedger",
     "Degrade",
     "Desk",
+    "DeskReading",
     "Dispatch",
     "Effect",
     "Expire",

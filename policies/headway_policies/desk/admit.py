@@ -1,94 +1,94 @@
 """Admission: the answer to a new ticket.
 
 1. refused    nothing is admitted, its class is shed, or its time is over
-2. seated     no ticket before it may go, and its seats are free
-3. refused    the queue is full; or its predicted wait is longer than it may wait; or its class is overloaded and its
+2. seated     no ticket waits, none before it may go, and its seats are free
+3. queued     the same, but others wait, who may not take these seats: it goes in the same event
+4. refused    the queue is full; or its predicted wait is longer than it may wait; or its class is overloaded and its
               first token is expected after three quarters of the objective, while no less urgent ticket is dispatched
               in the same event
-4. evicts     a less urgent ticket loses its place, where the preset says so and it helps
-5. queued     it waits, with a deadline, unless its client will not wait
+5. queued     it waits, with a deadline, unless its client will not wait; less urgent tickets lose their place for it,
+              where the preset says so and it helps
+
+The answer changes nothing: the desk carries it out.
 """
 
 from __future__ import annotations
 
-from headway_policies.desk.dispatch import Dispatcher
-from headway_policies.desk.lifecycle import Lifecycle
+from collections.abc import Iterable
+from typing import NamedTuple
+
 from headway_policies.desk.mode import Mode
 from headway_policies.desk.objectives import Objectives
 from headway_policies.desk.scheduler import Scheduler
-from headway_policies.request import NO_TIMEOUTS, Reason, Ticket
+from headway_policies.engine import CrashSuspects
+from headway_policies.request import Reason, Ticket
+
+
+class Seat(NamedTuple):
+    """The ticket goes to the engine at once."""
+
+
+class Queue(NamedTuple):
+    """The ticket takes a place in the queue. ``evicted`` are to be refused one by one as they come: the next one
+    depends on those that are gone.
+    """
+
+    evicted: Iterable[Ticket] = ()
+
+
+class Refuse(NamedTuple):
+    """The ticket is refused."""
+
+    reason: Reason
+
+
+#: Made once: most answers are alike.
+_SEAT, _QUEUE = Seat(), Queue()
+_REFUSE = {reason: Refuse(reason) for reason in Reason}
 
 
 class Admission:
-    """Refuses a new ticket, or passes it on to be seated or queued."""
+    """Decides on new tickets."""
 
-    def __init__(
-        self,
-        mode: Mode,
-        scheduler: Scheduler,
-        lifecycle: Lifecycle,
-        dispatcher: Dispatcher,
-        objectives: Objectives,
-    ) -> None:
+    def __init__(self, mode: Mode, scheduler: Scheduler, objectives: Objectives, suspects: CrashSuspects) -> None:
         self._mode = mode
         self._scheduler = scheduler
-        self._lifecycle = lifecycle
-        self._dispatcher = dispatcher
         self._objectives = objectives
+        self._suspects = suspects
 
-    def arrive(self, ticket: Ticket, now_s: float) -> None:
-        """Answer one new ticket."""
-        mode, scheduler = self._mode, self._scheduler
-        scheduler.window.arrived(ticket.seats, now_s)
-        self._objectives.arrived(ticket, now_s)
-        stages = mode.stages[ticket.class_name]
-        if ticket.asked is not NO_TIMEOUTS:
-            stages = stages.shortened_by(ticket.asked)
-        due_s = None if stages.patience_s is None else ticket.arrived_s + stages.patience_s
-        at_once, refusal = False, mode.closed
-        if refusal is None and mode.in_force and mode.sheds(ticket):
-            refusal = Reason.SHED
-        if refusal is None and due_s is not None and due_s <= now_s:
-            refusal = Reason.QUEUE_TIMEOUT
-        if refusal is None:
-            opened = mode.open and not self._lifecycle.crash_suspects.suspects
-            at_once = opened and scheduler.goes_at_once(ticket, now_s)
-            if not at_once:
-                refusal = self._full(ticket, due_s, now_s, opened=opened)
-        if refusal is None:
-            self._dispatcher.enter(ticket, stages, due_s, now_s, at_once=at_once)
-            return
-        if refusal is Reason.OBJECTIVE_INFEASIBLE:
-            self._objectives.cut(ticket.class_name, now_s)
-        scheduler.limited = scheduler.limited or scheduler.seats.taken >= scheduler.limit
-        self._lifecycle.refuse_arrival(ticket, refusal, now_s)
+    def admit(self, ticket: Ticket, due_s: float | None, now_s: float) -> Seat | Queue | Refuse:
+        """The answer to a new ticket that may wait until ``due_s``; None: for ever."""
+        mode, queue, opened, evicts = self._mode, self._scheduler.queue, False, False
+        reason = mode.closed
+        if reason is None and mode.in_force and mode.sheds(ticket):
+            reason = Reason.SHED
+        if reason is None and due_s is not None and due_s <= now_s:
+            reason = Reason.QUEUE_TIMEOUT
+        if reason is None:
+            opened = mode.open and not self._suspects.suspects
+            if opened and self._scheduler.goes_at_once(ticket, now_s):
+                return _QUEUE if queue.total.requests else _SEAT
+            full = queue.refusal(ticket)
+            evicts = full is Reason.QUEUE_FULL and self._helps_to_evict(ticket)
+            reason = None if evicts else full
+            if reason is None and (opened or evicts):
+                late = self._late(ticket, due_s, now_s, opened=opened)
+                reason = late and (full or late)
+        if reason is not None:
+            return _REFUSE[reason]
+        return Queue(queue.evicted_for(ticket)) if evicts else _QUEUE
 
-    def _full(self, ticket: Ticket, due_s: float | None, now_s: float, *, opened: bool) -> Reason | None:
-        """Why a new ticket may not wait; None where it may, or a place was made. ``opened``: tickets are dispatched
-        now.
-
-        Evicts less urgent tickets until the new ticket has a place; none, when that would not help it.
-        """
-        queue, bounds = self._scheduler.queue, self._mode.preset.queue
-        full = queue.refusal(ticket)
-        evicts = full is Reason.QUEUE_FULL and bounds.evict and ticket.may_wait and queue.could_evict_for(ticket)
-        if full is not None and not evicts:
-            return full
-        late = self._late(ticket, due_s, now_s, opened=opened) if opened or evicts else None
-        if late is not None:
-            return full or late
-        while evicts and queue.refusal(ticket) and (worst := queue.worst_below(ticket.class_name)) is not None:
-            self._lifecycle.refuse_all((worst,), Reason.EVICTED, now_s)
-        return None
+    def _helps_to_evict(self, ticket: Ticket) -> bool:
+        """Whether a new ticket gets a place where less urgent ones are evicted, and takes it."""
+        return self._mode.preset.queue.evict and ticket.may_wait and self._scheduler.queue.could_evict_for(ticket)
 
     def _late(self, ticket: Ticket, due_s: float | None, now_s: float, *, opened: bool) -> Reason | None:
         """Why a new ticket would wait longer than it may, or than its objective allows; None where it would not."""
+        scheduler, name = self._scheduler, ticket.class_name
         if due_s is not None and self._mode.preset.queue.refuse_infeasible:
-            wait_s = self._scheduler.predicted_wait_s(ticket, self._scheduler.needed(ticket))
+            wait_s = scheduler.predicted_wait_s(ticket, scheduler.needed(ticket))
             if wait_s is not None and now_s + wait_s > due_s:
                 return Reason.DEADLINE_INFEASIBLE
         infeasible = opened and self._objectives.infeasible(ticket, now_s)
-        scheduler, name = self._scheduler, ticket.class_name
-        if infeasible and scheduler.used_up(name, now_s) and not scheduler.below_sent(name, now_s):
-            return Reason.OBJECTIVE_INFEASIBLE
-        return None
+        cut = infeasible and self._objectives.used_up(name, now_s) and not self._objectives.below_sent(name, now_s)
+        return Reason.OBJECTIVE_INFEASIBLE if cut else None

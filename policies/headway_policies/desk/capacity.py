@@ -19,7 +19,6 @@ from math import ceil, floor, inf
 
 from headway_policies.engine import Ramp
 from headway_policies.limits import (
-    LEARNING,
     MEMORY_WHYS,
     EngineFit,
     FixedLimit,
@@ -29,14 +28,13 @@ from headway_policies.limits import (
     Limit,
     LimitFailure,
     LimitSettings,
+    Load,
     PrefillPacer,
     Signals,
     make_limit,
 )
+from headway_policies.prediction import SizeStats
 from headway_policies.preset import Preset
-
-#: A step that takes longer is a pause, not the engine's speed.
-_STALL_S = 10.0
 
 
 class CapReason(StrEnum):
@@ -50,13 +48,16 @@ class Opening:
     """The shares that are open, the bound, and the ramp that is being climbed."""
 
     def __init__(self) -> None:
-        self.most: int | None = None
-        self.present = 1.0  # the share of the instances that are there
-        self.elsewhere = 0  # the seats that are taken at the others
-        self.front = 1.0  # the share of this front, of several before the same instances
+        self.bound(None, 1.0, 0, 1.0)
         self._ratios = dict.fromkeys(CapReason, 1.0)
         self._opened_s = 0.0
         self.moving = False  # whether time alone opens seats
+
+    def bound(self, most: int | None, present: float, elsewhere: int, front: float) -> None:
+        """No more seats than ``most``, under any preset. ``present`` is the share of the instances that are there;
+        ``elsewhere`` seats are taken at those that are not; ``front`` is this front's share of what is there.
+        """
+        self.most, self.present, self.elsewhere, self.front = most, present, elsewhere, front
 
     def cap(self, reason: CapReason, ratio: float) -> None:
         """Only this share, for this reason."""
@@ -97,20 +98,22 @@ class Opening:
 class Capacity:
     """The seats of one engine; ``ceiling`` is the most that engine can give, None where that is not known.
 
-    Their number may be another one a moment later when the limit ``adapts``, or the ``opening`` is moving. The step
-    time of the ``engine`` is fitted under every limit: by the limit ``model`` itself, under another one here. ``pacer``
-    spreads the prompts, None where the preset does not pace them.
+    ``limit`` is their number as it was last weighed, ``most_seats`` what the most urgent class may reach beyond it. It
+    may be another one a moment later when the limit ``adapts``, or the ``opening`` is moving. Under every limit the
+    steps are measured here, and the ``engine`` fitted. ``pacer`` spreads the prompts, None where the preset does not
+    pace them; ``paced`` is its last answer on a ticket that was to go to a free seat: True where that had to wait.
     """
 
     def __init__(self, preset: Preset, ceiling: int | None) -> None:
         self.ceiling = ceiling
         self.opening = Opening()
         self.engine = EngineFit()
-        self._meter = IntervalMeter(_STALL_S)
+        self.pacer: PrefillPacer | None = None
+        self._limited, self._next_seats = False, 1
         self._stepped_s = -inf
         self._limit = make_limit(_settings(preset), preset.batching.seats, ceiling, self.engine)
-        self.pacer: PrefillPacer | None = None
-        self.adopt(preset, self._limit)
+        self._put(preset, self._limit)
+        self.weigh(0.0)
 
     def limit_for(self, preset: Preset) -> Limit:
         """The limit a preset describes; the one there is, with all it has learnt, where that part does not change."""
@@ -119,18 +122,14 @@ class Capacity:
             return self._limit
         return make_limit(settings, preset.batching.seats, self.ceiling, self.engine)
 
-    def in_force(self, limit: Limit) -> bool:
-        """Whether this very limit is the present one."""
-        return limit is self._limit
-
-    def adopt(self, preset: Preset, limit: Limit) -> None:
-        """Put a preset in force, with the limit that belongs to it."""
-        if self.pacer is None or not self.in_force(limit):
-            settings = _settings(preset)
-            self.pacer = PrefillPacer(settings, self.engine, self._stepped_s) if settings.paces else None
-        self._preset, self._limit = preset, limit
-        self.adapts = not isinstance(limit, FixedLimit)
-        self._ramp = Ramp(preset.warmup.ramp_s)
+    def adopt(self, preset: Preset, limit: Limit, now_s: float) -> bool:
+        """Put a preset in force, with the limit that belongs to it. Whether that is another limit than before."""
+        other = limit is not self._limit
+        if other:
+            self._put(preset, limit)
+        self._preset, self._ramp, self.paced = preset, Ramp(preset.warmup.ramp_s), False
+        self.weigh(now_s)
+        return other
 
     @property
     def why(self) -> str:
@@ -142,20 +141,17 @@ class Capacity:
         """How the limit policy has failed since it was put in force, though it may have recovered."""
         return self._limit.failure if isinstance(self._limit, Governor) else None
 
-    def seats(self, now_s: float) -> int:
-        """The seats that are open."""
-        return self.opening.seats(self.whole(now_s), self._ramp, now_s)
-
-    def most_seats(self, open_seats: int) -> float:
-        """The most seats that a class may reach beyond those that are open; no more than these where their number is
-        fixed, where the engine's memory bounds it, and where less than the limit is open.
+    def weigh(self, now_s: float) -> None:
+        """Set the seats that are open now, and the most that a class may reach beyond them: no more than these where
+        their number is fixed, where the engine's memory bounds it, and where less than the limit is open.
         """
         settings, opening = self._preset.limit, self.opening
+        self.limit = opening.seats(self.whole(now_s), self._ramp, now_s)
+        self.most_seats: float = self.limit
         fixed = settings.policy == "fixed" or settings.shadow
-        if fixed or opening.held or self.why in MEMORY_WHYS:
-            return open_seats
-        bounds = (settings.max_seats, self.ceiling, opening.most)
-        return max(open_seats, min((one for one in bounds if one is not None), default=inf))
+        if not fixed and not opening.held and self.why not in MEMORY_WHYS:
+            bounds = (settings.max_seats, self.ceiling, opening.most)
+            self.most_seats = max(self.limit, min((one for one in bounds if one is not None), default=inf))
 
     def proposed(self, now_s: float) -> int:
         """What the policy would set without the shadow mode."""
@@ -165,19 +161,44 @@ class Capacity:
         """When time alone opens the next seat; None when it will not."""
         return self.opening.due_s(self.whole(now_s), self._ramp, now_s)
 
-    def observe(self, signals: Signals, now_s: float) -> None:
-        """The engine made a step."""
-        self._stepped_s = now_s
+    def paces(self, taken: int, now_s: float) -> bool:
+        """Whether the pace lets no prompt be computed now beside those that run, which take so many seats."""
+        self.paced = self.pacer is not None and not self.pacer.open(taken, now_s)
+        return self.paced
+
+    def lacked(self, seats: int = 1) -> None:
+        """A ticket lacked so many seats together, or the pace for one."""
+        self._limited = True
+        if seats > self._next_seats:
+            self._next_seats = seats
+
+    def observe(
+        self, load: Load, seats_taken: int, queued: int, sizes: SizeStats, spread_ratio: float, now_s: float
+    ) -> None:
+        """The engine made a step. What tickets lack is counted anew from now on."""
+        unloaded = self.engine.unloaded
+        signals = Signals(
+            load,
+            seats_taken=seats_taken,
+            queued=queued,
+            limited=self._limited,
+            next_seats=self._next_seats,
+            prompt_tokens_mean=sizes.prompt_tokens,
+            output_tokens_mean=sizes.output_tokens,
+            sequence_tokens_std=sizes.deviation_tokens,
+            pace_spread_ratio=spread_ratio,
+            unloaded_token_s=None if unloaded is None else unloaded.token_s,
+        )
+        self._limited, self._next_seats, self._stepped_s = False, 1, now_s
         if self.opening.present < 1 or self.opening.elsewhere or self.opening.front < 1:
             signals = _of_all(signals, self.opening)
-        self._limit.observe(signals, now_s)
+        seen = self._meter.add(signals, now_s)
+        if seen is not None:
+            self.engine.learn(seen)
+        self._limit.decide(signals, seen, now_s)
         if self.pacer is not None:
             self.pacer.observe(signals.load, now_s)
         self.engine.step(signals.load)
-        if self._preset.limit.policy not in LEARNING:
-            seen = self._meter.add(signals, now_s)
-            if seen is not None:
-                self.engine.learn(seen)
 
     def learnt(self) -> Learnt | None:
         """What the limit has learnt, for another process."""
@@ -187,24 +208,17 @@ class Capacity:
         """Start from what another process had learnt."""
         self._limit.recall(learnt)
 
-    def begin(self, now_s: float) -> None:
-        """The engine is warm: from now on seats open one after another."""
-        self.opening.begin(now_s)
-
-    def cap(self, reason: CapReason, ratio: float) -> None:
-        """Only this share, for this reason."""
-        self.opening.cap(reason, ratio)
-
-    def bound(self, most: int | None, present: float, elsewhere: int, front: float) -> None:
-        """No more seats than that, under any preset. ``present`` is the share of the instances that are there;
-        ``elsewhere`` seats are taken at those that are not; ``front`` is this front's share of what is there.
-        """
-        opening = self.opening
-        opening.most, opening.present, opening.elsewhere, opening.front = most, present, elsewhere, front
-
     def whole(self, now_s: float) -> int:
         """The limit in front of all instances, of all fronts together."""
         return self._capped(self._limit.seats(now_s))
+
+    def _put(self, preset: Preset, limit: Limit) -> None:
+        """Begin with another limit: its steps are measured anew, and paced by its own settings."""
+        settings = _settings(preset)
+        self._preset, self._limit, self._ramp = preset, limit, Ramp(preset.warmup.ramp_s)
+        self._meter = IntervalMeter(settings.stale_after_s)
+        self.pacer = PrefillPacer(settings, self.engine, self._stepped_s) if settings.paces else None
+        self.paced, self.adapts = False, not isinstance(limit, FixedLimit)
 
     def _capped(self, seats: int) -> int:
         return seats if self.ceiling is None else max(1, min(seats, self.ceiling))

@@ -9,6 +9,8 @@ from __future__ import annotations
 import heapq
 from math import inf
 
+from headway_policies.desk.record import Record
+
 _SLACK = 64
 
 
@@ -40,6 +42,19 @@ class Deadlines:
         """Forget a ticket's deadline."""
         self._at_s.pop(ticket_id, None)
 
+    def watch(self, record: Record) -> None:
+        """Set the deadline of a ticket that runs.
+
+        A deadline that moves to a later time is left as it is, and moved when it comes: dispatch and tokens cost
+        nothing then.
+        """
+        due = record.run_due()
+        self._put(record.ticket.id, None if due is None else due[0])
+
+    def renew(self, record: Record) -> None:
+        """Set the deadline of a ticket that waits, in place of that of its run."""
+        self._put(record.ticket.id, record.queue_due_s)
+
     def of(self, ticket_id: int) -> float | None:
         """The deadline of a ticket, or None."""
         return self._at_s.get(ticket_id)
@@ -66,3 +81,9 @@ class Deadlines:
                 return ticket_id
         self.earliest_s = self._heap[0][0] if self._heap else inf
         return None
+
+    def _put(self, ticket_id: int, at_s: float | None) -> None:
+        if at_s is None:
+            self.drop(ticket_id)
+        else:
+            self.set(ticket_id, at_s)

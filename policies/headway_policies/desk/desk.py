@@ -4,13 +4,6 @@ The law of this file. The desk holds every ticket from its arrival to its one ou
 it. It reads no clock, awaits nothing and touches nothing outside itself: each event is a method that takes ``now_s``
 and returns the effects its shell must carry out, in order. Times may not run backwards.
 
-    phase      entered by                     left by
-    WAITING    arrive, recall,
-               engine_restarting              dispatch, reject, expire, leave, engine_lost, drain
-    RUNNING    dispatch                       leave, abort (a time-out), engine_restarting, engine_lost
-    SETTLED    abort, engine_lost, leave      leave, reseat to 0: the outcome is written, the engine may hold seats
-    ENDED      reject, expire, leave, reseat  never: the desk has forgotten the ticket
-
 Invariants, at the end of every event:
   1. arrived == queued + in flight + sum of outcomes, for each class
   2. a ticket is dispatched only while its seats fit under the limit, or, in the most urgent class, within the share of
@@ -26,10 +19,10 @@ Invariants, at the end of every event:
 A ticket that is late for its objective waits behind all others of its class. A refusal for an objective at dispatch is
 in favour of another of its class that goes in the same event, or of one that is late even in an idle engine.
 
-An arrival goes forward: ``admit`` (checks, bounds, the predicted wait), ``dispatch`` (which tickets go now),
-``lifecycle`` (the one writer of a ticket's record and of the effects). The transitions are a table, ``transitions``.
-The number of seats is decided in ``capacity``. This file has all events and questions of the desk; ``mode`` may be read
-as well.
+An arrival goes forward: ``admit`` (the answer to it), ``lifecycle`` (the one writer of a ticket's record and of the
+effects), ``dispatch`` (which tickets go now, where it was queued). The transitions are a table, ``transitions``. The
+number of seats is decided in ``capacity``. This file has the events of the desk, and what is asked for each request;
+all other questions are answered at once by a ``reading``. ``mode``, ``ledger`` and ``engine_fit`` may be read as well.
 
 When very many deadlines come at once, an event settles a slice of them and asks to be woken again at once; invariants
 3 and 5 hold after the last slice.
@@ -37,54 +30,45 @@ When very many deadlines come at once, an event settles a slice of them and asks
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Iterator
 
-from headway_policies.batching import WindowReason
-from headway_policies.desk.admit import Admission
+from headway_policies.desk.admit import Admission, Refuse, Seat
 from headway_policies.desk.capacity import Capacity, CapReason
+from headway_policies.desk.crash import give_up, start_over
 from headway_policies.desk.dispatch import SLICE, Dispatcher
 from headway_policies.desk.effects import Effect, WakeAt
 from headway_policies.desk.forecast import Forecast
 from headway_policies.desk.ledger import Ledger
 from headway_policies.desk.lifecycle import Lifecycle
-from headway_policies.desk.mode import AdmissionState, Hold, Mode
+from headway_policies.desk.mode import Hold, Mode, Stages
 from headway_policies.desk.objectives import Objectives
+from headway_policies.desk.reading import DeskReading, read
 from headway_policies.desk.record import Record
-from headway_policies.desk.room import Room
 from headway_policies.desk.scheduler import Scheduler
 from headway_policies.desk.transitions import Phase
 from headway_policies.engine import EngineState
 from headway_policies.fallback import Rung
-from headway_policies.limits import EngineFit, Learnt, LimitFailure, Load, Resolved, Signals
-from headway_policies.prediction import Accuracy, PrefixCache, scale_ratio
+from headway_policies.limits import Learnt, Load, Resolved
 from headway_policies.preset import Preset
-from headway_policies.request import Ending, Reason, Ticket, Usage, shorter
+from headway_policies.request import NO_TIMEOUTS, Ending, Reason, Ticket, Usage, shorter
 
 
 class Desk:
     """The admission state machine of one engine. ``ceiling`` is the most seats that engine can give."""
 
     def __init__(self, preset: Preset, ceiling: int | None = None) -> None:
-        self.mode = Mode(preset)
+        self.mode = mode = Mode(preset)
         self.ledger = Ledger(preset.classes)
-        self._capacity = Capacity(preset, ceiling)
-        self._forecast = Forecast()
-        self._scheduler = Scheduler(preset, self._forecast)
-        self._objectives = Objectives(preset, self._scheduler, self._forecast, self._capacity.engine)
-        self._lifecycle = Lifecycle(self.mode, self._scheduler, self._forecast, self._objectives, self.ledger)
-        self._dispatcher = Dispatcher(
-            self.mode,
-            self._scheduler,
-            self._lifecycle,
-            self._forecast,
-            self._objectives,
-            ceiling,
-            Room(self.mode, self._scheduler, self._lifecycle, self._forecast),
-        )
-        self._admission = Admission(self.mode, self._scheduler, self._lifecycle, self._dispatcher, self._objectives)
+        self.ceiling = ceiling
+        self._capacity = capacity = Capacity(preset, ceiling)
+        self.engine_fit = capacity.engine
+        self._forecast = forecast = Forecast()
+        self._scheduler = scheduler = Scheduler(preset, capacity, forecast)
+        self._objectives = objectives = Objectives(preset, scheduler, forecast)
+        self._lifecycle = lifecycle = Lifecycle(mode, scheduler, forecast, objectives, self.ledger)
+        self._dispatcher = Dispatcher(mode, scheduler, lifecycle, forecast, objectives)
+        self._admission = Admission(mode, scheduler, objectives, lifecycle.crash_suspects)
         self._armed_s: float | None = None
-        self._scheduler.pacer = self._capacity.pacer
-        self._weigh(0.0)
 
     # ------------------------------------------------------------------ events of a ticket
 
@@ -93,7 +77,25 @@ class Desk:
         if ticket.class_name not in self.mode.preset.classes or ticket.id in self._lifecycle.records:
             raise ValueError(f"ticket {ticket.id}: class {ticket.class_name!r} unknown, or id already here")
         self._begin(now_s)
-        self._admission.arrive(ticket, now_s)
+        lifecycle, stages = self._lifecycle, self.mode.stages[ticket.class_name]
+        if ticket.asked is not NO_TIMEOUTS:
+            stages = Stages.of(stages.timeouts.shortened_by(ticket.asked))
+        due_s = None if stages.patience_s is None else ticket.arrived_s + stages.patience_s
+        self._scheduler.window.arrived(ticket.seats, now_s)
+        self._objectives.arrived(ticket, now_s)
+        answer = self._admission.admit(ticket, due_s, now_s)
+        if isinstance(answer, Seat):
+            lifecycle.seat_arrival(ticket, stages, due_s, now_s)
+        elif isinstance(answer, Refuse):
+            if answer.reason is Reason.OBJECTIVE_INFEASIBLE:
+                self._objectives.cut(ticket.class_name, now_s)
+            lifecycle.refuse_arrival(ticket, answer.reason, now_s)
+        else:
+            for evicted in answer.evicted:
+                lifecycle.refuse_all((evicted,), Reason.EVICTED, now_s)
+            record = lifecycle.enqueue(ticket, stages, due_s, now_s)
+            self._dispatcher.fill(now_s)
+            lifecycle.answered(record, now_s)
         return self._end(now_s)
 
     def reseat(self, ticket_id: int, sequences: int, now_s: float) -> list[Effect]:
@@ -150,33 +152,16 @@ class Desk:
     def tick(self, now_s: float) -> list[Effect]:
         """Time has passed."""
         self._armed_s = None
-        self._begin(now_s)
-        self._dispatcher.fill(now_s)
-        return self._end(now_s)
+        return self._filled(now_s)
 
     def observe(self, load: Load, now_s: float) -> list[Effect]:
         """The engine made a step."""
-        scheduler, sizes, unloaded = self._scheduler, self._forecast.sizes, self._capacity.engine.unloaded
-        signals = Signals(
-            load,
-            seats_taken=scheduler.seats.taken,
-            queued=len(scheduler.queue),
-            limited=scheduler.limited,
-            next_seats=scheduler.next_seats,
-            prompt_tokens_mean=sizes.prompt_tokens,
-            output_tokens_mean=sizes.output_tokens,
-            sequence_tokens_std=sizes.deviation_tokens,
-            pace_spread_ratio=self._forecast.pace.ratio,
-            unloaded_token_s=None if unloaded is None else unloaded.token_s,
-        )
-        scheduler.limited = False
-        scheduler.next_seats = 1
-        self._capacity.observe(signals, now_s)
+        forecast, scheduler = self._forecast, self._scheduler
+        taken, queued = scheduler.seats.taken, len(scheduler.queue)
+        self._capacity.observe(load, taken, queued, forecast.sizes, forecast.pace.ratio, now_s)
         scheduler.observe(load)
         self._objectives.observed()
-        self._begin(now_s)
-        self._dispatcher.fill(now_s)
-        return self._end(now_s)
+        return self._filled(now_s)
 
     def switch(self, preset: Preset, now_s: float, rungs: frozenset[Rung] | None = None) -> list[Effect]:
         """Put another preset in force. No waiting ticket is dropped, no running one is ended.
@@ -197,12 +182,9 @@ class Desk:
         falls_back = rungs is not None and rungs != self.mode.in_force
         if rungs is not None:
             self.mode.fall_back(rungs)
-        if not self._capacity.in_force(limit):
+        if self._capacity.adopt(preset, limit, now_s):
             self._forecast.other_limit()
-        self._capacity.adopt(preset, limit)
-        self._scheduler.pacer = self._capacity.pacer
         self.ledger.admit_classes(preset.classes)
-        self._weigh(now_s)
         self._objectives.adopt(preset, now_s)
         self._objectives.hold(now_s)
         if lanes is not None:
@@ -244,7 +226,7 @@ class Desk:
 
     def engine_silent(self, now_s: float) -> list[Effect]:
         """The engine is unresponsive: dispatch is suspended, time-outs run on."""
-        if self.engine is EngineState.UP:
+        if self.mode.engine is EngineState.UP:
             self.mode.engine_is(EngineState.SILENT)
         self._begin(now_s)
         return self._end(now_s)
@@ -253,45 +235,32 @@ class Desk:
         """The engine is gone with all it was running, and another one is being started.
 
         Tickets among ``retryable``, which have sent no output yet, wait again, each to run alone at first. Those that
-        were running at the crash before as well are given up, and so are all that have sent output. One whose
-        sequences have all ended loses nothing: it leaves as if its engine went on. In a drain nothing waits again.
+        were running at the crash before as well are given up, and so are all that have sent output. In a drain nothing
+        waits again.
         """
         self.mode.engine_is(EngineState.RESTARTING)
         self._begin(now_s)
-        alone = self._lifecycle.crash_suspects.crash()
-        for record in sorted(self.dispatched(), key=self._urgency, reverse=True):
-            lost = record.phase is Phase.RUNNING and record.sequences > 0
-            self._lifecycle.engine_gone(record, now_s)
-            if lost:
-                again = record.ticket.id in retryable
-                suspected = alone in (None, record.ticket.id)
-                self._requeue_or_give_up(record, now_s, retryable=again, suspected=suspected)
+        start_over(self._lifecycle, self.mode, retryable, now_s)
         if self.mode.draining:
             self._lifecycle.refuse_all(list(self._scheduler.queue), Reason.DRAINING, now_s)
         self._scheduler.prefixes.clear()
         return self._end(now_s)
 
     def engine_lost(self, now_s: float, reason: Reason = Reason.ENGINE_LOST) -> list[Effect]:
-        """The engine is gone, with all it was running; ``reason`` is DRAINING when it was stopped on purpose.
-
-        A ticket whose sequences have all ended loses nothing: it leaves as if its engine went on.
-        """
+        """The engine is gone, with all it was running; ``reason`` is DRAINING when it was stopped on purpose."""
         self.mode.engine_is(EngineState.LOST, reason)
         self._begin(now_s)
         self._lifecycle.refuse_all(list(self._scheduler.queue), reason, now_s)
-        for record in list(self.dispatched()):
-            if record.phase is Phase.RUNNING and record.sequences:
-                self._lifecycle.abort(record, reason)
-            self._lifecycle.engine_gone(record, now_s)
+        give_up(self._lifecycle, reason, now_s)
         self._scheduler.prefixes.clear()
         return self._end(now_s)
 
     def engine_back(self, now_s: float) -> list[Effect]:
         """There is an engine again, or it responds again."""
         self._begin(now_s)
-        if self.engine in (EngineState.RESTARTING, EngineState.LOST):
-            self._capacity.begin(now_s)
-            self._weigh(now_s)
+        if self.mode.engine in (EngineState.RESTARTING, EngineState.LOST):
+            self._capacity.opening.begin(now_s)
+            self._capacity.weigh(now_s)
         closed = not self.mode.open
         self.mode.engine_is(EngineState.UP)
         self._fill_again(now_s, closed=closed)
@@ -299,30 +268,22 @@ class Desk:
 
     def warmed_up(self, now_s: float) -> list[Effect]:
         """The engine is warm: from now on its seats open one after another, if the preset says so."""
-        self._capacity.begin(now_s)
-        self._weigh(now_s)
+        self._capacity.opening.begin(now_s)
+        self._capacity.weigh(now_s)
         self._begin(now_s)
         return self._end(now_s)
-
-    def recall_engine(self, learnt: Mapping[str, float]) -> None:
-        """The fit of the step time goes on from what another process had learnt of this engine."""
-        self._capacity.engine.recall(learnt)
 
     def recall_limit(self, learnt: Learnt, now_s: float) -> list[Effect]:
         """Start the limit from what another process had learnt. Without effect once this one has learnt by itself."""
         self._capacity.recall(learnt)
-        self._weigh(now_s)
-        self._begin(now_s)
-        self._dispatcher.fill(now_s)
-        return self._end(now_s)
+        self._capacity.weigh(now_s)
+        return self._filled(now_s)
 
     def cap_seats(self, reason: CapReason, ratio: float, now_s: float) -> list[Effect]:
         """Use only this share of the limit, for this reason; the least of all shares counts, and one seat is open."""
-        self._capacity.cap(reason, ratio)
-        self._weigh(now_s)
-        self._begin(now_s)
-        self._dispatcher.fill(now_s)
-        return self._end(now_s)
+        self._capacity.opening.cap(reason, ratio)
+        self._capacity.weigh(now_s)
+        return self._filled(now_s)
 
     def bound_seats(
         self, most: int | None, now_s: float, *, present: float = 1.0, elsewhere: int = 0, front: float = 1.0
@@ -332,11 +293,9 @@ class Desk:
         ``present`` is the share of the instances that are there: theirs is so much of the limit. ``elsewhere`` seats
         are taken at those that are not. ``front`` is this front's share, of several before the same instances.
         """
-        self._capacity.bound(most, present, elsewhere, front)
-        self._weigh(now_s)
-        self._begin(now_s)
-        self._dispatcher.fill(now_s)
-        return self._end(now_s)
+        self._capacity.opening.bound(most, present, elsewhere, front)
+        self._capacity.weigh(now_s)
+        return self._filled(now_s)
 
     # ------------------------------------------------------------------ questions
 
@@ -346,98 +305,9 @@ class Desk:
         return self.mode.preset
 
     @property
-    def revision(self) -> int:
-        """The number of the preset in force: the first has 1."""
-        return self.mode.revision
-
-    @property
-    def state(self) -> AdmissionState:
-        """Whether tickets are dispatched; the state of the engine is another question."""
-        return self.mode.state
-
-    @property
-    def holds(self) -> frozenset[Hold]:
-        """The causes for which nothing is dispatched now, but for a drain."""
-        return self.mode.holds
-
-    @property
-    def engine(self) -> EngineState:
-        """The state of the engine."""
-        return self.mode.engine
-
-    @property
-    def ceiling(self) -> int | None:
-        """The most seats the engine can give."""
-        return self._capacity.ceiling
-
-    @property
-    def engine_up(self) -> bool:
-        """Whether tickets go to the engine."""
-        return self.engine is EngineState.UP
-
-    @property
-    def suspects(self) -> int:
-        """How many tickets still have to run alone after a crash."""
-        return len(self._lifecycle.crash_suspects)
-
-    @property
     def limit(self) -> int:
         """Seats allowed now: what the policy says, never above what the engine can give."""
-        return self._scheduler.limit
-
-    @property
-    def limit_reason(self) -> str:
-        """Why the limit is what it is, in one word; ``pacing`` while requests wait for the pace and not for a seat."""
-        return "pacing" if self.paced and self._scheduler.queue.total.requests else self._capacity.why
-
-    @property
-    def paced(self) -> bool:
-        """Whether the next prompt has to wait, seats or not: it would make those that run miss their pace."""
-        return self._scheduler.paced
-
-    @property
-    def limit_failure(self) -> LimitFailure | None:
-        """How the limit policy has failed since it was put in force, though it may have recovered; None if never."""
-        return self._capacity.failure
-
-    @property
-    def order_failed(self) -> str | None:
-        """How a custom order failed and was disabled; None while the preset's order is in force."""
-        return self._scheduler.order_failed
-
-    @property
-    def window_failed(self) -> str | None:
-        """How a custom window failed and was disabled; None while the preset's window is in force."""
-        return self._scheduler.window_failed
-
-    @property
-    def prefixes(self) -> PrefixCache | None:
-        """What the engine's prefix cache probably holds; None under an order that does not use it."""
-        return self._scheduler.prefixes if self.preset.ordering.by_prefix else None
-
-    @property
-    def learnt_limit(self) -> Learnt | None:
-        """What the limit has learnt of this engine, for another process; None where there is nothing yet."""
-        return self._capacity.learnt()
-
-    @property
-    def engine_fit(self) -> EngineFit:
-        """The step time of the engine as it is fitted; not to be changed."""
-        return self._capacity.engine
-
-    @property
-    def sequence_tokens(self) -> float:
-        """The mean length of the recent sequences, prompt and answer; 0 before one has completed."""
-        return self._forecast.sizes.prompt_tokens + self._forecast.sizes.output_tokens
-
-    @property
-    def most_seats(self) -> float:
-        """The most seats that the limit may come to now; infinite where nothing known bounds it."""
-        return self._scheduler.most_seats
-
-    def proposed_limit(self, now_s: float) -> int:
-        """What the limit policy would set without the shadow mode, where it is another number than ``limit``."""
-        return self._capacity.proposed(now_s)
+        return self._capacity.limit
 
     @property
     def seats_taken(self) -> int:
@@ -449,80 +319,15 @@ class Desk:
         """Sequences in the engine: more than the seats taken where a request is wider than the limit."""
         return self.seats_taken + self._scheduler.seats.overflow
 
-    def window_s(self, now_s: float) -> float:
-        """How long a batch may gather now; 0 under a strategy that gathers none."""
-        return self._scheduler.window_s(now_s)
-
-    def window_reason(self, now_s: float) -> WindowReason | None:
-        """What decides how long a batch may gather now; None under a strategy that uses no window."""
-        return self._scheduler.window_reason(now_s)
-
-    @property
-    def wanted_seats(self) -> int:
-        """The seats that are taken, and those that what waits would take if they were free."""
-        return self.seats_taken + (0 if self.holds else self._scheduler.queue.total.seats)
-
-    def whole_limit(self, now_s: float) -> int:
-        """The limit in front of all instances and of all fronts together, whichever share of it is open."""
-        return self._capacity.whole(now_s)
-
-    def scale_ratio(self, now_s: float) -> float:
-        """How many times the limit the demand would fill: the signal for a number of replicas."""
-        taken, waiting = self._scheduler.seats.taken, self._scheduler.queue.total.seats
-        return scale_ratio(self.demand_seats(now_s), taken, waiting, self._scheduler.limit)
-
-    def demand_seats(self, now_s: float) -> float:
-        """The seats that arrivals fill on average, refused ones included; 0 while too few requests have ended."""
-        return self._forecast.demand.total_seats(now_s)
-
-    def waiting_seat_s(self) -> dict[str, float]:
-        """For how long what waits of each class will hold seats, in seat seconds; 0 while too few have ended."""
-        demand, waiting = self._forecast.demand, self._scheduler.queue.by_class
-        return {name: one.seats * demand.residence_s(name) for name, one in waiting.items()}
-
-    def waiting_tokens(self) -> int:
-        """Prompt tokens waiting."""
-        return self._scheduler.queue.total.tokens
-
-    def waiting_bytes(self) -> int:
-        """Bytes of prompts waiting."""
-        return self._scheduler.queue.total.bytes
-
-    def accuracy(self) -> dict[str, Accuracy]:
-        """How good the predictions have been: of output lengths, and of waits in the queue."""
-        return self._forecast.accuracy()
-
     def retry_after_s(self, now_s: float) -> int:
         """Whole seconds after which a refused client may be served."""
         return self._lifecycle.retry_after_s(now_s)
 
     def objectives(self, class_name: str, prompt_tokens: float | None = None) -> Resolved:
         """The objectives of a class of the preset on this engine as it is now, for a prompt of this length; None: of
-        the recent mean length, ``usual_prompt_tokens``.
+        the recent mean length.
         """
         return self._objectives.resolved(class_name, prompt_tokens)
-
-    @property
-    def usual_prompt_tokens(self) -> float:
-        """The mean length of the recent prompts; 0 before a request has completed."""
-        return self._forecast.sizes.prompt_tokens
-
-    def standing_queues(self, now_s: float) -> list[str]:
-        """The classes that have waited beyond the target of their objective for so long that waits are cut."""
-        return list(self._objectives.standing(now_s))
-
-    def held_seats(self) -> dict[str, int]:
-        """The seats that are kept for each class from less urgent ones: what it reserves, or what its demand needs."""
-        held = self._scheduler.seats.held()
-        return {name: held.get(name, 0) for name in self.preset.classes}
-
-    def oldest_wait_s(self, now_s: float) -> dict[str, float]:
-        """For each class, how long its longest-waiting ticket has waited; 0 where none waits."""
-        oldest = dict.fromkeys(self.ledger.classes, 0.0)
-        strangers = any(one.queued for name, one in self.ledger.classes.items() if name not in self.preset.classes)
-        for ticket in self._scheduler.queue if strangers else self._scheduler.queue.oldest():
-            oldest[ticket.class_name] = max(oldest[ticket.class_name], now_s - ticket.arrived_s)
-        return oldest
 
     def waiting(self) -> Iterator[tuple[Ticket, float | None]]:
         """The waiting tickets, and until when each waits at the most."""
@@ -532,13 +337,18 @@ class Desk:
         """The records of tickets that were dispatched and are still here."""
         return self._lifecycle.dispatched()
 
+    def read(self, now_s: float) -> DeskReading:
+        """The answers to all other questions, made anew for each call: it costs about as much as an arrival."""
+        parts = self._capacity, self._forecast, self._scheduler, self._objectives, self._lifecycle
+        return read(self.mode, self.ledger, *parts, now_s)
+
     # ------------------------------------------------------------------ around every event
 
     def _begin(self, now_s: float) -> None:
         """Before any event: open a list of effects, settle the tickets whose time has run out, and fill their seats."""
         capacity, lifecycle = self._capacity, self._lifecycle
         if capacity.adapts or capacity.opening.moving:
-            self._weigh(now_s)
+            capacity.weigh(now_s)
         lifecycle.effects = []
         self._dispatcher.patience = SLICE
         if lifecycle.deadlines.earliest_s <= now_s or lifecycle.crash_suspects.cleared_s is not None:
@@ -563,7 +373,7 @@ class Desk:
         if self._scheduler.queue.total.requests:
             if self._objectives.moving:
                 due_s = shorter(due_s, self._objectives.hold_again_s)
-            if self._scheduler.paced and capacity.pacer is not None and now_s < capacity.pacer.stale_s:
+            if capacity.paced and capacity.pacer is not None and now_s < capacity.pacer.stale_s:
                 due_s = shorter(due_s, capacity.pacer.stale_s)
         effects, lifecycle.effects = lifecycle.effects, []
         if due_s is not None and (armed_s is None or due_s < armed_s):
@@ -571,9 +381,11 @@ class Desk:
             effects.append(WakeAt(due_s))
         return effects
 
-    def _weigh(self, now_s: float) -> None:
-        self._scheduler.limit = self._capacity.seats(now_s)
-        self._scheduler.most_seats = self._capacity.most_seats(self._scheduler.limit)
+    def _filled(self, now_s: float) -> list[Effect]:
+        """The whole of an event after which tickets may be dispatched, and nothing else changes."""
+        self._begin(now_s)
+        self._dispatcher.fill(now_s)
+        return self._end(now_s)
 
     def _fill_again(self, now_s: float, *, closed: bool) -> None:
         """Dispatch what may go; ``closed``: nothing could go until now, and the queues have grown for that."""
@@ -586,15 +398,3 @@ class Desk:
         if Rung.SHED in self.mode.in_force:
             shed = [one for one in self._scheduler.queue if self.mode.sheds(one)]
             self._lifecycle.refuse_all(shed, Reason.SHED, now_s)
-
-    def _urgency(self, record: Record) -> int:
-        return self.mode.terms(record.ticket).priority
-
-    def _requeue_or_give_up(self, record: Record, now_s: float, *, retryable: bool, suspected: bool) -> None:
-        """The engine died under a running ticket: it waits again, or is given up."""
-        if retryable and suspected and record.crash == self._lifecycle.crash_suspects.crashes - 1:
-            self._lifecycle.abort(record, Reason.POISON)
-        elif not retryable:
-            self._lifecycle.abort(record, Reason.ENGINE_LOST)
-        else:
-            self._lifecycle.requeue(record, now_s)

@@ -24,7 +24,7 @@ from __future__ import annotations
 
 from headway_policies.desk.forecast import Forecast
 from headway_policies.desk.lifecycle import Lifecycle
-from headway_policies.desk.mode import Mode, Stages
+from headway_policies.desk.mode import Mode
 from headway_policies.desk.objectives import Objectives
 from headway_policies.desk.record import Record
 from headway_policies.desk.room import Room
@@ -32,7 +32,7 @@ from headway_policies.desk.scheduler import Scheduler
 from headway_policies.desk.transitions import Phase
 from headway_policies.fallback import Rung
 from headway_policies.queueing import Lane
-from headway_policies.request import Reason, Ticket
+from headway_policies.request import Reason
 
 SLICE = 200  # deadlines settled in one event: about a millisecond
 
@@ -41,38 +41,18 @@ class Dispatcher:
     """Decides which tickets are dispatched. ``patience`` is how much more may be settled within this event."""
 
     def __init__(
-        self,
-        mode: Mode,
-        scheduler: Scheduler,
-        lifecycle: Lifecycle,
-        forecast: Forecast,
-        objectives: Objectives,
-        ceiling: int | None,
-        room: Room,
+        self, mode: Mode, scheduler: Scheduler, lifecycle: Lifecycle, forecast: Forecast, objectives: Objectives
     ) -> None:
-        self._room = room
+        self._room = Room(mode, scheduler, lifecycle, forecast)
         self.patience = SLICE
         self._shed: dict[str, int] = {}  # by class: refused for a time-out since a ticket went
         self._mode = mode
+        self._capacity = scheduler.capacity
         self._scheduler = scheduler
         self._lifecycle = lifecycle
         self._forecast = forecast
         self._objectives = objectives
-        self._ceiling = ceiling
         self.unread_until_s = 0.0
-
-    def enter(self, ticket: Ticket, stages: Stages, due_s: float | None, now_s: float, *, at_once: bool) -> None:
-        """Seat a new ticket that goes at once; queue another, and refuse it if it is still there and will not wait."""
-        scheduler, lifecycle = self._scheduler, self._lifecycle
-        if at_once and not scheduler.queue.total.requests:
-            lifecycle.seat_arrival(ticket, stages, due_s, now_s)
-            return
-        record = lifecycle.enqueue(ticket, stages, due_s, now_s)
-        self.fill(now_s)
-        if not ticket.may_wait and record.phase is Phase.WAITING:
-            scheduler.limited = scheduler.limited or scheduler.seats.taken >= scheduler.limit
-            lifecycle.refuse(record, Reason.NO_FREE_SEAT, now_s)
-        lifecycle.answered(record)
 
     def settle_due(self, now_s: float) -> None:
         """Settle the tickets whose time has run out, a slice at a time, and dispatch those behind them."""
@@ -96,13 +76,30 @@ class Dispatcher:
             return
         if Rung.BYPASS in mode.in_force:
             self._send_beside(now_s)
-        for lane, most_seats in scheduler.leaving(now_s):
-            if self._send(lane, most_seats, now_s) and scheduler.strategy.barrier:
-                return
+        if not scheduler.queue.total.requests:
+            return
+        if scheduler.strategy.barrier:
+            self._send_batch(now_s)
+            return
+        full = scheduler.seats.taken >= self._capacity.limit
+        if full:
+            self._capacity.lacked()
+            self._capacity.paced = False
+        if not full or scheduler.beyond_limit():
+            self._send(scheduler.queue.lanes[0], self._capacity.limit, now_s)
         if scheduler.queue.total.requests and self._make_room(now_s):
             self.fill(now_s)  # the one that made room may have had more seats
 
     # ------------------------------------------------------------------ inside
+
+    def _send_batch(self, now_s: float) -> None:
+        """Dispatch the first batch that may leave and has a ticket to go."""
+        found = self._scheduler.leaving(now_s)
+        if any(gathered.full for _, gathered, _ in found):
+            self._capacity.lacked()
+        for lane, _, most_seats in found:
+            if self._send(lane, most_seats, now_s):
+                return
 
     def _make_room(self, now_s: float) -> bool:
         """Give the seats of a running ticket that has no token yet to a more urgent one. Whether any were given."""
@@ -120,7 +117,9 @@ class Dispatcher:
         scheduler, uncut = self._scheduler, dict[str, Record]()
         scheduler.open_batch(now_s)
         while scheduler.batch_seats < most_seats and self.patience:
-            ticket = scheduler.next(lane, now_s)
+            ticket, lacks = scheduler.next(lane, now_s)
+            if lacks:
+                self._capacity.lacked(lacks)
             if ticket is None:
                 break
             record = self._lifecycle.records[ticket.id]
@@ -129,7 +128,7 @@ class Dispatcher:
                 continue
             self._lifecycle.dispatch(record, now_s)
             self._shed[record.queue_class] = 0
-            if scheduler.below_waits(record.queue_class):
+            if self._objectives.below_waits(record.queue_class):
                 uncut[record.queue_class] = record  # the next seat is rather for one that is late than for those
             else:
                 self._cut(record, now_s)
@@ -163,7 +162,7 @@ class Dispatcher:
         objectives, name = self._objectives, record.queue_class
         if not objectives.contested(name, now_s) or not objectives.lost(record, now_s):
             return False
-        if self._scheduler.below_served(name, record.ticket.arrived_s):
+        if objectives.below_waits(name) or objectives.below_sent(name, record.ticket.arrived_s):
             return False
         self._refuse(record, Reason.OBJECTIVE_UNREACHABLE, now_s)
         return True
@@ -186,7 +185,7 @@ class Dispatcher:
         None is while the class has not been given what its share guarantees it.
         """
         queue, lane, name = self._scheduler.queue, sent.lane, sent.queue_class
-        if sent.late or not self._objectives.overloaded(name, now_s) or not self._scheduler.used_up(name, now_s):
+        if sent.late or not self._objectives.overloaded(name, now_s) or not self._objectives.used_up(name, now_s):
             return
         if not queue.relegates(lane):
             self._cut_next(sent, now_s)
@@ -204,7 +203,7 @@ class Dispatcher:
 
     def _cut_if_late(self, record: Record, now_s: float) -> bool:
         """Refuse a ticket whose objective has passed, unless less urgent ones went before it. Whether it was."""
-        passed = self._scheduler.passed_over(record.queue_class, record.ticket.arrived_s)
+        passed = self._objectives.passed_over(record.queue_class, record.ticket.arrived_s)
         if passed or not self._objectives.late(record, 0.0, now_s):
             return False
         self._refuse(record, Reason.OBJECTIVE_UNREACHABLE, now_s)
@@ -220,11 +219,11 @@ class Dispatcher:
     def _send_beside(self, now_s: float) -> None:
         """Dispatch what may go beside the batch, as far as the seats of the bypass go."""
         scheduler, in_force = self._scheduler, self._mode.in_force
-        while self.patience and (ticket := scheduler.next_beside(in_force, self._ceiling, now_s)) is not None:
+        while self.patience and (ticket := scheduler.next_beside(in_force, now_s)) is not None:
             self.patience -= 1
             record = self._lifecycle.records[ticket.id]
             if not self._too_late(record, now_s):
-                self._lifecycle.dispatch_beside(record, now_s)
+                self._lifecycle.dispatch(record, now_s, beside=True)
 
     def _send_alone(self, now_s: float) -> None:
         """Dispatch the next suspect, when no other runs alone; all other tickets once there is none left."""
@@ -270,4 +269,4 @@ class Dispatcher:
             else:
                 self._lifecycle.abort(record, due[1])
         else:
-            self._lifecycle.watch(record)
+            self._lifecycle.deadlines.watch(record)

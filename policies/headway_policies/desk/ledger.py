@@ -31,6 +31,12 @@ class ClassLedger:
         """Whether the identity in the file header holds."""
         return self.arrived == self.queued + self.in_flight + sum(self.outcomes.values())
 
+    def seated(self) -> None:
+        """A ticket arrived and went to the engine at once."""
+        self.arrived += 1
+        self.in_flight += 1
+        self.decisions[Decision.SEATED] += 1
+
     def dispatched(self) -> None:
         """A ticket that waited went to the engine."""
         self.queued -= 1

@@ -5,10 +5,10 @@ what is expected and learnt, the ledger), and adds the effect that the shell mus
 a step is taken.
 
     step              transition            effect
-    refuse_arrival   no record is made     Reject
+    refuse_arrival   no record is made      Reject
     enqueue           to WAITING            none
     relegate          WAITING               none
-    seat_arrival     to RUNNING            as dispatch
+    seat_arrival      to RUNNING            as dispatch
     dispatch          WAITING -> RUNNING    Dispatch, and Degrade before it where it gets less than it asked for
     refuse            WAITING -> ENDED      Reject, or Expire where its time ran out
     requeue           RUNNING -> WAITING    Requeue
@@ -37,6 +37,9 @@ from headway_policies.engine import CrashSuspects
 from headway_policies.fallback import capped_tokens
 from headway_policies.request import LEFT, Decision, Ending, Reason, Ticket, Usage
 
+#: What became of an arrival that was queued, when its event ends.
+_DECISIONS = {Phase.RUNNING: Decision.SEATED, Phase.WAITING: Decision.QUEUED, Phase.ENDED: Decision.REJECTED}
+
 
 class Lifecycle:
     """All tickets that are here: those that wait, those that run, and those that ended and still hold seats.
@@ -57,6 +60,7 @@ class Lifecycle:
         self.crash_suspects = CrashSuspects()
         self._drain_rate = DrainRate()
         self._mode = mode
+        self._capacity = scheduler.capacity
         self._scheduler = scheduler
         self._seats = scheduler.seats
         self._forecast = forecast
@@ -69,19 +73,22 @@ class Lifecycle:
 
     def retry_after_s(self, now_s: float) -> int:
         """Whole seconds after which a refused client may be served."""
-        scheduler = self._scheduler
-        freed_per_s = self._forecast.turnover_per_s(scheduler.limit)
-        return self._drain_rate.retry_after_s(scheduler.queue.total.seats, freed_per_s, now_s)
+        freed_per_s = self._forecast.turnover_per_s(self._capacity.limit)
+        return self._drain_rate.retry_after_s(self._scheduler.queue.total.seats, freed_per_s, now_s)
 
     # ------------------------------------------------------------------ arrival
 
     def refuse_arrival(self, ticket: Ticket, reason: Reason, now_s: float) -> None:
         """It is refused on arrival."""
+        self._note_lack()
         self._ledger.classes[ticket.class_name].refused_on_arrival(reason)
         self.effects.append(Reject(ticket.id, reason, self.retry_after_s(now_s)))
 
     def enqueue(self, ticket: Ticket, stages: Stages, queue_due_s: float | None, now_s: float) -> Record:
         """A new ticket takes its place in the queue."""
+        counts = self._ledger.classes[ticket.class_name]
+        counts.arrived += 1
+        counts.queued += 1
         record = self._expect(ticket, stages, queue_due_s)
         self._join(record, now_s)
         return record
@@ -93,28 +100,31 @@ class Lifecycle:
 
     def seat_arrival(self, ticket: Ticket, stages: Stages, queue_due_s: float | None, now_s: float) -> None:
         """A new ticket gets its seats at once. It passes an empty queue: only its order has to book it."""
+        self._ledger.classes[ticket.class_name].seated()
         self._scheduler.open_batch(now_s)
-        record = self._expect(ticket, stages, queue_due_s)
+        record = self._expect(ticket, stages, queue_due_s, Phase.RUNNING)
         order = record.lane.order
         order.push(ticket, record.queue_class, record.expected_tokens, now_s)
         self._take_seats(record)
         order.remove(ticket.id)
         self._start(record, now_s)
-        self.answered(record)
+        if stages.first_s is not None:
+            self.deadlines.set(ticket.id, ticket.arrived_s + stages.first_s)
 
-    def answered(self, record: Record) -> None:
-        """A new ticket was seated, queued or refused: set its deadline, and count the answer."""
-        decision = Decision.REJECTED
+    def answered(self, record: Record, now_s: float) -> None:
+        """The event in which a ticket was queued ends: set the deadline of its run, or where it has not gone that of
+        its wait; it is refused instead where its client will not wait.
+        """
+        if record.phase is Phase.WAITING and not record.ticket.may_wait:
+            self._note_lack()
+            self.refuse(record, Reason.NO_FREE_SEAT, now_s)
         if record.phase is Phase.RUNNING:
-            self.watch(record)
-            decision = Decision.SEATED
+            self.deadlines.watch(record)
         elif record.phase is Phase.WAITING:
             if self._mode.open:
                 record.predicted_wait_s = self._scheduler.predicted_wait_s(record.ticket)
-            if record.queue_due_s is not None:
-                self.deadlines.set(record.ticket.id, record.queue_due_s)
-            decision = Decision.QUEUED
-        self._ledger.classes[record.ticket.class_name].decisions[decision] += 1
+            self.deadlines.renew(record)
+        self._ledger.classes[record.ticket.class_name].decisions[_DECISIONS[record.phase]] += 1
 
     def enqueue_again(self, waiting: Iterable[Ticket]) -> None:
         """All that wait take a place in a new order; the books of the old one are closed."""
@@ -128,33 +138,17 @@ class Lifecycle:
 
     # ------------------------------------------------------------------ on the way
 
-    def dispatch(self, record: Record, now_s: float) -> None:
-        """It goes from its place in the queue to its seats."""
-        self._take_seats(record)
-        self._pull(record)
-        self._start(record, now_s)
-
-    def dispatch_beside(self, record: Record, now_s: float) -> None:
-        """It goes from its place in the queue to seats of the bypass."""
+    def dispatch(self, record: Record, now_s: float, *, beside: bool = False) -> None:
+        """It goes from its place in the queue to its seats; ``beside`` a batch to seats of the bypass."""
         ticket = record.ticket
-        record.lane.order.charge(ticket, record.queue_class, record.expected_tokens)
-        record.granted = record.seats = record.sequences = ticket.seats
-        record.charged = record.beside = True
-        self._seats.beside += ticket.seats
+        self._take_seats(record, beside=beside)
         self._pull(record)
+        record.phase = after(record.phase, Event.DISPATCH)
+        if record.predicted_wait_s is not None:
+            self._forecast.waited(record.predicted_wait_s, now_s - ticket.arrived_s)
+        self._ledger.classes[ticket.class_name].dispatched()
+        self._drain_rate.departed(record.seats, now_s)
         self._start(record, now_s)
-
-    def watch(self, record: Record) -> None:
-        """Set the deadline of one that runs.
-
-        A deadline that moves to a later time is left as it is, and moved when it comes: dispatch and tokens cost
-        nothing then.
-        """
-        due = record.run_due()
-        if due is None:
-            self.deadlines.drop(record.ticket.id)
-        else:
-            self.deadlines.set(record.ticket.id, due[0])
 
     def first_token(self, record: Record, now_s: float) -> None:
         """Its first token is here."""
@@ -180,16 +174,14 @@ class Lifecycle:
         if record.phase is Phase.SETTLED:
             sequences = min(sequences, record.sequences)
         self._occupy(record, sequences, now_s)
-        self._release(record)
         if not sequences:
             self.crash_suspects.drop(record.ticket.id)
         if record.phase is Phase.RUNNING and record.timeouts.stall_s is not None:
-            self.watch(record)
+            self.deadlines.watch(record)
 
     def engine_gone(self, record: Record, now_s: float) -> None:
         """The engine is gone, and every sequence of it with it."""
         self._occupy(record, 0, now_s)
-        self._release(record)
 
     def requeue(self, record: Record, now_s: float) -> None:
         """The engine died under it: it waits again as if it had sent no output, a suspect, and any turn will do."""
@@ -206,7 +198,7 @@ class Lifecycle:
         self._place(record)
         self._join(record, now_s)
         self.crash_suspects.suspect(ticket.id)
-        self._renew_deadline(record)
+        self.deadlines.renew(record)
         self.effects.append(Requeue(ticket.id))
 
     def recall(self, record: Record, now_s: float) -> None:
@@ -226,7 +218,7 @@ class Lifecycle:
         if not self._scheduler.queue.total.requests:
             self._drain_rate.began(now_s)
         self._scheduler.queue.restore(ticket, record.queue_class, record.lane, record.expected_tokens, now_s)
-        self._renew_deadline(record)
+        self.deadlines.renew(record)
         self.effects.append(Recall(ticket.id))
 
     # ------------------------------------------------------------------ out
@@ -271,11 +263,8 @@ class Lifecycle:
 
     # ------------------------------------------------------------------ inside
 
-    def _expect(self, ticket: Ticket, stages: Stages, queue_due_s: float | None) -> Record:
+    def _expect(self, ticket: Ticket, stages: Stages, due_s: float | None, phase: Phase = Phase.WAITING) -> Record:
         """Make the record of a new ticket, with what is expected of it; it has no place yet."""
-        counts = self._ledger.classes[ticket.class_name]
-        counts.arrived += 1
-        counts.queued += 1
         output_tokens = self._forecast.lengths.output_tokens(ticket)
         record = self.records[ticket.id] = Record(
             ticket,
@@ -283,7 +272,8 @@ class Lifecycle:
             self._scheduler.lane(output_tokens, learn=True),
             ticket.class_name,
             ticket.seats * (ticket.prompt_tokens + output_tokens),
-            queue_due_s,
+            due_s,
+            phase,
         )
         return record
 
@@ -304,35 +294,36 @@ class Lifecycle:
     def _pull(self, record: Record) -> None:
         self._scheduler.queue.remove(record.ticket, record.queue_class, record.lane)
 
-    def _take_seats(self, record: Record) -> None:
-        """Give it seats of the limit, and charge its order."""
-        ticket, queue_class, seats = record.ticket, record.queue_class, self._seats
+    def _take_seats(self, record: Record, *, beside: bool = False) -> None:
+        """Give it seats of the limit, or of the bypass, and charge its order."""
+        ticket, queue_class = record.ticket, record.queue_class
         record.lane.order.charge(ticket, queue_class, record.expected_tokens)
-        granted = seats.needed(queue_class, ticket.seats, self._scheduler.limit)
-        record.granted = record.seats = granted
-        record.charged, record.beside = True, False
-        record.sequences = ticket.seats
-        seats.overflow += ticket.seats - granted
-        seats.take(queue_class, granted, ticket.total_tokens)
-        self._scheduler.batch_seats += granted
+        granted = ticket.seats if beside else self._seats.needed(queue_class, ticket.seats, self._capacity.limit)
+        record.charged, record.granted, record.beside = True, granted, beside
+        self._has(record, granted, ticket.seats)
+        if not beside:
+            self._scheduler.batch_seats += granted
+
+    def _has(self, record: Record, seats: int, sequences: int) -> None:
+        """Book its seats, and its sequences in the engine."""
+        books, more = self._seats, seats - record.seats
+        books.overflow += sequences - record.sequences - more
+        if record.beside:
+            books.beside += more
+        elif more:
+            books.take(record.queue_class, more, record.ticket.total_tokens * (bool(seats) - bool(record.seats)))
+        record.seats, record.sequences = seats, sequences
 
     def _start(self, record: Record, now_s: float) -> None:
         """It has its seats: the engine may have it."""
-        ticket, mode = record.ticket, self._mode
-        record.phase = after(record.phase, Event.DISPATCH)
-        if record.predicted_wait_s is not None:
-            self._forecast.waited(record.predicted_wait_s, now_s - ticket.arrived_s)
-        self._ledger.classes[ticket.class_name].dispatched()
+        ticket, mode, pacer = record.ticket, self._mode, self._capacity.pacer
         record.dispatched_s, record.revision = now_s, mode.revision
         self.unstarted[ticket.id] = record
-        self.sent_tokens += ticket.seats * ticket.prompt_tokens
-        if self._scheduler.pacer is not None:
-            tokens, alone = ticket.seats * ticket.prompt_tokens, self._seats.taken == record.seats
-            self._scheduler.pacer.sent(ticket.id, tokens, ticket.seats, now_s, alone=alone)
+        tokens = ticket.seats * ticket.prompt_tokens
+        self.sent_tokens += tokens
+        if pacer is not None:
+            pacer.sent(ticket.id, tokens, ticket.seats, now_s, alone=self._seats.taken == record.seats)
         self._objectives.dispatched(record, now_s)
-        in_order = record.crash is None and not record.beside
-        self._scheduler.sent(record.queue_class, now_s, record.expected_tokens, in_order=in_order)
-        self._drain_rate.departed(record.seats, now_s)
         if mode.in_force:
             most_tokens = capped_tokens(ticket, mode.terms(ticket), mode.in_force)
             if most_tokens is not None:
@@ -348,27 +339,22 @@ class Lifecycle:
         """
         if sequences == record.sequences:
             return
-        before, books = record.seats, self._seats
+        before = record.seats
         if before and not sequences:
             self._forecast.seats_free(record, now_s)
             self._unpace(record)
         seats = min(sequences, record.granted) if record.ticket.seats > record.granted else sequences
-        books.overflow += (sequences - seats) - (record.sequences - before)
-        record.sequences, record.seats = sequences, seats
-        if seats == before:
-            return
-        if record.beside:
-            books.beside += seats - before
-            return
-        tokens = record.ticket.total_tokens * (bool(seats) - bool(before))
-        books.take(record.queue_class, seats - before, tokens)
-        self._scheduler.seats_freed(now_s)
-
-    def _release(self, record: Record) -> None:
-        """Forget it, if only its sequences were left and the last of them is gone."""
-        if record.left and not record.sequences:
+        self._has(record, seats, sequences)
+        if seats != before and not record.beside:
+            self._scheduler.seats_freed(now_s)
+        if record.left and not sequences:  # only its sequences were left, and the last of them is gone
             record.phase = after(record.phase, Event.RELEASE)
             del self.records[record.ticket.id]
+
+    def _note_lack(self) -> None:
+        """A new ticket is refused: where no seat is free, it lacked one."""
+        if self._seats.taken >= self._capacity.limit:
+            self._capacity.lacked()
 
     def _end_waiting(self, record: Record, reason: Reason) -> None:
         record.phase = after(record.phase, Event.REFUSE)
@@ -379,29 +365,20 @@ class Lifecycle:
 
     def _forget_seats(self, record: Record) -> None:
         """It has no seat any more; nothing is learnt from how long it had one."""
-        books, seats = self._seats, record.seats
-        books.overflow -= record.sequences - seats
         self.unstarted.pop(record.ticket.id, None)
         self._unpace(record)
-        record.sequences = record.seats = 0
-        books.take(record.queue_class, -seats, -record.ticket.total_tokens)
+        self._has(record, 0, 0)
 
     def _unpace(self, record: Record) -> None:
         """The engine computes its prompt no more."""
-        if self._scheduler.pacer is not None:
-            self._scheduler.pacer.gone(record.ticket.id)
+        if self._capacity.pacer is not None:
+            self._capacity.pacer.gone(record.ticket.id)
 
     def _uncharge(self, record: Record) -> None:
         """It waits again: its order has served nothing of it."""
         if record.charged:
             record.lane.order.correct(record.ticket, record.queue_class, -record.expected_tokens)
         record.charged = False
-
-    def _renew_deadline(self, record: Record) -> None:
-        """It waits again: the deadline of its run gives way to that of its wait."""
-        self.deadlines.drop(record.ticket.id)
-        if record.queue_due_s is not None:
-            self.deadlines.set(record.ticket.id, record.queue_due_s)
 
     def _drop(self, ticket_id: int) -> None:
         self.unstarted.pop(ticket_id, None)
@@ -412,10 +389,8 @@ class Lifecycle:
     def _learn(self, record: Record, ending: Ending, usage: Usage | None, now_s: float) -> None:
         """Book what was really used; learn lengths from what ran to its end."""
         ticket = record.ticket
-        if usage is None and record.token_s is not None:
-            return  # it ran, and how far is not known: the guess stands
-        used = usage or Usage(ticket.seats * ticket.prompt_tokens, 0)
-        if record.charged:
+        if record.charged and (usage is not None or record.token_s is None):  # else the guess stands
+            used = usage or Usage(ticket.seats * ticket.prompt_tokens, 0)
             more_tokens = used.prompt_tokens + used.output_tokens - record.expected_tokens
             record.lane.order.correct(ticket, record.queue_class, more_tokens)
         if usage is not None and ending is Ending.COMPLETED:

@@ -8,7 +8,7 @@ from typing import NamedTuple
 from headway_policies.engine import EngineState
 from headway_policies.fallback import Rung, pauses, sheds
 from headway_policies.preset import Preset
-from headway_policies.request import PriorityClass, Reason, Ticket, Timeouts
+from headway_policies.request import PriorityClass, Reason, Ticket, Timeouts, shorter
 
 
 class AdmissionState(Enum):
@@ -35,15 +35,18 @@ ENGINE_HOLDS = frozenset({Hold.ENGINE_PAUSED, Hold.ENGINE_ASLEEP})
 
 
 class Stages(NamedTuple):
-    """The time-outs of a class or a ticket, and how long it may wait in the queue by all of them."""
+    """The time-outs of a class or a ticket; how long it may wait in the queue by all of them, and for its first token
+    once it runs, both from its arrival on.
+    """
 
     timeouts: Timeouts
     patience_s: float | None
+    first_s: float | None
 
-    def shortened_by(self, asked: Timeouts) -> Stages:
-        """Those of a ticket that asks for these time-outs itself."""
-        timeouts = self.timeouts.shortened_by(asked)
-        return Stages(timeouts, timeouts.before_first_token_s())
+    @classmethod
+    def of(cls, timeouts: Timeouts) -> Stages:
+        """Those that follow from these time-outs."""
+        return cls(timeouts, timeouts.before_first_token_s(), shorter(timeouts.total_s, timeouts.first_token_s))
 
 
 class Mode:
@@ -72,8 +75,7 @@ class Mode:
         """Put a preset in force."""
         self.preset = preset
         self.revision += 1
-        timeouts = {name: one.timeouts() for name, one in preset.classes.items()}
-        self.stages = {name: Stages(one, one.before_first_token_s()) for name, one in timeouts.items()}
+        self.stages = {name: Stages.of(one.timeouts()) for name, one in preset.classes.items()}
 
     def hold(self, hold: Hold) -> None:
         """Dispatch nothing for this cause. A drain stays a drain."""
@@ -117,6 +119,11 @@ class Mode:
         if self.draining:
             return AdmissionState.DRAINING
         return AdmissionState.PAUSED if self.holds else AdmissionState.OPEN
+
+    @property
+    def engine_up(self) -> bool:
+        """Whether the engine is there and responds."""
+        return self.engine is EngineState.UP
 
     def terms(self, ticket: Ticket) -> PriorityClass:
         """The class whose terms hold for a ticket: the default one where the preset does not have its own."""

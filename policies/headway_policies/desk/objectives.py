@@ -9,7 +9,7 @@ has passed. So most of what is served is served within the objective, and what i
 overload every ticket is served. Objectives that are relative to the engine follow it (``limits.resolved``); while one
 is not known, or the engine could not keep it for a request alone, it refuses nothing. A queue is as old as the oldest
 ticket in it: where tenants share, one of them may have a queue that stands, and another none. Each is judged by its own
-turn.
+turn. No class is cut before it has been given what its share guarantees it, nor while less urgent ones are served.
 
 Where a preset leaves the ``reserved_seats`` of a class with an objective out, seats are held as its demand requires: as
 many as it fills on average, or now where an overload costs requests and that is more, plus the square root of that
@@ -27,7 +27,8 @@ from math import ceil, inf, sqrt
 from headway_policies.desk.forecast import Forecast
 from headway_policies.desk.record import Record
 from headway_policies.desk.scheduler import Scheduler
-from headway_policies.limits import EngineFit, Resolved, resolved
+from headway_policies.limits import Resolved, resolved
+from headway_policies.prediction import DecayingRate
 from headway_policies.preset import Preset
 from headway_policies.queueing import ControlledDelay, shares
 from headway_policies.request import Ticket
@@ -39,17 +40,25 @@ _IDLE_RATIO = 1 / 16
 _MIN_SEATS = 8
 #: A demand that fades never ends; no seat is held for less than this.
 _NEGLIGIBLE_SEATS = 0.05
+#: What classes were given counts for about so long, and as the guaranteed share from this part of it on.
+_SHARES_MEMORY_S = 20.0
+_GIVEN_RATIO = 0.95
+_NEGLIGIBLE_TOKENS_PER_S = 1e-3
 
 
 class Objectives:
     """The objectives of one preset, by class; what is known of a class's queue outlives a switch that keeps its own."""
 
-    def __init__(self, preset: Preset, scheduler: Scheduler, forecast: Forecast, engine: EngineFit) -> None:
+    def __init__(self, preset: Preset, scheduler: Scheduler, forecast: Forecast) -> None:
+        self._capacity = scheduler.capacity
         self._scheduler = scheduler
         self._forecast = forecast
-        self._engine = engine
-        self._unloaded = engine.unloaded
+        self._engine = self._capacity.engine
+        self._unloaded = self._engine.unloaded
         self._delays: dict[str, ControlledDelay] = {}
+        self._sent_s: dict[str, float] = {}
+        self._sent_tokens: dict[str, DecayingRate] = {}
+        self._passed_s: dict[str, float] = {}
         self.hold_again_s = 0.0
         self.adopt(preset, 0.0)
 
@@ -66,6 +75,7 @@ class Objectives:
         self._shares = shares(preset.classes)
         ranked, gathers = preset.by_urgency(), preset.batching.strategy != "continuous"
         self._first = ranked[0]
+        self._below = {name: ranked[place + 1 :] for place, name in enumerate(ranked)}
         self._following = tuple(
             name
             for name in ranked[:-1]
@@ -101,11 +111,19 @@ class Objectives:
             delay.empty(now_s)
 
     def dispatched(self, record: Record, now_s: float) -> None:
-        """A ticket left the queue. One that was running before, on an engine that died, says nothing of the queue."""
-        delay = self._delays.get(record.queue_class)
+        """A ticket goes to the engine. One that ran before, on an engine that died, says nothing of the queue."""
+        name = record.queue_class
+        self._sent_s[name] = now_s
+        rate = self._sent_tokens.get(name)
+        if rate is None:
+            rate = self._sent_tokens[name] = DecayingRate(_SHARES_MEMORY_S, now_s)
+        rate.add(record.expected_tokens, now_s)
+        if record.crash is not None or record.beside or len(self._scheduler.queue.lanes) > 1:
+            self._passed_s[name] = now_s  # when its order did not say so, among all that wait
+        delay = self._delays.get(name)
         if delay is None or record.crash is not None:
             return
-        oldest_s = self._scheduler.oldest_s(record.queue_class)
+        oldest_s = self._scheduler.oldest_s(name)
         arrived_s = record.ticket.arrived_s
         delay.dispatched(now_s - (arrived_s if oldest_s is None else min(arrived_s, oldest_s)), now_s)
 
@@ -164,6 +182,33 @@ class Objectives:
         delay = self._delays.get(class_name)
         return delay is not None and delay.overloaded(now_s) and delay.contested(now_s)
 
+    def below_waits(self, class_name: str) -> bool:
+        """Whether a less urgent ticket than those of a class waits."""
+        by_class = self._scheduler.queue.by_class
+        return any(by_class[name].requests for name in self._below[class_name])
+
+    def below_sent(self, class_name: str, since_s: float) -> bool:
+        """Whether a less urgent ticket than those of a class has been dispatched since then."""
+        return any(self._sent_s.get(name, -inf) >= since_s for name in self._below[class_name])
+
+    def passed_over(self, class_name: str, since_s: float) -> bool:
+        """Whether a less urgent ticket has been dispatched since then beside the order between the classes."""
+        return any(self._passed_s.get(name, -inf) >= since_s for name in self._below[class_name])
+
+    def used_up(self, class_name: str, now_s: float) -> bool:
+        """Whether a class has been given what its share guarantees it, beside those less urgent, as far as these wait
+        or were served shortly before.
+        """
+        sent, below, by_class = self._sent_tokens, self._below[class_name], self._scheduler.queue.by_class
+        theirs = {name: sent[name].per_s(now_s) for name in below if name in sent}
+        total = sum(theirs.values())
+        if total <= _NEGLIGIBLE_TOKENS_PER_S:
+            return True
+        present = sum(self._shares[name] for name in below if theirs.get(name) or by_class[name].requests)
+        own = sent[class_name].per_s(now_s) if class_name in sent else 0.0
+        guaranteed = self._shares[class_name] / (self._shares[class_name] + present)
+        return own >= _GIVEN_RATIO * guaranteed * (own + total)
+
     def resolved(self, class_name: str, prompt_tokens: float | None = None) -> Resolved:
         """The objectives of a class as they are now, for a prompt of this length; None: of the recent mean."""
         usual_tokens = self._forecast.sizes.prompt_tokens
@@ -201,11 +246,11 @@ class Objectives:
 
     def _at_least(self, class_name: str) -> int:
         """The seats that are held without any demand: some for the most urgent class, unless there are few in all."""
-        limit = self._scheduler.limit
+        limit = self._capacity.limit
         return max(1, int(_IDLE_RATIO * limit)) if class_name == self._first and limit >= _MIN_SEATS else 0
 
     def _needed(self, class_name: str, now_s: float) -> int:
-        scheduler, limit = self._scheduler, self._scheduler.limit
+        scheduler, limit = self._scheduler, self._capacity.limit
         offered = self._forecast.demand.seats(class_name, now_s)
         if any(self.contested(name, now_s) for name in self._delays):
             offered = max(offered, scheduler.seats.taken_by(class_name) + scheduler.queue.by_class[class_name].seats)

@@ -29,8 +29,8 @@ class Record:
     queue_class: str
     expected_tokens: float
     queue_due_s: float | None
-    predicted_wait_s: float | None = None
     phase: Phase = Phase.WAITING
+    predicted_wait_s: float | None = None
     seats: int = 0
     granted: int = 0
     sequences: int = 0

@@ -5,7 +5,6 @@ A limit policy proposes, the governor bounds the proposal; both learn from engin
 
 from headway_policies.limits.engine_fit import EngineFit, Unloaded
 from headway_policies.limits.governor import (
-    LEARNING,
     MEMORY_WHYS,
     WHYS,
     Governor,
@@ -13,16 +12,15 @@ from headway_policies.limits.governor import (
     LimitPolicy,
     make_limit,
 )
-from headway_policies.limits.interval import Interval, IntervalMeter
+from headway_policies.limits.interval import IntervalMeter
 from headway_policies.limits.learnt import Learns, Learnt
-from headway_policies.limits.limit import FixedLimit, Limit, LimitSettings, Load, Signals
+from headway_policies.limits.limit import FixedLimit, Interval, Limit, LimitSettings, Load, Signals
 from headway_policies.limits.objectives_now import ObjectivesNow
 from headway_policies.limits.pacing import PrefillPacer
 from headway_policies.limits.resolved import Resolved, resolved
 from headway_policies.limits.step_time import StepTime, StepTimeFit
 
 __all__ = [
-    "LEARNING",
     "MEMORY_WHYS",
     "WHYS",
     "EngineFit",

@@ -10,8 +10,7 @@ several decisions after a sudden change.
 
 from __future__ import annotations
 
-from headway_policies.limits.interval import Interval
-from headway_policies.limits.limit import LimitSettings
+from headway_policies.limits.limit import Interval, LimitSettings
 
 _BAND_RATIO = 0.06
 _FAR_RATIO = 0.75

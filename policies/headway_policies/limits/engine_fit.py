@@ -25,9 +25,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from headway_policies.limits.interval import Interval
 from headway_policies.limits.learnt import usable
-from headway_policies.limits.limit import Load
+from headway_policies.limits.limit import Interval, Load
 from headway_policies.limits.step_profile import StepProfile
 from headway_policies.limits.step_time import StepTime, StepTimeFit
 

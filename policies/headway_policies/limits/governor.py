@@ -33,10 +33,10 @@ from typing import Protocol
 from headway_policies.import_path import FAILURES, cause, find_class
 from headway_policies.limits.aimd import Aimd
 from headway_policies.limits.engine_fit import EngineFit
-from headway_policies.limits.interval import Interval, IntervalMeter
+from headway_policies.limits.interval import IntervalMeter
 from headway_policies.limits.knee import Knee
 from headway_policies.limits.learnt import Learns, Learnt
-from headway_policies.limits.limit import FixedLimit, Limit, LimitSettings, Signals
+from headway_policies.limits.limit import FixedLimit, Interval, Limit, LimitSettings, Signals
 from headway_policies.limits.memory_bound import MemoryBound
 from headway_policies.limits.model_fit import ModelFit
 from headway_policies.limits.saturation import Saturation
@@ -64,9 +64,6 @@ WHYS = {
 
 #: Those for which the engine's memory bears no sequence more.
 MEMORY_WHYS = frozenset({"kv", "preemption"})
-
-#: The policies that feed the fit of the engine themselves.
-LEARNING = frozenset({"model", "knee"})
 
 _SETTLE_S = 1.5
 _CAREFUL_S = 30.0
@@ -113,7 +110,7 @@ _POLICIES: dict[str, type[LimitPolicy]] = {"fixed": Fixed, "aimd": Aimd, "sla": 
 def make_limit(settings: LimitSettings, fixed: int, ceiling: int | None, engine: EngineFit | None = None) -> Limit:
     """The limit that a preset describes. Raises ValueError for an import path that names no class.
 
-    ``engine`` is what is known of the engine; the limit ``model`` starts from it, and keeps it up to date.
+    ``engine`` is what is known of the engine, which its owner feeds; None: a policy that uses it feeds one of its own.
     """
     if not settings.moves:
         return FixedLimit(fixed)
@@ -174,12 +171,15 @@ class Governor:
         return self._fixed if self._stale or self._failed else self._allowed
 
     def observe(self, signals: Signals, now_s: float) -> None:
-        """Add a step; decide when it closes an interval."""
+        """Add a step where nothing else measures the intervals; decide when it closes one."""
+        self.decide(signals, self._meter.add(signals, now_s), now_s)
+
+    def decide(self, signals: Signals, seen: Interval | None, now_s: float) -> None:
+        """Follow a step; decide anew where it closed an interval."""
         self._seen_s = now_s
         if signals.load.inter_token_s is not None:
             self._timed_s = now_s
         self._running = signals.load.running > 0
-        seen = self._meter.add(signals, now_s)
         if seen is not None:
             self._decide(seen, now_s)
         elif self._growing is not None and signals.limited:

@@ -8,38 +8,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from headway_policies.limits.limit import Signals
+from headway_policies.limits.limit import Interval, Signals
 
 _MIN_STEPS = 8
 _MAX_S = 2.0
-
-
-@dataclass(frozen=True, slots=True)
-class Interval:
-    """Means per step over an interval, and the last values at its end.
-
-    ``inter_token_s`` is None when no step had one. ``preemptions`` is their sum. ``limited``: a request waited for no
-    other reason than the limit, ``next_seats``: the most that one would have taken together. Lengths are in tokens a
-    sequence, 0 while unknown. ``gpu_busy_ratio`` is the last that was read, None without a GPU. ``unloaded_token_s`` is
-    the time between tokens of a single sequence, None while not known.
-    """
-
-    running: float
-    seats_taken: float
-    prefill_tokens: float
-    kv_usage_ratio: float
-    inter_token_s: float | None = None
-    preemptions: int = 0
-    limited: bool = False
-    queued: int = 0
-    kv_capacity_tokens: int | None = None
-    prompt_tokens_mean: float = 0.0
-    output_tokens_mean: float = 0.0
-    sequence_tokens_std: float = 0.0
-    gpu_busy_ratio: float | None = None
-    pace_spread_ratio: float = 0.0
-    unloaded_token_s: float | None = None
-    next_seats: int = 1
 
 
 @dataclass(slots=True)

@@ -18,20 +18,20 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from headway_policies.limits.engine_fit import EngineFit
-from headway_policies.limits.interval import Interval
-from headway_policies.limits.limit import LimitSettings
+from headway_policies.limits.limit import Interval, LimitSettings
 
 _LEAST_ELASTICITY = 0.02
 _MAX_SEATS = 65_536
 
 
 class Knee:
-    """Proposes the seats at the knee of the engine's fit, which it feeds.
+    """Proposes the seats at the knee of the engine's fit.
 
-    ``engine`` is a fit that began under another limit; None: a fit of its own.
+    ``engine`` is a fit that its owner feeds; None: one of its own, which it feeds.
     """
 
     def __init__(self, settings: LimitSettings, fixed: int, engine: EngineFit | None = None) -> None:
+        self._feeds = engine is None
         self._engine = EngineFit() if engine is None else engine
         self._fixed = fixed
 
@@ -39,7 +39,8 @@ class Knee:
         """The seats at the knee, no fewer than the preset's; the governor doubles the limit until there."""
         if seen.inter_token_s is None or seen.running <= 0:
             return allowed
-        self._engine.learn(seen)
+        if self._feeds:
+            self._engine.learn(seen)
         knee = self._engine.seats_at(_LEAST_ELASTICITY)
         if knee is None:
             return _MAX_SEATS

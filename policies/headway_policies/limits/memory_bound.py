@@ -17,7 +17,7 @@ from __future__ import annotations
 
 import math
 
-from headway_policies.limits.interval import Interval
+from headway_policies.limits.limit import Interval
 
 _THETA = 1.0
 _WEIGHT = 0.2

@@ -20,8 +20,7 @@ from collections.abc import Mapping
 from math import inf
 
 from headway_policies.limits.engine_fit import EngineFit
-from headway_policies.limits.interval import Interval
-from headway_policies.limits.limit import LimitSettings
+from headway_policies.limits.limit import Interval, LimitSettings
 
 _BAND_RATIO = 0.03
 _FALL_RATIO = 1 / 12
@@ -35,14 +34,15 @@ _MAX_SEATS = 65_536
 
 
 class ModelFit:
-    """Proposes the seats at which a step takes as long as the set point says, by the fit of the engine, which it feeds.
+    """Proposes the seats at which a step takes as long as the set point says, by the fit of the engine.
 
-    ``engine`` is a fit that began under another limit; None: one of its own.
+    ``engine`` is a fit that its owner feeds; None: one of its own, which it feeds.
     """
 
     def __init__(self, settings: LimitSettings, fixed: int, engine: EngineFit | None = None) -> None:
         self._settings = settings
         self._fixed = fixed
+        self._feeds = engine is None
         self._engine = EngineFit() if engine is None else engine
 
     def start(self) -> int:
@@ -63,7 +63,8 @@ class ModelFit:
         """
         if seen.inter_token_s is None or seen.running <= 0:
             return allowed
-        self._engine.learn(seen)
+        if self._feeds:
+            self._engine.learn(seen)
         set_point_s = self._settings.set_point_s(seen.pace_spread_ratio, seen.unloaded_token_s)
         if set_point_s == inf:
             return allowed

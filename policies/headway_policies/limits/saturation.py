@@ -10,7 +10,7 @@ Without a reading of the GPU nothing is ever saturated. Known weak spot: the rea
 
 from __future__ import annotations
 
-from headway_policies.limits.interval import Interval
+from headway_policies.limits.limit import Interval
 
 _BUSY_RATIO = 0.95
 _GREW_RATIO = 1.03  # less is noise

@@ -17,9 +17,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from headway_policies.limits.interval import Interval
 from headway_policies.limits.learnt import usable
-from headway_policies.limits.limit import LimitSettings
+from headway_policies.limits.limit import Interval, LimitSettings
 
 _BAND_RATIO = 0.04
 _MAX_SEATS = 65_536

@@ -144,6 +144,11 @@ class WaitQueue:
         worst = [one for lane in self.lanes if (one := lane.order.worst_below(urgency)) is not None]
         return min(worst, key=self._worth, default=None)
 
+    def evicted_for(self, ticket: Ticket) -> Iterator[Ticket]:
+        """The tickets to remove until there is room for this arrival, each once the one before is gone."""
+        while self.refusal(ticket) and (worst := self.worst_below(ticket.class_name)) is not None:
+            yield worst
+
     def seats_above(self, class_name: str) -> int:
         """The seats requested by waiting tickets of more urgent classes."""
         urgency = self.classes[class_name].priority

@@ -351,13 +351,16 @@ def test_a_server_is_paused_drained_and_resumed(visit: Open, live: LiveStandIn) 
     assert f"headway pause --url {live.url}" in [one.value for one in app.code]
     ordered(app, "pause", "Pause dispatch", "disk")
     desk = live.control.gateway.gate.desk
-    assert desk.state.value == "paused"
+    assert desk.mode.state.value == "paused"
     assert "Paused: 0 running requests will finish, 0 waiting requests wait on." in words(app)
     again_until(app, ": disk.")
     ordered(app, "drain", "Drain the server")
-    assert (desk.state.value, "Drained: 0 waiting requests refused, none runs." in words(app)) == ("draining", True)
+    assert (desk.mode.state.value, "Drained: 0 waiting requests refused, none runs." in words(app)) == (
+        "draining",
+        True,
+    )
     ordered(app, "resume", "Resume dispatch")
-    assert desk.state.value == "open"
+    assert desk.mode.state.value == "open"
     again_until(app, "Requests are dispatched.")
     shown = list(app.dataframe[0].value["Action"])
     assert {"pause admission", "drain admission", "resume admission"} <= set(shown)
@@ -383,7 +386,7 @@ def test_an_order_without_its_word_is_not_sent(visit: Open, live: LiveStandIn) -
     app.text_input(key="admission_confirm").set_value("pause")
     press(app, "Drain the server")
     assert 'Nothing was changed: type "drain" to confirm.' in app.warning[-1].value.replace("\\", "")
-    assert live.control.gateway.gate.desk.state.value == "open"
+    assert live.control.gateway.gate.desk.mode.state.value == "open"
 
 
 def test_an_order_that_is_carried_out_already_says_so(visit: Open, live: LiveStandIn) -> None:

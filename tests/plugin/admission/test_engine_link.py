@@ -43,7 +43,7 @@ async def test_reading_errored_changes_nothing() -> None:
     assert await asyncio.to_thread(lambda: engine.errored) is True
     await asyncio.sleep(1)
     desk, link = control.gateway.gate.desk, control.gateway.link
-    assert (desk.engine, link.engine_gone, link.engine_lost) == (EngineState.UP, False, False)
+    assert (desk.mode.engine, link.engine_gone, link.engine_lost) == (EngineState.UP, False, False)
     await assert_no_residue(control)
 
 
@@ -54,12 +54,12 @@ async def test_a_death_can_be_reported_from_any_thread() -> None:
     reading = asyncio.create_task(read(engine, "a", 100))
     await asyncio.sleep(0.5)
     control.gateway.link.check_engine()
-    assert control.gateway.gate.desk.engine_up
+    assert control.gateway.gate.desk.mode.engine_up
     engine.die()
     for _ in range(2):
         await asyncio.to_thread(control.gateway.link.check_engine)
     await asyncio.sleep(0)
-    assert control.gateway.gate.desk.engine_up is False
+    assert control.gateway.gate.desk.mode.engine_up is False
     assert reason((await asyncio.gather(reading, return_exceptions=True))[0]) is Reason.ENGINE_LOST
     await assert_no_residue(control)
     assert outcomes(control) == {"engine_lost": 1}
@@ -111,7 +111,7 @@ async def test_the_supervisor_reports_the_death_of_an_idle_engine() -> None:
     await asyncio.sleep(1)
     engine.die()
     await asyncio.sleep(0.25)
-    assert control.gateway.gate.desk.engine is EngineState.LOST
+    assert control.gateway.gate.desk.mode.engine is EngineState.LOST
     assert reason((await asyncio.gather(waiting, return_exceptions=True))[0]) is Reason.ENGINE_LOST
     await running
     await assert_no_residue(control)

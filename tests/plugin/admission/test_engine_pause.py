@@ -192,12 +192,12 @@ async def test_the_engine_s_resume_does_not_undo_the_operator_s_pause_nor_the_re
     gate.pause()
     await harness.engine.pause_generation()
     await harness.engine.resume_generation()
-    assert (gate.desk.holds, gate.desk.state) == ({Hold.OPERATOR}, AdmissionState.PAUSED)
+    assert (gate.desk.mode.holds, gate.desk.mode.state) == ({Hold.OPERATOR}, AdmissionState.PAUSED)
     await harness.engine.pause_generation()
     gate.resume()
-    assert (gate.desk.holds, harness.why) == ({Hold.ENGINE_PAUSED}, [PAUSED])
+    assert (gate.desk.mode.holds, harness.why) == ({Hold.ENGINE_PAUSED}, [PAUSED])
     await harness.engine.resume_generation()
-    assert gate.desk.state is AdmissionState.OPEN
+    assert gate.desk.mode.state is AdmissionState.OPEN
 
 
 @on_virtual_time

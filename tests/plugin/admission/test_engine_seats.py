@@ -383,7 +383,7 @@ async def test_a_request_that_has_all_of_its_call_loses_nothing_with_the_engine(
     link.check_engine()
     permit = around.permit
     assert permit is not None
-    assert (permit.waiting, permit.requeues, gate.desk.suspects) == (False, 0, 0)
+    assert (permit.waiting, permit.requeues, gate.desk.read(gate.now_s()).suspects) == (False, 0, 0)
     if follow_up:
         again = asyncio.create_task(read(engine, "b"))
         await asyncio.sleep(2.0)

@@ -646,7 +646,7 @@ async def test_closing_from_a_thread_waits_for_the_running_requests(caplog: pyte
     slow = engine.generate("text", FakeParams(3), "slow")
     await anext(slow)
     closing = asyncio.create_task(asyncio.to_thread(control.gateway.link.close_from_any_thread, 600.0))
-    while control.gateway.gate.desk.state is not AdmissionState.DRAINING:  # noqa: ASYNC110 - the other thread rings no bell here
+    while control.gateway.gate.desk.mode.state is not AdmissionState.DRAINING:  # noqa: ASYNC110 - the other thread rings no bell here
         await asyncio.sleep(0.01)
     with pytest.raises(Refused):
         await read(engine, "new")

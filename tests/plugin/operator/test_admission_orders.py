@@ -153,10 +153,10 @@ def test_what_is_so_already_is_refused_with_what_to_do(before: str, order: str, 
         elif before:
             getattr(server.orders, before)(ANN)
         await asyncio.sleep(1.0)  # what is drained has its end in the audit
-        state, lines = server.gate.desk.state, len(server.audit())
+        state, lines = server.gate.desk.mode.state, len(server.audit())
         with pytest.raises(OrderConflictError, match=f"^{why}$"):
             getattr(server.orders, order)(BEN, "again")
-        assert server.gate.desk.state is state
+        assert server.gate.desk.mode.state is state
         (line,) = server.audit()[lines:]
         assert line[1:] == (state.value, state.value, f"refused: {why}")
         assert server.control.audit.entries(1)[0].reason == "again"
@@ -205,7 +205,7 @@ async def test_a_pause_outlives_a_switch_of_the_preset() -> None:
     server.control.catalogue.include(small_preset(4, name="other"))
     server.orders.pause(ANN)
     await server.control.switch("other", expected_revision=None, caller=ANN)
-    assert server.gate.desk.state is AdmissionState.PAUSED
+    assert server.gate.desk.mode.state is AdmissionState.PAUSED
 
 
 # ---------------------------------------------------------------------- a pause with an end
@@ -239,7 +239,7 @@ async def test_a_pause_is_renewed_by_another_one() -> None:
     stopped = server.control.status().stopped
     assert (stopped.for_s, stopped.left_s) == (12.0, 1.0)
     await asyncio.sleep(1.5)
-    assert server.gate.desk.state is AdmissionState.OPEN
+    assert server.gate.desk.mode.state is AdmissionState.OPEN
     assert [line[0] for line in server.audit()] == ["pause_admission", "resume_admission"]
 
 
@@ -253,7 +253,7 @@ async def test_a_pause_with_an_end_is_replaced_by_that_of_another_author() -> No
         server.orders.pause(ANN, "share", 30.0)
     await asyncio.sleep(60.0)
     assert server.orders.stop is not None
-    assert (server.gate.desk.state, server.orders.stop.actor) == (AdmissionState.PAUSED, "ben")
+    assert (server.gate.desk.mode.state, server.orders.stop.actor) == (AdmissionState.PAUSED, "ben")
     assert [line[3] for line in server.audit()] == [
         "applied: 0 running, 0 waiting; for 30 s",
         "applied: 0 running, 0 waiting",
@@ -270,7 +270,7 @@ async def test_a_resume_ends_a_pause_before_its_own_end() -> None:
     server.orders.resume(ANN)
     server.orders.pause(BEN)
     await asyncio.sleep(20.0)
-    assert server.gate.desk.state is AdmissionState.PAUSED
+    assert server.gate.desk.mode.state is AdmissionState.PAUSED
 
 
 @pytest.mark.parametrize("order", ["drain", "close"])
@@ -287,7 +287,7 @@ def test_the_end_of_a_pause_changes_nothing_of_what_follows_it(order: str) -> No
             server.control.gateway.link.closing = True
             server.gate.drain()
         await asyncio.sleep(20.0)
-        assert server.gate.desk.state is AdmissionState.DRAINING
+        assert server.gate.desk.mode.state is AdmissionState.DRAINING
         assert "resume_admission" not in [line[0] for line in server.audit()]
 
     run()
@@ -300,7 +300,7 @@ async def test_the_end_of_a_pause_leaves_one_for_another_cause() -> None:
     server.gate.pause(Hold.RECYCLE)
     server.orders.pause(ANN, expires_s=10.0)
     await asyncio.sleep(11.0)
-    assert (server.gate.desk.state, set(server.gate.desk.holds)) == (AdmissionState.PAUSED, {Hold.RECYCLE})
+    assert (server.gate.desk.mode.state, set(server.gate.desk.mode.holds)) == (AdmissionState.PAUSED, {Hold.RECYCLE})
 
 
 @on_virtual_time
@@ -313,4 +313,4 @@ async def test_a_pause_by_the_program_itself_is_not_ended_by_an_order_of_before(
     server.orders.resume(ANN)
     server.gate.pause()
     await asyncio.sleep(20.0)
-    assert (server.gate.desk.state, server.orders.stop) == (AdmissionState.PAUSED, None)
+    assert (server.gate.desk.mode.state, server.orders.stop) == (AdmissionState.PAUSED, None)

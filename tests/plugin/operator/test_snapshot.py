@@ -113,9 +113,9 @@ async def test_a_reading_of_a_dead_engine_changes_nothing(reading: str) -> None:
     for _ in range(3):
         await READINGS[reading](control)
     assert state() == before
-    assert (desk.engine, desk.ledger.queued, desk.ledger.in_flight) == (EngineState.UP, 1, 1)
+    assert (desk.mode.engine, desk.ledger.queued, desk.ledger.in_flight) == (EngineState.UP, 1, 1)
     await asyncio.sleep(POLL_S)
-    assert (desk.engine, gateway.link.engine_gone, supervisor.deaths) == (
+    assert (desk.mode.engine, gateway.link.engine_gone, supervisor.deaths) == (
         EngineState.RESTARTING,
         True,
         {Cause.CRASH: 1},

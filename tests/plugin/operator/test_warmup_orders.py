@@ -168,7 +168,7 @@ async def test_a_paused_server_may_be_warmed_up() -> None:
     program.control.warmups.begin(ANN)
     await asyncio.sleep(5.0)
     assert program.audit()[1].startswith("applied after ")
-    assert program.control.gateway.gate.desk.state is AdmissionState.PAUSED
+    assert program.control.gateway.gate.desk.mode.state is AdmissionState.PAUSED
     program.engine.shutdown()
 
 

@@ -75,7 +75,10 @@ async def test_running_requests_finish_new_ones_wait_and_none_is_lost() -> None:
     late = [asyncio.create_task(shop.ask(f"l{number}", 5)) for number in range(4)]
     assert await asyncio.gather(*running, *late) == [100] * 4 + [5] * 4
     assert shop.running_then == [0]
-    assert (shop.control.gateway.gate.desk.state, outcomes(shop.control)) == (AdmissionState.OPEN, {"completed": 8})
+    assert (shop.control.gateway.gate.desk.mode.state, outcomes(shop.control)) == (
+        AdmissionState.OPEN,
+        {"completed": 8},
+    )
     assert not shop.control.status().memory.recycling
     assert shop.control.memory.recycled == {"command": 1}
     assert shop.results()[0] == "accepted"
@@ -152,7 +155,7 @@ async def test_a_paused_server_stays_paused() -> None:
     shop.control.gateway.gate.pause()
     shop.control.recycle(ME)
     await asyncio.sleep(5.0)
-    assert shop.control.gateway.gate.desk.state is AdmissionState.PAUSED
+    assert shop.control.gateway.gate.desk.mode.state is AdmissionState.PAUSED
     assert shop.control.memory.recycled.total() == 1
 
 
@@ -214,4 +217,4 @@ async def test_a_refused_recycle_changes_nothing(token: str, options: dict[str, 
     assert answer.status_code == status
     assert answer.headers["content-type"] == "application/problem+json"
     assert [result.split(":")[0] for result in shop.results()] == ["refused"]
-    assert shop.control.gateway.gate.desk.state is AdmissionState.OPEN
+    assert shop.control.gateway.gate.desk.mode.state is AdmissionState.OPEN

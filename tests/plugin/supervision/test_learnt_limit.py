@@ -74,7 +74,7 @@ async def test_the_next_server_starts_where_the_last_one_ended(
     await asyncio.gather(task, return_exceptions=True)
     assert last.desk.limit > 4
     LearntLimit(following, path).recall()
-    assert (following.desk.limit, following.desk.limit_reason) == (last.desk.limit, "recalled")
+    assert (following.desk.limit, following.desk.read(following.now_s()).limit_reason) == (last.desk.limit, "recalled")
     assert [record.getMessage() for record in caplog.records] == [
         f"the limit starts at {last.desk.limit} seats, as this engine's last server had learnt it"
     ]
@@ -89,7 +89,7 @@ async def test_it_is_kept_every_minute_while_it_changes(tmp_path: Path) -> None:
     await full_load(gate)
     assert not path.exists()
     await asyncio.sleep(60)
-    assert json.loads(path.read_text())["seats"] == gate.desk.learnt_limit.seats  # type: ignore[union-attr]  # it has
+    assert json.loads(path.read_text())["seats"] == gate.desk.read(gate.now_s()).learnt_limit.seats  # type: ignore[union-attr]  # it has
     path.unlink()
     await asyncio.sleep(120)
     assert not path.exists()

@@ -133,11 +133,14 @@ async def test_the_old_engine_serves_while_the_new_one_starts_beside_it(caplog: 
     caplog.set_level("INFO", "headway")
     harness = Harness()
     await harness.recycle(1.0)
-    assert (harness.control.gateway.gate.desk.state, harness.form) == (AdmissionState.OPEN, "beside the old engine")
+    assert (harness.control.gateway.gate.desk.mode.state, harness.form) == (
+        AdmissionState.OPEN,
+        "beside the old engine",
+    )
     assert harness.control.status().memory.recycling
     async with asyncio.timeout(START_S - 2):  # before the spare is up
         assert await harness.ask("meanwhile") == "20 tokens"
-    assert (harness.replacer.killed, harness.control.gateway.gate.desk.state) == (0, AdmissionState.OPEN)
+    assert (harness.replacer.killed, harness.control.gateway.gate.desk.mode.state) == (0, AdmissionState.OPEN)
     running = asyncio.create_task(harness.ask("over the swap", 120))
     await asyncio.sleep(START_S)
     assert await running == "120 tokens"
@@ -203,7 +206,7 @@ async def test_a_spare_that_dies_during_the_drain_changes_nothing() -> None:
     harness = Harness()
     running = asyncio.create_task(harness.ask("running", 200))
     await harness.recycle(START_S + 1)
-    assert harness.control.gateway.gate.desk.state is AdmissionState.PAUSED
+    assert harness.control.gateway.gate.desk.mode.state is AdmissionState.PAUSED
     harness.replacer.dies_after_start = True
     assert await running == "200 tokens"
     await asyncio.sleep(1.0)

@@ -94,7 +94,7 @@ class Harness:
     @property
     def engine_state(self) -> EngineState:
         """The engine's state, as the desk has it."""
-        return self.control.gateway.gate.desk.engine
+        return self.control.gateway.gate.desk.mode.engine
 
     def ask(self, request_id: str, tokens: int = 20, *, whole: bool = False, **options: Any) -> asyncio.Task[str]:
         """One request; its answer is the number of tokens, or the reason of its refusal."""

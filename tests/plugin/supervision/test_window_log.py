@@ -42,11 +42,11 @@ async def test_late_first_tokens_close_the_window_and_one_line_says_so(caplog: p
     """First tokens after the objective shut the window; while it stays shut, no further line."""
     caplog.set_level(logging.INFO, LOGGER)
     gate = gate_with()
-    assert gate.desk.window_s(gate.now_s()) == 0.2
+    assert gate.desk.read(gate.now_s()).window_s == 0.2
     logging_task = asyncio.create_task(WindowLog(gate).run())
     await serve(gate, 3, first_token_s=2.0)
-    assert gate.desk.window_s(gate.now_s()) == 0.0
-    assert gate.desk.window_reason(gate.now_s()) is WindowReason.LATENCY
+    assert gate.desk.read(gate.now_s()).window_s == 0.0
+    assert gate.desk.read(gate.now_s()).window_reason is WindowReason.LATENCY
     await asyncio.sleep(100)
     logging_task.cancel()
     assert lines(caplog) == [

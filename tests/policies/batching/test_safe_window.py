@@ -105,10 +105,10 @@ def test_a_preset_names_a_custom_window_and_its_batches_leave_whatever_it_does()
     desk = Desk(dynamic("faulty_policy:FaultyWindow"))
     assert WakeAt(0.1) in desk.arrive(Ticket(1, "normal", 0.0), now_s=0.0)
     assert desk.tick(0.19) == [WakeAt(0.2)]
-    assert desk.window_failed == "length_s raised LookupError"
+    assert desk.read(0.0).window_failed == "length_s raised LookupError"
     assert any(isinstance(one, Dispatch) for one in desk.tick(0.2))
     desk.switch(dynamic("fixed"), 0.3)
-    assert desk.window_failed is None
+    assert desk.read(0.0).window_failed is None
 
 
 def test_a_window_that_cannot_be_made_changes_nothing() -> None:
@@ -118,7 +118,7 @@ def test_a_window_that_cannot_be_made_changes_nothing() -> None:
     batching = unwilling.batching.model_copy(update={"window": "faulty_policy:Unwilling"})
     with pytest.raises(RuntimeError, match="licence"):
         desk.switch(unwilling.model_copy(update={"batching": batching}), 1.0)
-    assert (desk.preset.batching.window, desk.revision) == ("fixed", 1)
+    assert (desk.preset.batching.window, desk.mode.revision) == ("fixed", 1)
     text = 'name = "mine"\nextends = "balanced"\nbatching.window = "faulty_policy:Unwilling"\n'
     with pytest.raises(PresetError, match=r"batching\.window: faulty_policy:Unwilling cannot be created: RuntimeError"):
         parse_preset(text, "mine.toml")

@@ -118,6 +118,15 @@ def test_every_ending_is_in_the_table_above() -> None:
     assert {ending for _, ending in LEAVING} == set(Ending)
 
 
+def test_a_start_that_failed_frees_the_seat() -> None:
+    """The engine did not take it: failed, and the next goes."""
+    it = WatchedDesk(small_preset())
+    it.comes()
+    it.comes()
+    assert deeds(it.leaves(1, Ending.FAILED)) == [Dispatch(2, revision=1)]
+    assert it.counts()[3] == {"failed": 1}
+
+
 @pytest.mark.parametrize("event", ["first_token", "token_batch"])
 def test_tokens_have_no_effect_on_anybody(event: str) -> None:
     """Progress of running tickets is noted; of unknown and of waiting ones it is ignored."""

@@ -59,10 +59,10 @@ def test_a_request_waits_for_the_pace_though_seats_are_free() -> None:
     """It goes as soon as the steps have made up for the slow one, and the reason says what it waits for."""
     busy = behind(paced())
     assert gone(busy.comes()) == []
-    assert (busy.desk.paced, busy.desk.limit_reason) == (True, "pacing")
+    assert busy.desk.read(busy.now_s).limit_reason == "pacing"
     assert gone(busy.steps(2, 0.02)) == []
     assert gone(busy.steps(8, 0.02)) == [busy.made]
-    assert busy.desk.limit_reason != "pacing"
+    assert busy.desk.read(busy.now_s).limit_reason != "pacing"
 
 
 @pytest.mark.parametrize("preset", [paced(pace_prompts=False), paced(shadow=True), paced(policy="fixed")])

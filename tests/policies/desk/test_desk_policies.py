@@ -126,7 +126,7 @@ def test_the_limit_is_asked_at_the_time_of_the_event(recorded: type[RecordingLim
         desk = Desk(preset)
         assert desk.limit == 1
         event(desk, 25.0)
-        assert (name, desk.limit, desk.proposed_limit(35.0)) == (name, 3, 4)
+        assert (name, desk.limit, desk.read(35.0).proposed_limit) == (name, 3, 4)
 
 
 def test_a_ramp_climbs_to_the_limit_of_the_moment(recorded: type[RecordingLimit]) -> None:
@@ -148,7 +148,7 @@ def test_another_limit_knows_the_ceiling(recorded: type[RecordingLimit], seats: 
     desk.switch(small_preset(seats), 1.0)
     made.append(desk._capacity._limit)
     assert [one.ceiling for one in made] == [2, 2]  # type: ignore[attr-defined]  # they are recorded
-    assert (desk.limit, desk.proposed_limit(0.0)) == (min(seats, 2), min(seats, 2))
+    assert (desk.limit, desk.read(0.0).proposed_limit) == (min(seats, 2), min(seats, 2))
 
 
 # ---------------------------------------------------------------------- the order
@@ -200,7 +200,7 @@ def test_an_order_hears_times_lengths_and_tickets_whatever_happens(batching: dic
         for ticket_id in [running.pop() for _ in list(running)]:
             does("leave", ticket_id, Ending.COMPLETED, now_s=5.0 + second)
         does("tick", now_s=5.0 + second)
-    assert desk.order_failed is None
+    assert desk.read(0.0).order_failed is None
     assert (desk.ledger.queued, desk.ledger.in_flight, desk.seats_taken) == (0, 0, 0)
 
 
@@ -307,18 +307,18 @@ def taught(preset: Preset, gap_s: float) -> Desk:
 
 def test_a_desk_without_batches_has_no_window() -> None:
     """0 under the continuous strategy, the length given under a fixed window."""
-    assert Desk(small_preset(2, batching={"window_ms": 70})).window_s(1.0) == 0.0
-    assert Desk(small_preset(2, batching={"strategy": "dynamic", "window_ms": 70})).window_s(1.0) == 0.07
+    assert Desk(small_preset(2, batching={"window_ms": 70})).read(1.0).window_s == 0.0
+    assert Desk(small_preset(2, batching={"strategy": "dynamic", "window_ms": 70})).read(1.0).window_s == 0.07
 
 
 def test_an_adaptive_window_learns_from_the_desk() -> None:
     """The longest before anything is known; then what a batch and a seat cost, and how far apart seats are wanted."""
-    assert Desk(adaptive()).window_s(1.0) == 1.0
+    assert Desk(adaptive()).read(1.0).window_s == 1.0
     desk = taught(adaptive(), gap_s=8.0)
     learnt: Any = desk._scheduler.window
     assert (learnt._batch.intercept, learnt._batch.slope) == pytest.approx((4.0, 0.1))
     assert learnt._gap_s == pytest.approx(4.0 * (1 + 1 / 4) / 2, rel=0.1)  # of 4 s at the most, for one seat or four
-    assert desk.window_s(1000.0) == 0.0
+    assert desk.read(1000.0).window_s == 0.0
 
 
 EVENTS: dict[str, Callable[[WatchedDesk], object]] = {

@@ -42,7 +42,7 @@ def test_the_oldest_wait_is_that_of_the_first_in_each_line() -> None:
     it.comes("batch")
     it.passes(3.0)
     it.comes("batch")
-    assert it.desk.oldest_wait_s(4.0) == {"realtime": 0.0, "normal": 0.0, "batch": 4.0}
+    assert it.desk.read(4.0).oldest_wait_s == {"realtime": 0.0, "normal": 0.0, "batch": 4.0}
 
 
 def test_the_oldest_wait_shows_a_class_that_went_away_with_a_switch() -> None:
@@ -54,9 +54,9 @@ def test_the_oldest_wait_shows_a_class_that_went_away_with_a_switch() -> None:
     it.passes(2.0)
     it.does("switch", small_preset(classes={"normal": terms(1)}))
     it.comes("normal")
-    assert it.desk.oldest_wait_s(4.0) == {"realtime": 3.0, "normal": 3.0, "batch": 0.0}
+    assert it.desk.read(4.0).oldest_wait_s == {"realtime": 3.0, "normal": 3.0, "batch": 0.0}
     it.leaves(3, Ending.CANCELLED)
-    assert it.desk.oldest_wait_s(4.0) == {"realtime": 0.0, "normal": 3.0, "batch": 0.0}
+    assert it.desk.read(4.0).oldest_wait_s == {"realtime": 0.0, "normal": 3.0, "batch": 0.0}
 
 
 def test_a_query_gets_the_same_retry_after_as_the_refused() -> None:

@@ -81,10 +81,10 @@ def test_expired_suspects_expire_and_none_of_them_is_dispatched() -> None:
     for number in range(300):
         desk.arrive(Ticket(number, "normal", 0.0), 0.0)
     desk.engine_restarting(range(300), 1.0)
-    assert desk.suspects == 300
+    assert desk.read(0.0).suspects == 300
     effects = desk.engine_back(6.0)
     while any(isinstance(one, WakeAt) and one.at_s <= 6.0 for one in effects[-1:]):
         effects += desk.tick(6.0)
     assert not any(isinstance(one, Dispatch) for one in effects)
     assert sorted(one.ticket_id for one in effects if isinstance(one, Expire)) == list(range(300))
-    assert (desk.suspects, desk.ledger.queued) == (0, 0)
+    assert (desk.read(0.0).suspects, desk.ledger.queued) == (0, 0)

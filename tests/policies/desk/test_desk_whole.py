@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from itertools import islice
+
 import pytest
 from small_presets import small_preset, terms
 from watched_desk import WatchedDesk, deeds, dispatched, ids
@@ -19,6 +21,7 @@ from headway_policies import (
     Ticket,
     Timeouts,
 )
+from headway_policies.desk.admit import Queue
 from headway_policies.desk.dump import dump
 from headway_policies.fallback.rungs import Rung
 from headway_policies.queueing.factory import OrderSettings
@@ -44,16 +47,16 @@ def test_resuming_from_one_cause_does_not_end_the_pause_for_another() -> None:
     assert deeds(desk.arrive(Ticket(1, "normal", 0.0), 0.0)) == []
     for number, hold in enumerate(holds, start=1):
         gone = [Dispatch(1, revision=1)] if number == len(holds) else []
-        assert (desk.holds, desk.state) == (frozenset(holds[number - 1 :]), AdmissionState.PAUSED)
+        assert (desk.mode.holds, desk.mode.state) == (frozenset(holds[number - 1 :]), AdmissionState.PAUSED)
         assert deeds(desk.resume(0.0, hold)) == gone
-    assert desk.state is AdmissionState.OPEN
+    assert desk.mode.state is AdmissionState.OPEN
     desk.drain(0.0)
     for hold in holds[::2]:
         desk.pause(0.0, hold)
         desk.resume(0.0, hold)
-        assert desk.state is AdmissionState.DRAINING
+        assert desk.mode.state is AdmissionState.DRAINING
     desk.resume(0.0)
-    assert desk.state is AdmissionState.OPEN
+    assert desk.mode.state is AdmissionState.OPEN
 
 
 def test_drain_refuses_arriving_and_waiting_and_lets_the_running_finish() -> None:
@@ -68,7 +71,7 @@ def test_drain_refuses_arriving_and_waiting_and_lets_the_running_finish() -> Non
         (3, Reason.DRAINING),
     ]
     assert [one.reason for one in deeds(it.comes()) if isinstance(one, Reject)] == [Reason.DRAINING]
-    assert it.desk.state is AdmissionState.DRAINING
+    assert it.desk.mode.state is AdmissionState.DRAINING
     it.leaves(1)
     assert it.counts() == (3, 0, 0, {"drained": 2, "completed": 1})
 
@@ -229,7 +232,7 @@ def test_a_switch_that_fails_has_changed_nothing_and_lost_nothing(monkeypatch: p
     foreign = small_preset(seats=2, name="foreign").model_copy(update={"ordering": ordering})
     with pytest.raises(RuntimeError, match="no such thing"):
         it.desk.switch(foreign, it.now_s)
-    assert (it.desk.preset.name, it.desk.revision, it.desk.limit) == ("small", 1, 1)
+    assert (it.desk.preset.name, it.desk.mode.revision, it.desk.limit) == ("small", 1, 1)
     assert [one.ticket_id for one in it.passes(0.0) if isinstance(one, Expire)] == [2]
     assert it.counts() == (2, 0, 1, {"expired_queued": 1})
 
@@ -247,6 +250,18 @@ def test_a_request_that_is_refused_anyway_costs_the_order_no_query(monkeypatch: 
     reasons = [one.reason for name, asked_s in (("normal", 0.0), ("batch", None))
                for one in it.comes(name, asked=Timeouts(total_s=asked_s)) if isinstance(one, Reject)]  # fmt: skip
     assert reasons == [Reason.QUEUE_TIMEOUT, Reason.SHED]
+
+
+def test_an_answer_to_an_arrival_changes_nothing() -> None:
+    """Asked twice, it is the same, and the ticket that would be evicted waits on."""
+    desk = Desk(small_preset(most_waiting=1, queue={"evict": True}))
+    desk.arrive(Ticket(1, "batch", 0.0), 0.0)
+    desk.arrive(Ticket(2, "batch", 0.0), 0.0)
+    for _ in range(2):
+        answer = desk._admission.admit(Ticket(3, "realtime", 0.0), None, 0.0)
+        assert isinstance(answer, Queue)
+        assert [one.id for one in islice(answer.evicted, 1)] == [2]
+    assert (desk.ledger.queued, desk.ledger.classes["batch"].outcomes) == (1, {})
 
 
 def test_the_effects_of_an_event_belong_to_its_caller() -> None:

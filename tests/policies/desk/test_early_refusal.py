@@ -183,7 +183,7 @@ def test_a_switch_that_cannot_be_made_changes_nothing() -> None:
     )  # was well when it was read
     with pytest.raises(TypeError):
         counted.desk.switch(stubborn, 1.0)
-    assert (counted.desk.preset, counted.desk.revision) == (before, 1)
+    assert (counted.desk.preset, counted.desk.mode.revision) == (before, 1)
     assert gone(counted.ends(1)) == [2]
 
 

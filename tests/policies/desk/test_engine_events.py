@@ -59,7 +59,7 @@ def test_a_silent_engine_gets_no_request_until_it_responds() -> None:
     it = WatchedDesk(patient(2, ramp_s=100.0))
     it.comes()
     assert deeds(it.does("engine_silent")) == []
-    assert (it.desk.engine, it.desk.engine_up) == (EngineState.SILENT, False)
+    assert (it.desk.mode.engine, it.desk.mode.engine_up) == (EngineState.SILENT, False)
     assert deeds(it.comes()) == []
     assert deeds(it.leaves(1)) == []
     assert deeds(it.comes()) == []
@@ -89,7 +89,7 @@ def test_silence_of_an_engine_that_is_gone_changes_nothing(
     it = WatchedDesk(patient(1))
     it.does(event, *([set()] if event == "engine_restarting" else []))
     it.does("engine_silent")
-    assert it.desk.engine is state
+    assert it.desk.mode.engine is state
     assert refused(it.comes()) == answer
 
 
@@ -119,7 +119,7 @@ def test_what_becomes_of_a_running_request_when_the_engine_dies(shown: bool, bef
     recalled = isinstance(answer, Requeue)
     assert it.counts() == (1, int(recalled), 0, {} if recalled else {"engine_lost": 1})
     assert it.desk.ledger.classes["normal"].retries == int(recalled) + int(before != "never")
-    assert (it.desk.suspects, it.desk.seats_taken) == (int(recalled), 0)
+    assert (it.reading.suspects, it.desk.seats_taken) == (int(recalled), 0)
 
 
 def test_a_ticket_that_waits_at_a_crash_waits_on_without_suspicion() -> None:
@@ -128,7 +128,7 @@ def test_a_ticket_that_waits_at_a_crash_waits_on_without_suspicion() -> None:
     for _ in range(4):
         it.comes()
     assert crashes(it, 1, 2) == [Requeue(1), Requeue(2)]
-    assert it.desk.suspects == 2
+    assert it.reading.suspects == 2
     assert dispatched(it.does("engine_back")) == [1]
     assert dispatched(it.leaves(1)) == [2]
     assert dispatched(it.leaves(2)) == [3, 4]
@@ -143,7 +143,7 @@ def test_a_suspect_is_cleared_once_the_engine_has_done_all_of_it() -> None:
     assert dispatched(it.does("engine_back")) == [1]
     it.oracle.reseated(1, 0, it.now_s)
     assert dispatched(it.does("reseat", 1, 0)) == [2]
-    assert it.desk.suspects == 0
+    assert it.reading.suspects == 0
     assert crashes(it) == [Abort(2, Reason.ENGINE_LOST)]
     assert dispatched(it.does("engine_back")) == [3]
 
@@ -167,7 +167,7 @@ def test_a_ticket_that_is_settled_already_is_gone_with_the_engine() -> None:
     it.passes(60.0)
     assert it.desk.seats_taken == 1
     assert crashes(it, 1) == []
-    assert (it.desk.seats_taken, it.desk.suspects) == (0, 0)
+    assert (it.desk.seats_taken, it.reading.suspects) == (0, 0)
     assert it.counts() == (1, 0, 0, {"expired_running": 1})
 
 
@@ -179,7 +179,7 @@ def test_a_ticket_whose_sequences_have_all_ended_loses_nothing_with_the_engine(e
     it.token(1)
     it.holds(1, 0)
     assert deeds(it.does(event, *([{1}] if event == "engine_restarting" else []))) == []
-    assert (it.desk.suspects, it.counts()) == (0, (1, 0, 1, {}))
+    assert (it.reading.suspects, it.counts()) == (0, (1, 0, 1, {}))
     assert deeds(it.leaves(1)) == []
     assert it.counts() == (1, 0, 0, {"completed": 1})
 
@@ -241,7 +241,7 @@ def test_a_suspect_is_cleared_at_the_instant_and_keeps_running() -> None:
     it.comes()
     went = [dispatched(it.passes(step_s)) for step_s in (9.999, 0.001, 9.999, 0.001)]
     assert went == [[], [2], [], [3]]
-    assert (it.counts(), it.desk.suspects) == ((3, 0, 3, {}), 0)
+    assert (it.counts(), it.reading.suspects) == ((3, 0, 3, {}), 0)
 
 
 def test_a_suspect_is_cleared_while_the_engine_is_silent_and_the_next_one_waits_for_a_sign_of_life() -> None:
@@ -253,7 +253,7 @@ def test_a_suspect_is_cleared_while_the_engine_is_silent_and_the_next_one_waits_
     it.does("engine_back")
     it.does("engine_silent")
     assert dispatched(it.passes(2 * ALONE_S)) == []
-    assert it.desk.suspects == 1
+    assert it.reading.suspects == 1
     assert dispatched(it.does("engine_back")) == [2]
 
 
@@ -281,7 +281,7 @@ def test_a_crash_of_the_one_alone_gives_up_that_one_only() -> None:
     crashes(it, 1, 2, 3)
     it.does("engine_back")
     assert crashes(it, 1, 2, 3) == [Abort(1, Reason.POISON)]
-    assert it.desk.suspects == 2
+    assert it.reading.suspects == 2
     assert dispatched(it.does("engine_back")) == [2]
 
 
@@ -397,7 +397,7 @@ def test_when_no_other_engine_comes_the_suspects_end_as_well(why: Reason) -> Non
     it.oracle.follow(effects, it.now_s)
     assert sorted(refused(effects)) == [(1, why), (2, why), (3, why)]
     assert refused(it.comes()) == [(4, why)]
-    assert it.desk.suspects == 0
+    assert it.reading.suspects == 0
     it.does("engine_back")
     assert dispatched(it.comes()) == [5]
 

@@ -131,7 +131,7 @@ def test_the_limit_in_front_of_instances_is_for_all_of_them_however_many_are_the
         load = Load(each * there, 0, 0.1, inter_token_s=0.02 + 0.002 * each)
         desk.observe(load, 0.03 * at)
     assert desk.engine_fit.costs.step_s(4 * 8, 0) == pytest.approx(0.036, rel=0.05)
-    assert desk.limit == math.ceil(desk.proposed_limit(12.0) * present) + 7
+    assert desk.limit == math.ceil(desk.read(12.0).proposed_limit * present) + 7
 
 
 @given(st.integers(1, 300), st.floats(0.0, 1.0), st.floats(0.1, 1.0))
@@ -158,4 +158,5 @@ def test_a_front_learns_of_all_that_runs_and_of_its_own_share_of_the_seats() -> 
             desk.observe(Load(each, 0, 0.1, inter_token_s=0.02 + 0.002 * each), 0.03 * at)
     shared, alone = desks
     assert shared.engine_fit.costs.step_s(8, 0) == pytest.approx(alone.engine_fit.costs.step_s(8, 0), rel=0.01)
-    assert (shared.limit, shared.whole_limit(12.0)) == (shared.proposed_limit(12.0) // 4, shared.proposed_limit(12.0))
+    reading = shared.read(12.0)
+    assert (shared.limit, reading.whole_limit) == (reading.proposed_limit // 4, reading.proposed_limit)

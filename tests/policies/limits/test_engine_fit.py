@@ -9,8 +9,9 @@ from small_presets import small_preset
 
 from headway_policies import Preset
 from headway_policies.desk.capacity import Capacity
-from headway_policies.limits import EngineFit, Interval, LimitSettings, Load, Signals
+from headway_policies.limits import EngineFit, Interval, LimitSettings, Load
 from headway_policies.limits.step_time import StepTime
+from headway_policies.prediction import SizeStats
 
 CPU = StepTime(base_s=0.029, sequence_s=0.00106, prefill_token_s=0.0007)
 #: Chat: a prompt token for each token of an answer.
@@ -28,7 +29,8 @@ def fed(capacity: Capacity, running: Iterable[int], slowness: float = 1.0, now_s
         for _ in range(20):
             now_s += step_s
             load = Load(number, 0, 0.1, inter_token_s=step_s, prefill_tokens=number)
-            capacity.observe(Signals(load, seats_taken=number, queued=9, limited=True), now_s)
+            capacity.lacked()
+            capacity.observe(load, number, 9, SizeStats(), 0.0, now_s)
     return capacity
 
 

@@ -10,8 +10,7 @@ from intervals import show, signals
 from headway_policies import FixedLimit, Limit, Signals
 from headway_policies.limits.aimd import Aimd
 from headway_policies.limits.governor import WHYS, Fixed, Governor, make_limit
-from headway_policies.limits.interval import Interval
-from headway_policies.limits.limit import LimitSettings
+from headway_policies.limits.limit import Interval, LimitSettings
 from headway_policies.limits.model_fit import ModelFit
 from headway_policies.limits.sla_search import SlaSearch
 

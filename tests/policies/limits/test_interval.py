@@ -9,8 +9,8 @@ from intervals import interval, signals
 
 from headway_policies import Load, Signals
 from headway_policies.limits.aimd import Aimd
-from headway_policies.limits.interval import Interval, IntervalMeter
-from headway_policies.limits.limit import LimitSettings
+from headway_policies.limits.interval import IntervalMeter
+from headway_policies.limits.limit import Interval, LimitSettings
 from headway_policies.limits.model_fit import ModelFit
 from headway_policies.limits.sla_search import SlaSearch
 

@@ -56,10 +56,10 @@ def test_a_desk_resolves_its_objectives_by_the_fit_of_its_engine() -> None:
     """None before there is one; then by the costs that another process had learnt."""
     desk = Desk(small_preset(2, classes={"normal": RELATIVE}))
     assert desk.objectives("normal").ttft_s is None
-    desk.recall_engine(
+    desk.engine_fit.recall(
         {"base_s": 0.019, "sequence_s": 0.001, "prefill_token_s": 0.001, "prefill_tokens_per_sequence": 0}
     )
     found = desk.objectives("normal", 50)
-    assert desk.usual_prompt_tokens == 0
+    assert desk.read(0.0).usual_prompt_tokens == 0
     assert (found.ttft_s, found.inter_token_s) == (pytest.approx(0.3 + 0.05), pytest.approx(0.05))
     assert isinstance(desk.engine_fit, EngineFit)

@@ -42,7 +42,7 @@ def ratio_at(per_s: float, for_s: float = 120.0) -> float:
         it.now_s = at_s
         ends += [(at_s + TAKES_S, one) for one in dispatched(it.comes())]
         if at_s > for_s / 2:
-            found.append(it.desk.scale_ratio(at_s))
+            found.append(it.desk.read(at_s).scale_ratio)
     return sum(found) / len(found)
 
 

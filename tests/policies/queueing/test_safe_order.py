@@ -122,11 +122,11 @@ def test_a_desk_with_a_failing_order_serves_all_requests(key: str, path: str) ->
     """All are dispatched, once each; the desk reports the error until a preset with an order that works is in force."""
     it = WatchedDesk(small_preset(seats=2, **{key: f"faulty_policy:{path}"}))  # type: ignore[arg-type]
     gone = [one for _ in range(12) for one in dispatched(it.comes())]
-    assert it.desk.order_failed is None or "raised" in it.desk.order_failed or "wrong" in it.desk.order_failed
+    assert it.reading.order_failed is None or "raised" in it.reading.order_failed or "wrong" in it.reading.order_failed
     for number in range(12):
         gone += dispatched(it.leaves(gone[number]))
     assert sorted(gone) == list(range(1, 13))
-    assert it.desk.order_failed is not None
+    assert it.reading.order_failed is not None
     it.does("switch", small_preset(seats=2, name="ours"))
-    assert it.desk.order_failed is None
+    assert it.reading.order_failed is None
     assert it.counts() == (12, 0, 0, {"completed": 12})

@@ -92,7 +92,7 @@ def test_a_bound_is_met_exactly(where: str, key: str, measure: tuple[str, int]) 
     assert refused.reason is (Reason.QUEUE_FULL if where == "over all" else Reason.CLASS_QUEUE_FULL)
     it.leaves(2, Ending.CANCELLED)
     assert deeds(it.comes(prompt_tokens=100, prompt_bytes=1000)) == []
-    assert (it.desk.waiting_tokens(), it.desk.waiting_bytes()) == (300, 3000), what
+    assert (it.reading.waiting_tokens, it.reading.waiting_bytes) == (300, 3000), what
     it.oracle.check(it.now_s)
 
 
@@ -163,7 +163,7 @@ def test_as_many_are_evicted_as_it_takes_and_no_more() -> None:
     stays."""
     it = crowded(max_waiting_tokens=400)
     assert ids(it.comes("realtime", prompt_tokens=250)) == [4, 2, 5]
-    assert it.desk.waiting_tokens() == 350
+    assert it.reading.waiting_tokens == 350
 
 
 USELESS: dict[str, tuple[dict[str, int], dict[str, Any]]] = {

@@ -284,4 +284,4 @@ def test_an_order_by_prefixes_finds_more_of_them_and_learns_the_engine_s_space()
         ratios[inside] = result.prefix_hit_tokens / result.prefix_queried_tokens
         assert result.prefix_queried_tokens >= sum(one.prompt_tokens for one in requests) / 4
     assert ratios["prefix"] > 1.5 * ratios["fifo"]
-    assert (desk.prefixes is not None, desk._scheduler.prefixes._capacity_tokens) == (True, 8 * 512)
+    assert (desk.read(0.0).prefixes is not None, desk._scheduler.prefixes._capacity_tokens) == (True, 8 * 512)

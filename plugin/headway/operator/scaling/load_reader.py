@@ -45,17 +45,17 @@ class LoadReader:
         attained = self._attained(now_s)
         if self._seats_of_one <= 0:
             return None
-        seats_s, ages_s, terms = desk.waiting_seat_s(), desk.oldest_wait_s(now_s), desk.preset.classes
+        reading, terms = desk.read(now_s), desk.preset.classes
         due_s = {name: _due_s(one, desk.objectives(name)) for name, one in terms.items()}
         queues = {
-            name: ClassQueue(seats_s.get(name, 0.0), ages_s.get(name, 0.0), due)
+            name: ClassQueue(reading.waiting_seat_s.get(name, 0.0), reading.oldest_wait_s.get(name, 0.0), due)
             for name, due in due_s.items()
             if due is not None
         }
-        crowded = desk.scale_ratio(now_s) >= _CROWDED_RATIO
+        crowded = reading.scale_ratio >= _CROWDED_RATIO
         return ScalingSignals(
             ready=ready,
-            offered=desk.demand_seats(now_s) or float(desk.seats_taken),
+            offered=reading.demand_seats or float(desk.seats_taken),
             capacity=self._seats_of_one,
             queues=queues,
             attained_ratio=attained if crowded else None,

@@ -92,7 +92,7 @@ async def test_a_pause_may_have_an_end_and_is_renewed() -> None:
         (renewals,) = control.audit.entries(9, AuditKind.NOOP)
         assert (renewals.action, renewals.actor, renewals.times) == ("POST /headway/v1/pause", "bob", 2)
         await asyncio.sleep(11.0)
-        assert control.gateway.gate.desk.state is AdmissionState.OPEN
+        assert control.gateway.gate.desk.mode.state is AdmissionState.OPEN
 
 
 @pytest.mark.parametrize("expires_s", [0, -1, 86_401, "30", True, None])
@@ -103,7 +103,7 @@ def test_the_end_of_a_pause_is_a_number_of_seconds_up_to_a_day(expires_s: object
     async def run() -> None:
         async with serving() as (client, control):
             answer = await post(client, "pause", json={"expires_s": expires_s})
-            paused = control.gateway.gate.desk.state is AdmissionState.PAUSED
+            paused = control.gateway.gate.desk.mode.state is AdmissionState.PAUSED
             assert (answer.status_code, paused) == ((200, True) if expires_s is None else (422, False))
 
     run()
@@ -177,6 +177,6 @@ async def test_a_refused_order_changes_nothing_and_is_written_down(
         answer = await post(client, order, **options)
         assert (answer.status_code, answer.json()["status"]) == (status, status)
         assert answer.json()["detail"]
-        assert (control.gateway.gate.desk.state, control.warmups.running) == (AdmissionState.OPEN, False)
+        assert (control.gateway.gate.desk.mode.state, control.warmups.running) == (AdmissionState.OPEN, False)
         (line,) = control.audit.entries(9)
         assert (line.action, line.result.split(":")[0]) == (f"POST /headway/v1/{order}", "refused")

@@ -104,21 +104,30 @@ async def test_the_policies_show_what_they_do() -> None:
     seats = float(control.preset.batching.seats)
     assert [scrape("headway_limit", kind=kind) for kind in ("live", "proposed", "ceiling")] == [seats, seats, 64.0]
     assert (scrape("headway_queue_tokens"), scrape("headway_queue_bytes")) == (60.0, 240.0)
-    assert scrape("headway_scale_ratio") == round(gate.desk.scale_ratio(gate.now_s()), 4) > 0
+    assert scrape("headway_scale_ratio") == round(gate.desk.read(gate.now_s()).scale_ratio, 4) > 0
     assert scrape("headway_desired_instances") == control.status().desired_instances == 0.0
     control.scale_signal.update()
-    scrape, wanted = Scrape(generate_latest(registry).decode()), gate.desk.demand_seats(gate.now_s()) / (0.8 * seats)
+    scrape, wanted = (
+        Scrape(generate_latest(registry).decode()),
+        gate.desk.read(gate.now_s()).demand_seats / (0.8 * seats),
+    )
     assert scrape("headway_desired_instances") == pytest.approx(wanted, abs=1e-4)
     assert control.status().desired_instances > 0.0
-    assert scrape("headway_batch_window_seconds") == gate.desk.window_s(gate.now_s())
-    accuracy = gate.desk.accuracy()
+    assert scrape("headway_batch_window_seconds") == gate.desk.read(gate.now_s()).window_s
+    accuracy = gate.desk.read(gate.now_s()).accuracy
     assert set(accuracy) == {"output_tokens", "queue_wait", "first_token"}
     for of, one in accuracy.items():
         assert scrape("headway_prediction_error_ratio", of=of) == round(one.error_ratio, 4)
         assert scrape("headway_prediction_samples", of=of) == one.samples
     status = control.status()
     assert (status.queued_tokens, status.queued_bytes) == (60, 240)
-    limit = {"live": seats, "proposed": seats, "ceiling": 64, "reason": gate.desk.limit_reason, "ordered": None}
+    limit = {
+        "live": seats,
+        "proposed": seats,
+        "ceiling": 64,
+        "reason": gate.desk.read(gate.now_s()).limit_reason,
+        "ordered": None,
+    }
     limit |= {"kv_seats": None, "kv_seats_tokens": 3.0, "kv_seats_recorded": True, "knee_seats": None}
     assert status.limit == LimitStatus(**limit)
     assert {of: one.samples for of, one in status.prediction.items()} == {
@@ -170,7 +179,7 @@ async def test_a_failed_window_is_shown_logged_once_and_removed_with_its_preset(
     gate.switch(small_preset(seats=1, name="foreign", batching=batching))
     assert failure() == (0, None, 0)
     for _ in range(3):
-        gate.desk.window_s(gate.now_s())
+        gate.desk.read(gate.now_s())
     assert [failure() for _ in range(2)] == [(1, "length_s raised LookupError", 1)] * 2
     gate.switch(small_preset(seats=1))
     assert failure() == (0, None, 1)

@@ -1,0 +1,99 @@
+"""A reading of the desk: how it stands at one moment. It is made when it is asked for, once for all its questions."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from headway_policies.batching import Gathered, SafeWindow, WindowReason
+from headway_policies.desk.capacity import Capacity
+from headway_policies.desk.forecast import Forecast
+from headway_policies.desk.ledger import Ledger
+from headway_policies.desk.lifecycle import Lifecycle
+from headway_policies.desk.mode import Mode
+from headway_policies.desk.objectives import Objectives
+from headway_policies.desk.scheduler import Scheduler
+from headway_policies.limits import Learnt, LimitFailure
+from headway_policies.prediction import Accuracy, PrefixCache, scale_ratio
+from headway_policies.queueing import SafeOrder
+
+
+@dataclass(frozen=True, slots=True)
+class DeskReading:
+    """Numbers of seats unless a unit says otherwise; 0 for a mean or a demand before enough requests have ended."""
+
+    limit_reason: str  #: Why the limit is what it is, in one word; ``pacing`` while requests wait for the pace.
+    limit_failure: LimitFailure | None  #: How the limit policy has failed; it may have recovered.
+    learnt_limit: Learnt | None  #: What the limit has learnt, for another process; None where there is nothing yet.
+    proposed_limit: int  #: What the limit policy would set without the shadow mode.
+    whole_limit: int  #: The limit of all instances and all fronts together, whichever share of it is open.
+    most_seats: float  #: The most that the limit may come to now; infinite where nothing known bounds it.
+    wanted_seats: int  #: Those that are taken, and those that what waits would take if they were free.
+    demand_seats: float  #: Those that arrivals fill on average, refused ones included.
+    scale_ratio: float  #: How many times the limit the demand would fill: the signal for a number of replicas.
+    held_seats: Mapping[str, int]  #: By class: those kept from less urgent classes.
+    waiting_seat_s: Mapping[str, float]  #: By class: for how long what waits will hold seats, in seat seconds.
+    waiting_tokens: int  #: Prompt tokens that wait.
+    waiting_bytes: int  #: Bytes of prompts that wait.
+    oldest_wait_s: Mapping[str, float]  #: By class: the wait of the longest-waiting ticket; 0 where none waits.
+    standing_queues: tuple[str, ...]  #: The classes whose queue stands for so long that waits are cut.
+    window_s: float  #: How long a batch may gather; 0 under a strategy that gathers none.
+    window_reason: WindowReason | None  #: What decides that; None under a strategy that uses no window.
+    window_failed: str | None  #: How a custom window failed and was disabled.
+    order_failed: str | None  #: How a custom order failed and was disabled.
+    prefixes: PrefixCache | None  #: The model of the engine's prefix cache; None where the order uses none.
+    suspects: int  #: Tickets that still have to run alone after a crash.
+    sequence_tokens: float  #: The mean length of the recent sequences, prompt and answer.
+    usual_prompt_tokens: float  #: The mean length of the recent prompts.
+    accuracy: Mapping[str, Accuracy]  #: How good the predictions of lengths and waits have been.
+
+
+def read(
+    mode: Mode,
+    ledger: Ledger,
+    capacity: Capacity,
+    forecast: Forecast,
+    scheduler: Scheduler,
+    objectives: Objectives,
+    lifecycle: Lifecycle,
+    now_s: float,
+) -> DeskReading:
+    """Read the parts of a desk. Nothing changes."""
+    preset, queue, seats, window = mode.preset, scheduler.queue, scheduler.seats, scheduler.window
+    gathered, demand_seats = Gathered(0, capacity.limit, now_s), forecast.demand.total_seats(now_s)
+    held, orders = seats.held(), (lane.order for lane in queue.lanes)
+    return DeskReading(
+        limit_reason="pacing" if capacity.paced and queue.total.requests else capacity.why,
+        limit_failure=capacity.failure,
+        learnt_limit=capacity.learnt(),
+        proposed_limit=capacity.proposed(now_s),
+        whole_limit=capacity.whole(now_s),
+        most_seats=capacity.most_seats,
+        wanted_seats=seats.taken + seats.beside + (0 if mode.holds else queue.total.seats),
+        demand_seats=demand_seats,
+        scale_ratio=scale_ratio(demand_seats, seats.taken, queue.total.seats, capacity.limit),
+        held_seats={name: held.get(name, 0) for name in preset.classes},
+        waiting_seat_s={name: one.seats * forecast.demand.residence_s(name) for name, one in queue.by_class.items()},
+        waiting_tokens=queue.total.tokens,
+        waiting_bytes=queue.total.bytes,
+        oldest_wait_s=_oldest_wait_s(mode, ledger, scheduler, now_s),
+        standing_queues=tuple(objectives.standing(now_s)),
+        window_s=window.length_s(gathered, now_s) if scheduler.strategy.barrier else 0.0,
+        window_reason=window.reason(gathered, now_s) if preset.batching.strategy == "dynamic" else None,
+        window_failed=window.failed if isinstance(window, SafeWindow) else None,
+        order_failed=next((one.failed for one in orders if isinstance(one, SafeOrder) and one.failed), None),
+        prefixes=scheduler.prefixes if preset.ordering.by_prefix else None,
+        suspects=len(lifecycle.crash_suspects),
+        sequence_tokens=forecast.sizes.prompt_tokens + forecast.sizes.output_tokens,
+        usual_prompt_tokens=forecast.sizes.prompt_tokens,
+        accuracy=forecast.accuracy(),
+    )
+
+
+def _oldest_wait_s(mode: Mode, ledger: Ledger, scheduler: Scheduler, now_s: float) -> dict[str, float]:
+    """By class, also those that a switch has taken away: their tickets wait in the queue of another one."""
+    oldest = dict.fromkeys(ledger.classes, 0.0)
+    strangers = any(one.queued for name, one in ledger.classes.items() if name not in mode.preset.classes)
+    for ticket in scheduler.queue if strangers else scheduler.queue.oldest():
+        oldest[ticket.class_name] = max(oldest[ticket.class_name], now_s - ticket.arrived_s)
+    return oldest
