@@ -227,6 +227,7 @@ class Oracle:
         assert len(self.ended) + len(self.waiting) + len(self.running) == len(self.tickets)  # I4
         assert desk.seats_taken == self.rules.taken()
         assert desk.sequences == sum(one.sequences for one in self.rules.sitting.values())
+        assert {one.id for one, _ in desk.waiting()} == set(self.waiting), "waits, but not in the order in force"
         sums = self.rules.sums()[""]
         assert (reading.waiting_tokens, reading.waiting_bytes) == sums[1:]
         assert all(now_s < self.queue_due_s(one) for one in self.waiting), "waits beyond its deadline"  # I7

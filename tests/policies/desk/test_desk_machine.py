@@ -56,7 +56,8 @@ MANY: dict[str, PriorityClass] = {
     "batch": terms(-5, places=9, queue_s=30, total_s=60),
 }
 TURNED: dict[str, PriorityClass] = {"batch": terms(7, queue_s=8, total_s=8), "realtime": terms(1, queue_s=3, total_s=8)}
-SHEDDING = {"evict": True, "refuse_infeasible": True, "shed_unreachable": True}
+ROOM = {"make_room": True}
+SHEDDING = {"evict": True, "refuse_infeasible": True, "shed_unreachable": True} | ROOM
 
 
 def limited(policy: str, **more: Any) -> LimitSettings:
@@ -65,14 +66,14 @@ def limited(policy: str, **more: Any) -> LimitSettings:
 
 
 def presets(between: str, inside: str, batching: dict[str, Any]) -> list[Preset]:
-    """Four presets of one kind: small and large, fixed and adaptive, with and without shedding."""
+    """Four presets of one kind: small and large, fixed and adaptive; with shedding or without; three make room."""
     same: dict[str, Any] = {"between": between, "inside": inside, "batching": batching}
     bounded = SHEDDING | {"max_waiting_tokens": 500, "max_waiting_bytes": 5000}
     return [
         small_preset(2, most_waiting=4, name="small", classes=FEW, queue=SHEDDING, **same),
         small_preset(5, most_waiting=9, name="wide", classes=MANY, limit=limited("aimd"), queue=bounded, **same),
         small_preset(4, name="model", classes=MANY, limit=limited("model", memory_aware=True), **same),
-        small_preset(3, most_waiting=5, name="turned", classes=TURNED, limit=limited("sla"), **same),
+        small_preset(3, most_waiting=5, name="turned", classes=TURNED, limit=limited("sla"), queue=ROOM, **same),
     ]
 
 
@@ -97,6 +98,7 @@ class DeskMachine(RuleBasedStateMachine):
             self._do("tick")
 
     @rule(
+        number=st.sampled_from([1, 1, 5]),
         urgency=st.integers(0, 3),
         seats=st.sampled_from([1, 1, 1, 2, 9]),
         patience_s=st.sampled_from([None, None, 0.0, 0.5, 100.0]),
@@ -106,15 +108,18 @@ class DeskMachine(RuleBasedStateMachine):
         prefix=st.sampled_from([(), (1,), (1, 2), (1, 3), (4,)]),
         may_wait=st.sampled_from([True, True, True, False]),
     )
-    def arrive(self, urgency: int, patience_s: float | None, prompt_tokens: int, **rest: Any) -> None:
+    def arrive(self, number: int, urgency: int, patience_s: float | None, prompt_tokens: int, **rest: Any) -> None:
         names = self.desk.preset.by_urgency()
-        self.next_id += 1
-        name = names[min(urgency, len(names) - 1)]
+        arriving = [names[min(urgency, len(names) - 1)]] * number
+        if number > 1:
+            arriving.append(names[0])  # it may take the place of one of them
         asked = Timeouts(total_s=patience_s, stall_s=patience_s or None)
         sizes = {"prompt_tokens": prompt_tokens, "prompt_bytes": 4 * prompt_tokens}
-        ticket = Ticket(self.next_id, name, self.now_s, asked=asked, **sizes, **rest)
-        self.oracle.arrived(ticket)
-        self._do("arrive", ticket)
+        for name in arriving:
+            self.next_id += 1
+            ticket = Ticket(self.next_id, name, self.now_s, asked=asked, **sizes, **rest)
+            self.oracle.arrived(ticket)
+            self._do("arrive", ticket)
 
     @rule(step_s=st.sampled_from([0.001, 0.3, 0.3, 1.0, 5.0, 40.0]))
     def wait(self, step_s: float) -> None:
@@ -172,17 +177,21 @@ class DeskMachine(RuleBasedStateMachine):
     def command(self, event: str) -> None:
         self._do(event)
 
-    @rule()
-    def engine_lost(self) -> None:
+    @rule(back=st.sampled_from([True, True, False]))
+    def engine_lost(self, back: bool) -> None:
         self.oracle.engine_lost()
         self._do("engine_lost")
+        if back:
+            self._do("engine_back")
 
-    @rule(data=st.data())
-    def engine_restarting(self, data: st.DataObject) -> None:
+    @rule(data=st.data(), back=st.sampled_from([True, True, False]))
+    def engine_restarting(self, data: st.DataObject, back: bool) -> None:
         running = sorted(self.oracle.running)
         retryable = set(data.draw(st.lists(st.sampled_from(running)))) if running else set()
         self.oracle.engine_restarting(retryable)
         self._do("engine_restarting", retryable)
+        if back:
+            self._do("engine_back")
 
     @rule(ratio=st.sampled_from([0.1, 0.5, 1.0]))
     def cap_seats(self, ratio: float) -> None:
