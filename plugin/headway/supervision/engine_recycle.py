@@ -45,10 +45,7 @@ class SpareFailedError(HeadwayError):
 
 
 class EngineRecycle:
-    """Recycles one engine. ``replace`` puts a new one in place: the supervisor's spare, where that was started.
-
-    ``deaths`` counts the engines that died.
-    """
+    """Recycles one engine. ``replace`` puts a new one in place: the supervisor's spare, where that was started."""
 
     def __init__(
         self,
@@ -65,7 +62,12 @@ class EngineRecycle:
         self._audit = audit
         self._replace = replace
         self._spare = None if supervisor is None else supervisor.spare
-        self.deaths = (lambda: 0) if supervisor is None else supervisor.deaths.total
+        self._supervisor = supervisor
+
+    @property
+    def deaths(self) -> int:
+        """How many engines have died."""
+        return 0 if self._supervisor is None else self._supervisor.deaths.total()
 
     @property
     def running(self) -> bool:
@@ -124,7 +126,7 @@ class EngineRecycle:
     async def _recycled(self, replace: Replace, trigger: str) -> str:
         """The result, for the audit. Raises what keeps the engine from being replaced."""
         gate = self._gateway.gate
-        began_s, deaths = gate.now_s(), self.deaths()
+        began_s, deaths = gate.now_s(), self.deaths
         why_not = NO_SPARE if self._spare is None else await self._spare.why_no_spare()
         how = self._report.recycle_form = f"{AFTER}: {why_not}" if why_not else BESIDE
         log.info("recycle: the new engine is started %s", how)
@@ -173,7 +175,7 @@ class EngineRecycle:
         return f"applied after {gate.now_s() - began_s:.1f} s: started {how}"
 
     def _died_since(self, deaths: int) -> bool:
-        return self._gateway.link.engine_gone or self.deaths() != deaths
+        return self._gateway.link.engine_gone or self.deaths != deaths
 
     def _end_spare(self) -> None:
         """One that is not used. Where the engine died, the supervisor takes it, or ends it."""

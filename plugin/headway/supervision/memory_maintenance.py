@@ -119,7 +119,7 @@ class MemoryMaintenance:
 
     def _engines_replaced(self) -> int:
         """The number of engines replaced so far: the policy measures each engine by itself."""
-        return self._report.recycled.total() + self._recycle.deaths()
+        return self._report.recycled.total() + self._recycle.deaths
 
     def _reading(self, use: MemoryUse) -> Reading:
         """The probe's figures with those of the loop. An idle engine reports nothing: its last KV use is over.

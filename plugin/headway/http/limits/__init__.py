@@ -2,6 +2,6 @@
 
 from headway.http.limits.body import Budget, whole_body
 from headway.http.limits.bounds import MAX_TARGET_BYTES, Bounds
-from headway.http.limits.request_limits import RequestLimits
+from headway.http.limits.request_limits import BODY, RequestLimits
 
-__all__ = ["MAX_TARGET_BYTES", "Bounds", "Budget", "RequestLimits", "whole_body"]
+__all__ = ["BODY", "MAX_TARGET_BYTES", "Bounds", "Budget", "RequestLimits", "whole_body"]
