@@ -44,8 +44,8 @@ test: ## set up what the tests use and run them: what a commit must pass beside 
 	$(BIN)/python deploy/models.py tiny
 	exec $(BIN)/pytest $(WORKERS) $(TESTS) $(ARGS)
 
-test-fast: setup ## the quick tests: no engine, browser or installer, nothing that takes seconds, fewer random examples
-	@exec $(BIN)/pytest $(WORKERS) --hypothesis-profile fast -m "not engine and not browser and not slow" $(TESTS) $(ARGS)
+test-fast: setup ## the quick tests: no engine, browser or installer, nothing that takes seconds
+	@exec $(BIN)/pytest $(WORKERS) -m "not engine and not browser and not slow" $(TESTS) $(ARGS)
 
 test-long: ## the nightly tier: make test with every seed, and the tests that CONTRIBUTING.md names
 	@HEADWAY_LONG_TESTS=1 exec $(MAKE) --no-print-directory test

@@ -19,6 +19,7 @@ from client_accounting import TOTALS
 from client_connections import drop_connections
 from hypothesis import settings
 from running_server import PRESETS, TINY_MODEL, RunningServer
+from tiers import LONG
 
 # Else the first async test makes asyncio create a loop for this thread that is never closed: a warning, so an error.
 asyncio.set_event_loop(None)
@@ -27,9 +28,7 @@ asyncio.set_event_loop(None)
 os.environ["HEADWAY_CACHE_DIR"] = ""
 
 # No test asserts an absolute time: on a busy machine an example may take as long as it takes.
-LONG = bool(os.environ.get("HEADWAY_LONG_TESTS"))
-settings.register_profile("headway", settings(), deadline=None, max_examples=200 if LONG else 30)
-settings.register_profile("fast", settings(), deadline=None, max_examples=25)
+settings.register_profile("headway", settings(), deadline=None, max_examples=200 if LONG else 20)
 settings.load_profile("headway")
 
 

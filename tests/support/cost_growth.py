@@ -11,6 +11,7 @@ import gc
 import time
 import tracemalloc
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 
 RATIO = 16
 MAX_RATIO = 40
@@ -57,27 +58,31 @@ def cost_s(run: Callable[[], object]) -> float:
 
 def kept_bytes(keep: Callable[[], object]) -> int:
     """The memory held by the return value of ``keep``."""
-    gc.collect()
-    tracemalloc.start()
-    try:
+    with _traced():
         kept = keep()
         gc.collect()
         size_bytes = tracemalloc.get_traced_memory()[0]
         del kept
         return size_bytes
-    finally:
-        tracemalloc.stop()
 
 
 def peak_bytes(run: Callable[[], object]) -> int:
     """The peak memory during one call."""
-    gc.collect()
-    tracemalloc.start()
-    try:
+    with _traced():
         run()
         return tracemalloc.get_traced_memory()[1]
+
+
+@contextmanager
+def _traced() -> Iterator[None]:
+    """What was there before is not traced, and collections leave it out: else walking it would cost seconds."""
+    gc.freeze()
+    tracemalloc.start()
+    try:
+        yield
     finally:
         tracemalloc.stop()
+        gc.unfreeze()
 
 
 def _doubling(first: int, last: int) -> Iterator[int]:

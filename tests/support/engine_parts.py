@@ -7,18 +7,14 @@ from contextlib import suppress
 from pathlib import Path
 
 import psutil
-import pytest
 import requests
 from client_accounting import TOTALS
 from running_server import RunningServer
+from tiers import LONG
+from tiers import long_form as long_form
 
 #: The long form tries each fault ten times.
-ROUNDS = 10 if os.environ.get("HEADWAY_LONG_TESTS") else 1
-
-
-def long_form(why: str) -> pytest.MarkDecorator:
-    """A test of ``make test-long`` alone: it starts an engine for what others find sooner, as the reason says."""
-    return pytest.mark.skipif(ROUNDS == 1, reason=f"the long form: {why}")
+ROUNDS = 10 if LONG else 1
 
 
 def ready(server: RunningServer) -> bool:
