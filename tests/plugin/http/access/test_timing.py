@@ -11,7 +11,7 @@ from random import Random
 from time import perf_counter_ns
 
 import pytest
-from engine_parts import long_form
+from tiers import long_form
 
 from headway.api.routes import Role
 from headway.http.access import ApiKeys
@@ -102,7 +102,7 @@ def test_a_wrong_key_takes_as_long_whatever_of_it_is_right(make: Callable[[], Ch
     assert not shows(make())
 
 
-@pytest.mark.slow
+@long_form("only there it has something to show")
 def test_a_comparison_that_ends_early_is_noticed() -> None:
     """So the test above can fail."""
     assert shows(one_by_one())

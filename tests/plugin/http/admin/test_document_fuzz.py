@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import os
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
@@ -15,6 +14,7 @@ from admin_api import OPERATOR, VIEWER, admin_api, bearer
 from hypothesis import HealthCheck, given, settings
 from schemathesis.generation import GenerationMode
 from schemathesis.specs.openapi import checks
+from tiers import LONG
 from virtual_time import new_loop
 
 import headway
@@ -24,7 +24,7 @@ from headway.api.routes import Role, Route
 SCHEMA = schemathesis.openapi.from_dict(openapi.document(headway.__version__))
 TOKENS = {Role.OPERATOR: OPERATOR, Role.VIEWER: VIEWER}
 URL = "http://headway"
-EXAMPLES = 200 if os.environ.get("HEADWAY_LONG_TESTS") else 25
+EXAMPLES = 200 if LONG else 8
 pytestmark = pytest.mark.slow
 #: A status, a type of content, a body or a header that the document does not describe is an error.
 CHECKS = [

@@ -473,12 +473,17 @@ async def test_an_order_that_drips_is_ended() -> None:
         assert "10 s" in control.audit.entries(1)[0].result
 
 
-def test_a_token_has_a_longest_length(tmp_path: Path) -> None:
+def test_a_token_has_a_longest_length(monkeypatch: pytest.MonkeyPatch) -> None:
     """512 characters: a longer one is refused at the start, a longer header before it is hashed."""
     longest = "x" * MAX_TOKEN_CHARS
     tokens = Tokens.from_environment({"HEADWAY_ADMIN_TOKEN": longest})
     assert tokens.role(f"Bearer {longest}") is Role.OPERATOR
     assert tokens.role(f"Bearer {' ' * 100}{longest}") is None
+    assert tokens.role(f"Bearer {longest}x") is None
+    digested: list[str] = []
+    monkeypatch.setattr("headway.http.admin.tokens._digest", lambda token: digested.append(token) or b"")
+    assert tokens.role("Bearer " + "x" * 30_000) is None
+    assert digested == []
     with pytest.raises(TokenError, match="512"):
         Tokens.from_environment({"HEADWAY_ADMIN_TOKEN": longest + "x"})
 

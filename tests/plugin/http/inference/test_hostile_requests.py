@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import json
-import os
 from typing import Any
 
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from small_presets import small_preset
+from tiers import LONG
 
 from headway.api_errors import BadRequest
 from headway.http.access.identity import Identity
@@ -18,7 +18,7 @@ from headway.openai.fields import whole_number
 from headway.openai.routes import route_at
 from headway_policies.entitlement import Entitlement, RequestCaps
 
-CASES = 20_000 if os.environ.get("HEADWAY_LONG_TESTS") else 2_000
+CASES = 20_000 if LONG else 300
 PRESET, BY_PREFIX = small_preset(), small_preset(inside="prefix")
 ORDER = PRESET.by_urgency()
 CAPS = RequestCaps(sequences=4, prompts=3, output_tokens=100, logprobs=5, stops=2, logit_bias=2, tools=1)
@@ -98,7 +98,7 @@ def check_refusal(refused: BadRequest) -> None:
     assert "\n" not in refused.message
 
 
-@settings(max_examples=CASES, deadline=None, suppress_health_check=list(HealthCheck))
+@settings(max_examples=CASES, suppress_health_check=list(HealthCheck))
 @given(FIELDS, st.sampled_from(PATHS), BODIES, IDENTITIES, st.booleans(), st.booleans())
 def test_whatever_is_sent_raises_no_class_and_passes_no_cap(
     headers: dict[str, str], path: str, body: bytes | None, identity: Identity, strict: bool, by_prefix: bool
