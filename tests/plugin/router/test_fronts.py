@@ -17,6 +17,7 @@ from random import Random
 import pytest
 from engines import installed
 from small_presets import small_preset, terms
+from tiers import long_form
 from virtual_time import on_virtual_time
 
 from headway.admission import loop_time_s
@@ -239,6 +240,7 @@ PHASES = {
         for seed in (1, 2)
     },
 }
+OTHER_PHASES = long_form("the phases in turns and at random have these moments")
 BOUNDS = {"instance": (256, LIMIT), "preset": (2 * LIMIT, 256)}
 
 
@@ -256,7 +258,12 @@ async def driven(world: World, phases: list[tuple[int, ...]]) -> list[tuple[int,
 
 @pytest.mark.parametrize("bound", BOUNDS)
 @pytest.mark.parametrize(
-    "phases", [pytest.param(one, marks=() if one == "one light" else pytest.mark.slow) for one in PHASES]
+    "phases",
+    [
+        "one light",
+        *(pytest.param(one, marks=pytest.mark.slow) for one in ("in turns", "at random 1")),
+        *(pytest.param(one, marks=OTHER_PHASES) for one in ("both full", "both light", "at random 2")),
+    ],
 )
 def test_two_fronts_keep_the_limit_of_plain_instances(phases: str, bound: str) -> None:
     """Exactly, though the instances have no gate: the seats of each instance, or the fewer that the preset opens for

@@ -17,11 +17,12 @@ from client_connections import CONNECTIONS
 from other_servers import LlamaCpp, OtherServer, RustVllm, Sglang, Tgi, standing_in
 from running_router import RunningRouter
 from running_server import wait_until
+from tiers import long_form
 
 pytestmark = pytest.mark.slow
 
 PATHS = ("/v1/completions", "/v1/chat/completions")
-KINDS: tuple[type[OtherServer], ...] = (RustVllm, Sglang, Tgi, LlamaCpp, OtherServer)
+IN_WORDS = long_form("test_reading, test_engine and test_fault_table have what each maker says")
 ALL = ["load", "KV use", "KV space", "progress", "time between tokens"]
 #: By kind: the maker, and what is not known.
 KNOWN: dict[type[OtherServer], tuple[str, list[str]]] = {
@@ -77,7 +78,9 @@ async def before(
             await asyncio.to_thread(router.__exit__, None, None, None)
 
 
-@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize(
+    "kind", [Sglang, OtherServer, *(pytest.param(one, marks=IN_WORDS) for one in (RustVllm, Tgi, LlamaCpp))]
+)
 async def test_servers_of_any_maker(tmp_path: Path, kind: type[OtherServer]) -> None:
     """They are served, known as far as they say it, spared while they are full or not ready, and used again then."""
     async with before(tmp_path, kind(), kind(seats=2)) as fleet:
@@ -159,7 +162,7 @@ async def test_no_limit_of_llama_cpp_gets_past_a_cap(tmp_path: Path) -> None:
             assert (answer.status_code, answer.text.count("word ")) == (200, expected), fields
 
 
-@pytest.mark.parametrize(("kind", "path"), [(Tgi, PATHS[0]), (LlamaCpp, PATHS[1])])
+@pytest.mark.parametrize(("kind", "path"), [pytest.param(Tgi, PATHS[0], marks=IN_WORDS), (LlamaCpp, PATHS[1])])
 async def test_what_a_server_says_of_a_stream_is_counted(tmp_path: Path, kind: type[OtherServer], path: str) -> None:
     """llama.cpp's ends with its timings, TGI's has a comment before the first token, which is none."""
     async with before(tmp_path, kind(step_s=1.0)) as fleet:

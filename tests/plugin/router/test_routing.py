@@ -14,9 +14,9 @@ import httpx
 import pytest
 import requests
 from client_connections import CONNECTIONS, drop_connections
-from engine_parts import long_form
 from running_router import RunningRouter, StandIn
 from running_server import wait_until
+from tiers import long_form
 
 from headway_policies import bundled_presets
 
@@ -84,7 +84,9 @@ def own_answers(answers: list[tuple[int, str]]) -> None:
         assert prompts == {f"prompt-{at:03}"}
 
 
-@pytest.mark.parametrize("stream", [False, True], ids=["whole", "stream"])
+@pytest.mark.parametrize(
+    "stream", [False, pytest.param(True, marks=long_form("test_other_servers has streams"))], ids=["whole", "stream"]
+)
 async def test_requests_are_spread_over_the_instances(start: Any, stream: bool) -> None:
     """No more at once on each than it has seats, each prompt to one of them, and the rest waits in the one queue.
 
@@ -135,6 +137,7 @@ async def test_a_stream_that_has_begun_ends_with_one_error_event(start: Any) -> 
     assert fleet.router.scrape()("headway_outcomes_total", outcome="failed") == 1
 
 
+@long_form("test_fault_table has one that hangs, test_heartbeat its silence")
 async def test_a_hung_instance_loses_nothing(start: Any) -> None:
     """SIGSTOP: it answers no heartbeat, so its requests without output go elsewhere; it is used again
     when it goes on."""
@@ -147,26 +150,6 @@ async def test_a_hung_instance_loses_nothing(start: Any) -> None:
     fleet.instances[0].signal(signal.SIGCONT)
     await asyncio.to_thread(wait_until, lambda: fleet.by_instance("up") == [1, 1], "it is back")
     own_answers(await ask_all(fleet))
-    fleet.balanced()
-
-
-@pytest.mark.parametrize(
-    "stream",
-    [pytest.param(False, id="whole", marks=long_form("a stream takes the same seat")), pytest.param(True, id="stream")],
-)
-async def test_an_instance_that_is_back_is_full_before_its_first_answer_ends(start: Any, stream: bool) -> None:
-    """The probe has succeeded as soon as it is worked on: none of these answers has an end."""
-    fleet = start(StandIn(step_s=0.05))
-    back = fleet.instances[0]
-    back.end()
-    await asyncio.to_thread(wait_until, lambda: fleet.by_instance("up") == [0], "it is gone")
-    await asyncio.to_thread(back.start)
-    async with httpx.AsyncClient(timeout=120, limits=CONNECTIONS) as client:
-        asked = [asyncio.create_task(ask(client, fleet, f"{at}", 100_000, stream=stream)) for at in range(6)]
-        await asyncio.to_thread(wait_until, lambda: back.running() == 4, "it runs as many as it has seats")
-        for one in asked:
-            one.cancel()
-        await asyncio.gather(*asked, return_exceptions=True)
     fleet.balanced()
 
 
@@ -193,6 +176,7 @@ async def test_a_storm_of_restarts_gives_every_request_one_answer(start: Any) ->
     assert outcomes("headway_outcomes_total", outcome="failed") == counts[502]
 
 
+@long_form("test_fault_table has one that is gone for five seconds")
 async def test_all_instances_may_be_gone_for_a_while(start: Any) -> None:
     """Requests wait, and are answered by the one that comes back at the same address."""
     fleet = start(StandIn())
@@ -208,29 +192,7 @@ async def test_all_instances_may_be_gone_for_a_while(start: Any) -> None:
     fleet.balanced()
 
 
-async def test_an_instance_that_refuses_is_passed_over(start: Any) -> None:
-    """Its 503 is not the client's, as long as another instance takes the request; from the last one it is."""
-    fleet = start(StandIn(how="refuses"), StandIn())
-    own_answers(await ask_all(fleet))
-    assert fleet.by_instance("exchanges_total", ended="refused")[0] > 0
-    fleet.instances[1].end()
-    await asyncio.to_thread(wait_until, lambda: fleet.by_instance("up")[1] == 0, "the other is gone")
-    async with httpx.AsyncClient(timeout=60) as client:
-        status, text = await ask(client, fleet, "a")
-    assert (status, text) == (503, '{"error":{"message":"no"}}')
-    fleet.balanced()
-
-
-async def test_a_request_that_ends_two_instances_is_not_tried_a_third_time(start: Any) -> None:
-    """It is answered with 502, and an instance is left."""
-    fleet = start(StandIn(how="breaks"), StandIn(how="breaks"), StandIn(how="breaks"))
-    async with httpx.AsyncClient(timeout=60) as client:
-        status, text = await ask(client, fleet, "a")
-    assert (status, '"code":"instance_lost"' in text) == (502, True)
-    await asyncio.to_thread(wait_until, lambda: sum(fleet.by_instance("up")) == 1, "one is left")
-    fleet.balanced()
-
-
+@long_form("test_discovery has the names")
 async def test_a_name_stands_for_the_instances_at_its_addresses(tmp_path: Path) -> None:
     """Found at the start; the limit is the preset's for each that is there, not for the most that there can be."""
     with StandIn() as one:
@@ -247,6 +209,7 @@ async def test_a_name_stands_for_the_instances_at_its_addresses(tmp_path: Path) 
         drop_connections()
 
 
+@long_form("test_other_servers has it with servers that say nothing")
 async def test_the_limit_follows_the_instances_by_their_streams(start: Any) -> None:
     """The preset says where it starts. Two instances that are as fast with many sequences as with one run all of them;
     what one request alone takes is known before the first, from the warm-up.
@@ -266,6 +229,7 @@ async def test_the_limit_follows_the_instances_by_their_streams(start: Any) -> N
     fleet.balanced()
 
 
+@long_form("tests/policies/routing/test_instance_seats finds the seats")
 async def test_what_an_instance_cannot_run_waits_in_front(start: Any) -> None:
     """It was named with 64 seats, and has 4: once that shows, no more is sent there while others wait in front."""
     fleet = start(StandIn(step_s=0.05, seats=4), flags=("--seats", "64"))
@@ -280,15 +244,7 @@ async def test_what_an_instance_cannot_run_waits_in_front(start: Any) -> None:
     fleet.balanced()
 
 
-async def test_a_slow_instance_gets_less(start: Any) -> None:
-    """Late binding: it is given a request only when it has a seat, so the fast ones do the work."""
-    fleet = start(StandIn(step_s=0.2), StandIn(), StandIn())
-    own_answers(await ask_all(fleet, number=60))
-    slow, *fast = [len(one.seen()) for one in fleet.instances]
-    assert slow < min(fast)
-    fleet.balanced()
-
-
+@long_form("test_other_servers has it for a stream and a whole answer")
 async def test_a_client_that_leaves_is_aborted_at_the_instance(start: Any) -> None:
     """Its seat there is free soon after."""
     fleet = start(StandIn(step_s=0.05))

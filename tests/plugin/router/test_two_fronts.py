@@ -13,6 +13,7 @@ import pytest
 from client_connections import CONNECTIONS, drop_connections
 from running_router import RunningRouter, StandIn
 from running_server import wait_until
+from tiers import long_form
 
 pytestmark = pytest.mark.slow
 
@@ -39,6 +40,7 @@ def own_seats(front: RunningRouter, instances: list[StandIn]) -> list[float]:
     return [scrape("headway_instance_own_seats", instance_name=one.name) for one in instances]
 
 
+@long_form("test_fronts kills one on a virtual clock")
 async def test_of_a_killed_front_the_clients_try_again_and_the_other_one_goes_on(tmp_path: Path) -> None:
     """Its clients get a connection error, and an answer when they ask the other front. That one has all seats then and
     answers all that waited in it; no instance ever ran more than its seats, and only what was tried again ran twice.
