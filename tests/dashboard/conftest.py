@@ -65,6 +65,6 @@ def until() -> Callable[[Callable[[], bool]], None]:
         ends_s = time.monotonic() + timeout_s
         while not condition():
             assert time.monotonic() < ends_s, "the condition never held"
-            time.sleep(0.02)
+            time.sleep(0.1)
 
     return wait

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Iterator
 
 import live_stand_in
 import pytest
 import streamlit as st
+from app_pages import PAGE, again_until, clear_settings, opened_alone, press, words
 from live_stand_in import LiveStandIn
 from predicted import forecast
 from streamlit.testing.v1 import AppTest
@@ -22,12 +22,6 @@ from headway_dashboard.sources.preset_forecast import NO_TRAFFIC, ForecastState
 pytestmark = pytest.mark.slow
 
 Open = Callable[..., AppTest]
-PAGE = """
-from headway_dashboard.shared import watched
-from headway_dashboard.pages import control
-control.show(*watched())
-"""
-NAMES = ("HEADWAY_URL", "HEADWAY_PROMETHEUS_URL", "HEADWAY_ADMIN_TOKEN", "HEADWAY_VIEWER_TOKEN")
 TRIAL = ("GET", "/headway/v1/preset/trial")
 KEEP = ("POST", "/headway/v1/preset/keep")
 UNDO = ("POST", "/headway/v1/preset/undo")
@@ -37,15 +31,13 @@ TRAFFIC = {"span_s": 600.0, "requests": 300, "rate_per_s": 0.5}
 @pytest.fixture
 def visit(monkeypatch: pytest.MonkeyPatch) -> Iterator[Open]:
     """Open the page of a dashboard that watches ``url``."""
-    for name in (*NAMES, "HEADWAY_ADMIN_TOKEN_FILE", "HEADWAY_VIEWER_TOKEN_FILE"):
-        monkeypatch.delenv(name, raising=False)
-    monkeypatch.setenv("HEADWAY_REFRESH_S", "0.5")
+    clear_settings(monkeypatch)
 
     def visit(url: str, token: str = OPERATOR_TOKEN, name: str = "HEADWAY_ADMIN_TOKEN") -> AppTest:
         monkeypatch.setenv("HEADWAY_URL", url)
         if token:
             monkeypatch.setenv(name, token)
-        return AppTest.from_string(PAGE, default_timeout=60).run()
+        return opened_alone("control", PAGE)
 
     yield visit
     st.cache_resource.clear()
@@ -56,26 +48,6 @@ def live() -> Iterator[LiveStandIn]:
     """A server with Headway's own admin API."""
     with LiveStandIn() as server:
         yield server
-
-
-def words(app: AppTest) -> str:
-    """All the text of the page, with plain spaces."""
-    assert not app.exception
-    kinds = (app.markdown, app.caption, app.info, app.warning, app.error, app.success)
-    return "\n".join(str(one.value) for kind in kinds for one in kind).replace("\\", "").replace("\xa0", " ")
-
-
-def again_until(app: AppTest, word: str, timeout_s: float = 60.0) -> str:
-    """Refresh the page until it shows a text."""
-    ends_s = time.monotonic() + timeout_s
-    while word not in (text := words(app.run())):
-        assert time.monotonic() < ends_s, f"{word!r} never came:\n{text}"
-    return text
-
-
-def press(app: AppTest, label: str) -> AppTest:
-    """Press the first button with this label that can be pressed."""
-    return next(one for one in app.button if one.label == label and not one.disabled).click().run()
 
 
 def apply(app: AppTest, *, after: str = "", conditions: str = "") -> AppTest:

@@ -6,37 +6,24 @@ from collections.abc import Callable, Iterator
 
 import pytest
 import streamlit as st
+from app_pages import opened, words
 from streamlit.testing.v1 import AppTest
-from streamlit.util import calc_hash
 
 from headway_dashboard.analysis.demo_words import DEMO_CONTROL, DEMO_SOURCE, DEMO_WORDS
 from headway_dashboard.deep_links import PATHS
-from headway_dashboard.server import SCRIPT
 
 pytestmark = pytest.mark.slow
 
 
-@pytest.fixture
-def visit(monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[[str], AppTest]]:
-    """Open a page of the demo, although a server and a token are named as well."""
-    monkeypatch.setenv("HEADWAY_DASHBOARD_DEMO", "1")
-    monkeypatch.setenv("HEADWAY_URL", "http://127.0.0.1:1")
-    monkeypatch.setenv("HEADWAY_ADMIN_TOKEN", "t" * 40)
-
-    def visit(path: str) -> AppTest:
-        app = AppTest.from_file(str(SCRIPT), default_timeout=60)
-        app._page_hash = calc_hash(path)
-        return app.run()
-
-    yield visit
-    st.cache_resource.clear()
-
-
-def words(app: AppTest) -> str:
-    """All the text of a page."""
-    assert not app.exception
-    kinds = (app.markdown, app.caption, app.info, app.warning, app.error, app.success)
-    return "\n".join(str(one.value) for kind in kinds for one in kind).replace("\\", "")
+@pytest.fixture(scope="module")
+def visit() -> Iterator[Callable[[str], AppTest]]:
+    """Open a page of the demo, which goes on meanwhile, although a server and a token are named as well."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("HEADWAY_DASHBOARD_DEMO", "1")
+        patch.setenv("HEADWAY_URL", "http://127.0.0.1:1")
+        patch.setenv("HEADWAY_ADMIN_TOKEN", "t" * 40)
+        yield opened
+        st.cache_resource.clear()
 
 
 @pytest.mark.parametrize("path", ["", *(one for one in PATHS if one != "overview")])

@@ -1,7 +1,7 @@
 """Pages in states of the server: whole, with the words of the state, and without an invented number.
 
-Every page in every state is the long form. In the short form each state has the two pages with the most that depends on
-it, Overview and Control, and another one, so that every page has some states.
+Every page in every state is the long form. In the short form each state has the Overview; Control has those in which it
+may or may not be used, and each other page has one.
 """
 
 from __future__ import annotations
@@ -15,25 +15,22 @@ from typing import Any
 
 import pytest
 import streamlit as st
-from engine_parts import ROUNDS
+from app_pages import clear_settings, opened, plain
 from silent_server import silent_server
 from streamlit.testing.v1 import AppTest
-from streamlit.util import calc_hash
 from stub_server import OPERATOR_TOKEN, VIEWER_TOKEN, StubServer
+from tiers import LONG
 
 from headway_dashboard import server_client
 from headway_dashboard.analysis.demo_words import DEMO_CONTROL, DEMO_SOURCE, DEMO_WORDS
 from headway_dashboard.analysis.server import condition
 from headway_dashboard.analysis.units import MISSING
 from headway_dashboard.deep_links import PATHS
-from headway_dashboard.server import SCRIPT
 from headway_dashboard.sources import scrape
 from headway_policies import Reason
 
 pytestmark = pytest.mark.slow
 
-VARIABLES = ("HEADWAY_PROMETHEUS_URL", "HEADWAY_ADMIN_TOKEN", "HEADWAY_ADMIN_TOKEN_FILE", "HEADWAY_VIEWER_TOKEN",
-             "HEADWAY_VIEWER_TOKEN_FILE", "HEADWAY_DASHBOARD_DEMO")  # fmt: skip
 OPERATOR = {"HEADWAY_ADMIN_TOKEN": OPERATOR_TOKEN}
 PAGES = ("", *(one for one in PATHS if one != "overview"))
 #: How Python, JSON and JavaScript write what is no number.
@@ -142,11 +139,12 @@ class Entered:
     stub: StubServer
 
 
+WITH_CONTROL = {"live", *(name for name, state in STATES.items() if state.reads)}
 OTHERS = [one for one in PAGES if one not in ("", "control")]
 PAIRS = [
     (state, path)
     for at, state in enumerate(STATES)
-    for path in (PAGES if ROUNDS > 1 else ("", "control", OTHERS[at % len(OTHERS)]))
+    for path in (PAGES if LONG else ("", *["control"] * (state in WITH_CONTROL), *OTHERS[at : at + 1]))
 ]
 
 
@@ -155,10 +153,8 @@ def entered(request: pytest.FixtureRequest) -> Iterator[Entered]:
     """A server in one of the states."""
     state = STATES[request.param]
     with pytest.MonkeyPatch.context() as patch, StubServer() as stub, silent_server() as hole:
-        for name in VARIABLES:
-            patch.delenv(name, raising=False)
+        clear_settings(patch)
         patch.setenv("HEADWAY_URL", stub.url)
-        patch.setenv("HEADWAY_REFRESH_S", "0.5")
         if request.param == "slow Prometheus":
             patch.setenv("HEADWAY_PROMETHEUS_URL", hole)
         for name, text in state.environment.items():
@@ -174,19 +170,12 @@ def entered(request: pytest.FixtureRequest) -> Iterator[Entered]:
         st.cache_resource.clear()
 
 
-def opened(path: str) -> AppTest:
-    """A visit of a page, in a session of its own."""
-    app = AppTest.from_file(str(SCRIPT), default_timeout=60)
-    app._page_hash = calc_hash(path)
-    return app.run()
-
-
 def opened_until(path: str, *words: str) -> AppTest:
     """A visit that is refreshed until all these words are there."""
     app, ends_s = opened(path), time.monotonic() + 60
     while any(one not in (text := "\n".join(texts(app))) for one in words):
         assert time.monotonic() < ends_s, f"{words} never came:\n{text}"
-        time.sleep(0.1)
+        time.sleep(0.3)
         app.run()
     return app
 
@@ -194,13 +183,13 @@ def opened_until(path: str, *words: str) -> AppTest:
 def texts(app: AppTest) -> list[str]:
     """Everything that is written on a page, cell by cell where it is a table."""
     assert not app.exception
-    plain = (app.markdown, app.caption, app.info, app.warning, app.error, app.success, app.code, app.title)
-    found = [str(one.value) for kind in plain for one in kind]
+    kinds = (app.markdown, app.caption, app.info, app.warning, app.error, app.success, app.code, app.title)
+    found = [str(one.value) for kind in kinds for one in kind]
     found += [f"{one.label} {one.value} {one.delta}" for one in app.metric]
     found += [str(cell) for kind in (app.table, app.dataframe) for one in kind for cell in one.value.to_numpy().flat]
     found += [str(one.label) for kind in (app.button, app.text_input, app.expander) for one in kind]
     found += [str(one.proto.text) for one in app.get("progress")]
-    return [one.replace("\\", "").replace("\xa0", " ") for one in found]
+    return [plain(one) for one in found]
 
 
 def figures(app: AppTest) -> dict[str, dict[str, Any]]:
@@ -228,7 +217,7 @@ def test_a_page_in_a_state(entered: Entered, path: str) -> None:
 
 def assert_missing_is_named(app: AppTest, state: State, path: str) -> None:
     """What is missing is a word or a dash in tiles and in the class table; a value of the past says so."""
-    shown = {one.label: str(one.value).replace("\xa0", " ") for one in app.metric}
+    shown = {one.label: plain(one.value) for one in app.metric}
     if path == "":
         assert len(shown) == 8
         assert {label: shown[label] for label in state.tiles} == state.tiles

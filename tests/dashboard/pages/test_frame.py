@@ -9,15 +9,15 @@ from typing import Any
 
 import pytest
 import streamlit as st
+from app_pages import clear_settings, go, opened, refresh_until, words
 from streamlit.testing.v1 import AppTest
-from streamlit.util import calc_hash
 from stub_server import OPERATOR_TOKEN, StubServer
+from tiers import LONG
 
 from headway_dashboard import page
 from headway_dashboard.analysis.queries.model import grid
 from headway_dashboard.deep_links import PATHS
 from headway_dashboard.pages.overview import CHANGES_S
-from headway_dashboard.server import SCRIPT
 from headway_dashboard.sources import ScrapeSource
 from headway_policies import Reason
 
@@ -33,48 +33,24 @@ TITLES = {
     "control": "Control",
     "server": "Server & diagnostics",
 }
+#: The frame is the same on every page: in the short form two of them.
+SOME = ["", "requests", "latency", "engine", "control", "server"] if LONG else ["", "control"]
 HOSTILE = ["<script>alert(1)</script>", "9999h", "", "'; DROP TABLE", "5m\x00", "é" * 500]
 
 
 @pytest.fixture
 def visit(monkeypatch: pytest.MonkeyPatch) -> Iterator[Open]:
     """Open the whole dashboard of ``url``, as a visitor of an address does."""
-    for name in ("HEADWAY_PROMETHEUS_URL", "HEADWAY_ADMIN_TOKEN", "HEADWAY_VIEWER_TOKEN"):
-        monkeypatch.delenv(name, raising=False)
-    monkeypatch.setenv("HEADWAY_REFRESH_S", "0.5")
+    clear_settings(monkeypatch)
 
     def visit(url: str, query: dict[str, object] | None = None, path: str = "", token: str = "") -> AppTest:
         monkeypatch.setenv("HEADWAY_URL", url)
         if token:
             monkeypatch.setenv("HEADWAY_ADMIN_TOKEN", token)
-        app = AppTest.from_file(str(SCRIPT), default_timeout=60)
-        app.query_params.update(query or {})
-        return go(app, path)
+        return opened(path, query)
 
     yield visit
     st.cache_resource.clear()
-
-
-def go(app: AppTest, path: str) -> AppTest:
-    """Change to a page, as a click on its name does: the address keeps its query."""
-    app._page_hash = calc_hash(path)
-    return app.run()
-
-
-def words(app: AppTest) -> str:
-    """All the text of a page."""
-    assert not app.exception
-    kinds = (app.markdown, app.caption, app.info, app.warning, app.error, app.success)
-    return "\n".join(str(one.value) for kind in kinds for one in kind).replace("\\", "")
-
-
-def refresh_until(app: AppTest, holds: Callable[[], bool], timeout_s: float = 60.0) -> None:
-    """Refresh the page until a condition holds."""
-    ends_s = time.monotonic() + timeout_s
-    while not holds():
-        assert time.monotonic() < ends_s, f"the page never got there:\n{words(app)}"
-        time.sleep(0.1)
-        app.run()
 
 
 def bar(app: AppTest) -> dict[str, object]:
@@ -107,7 +83,7 @@ def notes(app: AppTest) -> dict[str, str]:
 # ---------------------------------------------------------------------- the bar and the address
 
 
-@pytest.mark.parametrize("path", ["", "requests", "latency", "engine", "control", "server"])
+@pytest.mark.parametrize("path", SOME)
 def test_a_link_restores_the_whole_bar(visit: Open, stub: StubServer, path: str) -> None:
     """In a fresh session, on every page."""
     app = visit(stub.url, {"range": "15m", "classes": ["normal", "batch"], "compare": "before"}, path)
@@ -132,10 +108,9 @@ def test_a_page_as_it_is_opened_has_a_short_address(visit: Open, stub: StubServe
 
 
 @pytest.mark.parametrize("text", HOSTILE)
-@pytest.mark.parametrize("name", ["range", "classes", "compare"])
-def test_a_value_that_is_no_choice_is_ignored(visit: Open, stub: StubServer, name: str, text: str) -> None:
+def test_a_value_that_is_no_choice_is_ignored(visit: Open, stub: StubServer, text: str) -> None:
     """An old link or a forged one opens the default view; nothing of it is shown."""
-    app = visit(stub.url, {name: text})
+    app = visit(stub.url, {"range": text, "classes": text, "compare": text})
     assert not app.exception
     assert bar(app) == {"Range": "5m", "Classes": [], "Compare": "off"}
     assert "script" not in words(app)
@@ -221,7 +196,7 @@ def test_a_refresh_that_was_under_way_does_not_turn_the_time_back(visit: Open, s
     assert app.query_params == {}
 
 
-@pytest.mark.parametrize("path", ["", "requests", "latency", "engine", "control", "server"])
+@pytest.mark.parametrize("path", SOME)
 def test_a_link_restores_exactly_its_time(visit: Open, stub: StubServer, path: str) -> None:
     """In a fresh session: the same two seconds, in words and in the address."""
     address = fixed(60)
@@ -268,7 +243,7 @@ def test_a_time_that_is_no_longer_held_says_so(visit: Open, stub: StubServer) ->
     assert "This time is no longer held" in words(visit(stub.url, fixed(7200)))
 
 
-@pytest.mark.parametrize("text", [*HOSTILE, "-1", "1e9"])
+@pytest.mark.parametrize("text", [*HOSTILE[:2], "-1", "1e9"])
 def test_a_time_that_is_none_is_ignored(visit: Open, stub: StubServer, text: str) -> None:
     """The page is live, and the address is cleared of it."""
     app = visit(stub.url, {"from": text, "to": "1700000000"})
@@ -322,7 +297,7 @@ def test_a_wall_hides_the_navigation(visit: Open, stub: StubServer, monkeypatch:
 # ---------------------------------------------------------------------- the server, severity and alerts
 
 
-@pytest.mark.parametrize("path", ["", "requests", "latency", "engine", "control", "server"])
+@pytest.mark.parametrize("path", SOME)
 def test_every_page_says_which_server_it_is(
     visit: Open, stub: StubServer, path: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -335,7 +310,7 @@ def test_every_page_says_which_server_it_is(
     refresh_until(app, lambda: ":red-badge[overloaded]" in words(app))
     text = words(app)
     assert f"{stub.url} · model stub" in text
-    assert "Headway 0.1.0 · cpu · up 1\u00a0min" in text
+    assert "Headway 0.1.0 · cpu · up 1 min" in text
     assert ":primary-badge[balanced · revision 1]" in text
     assert "badge[direct scrape]" in text
     assert titles[-1] == "overloaded · Headway"

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Iterator
 
 import pytest
 import streamlit as st
+from app_pages import again_until, clear_settings, opened_alone, refresh_until, words
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, HistogramMetricFamily, Metric
 from prometheus_client.registry import Collector
 from streamlit.testing.v1 import AppTest
@@ -18,14 +18,6 @@ pytestmark = pytest.mark.slow
 
 Open = Callable[..., AppTest]
 OLD = ("headway_time_to_first_token_seconds", "headway_batch_size")
-VARIABLES = ("HEADWAY_PROMETHEUS_URL", "HEADWAY_ADMIN_TOKEN", "HEADWAY_VIEWER_TOKEN")
-PAGE = """
-from headway_dashboard.shared import watched
-from headway_dashboard.pages import {page}
-from headway_dashboard.pages.frame import frame
-frame(*watched())
-{page}.show(*watched())
-"""
 
 
 class Latencies(Collector):
@@ -63,34 +55,16 @@ class Latencies(Collector):
 @pytest.fixture
 def visit(monkeypatch: pytest.MonkeyPatch) -> Iterator[Open]:
     """Open a page of a dashboard that watches ``url``."""
-    for name in (*VARIABLES, "HEADWAY_ADMIN_TOKEN_FILE", "HEADWAY_VIEWER_TOKEN_FILE"):
-        monkeypatch.delenv(name, raising=False)
-    monkeypatch.setenv("HEADWAY_REFRESH_S", "0.5")
+    clear_settings(monkeypatch)
 
     def visit(page: str, url: str, **environment: str) -> AppTest:
         monkeypatch.setenv("HEADWAY_URL", url)
         for name, value in environment.items():
             monkeypatch.setenv(name, value)
-        return AppTest.from_string(PAGE.format(page=page), default_timeout=60).run()
+        return opened_alone(page)
 
     yield visit
     st.cache_resource.clear()
-
-
-def words(app: AppTest) -> str:
-    """All the text of a page."""
-    assert not app.exception
-    kinds = (app.markdown, app.caption, app.info, app.warning, app.error)
-    return "\n".join(str(one.value) for kind in kinds for one in kind).replace("\\", "").replace("\u00a0", " ")
-
-
-def refresh_until(app: AppTest, holds: Callable[[str], bool], timeout_s: float = 60.0) -> str:
-    """Refresh the page until its text has what a test waits for."""
-    ends_s = time.monotonic() + timeout_s
-    while not holds(text := words(app.run())):
-        assert time.monotonic() < ends_s, f"the page never got there:\n{text}"
-        time.sleep(0.1)
-    return text
 
 
 def older(stub: StubServer) -> StubServer:
@@ -110,7 +84,7 @@ def full(stub: StubServer) -> StubServer:
 def test_every_panel_of_the_page_is_there(visit: Open, stub: StubServer) -> None:
     """Drawn, or with a line that says why not; the target and the short memory of the source are told."""
     app = visit("latency", full(stub).url)
-    text = refresh_until(app, lambda text: "The target is 99 %." in text)
+    text = again_until(app, "The target is 99 %.")
     for panel in ALL_PANELS["Latency & SLO"]:
         assert f"**{panel.title}**".replace("\u00a0", " ") in text
     assert "holds 30 min" in text
@@ -118,7 +92,7 @@ def test_every_panel_of_the_page_is_there(visit: Open, stub: StubServer) -> None
 
 def test_an_older_server_leaves_lines_and_no_empty_charts(visit: Open, stub: StubServer) -> None:
     """Metrics that a server does not have take one line of text each."""
-    text = refresh_until(visit("latency", older(stub).url), lambda text: "**Time to first token**\n" in text)
+    text = again_until(visit("latency", older(stub).url), "**Time to first token**\n")
     assert "**Goodput** :small[no request was judged in this time]" in text
     assert "**Time between tokens** :small[no request of two or more tokens completed in this time]" in text
 
@@ -126,9 +100,9 @@ def test_an_older_server_leaves_lines_and_no_empty_charts(visit: Open, stub: Stu
 def test_a_class_filter_keeps_the_page_whole(visit: Open, stub: StubServer) -> None:
     """A class that is chosen in the bar limits the charts; those of a class without figures take a line."""
     app = visit("latency", full(stub).url)
-    refresh_until(app, lambda text: "**Goodput**\n" in text)
+    again_until(app, "**Goodput**\n")
     next(group for group in app.button_group if group.label == "Classes").set_value(["realtime"])
-    refresh_until(app, lambda text: "**Goodput** :small[no request was judged in this time]" in text)
+    again_until(app, "**Goodput** :small[no request was judged in this time]")
 
 
 @pytest.mark.parametrize("page", ["latency", "requests", "engine"])
@@ -143,7 +117,7 @@ def test_requests_show_fairness_and_both_shares_of_errors(visit: Open, stub: Stu
     """Every panel of the page; that an hour is cut short by the source is said."""
     stub.moving = True
     app = visit("requests", stub.url)
-    text = refresh_until(app, lambda text: "**Arrivals by class**\n" in text)
+    text = again_until(app, "**Arrivals by class**\n")
     for panel in ALL_PANELS["Requests & priorities"]:
         assert f"**{panel.title}**" in text
     assert "the error share over an hour covers that at most" in text
@@ -154,8 +128,9 @@ def test_the_window_is_shown_where_there_is_one(visit: Open, stub: StubServer) -
     """Continuous batching has no window, so with a token, which tells the strategy, its chart is left out."""
     stub.moving = True
     app = visit("engine", stub.url, HEADWAY_ADMIN_TOKEN=OPERATOR_TOKEN)
-    refresh_until(app, lambda text: "**Engine steps by batch size**\n" in text)
-    text = refresh_until(app, lambda text: "**Batch window**" not in text)
+    again_until(app, "**Engine steps by batch size**\n")
+    refresh_until(app, lambda: "**Batch window**" not in words(app))
+    text = words(app)
     assert "CPU backend, no GPU" in text
     assert "GPU utilisation" not in text
     assert "**Processor use**" in text
@@ -165,6 +140,6 @@ def test_a_gpu_has_its_utilisation(visit: Open) -> None:
     """GPU memory and utilisation only where there is a GPU."""
     with StubServer(gpu=True, moving=True) as stub:
         app = visit("engine", stub.url)
-        text = refresh_until(app, lambda text: "**GPU memory**\n" in text)
+        text = again_until(app, "**GPU memory**\n")
         assert "**GPU utilisation**" in text
         assert "CPU backend" not in text

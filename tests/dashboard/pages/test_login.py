@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterator
 
 import pytest
 import streamlit as st
+from app_pages import PAGE, clear_settings, opened_alone
 from streamlit import config
 from streamlit.testing.v1 import AppTest
 from stub_server import OPERATOR_TOKEN, StubServer
@@ -16,17 +17,13 @@ from headway_dashboard.trusted_proxy import HEADER, PROXIES
 pytestmark = pytest.mark.slow
 
 Open = Callable[..., AppTest]
-PAGE = """
-from headway_dashboard.shared import watched
-from headway_dashboard.pages import control
-control.show(*watched())
-"""
 
 
 @pytest.fixture
 def visit(monkeypatch: pytest.MonkeyPatch, stub: StubServer) -> Iterator[Open]:
     """Open Control, with the operator's token, on a dashboard that listens on ``address``."""
-    for name in ("HEADWAY_PROMETHEUS_URL", "HEADWAY_VIEWER_TOKEN", HEADER, PROXIES, LOOPBACK_ONLY):
+    clear_settings(monkeypatch)
+    for name in (HEADER, PROXIES, LOOPBACK_ONLY):
         monkeypatch.delenv(name, raising=False)
     monkeypatch.setenv("HEADWAY_URL", stub.url)
     monkeypatch.setenv("HEADWAY_ADMIN_TOKEN", OPERATOR_TOKEN)
@@ -35,7 +32,7 @@ def visit(monkeypatch: pytest.MonkeyPatch, stub: StubServer) -> Iterator[Open]:
         config.set_option("server.address", address)
         for name, value in environment.items():
             monkeypatch.setenv(name, value)
-        return AppTest.from_string(PAGE, default_timeout=60).run()
+        return opened_alone("control", PAGE)
 
     yield visit
     st.cache_resource.clear()

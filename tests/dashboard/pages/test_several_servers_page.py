@@ -3,41 +3,32 @@
 from __future__ import annotations
 
 import json
-import time
 from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
 import streamlit as st
+from app_pages import clear_settings, opened, refresh_until, tiles, words
 from streamlit.testing.v1 import AppTest
-from streamlit.util import calc_hash
 from stub_server import OPERATOR_TOKEN, StubServer
 
 from headway_dashboard.analysis.server.instances import instance_name
-from headway_dashboard.server import SCRIPT
 
 pytestmark = pytest.mark.slow
 
 Open = Callable[..., AppTest]
-VARIABLES = ("HEADWAY_PROMETHEUS_URL", "HEADWAY_ADMIN_TOKEN", "HEADWAY_VIEWER_TOKEN", "HEADWAY_DASHBOARD_DEMO")
 
 
 @pytest.fixture
 def visit(monkeypatch: pytest.MonkeyPatch) -> Iterator[Open]:
     """Open a page of a dashboard that watches these servers."""
-    for name in VARIABLES:
-        monkeypatch.delenv(name, raising=False)
-    monkeypatch.setenv("HEADWAY_REFRESH_S", "0.5")
+    clear_settings(monkeypatch)
 
     def visit(*urls: str, path: str = "", instance: str = "", token: str = "") -> AppTest:
         monkeypatch.setenv("HEADWAY_URL", ",".join(urls))
         if token:
             monkeypatch.setenv("HEADWAY_ADMIN_TOKEN", token)
-        app = AppTest.from_file(str(SCRIPT), default_timeout=60)
-        if instance:
-            app.query_params["instance"] = instance
-        app._page_hash = calc_hash(path)
-        return app.run()
+        return opened(path, {"instance": instance} if instance else None)
 
     yield visit
     st.cache_resource.clear()
@@ -50,27 +41,6 @@ def other() -> Iterator[StubServer]:
         yield server
 
 
-def words(app: AppTest) -> str:
-    """All the text of a page."""
-    assert not app.exception
-    kinds = (app.markdown, app.caption, app.info, app.warning, app.error, app.success, app.code)
-    return "\n".join(str(one.value) for kind in kinds for one in kind).replace("\\", "")
-
-
-def refresh_until(app: AppTest, holds: Callable[[], bool], timeout_s: float = 60.0) -> None:
-    """Refresh the page until a condition holds."""
-    ends_s = time.monotonic() + timeout_s
-    while not holds():
-        assert time.monotonic() < ends_s, f"the page never got there:\n{words(app)}"
-        time.sleep(0.1)
-        app.run()
-
-
-def tile(app: AppTest, label: str) -> str:
-    """The value of a tile."""
-    return next(str(one.value) for one in app.metric if one.label == label)
-
-
 def test_one_of_two_down_is_said_and_the_rest_goes_on(visit: Open, stub: StubServer, nobody: str) -> None:
     """Live, with the figures of the one that answers, and which one does not."""
     stub.moving = True
@@ -78,7 +48,7 @@ def test_one_of_two_down_is_said_and_the_rest_goes_on(visit: Open, stub: StubSer
     refresh_until(app, lambda: "1 of 2 servers does not answer." in words(app) and "Live" in words(app))
     assert f"{instance_name(nobody)} (nothing answers at this address)" in words(app)
     assert f"2 servers: {stub.url}, {nobody}" in words(app)
-    refresh_until(app, lambda: tile(app, "Batch size").endswith("/ 32"))
+    refresh_until(app, lambda: tiles(app)["Batch size"].endswith("/ 32"))
     assert "HeadwayDown" not in words(app)
 
 
@@ -158,7 +128,7 @@ def test_a_restart_and_a_server_that_is_gone_are_events(visit: Open, stub: StubS
     app = visit(stub.url, other.url, path="fleet")
     refresh_until(app, lambda: fleet_table(app)[""].get("State") == "2 of 2 answer")
     assert "There were none" in words(app)
-    refresh_until(app, lambda: known_for_s(app) > 20)  # half an hour has an instant each 8 s
+    refresh_until(app, lambda: known_for_s(app) > 20, every_s=4)  # half an hour has an instant each 8 s
     stub.world.started_s += 100
     other.stop()
     refresh_until(app, lambda: len(app.table) > 0 and {"gone", "restarted"} <= {*app.table[-1].value["Event"]})
@@ -182,7 +152,7 @@ def test_one_server_can_be_looked_at(visit: Open, stub: StubServer, other: StubS
     stub.moving = True
     other.world.switch("latency", {}, "")
     app = visit(stub.url, other.url, instance=instance_name(other.url))
-    refresh_until(app, lambda: tile(app, "Batch size").endswith("/ 8"))
+    refresh_until(app, lambda: tiles(app)["Batch size"].endswith("/ 8"))
     assert "latency" in words(app)
     assert "2 servers" not in words(app)
     choice = next(one for one in app.selectbox if one.label == "Server")

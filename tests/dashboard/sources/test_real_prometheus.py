@@ -12,10 +12,10 @@ from random import Random
 
 import pytest
 from counter_histories import UNKNOWN_REASON, Scrape, broken_history, ledger_history
-from engine_parts import long_form
 from error_share_sum import sums_to_the_share
 from prometheus_process import program, running_prometheus
 from stub_server import StubServer
+from tiers import long_form
 
 from headway_dashboard.analysis.catalogue import panels
 from headway_dashboard.analysis.catalogue.causes import COLOURS, NOT_FAILED, words

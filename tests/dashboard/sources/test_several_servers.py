@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from itertools import pairwise
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from stub_server import StubServer
 
@@ -134,7 +134,6 @@ LEAST = 5.0
 COUNTER, GAUGE, HISTOGRAM = ex.Metric("headway_c_total"), ex.Metric("headway_g"), ex.Metric("headway_h")
 
 
-@settings(max_examples=60, deadline=None)
 @given(histories())
 def test_merging_is_what_the_oracle_says(told: list[History]) -> None:
     """Rates are taken on each server and then summed, buckets are merged before a quantile is read; the worst server's
@@ -180,7 +179,6 @@ def point(line: object, at: int) -> float | None:
     return line[at] if line else None  # type: ignore[index,no-any-return]  # a sequence of points
 
 
-@settings(max_examples=30, deadline=None)
 @given(histories(), st.data())
 def test_one_server_alone_is_as_if_there_were_no_others(told: list[History], data: st.DataObject) -> None:
     """A limit to an instance, and the lines by instance, give what its own ring gives."""

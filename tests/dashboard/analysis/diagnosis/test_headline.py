@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 
 import pytest
-from hypothesis import assume, given, settings
+from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from headway.api import schema
@@ -351,7 +351,6 @@ def test_no_page_is_friendly_while_something_goes_wrong(found: Reading, status: 
     assert not says_well(said(found, status, state))
 
 
-@settings(max_examples=300)
 @given(readings(), statuses)
 def test_a_busy_server_is_praised_only_where_all_is_known(found: Reading, status: Status) -> None:
     """The error share, the KV cache, the queue, and the objectives of each class that has first tokens."""

@@ -1,0 +1,87 @@
+"""Pages of the dashboard as a visitor gets them, without a browser: what to open, to read, to press and to wait for."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping
+
+import pytest
+from streamlit.testing.v1 import AppTest
+from streamlit.util import calc_hash
+
+from headway_dashboard.server import SCRIPT
+
+VARIABLES = (
+    "HEADWAY_URL", "HEADWAY_PROMETHEUS_URL", "HEADWAY_ADMIN_TOKEN", "HEADWAY_ADMIN_TOKEN_FILE", "HEADWAY_VIEWER_TOKEN",
+    "HEADWAY_VIEWER_TOKEN_FILE", "HEADWAY_DASHBOARD_DEMO",
+)  # fmt: skip
+#: One page alone, with or without the frame above it.
+PAGE = """
+from headway_dashboard.shared import watched
+from headway_dashboard.pages import {page}
+{page}.show(*watched())
+"""
+FRAMED = PAGE.replace("{page}.show", "from headway_dashboard.pages.frame import frame\nframe(*watched())\n{page}.show")
+
+
+def clear_settings(patch: pytest.MonkeyPatch) -> None:
+    """No setting of the developer's own reaches a page, which is refreshed as often as it may be."""
+    for name in VARIABLES:
+        patch.delenv(name, raising=False)
+    patch.setenv("HEADWAY_REFRESH_S", "0.5")
+
+
+def opened(path: str, query: Mapping[str, object] | None = None) -> AppTest:
+    """A visit of an address of the whole dashboard, in a session of its own."""
+    app = AppTest.from_file(str(SCRIPT), default_timeout=60)
+    app.query_params.update(query or {})
+    return go(app, path)
+
+
+def go(app: AppTest, path: str) -> AppTest:
+    """Change to a page, as a click on its name does: the address keeps its query."""
+    app._page_hash = calc_hash(path)
+    return app.run()
+
+
+def opened_alone(page: str, form: str = FRAMED) -> AppTest:
+    """A visit of one page."""
+    return AppTest.from_string(form.format(page=page), default_timeout=60).run()
+
+
+def plain(text: object) -> str:
+    """Without what Markdown and narrow columns need."""
+    return str(text).replace("\\", "").replace("\xa0", " ")
+
+
+def words(app: AppTest) -> str:
+    """All the text of a page."""
+    assert not app.exception
+    kinds = (app.markdown, app.caption, app.info, app.warning, app.error, app.success, app.code)
+    return "\n".join(plain(one.value) for kind in kinds for one in kind)
+
+
+def tiles(app: AppTest) -> dict[str, str]:
+    """The tiles by label."""
+    return {one.label: plain(one.value) for one in app.metric}
+
+
+def refresh_until(app: AppTest, holds: Callable[[], bool], every_s: float = 0.3) -> None:
+    """Refresh the page until a condition holds, for a minute at most."""
+    ends_s = time.monotonic() + 60
+    while not holds():
+        assert time.monotonic() < ends_s, f"the page never got there:\n{words(app)}\n{tiles(app)}"
+        time.sleep(every_s)
+        app.run()
+
+
+def again_until(app: AppTest, *parts: str) -> str:
+    """Refresh the page, once at least, until its text has these parts; the text."""
+    app.run()
+    refresh_until(app, lambda: all(one in words(app) for one in parts))
+    return words(app)
+
+
+def press(app: AppTest, label: str) -> AppTest:
+    """Press the first button with this label that can be pressed."""
+    return next(one for one in app.button if one.label == label and not one.disabled).click().run()
