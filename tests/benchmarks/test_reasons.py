@@ -12,6 +12,7 @@ from serving.constants import Constants, Level
 from serving.figures import judged
 from serving.report import report
 from serving.results import Key, Results
+from tiers import long_form
 
 from headway_simulator.engine_model.capacity import Slo
 from headway_simulator.engine_model.engine import EngineModel
@@ -67,6 +68,7 @@ def missing_everything(path: Path) -> Results:
     return found
 
 
+@long_form("words of a report, which make bench writes")
 def test_every_accepted_miss_of_a_run_is_explained_with_its_numbers(tmp_path: Path) -> None:
     """None is left with an empty place or without a number that it quotes."""
     text = report(missing_everything(tmp_path / "run.json")).text

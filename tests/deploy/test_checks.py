@@ -1,4 +1,4 @@
-"""What is checked beside the tests: `make check` has all of it; how-to/in-a-program.md has sound types."""
+"""The example of how-to/in-a-program.md has sound types."""
 
 from __future__ import annotations
 
@@ -9,9 +9,7 @@ import sys
 from pathlib import Path
 
 import pytest
-from engine_parts import long_form
-
-CHECKS = ["ruff check .", "ruff format --check .", "mypy", "mypy deploy", "mypy plugin/examples", "lint-imports"]
+from tiers import long_form
 
 
 @pytest.mark.slow
@@ -28,10 +26,3 @@ def test_the_example_in_the_readme_passes_a_strict_type_checker(root: Path, tmp_
     command = [sys.executable, "-m", "mypy", *strict, str(script)]
     done = subprocess.run(command, cwd=root, capture_output=True, text=True, env=environment, check=False)
     assert done.returncode == 0, done.stdout + done.stderr
-
-
-def test_make_check_runs_every_check(root: Path) -> None:
-    """Lint, format, types of all folders, import contracts; .ci/run has them before the tests (test_makefile)."""
-    recipe = (root / "Makefile").read_text().partition("\ncheck:")[2].partition("\n\n")[0]
-    listed = [line.strip().removeprefix("$(BIN)/") for line in recipe.splitlines() if "$(BIN)/" in line]
-    assert listed == CHECKS

@@ -10,7 +10,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from engine_parts import long_form
+from tiers import long_form
 
 pytestmark = [pytest.mark.slow, long_form("tests/plugin/test_public_api has it with vLLM and torch out of reach")]
 

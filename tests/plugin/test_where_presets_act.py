@@ -18,6 +18,7 @@ import pytest
 from preset_cases import CASES, preset, presets
 from preset_machine import Asked, Engine, Machine, Scene
 from preset_places import play
+from tiers import LONG
 from virtual_time import on_virtual_time
 
 import headway
@@ -33,15 +34,25 @@ from headway_policies.preset.parts import PARTS, Part
 from headway_simulator import EngineModel, Request, simulate
 
 PART_OF = {key: part for part in PARTS for key in part.keys}
+#: Of each part one setting, which in the short form stands for all of it beside ``headway serve`` and simulations.
+OF_EACH_PART = {part.keys[0] for part in PARTS}
 #: A server of plain vLLM is ``headway serve`` without its replacer.
 TRIED = [
-    (place, key) for place in LACKS for key in CASES if place is not Place.PLAIN or PART_OF[key].lacks(LACKS[place])
+    (place, key)
+    for place in LACKS
+    for key in CASES
+    if (place is not Place.PLAIN or PART_OF[key].lacks(LACKS[place]))
+    and (LONG or key in OF_EACH_PART or place in (Place.SERVE, Place.SIMULATE))
 ]
 #: A program that gives ``headway.wrap`` an engine and nothing else.
 BARE = LACKS[Place.WRAP] | {
     Ability.STEPS, Ability.REPLACER, Ability.OTHER_MODEL, Ability.WARMUP, Ability.STAGES, Ability.CACHES,
     Ability.PROGRESS,
 }  # fmt: skip
+
+BARE_KEYS = [
+    key for key, part in PART_OF.items() if part.lacks(BARE - {Ability.HTTP}) and (LONG or key in OF_EACH_PART)
+]
 
 
 def keys_of(model: Any, table: str = "") -> list[str]:
@@ -69,7 +80,7 @@ def test_a_setting_acts_where_the_table_says_so(place: Place, key: str) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("key", [key for key, part in PART_OF.items() if part.lacks(BARE - {Ability.HTTP})])
+@pytest.mark.parametrize("key", BARE_KEYS)
 def test_a_setting_has_no_effect_in_a_program_that_gives_nothing_it_needs(key: str) -> None:
     """Which a line says."""
     check(key, Place.WRAP, BARE, bare=True)
@@ -92,7 +103,7 @@ def check(key: str, place: Place, lacking: frozenset[Ability], *, bare: bool = F
 @pytest.mark.parametrize("place", [Place.SERVE, Place.ROUTE, Place.WRAP], ids=lambda place: place.name.lower())
 def test_the_same_scene_shows_the_same(place: Place) -> None:
     """Else a difference would prove nothing."""
-    for key in ("limit.policy", "classes.*.sheddable", "warmup.max_rounds", "recovery.probation_s"):
+    for key in ("limit.policy", "recovery.probation_s"):
         one = presets(key)[1]
         assert play(place, one, CASES[key].scene) == play(place, one, CASES[key].scene)
 

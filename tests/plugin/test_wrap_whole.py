@@ -51,11 +51,11 @@ async def read(engine: Any, request_id: str, tokens: int = 3, **options: Any) ->
     return [one async for one in engine.generate("text", FakeParams(tokens), request_id, **options)]
 
 
-async def until(holds: Callable[[], bool], within_s: float = 30.0) -> None:
+async def until(holds: Callable[[], bool], within_s: float = 30.0, every_s: float = 0.01) -> None:
     """Wait until something holds; TimeoutError where it does not."""
     async with asyncio.timeout(within_s):
         while not holds():  # noqa: ASYNC110 - a state of the engine, which signals nothing
-            await asyncio.sleep(0.01)
+            await asyncio.sleep(every_s)
 
 
 # ---------------------------------------------------------------------- warm-up
@@ -311,7 +311,8 @@ async def test_memory_rules_act_and_the_collector_stays_the_programs() -> None:
         StoppableEngine(step_s=0.1), preset(memory=Memory(recycle_every_s=60)), engine_factory=StoppableEngine
     )
     await read(engine, "a")
-    await until(lambda: engine.headway.status().memory.recycled["schedule"] == 1, within_s=1000)
+    recycled = engine.headway.status
+    await until(lambda: recycled().memory.recycled["schedule"] == 1, within_s=1000, every_s=5)
     assert len(await read(engine, "b")) == 3
     assert (gc.isenabled(), gc.get_threshold(), gc.get_freeze_count()) == before
 

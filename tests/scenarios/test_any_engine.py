@@ -6,7 +6,6 @@ fewer than ``FEW`` sequences are left out: there the first token of a request is
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterator
 from dataclasses import replace
 from itertools import count, islice, pairwise
@@ -15,14 +14,14 @@ from math import sqrt
 import pytest
 from engine_family import FAMILY, drawn, objectives
 from engine_judge import Judge
+from tiers import LONG, long_form
 
 from headway_policies import bundled_presets
 from headway_simulator import WORKLOADS, EngineModel, Variation, simulate
 from headway_simulator.engine_model.capacity import ceiling
 from headway_simulator.run.result import Result, Visit
 
-LONG = os.environ.get("HEADWAY_LONG_TESTS") == "1"
-ENGINES, PART = 200 if LONG else 20, 5
+ENGINES, PART = 200 if LONG else 5, 5
 SLACK, FEW, SEEDS = 0.12, 10, (1, 2)
 MIX = {"realtime": 0.3, "normal": 0.4, "batch": 0.3}
 
@@ -36,16 +35,13 @@ def engines() -> Iterator[tuple[int, EngineModel]]:
 @pytest.mark.slow
 @pytest.mark.parametrize("part", range(ENGINES // PART))
 def test_no_engine_is_worse_off_than_alone(part: int) -> None:
-    """On each of these engines the default preset and ``throughput`` reach their goals, below the ceiling and above.
-
-    In the short form ``throughput`` on the first five.
-    """
+    """On each of these engines the default preset and ``throughput`` reach their goals, below the ceiling and above."""
     presets = bundled_presets()
     missed = [
         f"engine {seed}, {name} at {load}: {goal}"
         for seed, model in islice(engines(), PART * part, PART * part + PART)
         for judge in (Judge(model, 800),)
-        for name in (("balanced", "throughput") if LONG or part == 0 else ("balanced",))
+        for name in ("balanced", "throughput")
         for load in (0.5, 2.5)
         for goal in judge.cell(presets[name], "W1", load, SEEDS).missed(SLACK)
     ]
@@ -98,12 +94,10 @@ def kept(result: Result, model: EngineModel, from_s: float) -> dict[str, float]:
     }
 
 
-#: In the short form the default preset on all engines, the others on the first five.
 HALF_MINUTES = [
     (preset, margin, part)
     for preset, margin in (("balanced", 0.02), ("interactive", 0.02), ("throughput", 0.1))
     for part in range(ENGINES // PART)
-    if LONG or preset == "balanced" or part == 0
 ]
 
 
@@ -127,12 +121,13 @@ def test_in_every_half_minute_of_an_overload_shares_fall_with_urgency(preset: st
     assert not missed
 
 
-#: In the short form each preset under each load, with one of the two factors.
+#: In the short form each preset under one load, with one of the two factors.
 SLOW_SPELLS = [
     (preset, load, factor)
     for at, preset in enumerate(("balanced", "interactive", "latency", "throughput"))
     for nth, load in enumerate((0.8, 1.2, 2.0))
-    for factor in ((3.0, 6.0) if LONG else ((3.0, 6.0)[(at + nth) % 2],))
+    for factor in (3.0, 6.0)
+    if LONG or (nth, factor) == (at % 3, (6.0, 3.0)[at % 2])
 ]
 
 
@@ -164,7 +159,7 @@ def test_a_slow_spell_leaves_nothing_behind(preset: str, load: float, factor: fl
     ],
     ids=["slow spell", "pause", "noisy neighbour", "drift", "jitter"],
 )
-@pytest.mark.parametrize("engine", ["two cores", "A100, 8B"])
+@pytest.mark.parametrize("engine", ["two cores", pytest.param("A100, 8B", marks=long_form("another engine does"))])
 def test_the_urgent_class_is_served_first_on_an_engine_that_varies(engine: str, variation: Variation) -> None:
     """In a lasting overload realtime is served at least as often as normal at any time, and when it is over always."""
     model = replace(FAMILY[engine], variation=variation)

@@ -6,7 +6,6 @@ or as little, having even less. Invariant I11: each backlogged tenant's share of
 
 from __future__ import annotations
 
-import os
 from collections import Counter
 from random import Random
 
@@ -14,12 +13,12 @@ import pytest
 from closed_loop import ClosedLoop, Record
 from serving.arms import stated
 from small_presets import small_preset, terms
+from tiers import LONG
 
 from headway_policies import Outcome
 from headway_policies.queueing.fair_share import CREDIT_TICKETS
 from headway_simulator import WORKLOADS, EngineModel, Slo, jain, simulate
 
-LONG = bool(os.environ.get("HEADWAY_LONG_TESTS"))
 SEEDS = range(5 if LONG else 1)
 FOR_S, WARM_S = (4000.0, 100.0) if LONG else (400.0, 50.0)
 SLO = Slo(ttft_s=1.0, inter_token_s=0.075)

@@ -6,17 +6,16 @@ of the policies: 0.6, 0.3 and 0.1.
 
 from __future__ import annotations
 
-import os
 from itertools import pairwise
 from statistics import mean
 
 import pytest
 from closed_loop import ClosedLoop, Record
 from small_presets import small_preset, terms
+from tiers import LONG
 
-LONG = bool(os.environ.get("HEADWAY_LONG_TESTS"))
 DAY_S = 86_400.0
-FOR_S = 7 * DAY_S if LONG else DAY_S / 6
+FOR_S = 7 * DAY_S if LONG else DAY_S / 12
 BRIEFLY_S = DAY_S / 12
 SERVICE_S, SEATS = 5.0, 4
 PER_S = SEATS / SERVICE_S

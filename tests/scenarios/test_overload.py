@@ -6,7 +6,6 @@ refusal, half after one second, until they give up after ten seconds; batch clie
 
 from __future__ import annotations
 
-import os
 from collections import Counter
 from dataclasses import dataclass, field
 from functools import cache
@@ -14,10 +13,10 @@ from random import Random
 
 import pytest
 from closed_loop import ClosedLoop, Record, percentile
+from tiers import LONG
 
 from headway_policies import Timeouts, bundled_presets
 
-LONG = bool(os.environ.get("HEADWAY_LONG_TESTS"))
 SEEDS = range(5 if LONG else 1)
 CALM_S, OVERLOAD_S = (300.0, 300.0) if LONG else (120.0, 90.0)
 SEATS, SERVICE_S = 32, 2.0

@@ -6,16 +6,15 @@ virtual here, so that nothing can be flaky.
 
 from __future__ import annotations
 
-import os
 from random import Random
 
 import pytest
 from closed_loop import ClosedLoop, Record, percentile
 from small_presets import small_preset, terms
+from tiers import LONG
 
 from headway_policies import Preset, bundled_presets
 
-LONG = bool(os.environ.get("HEADWAY_LONG_TESTS"))
 SEEDS = range(8 if LONG else 2)
 FOR_S = 600.0 if LONG else 60.0
 SERVICE_S, SEATS = 0.25, 16  # 64 requests a second; half of them is a fair share

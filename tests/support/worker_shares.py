@@ -42,7 +42,6 @@ OWN_ENGINES: tuple[str, ...] = (
 #: Files that share nothing, have no engine and take many seconds, the longest first.
 ALONE: tuple[str, ...] = (
     "tests/browser/test_dashboard_page.py",
-    "tests/deploy/test_checks.py",
     "tests/deploy/test_install.py",
     "tests/plugin/vllm_adapter/contract/test_guarded_application.py",
     "tests/plugin/test_where_presets_act.py",

@@ -3,7 +3,6 @@ exactly as the ledger says."""
 
 from __future__ import annotations
 
-import os
 from collections import Counter
 from typing import Any
 
@@ -20,6 +19,7 @@ from hypothesis.stateful import (
     run_state_machine_as_test,
 )
 from small_presets import small_preset, terms
+from tiers import LONG
 
 from headway.admission.ended_request import EndedRequest
 from headway.admission.gate import Gate, Permit
@@ -27,7 +27,6 @@ from headway.errors import Refused
 from headway_policies import Ending, Load, Outcome, PriorityClass, Ticket, Timeouts, Usage
 from headway_policies.request import REFUSED
 
-LONG = bool(os.environ.get("HEADWAY_LONG_TESTS"))
 CLASSES: dict[str, PriorityClass] = {
     "realtime": terms(3, places=2, queue_s=2, total_s=5, first_token_timeout_s=3, stall_timeout_s=1),
     "normal": terms(2, places=3, queue_s=4, total_s=None, ttft_slo_s=0.4),
@@ -267,7 +266,7 @@ def test_every_permit_ends_exactly_as_the_ledger_says(failed_effects: list[str])
     """Random histories, with listeners that raise and time that passes inside every call."""
     run_state_machine_as_test(
         GateMachine,
-        settings=settings(max_examples=300 if LONG else 60, stateful_step_count=60 if LONG else 40, deadline=None),
+        settings=settings(max_examples=300 if LONG else 20, stateful_step_count=60 if LONG else 40, deadline=None),
     )
     assert all("Trip" in one for one in failed_effects)
     failed_effects.clear()

@@ -3,25 +3,24 @@
 from __future__ import annotations
 
 import json
-import os
 import subprocess
 import sys
 from pathlib import Path
 from typing import Any
 
 import pytest
+from tiers import LONG
 
 pytestmark = pytest.mark.slow
 
-LONG = bool(os.environ.get("HEADWAY_LONG_TESTS"))
 SCRIPT = Path(__file__).parents[2] / "benchmarks" / "soak.py"
 MAX_MIB = 5.0
 
 
 @pytest.fixture(scope="module")
 def soaked() -> dict[str, Any]:
-    """What the soak found: 20,000 requests, or a million."""
-    sizes = ("--requests", "1000000", "--warm-up", "100000") if LONG else ("--requests", "20000", "--warm-up", "5000")
+    """What the soak found: 10,000 requests, or a million."""
+    sizes = ("--requests", "1000000", "--warm-up", "100000") if LONG else ("--requests", "10000", "--warm-up", "3000")
     done = subprocess.run([sys.executable, SCRIPT, *sizes], capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
     sys.stdout.write(done.stdout)

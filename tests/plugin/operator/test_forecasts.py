@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import asyncio
+from functools import cache
 from random import Random
 
 import pytest
 from engines import ServingEngine, installed
-from virtual_time import on_virtual_time
+from virtual_time import new_loop
 
 from headway.api.schema import PresetForecast
 from headway.forecast import Job
@@ -21,8 +22,14 @@ MODEL, SPAN_S = EngineModel(), 400.0
 BALANCED = bundled_presets()["balanced"]
 
 
-async def watched(variation: Variation | None, span_s: float | None = None) -> Job:
+@cache
+def watched(variation: Variation | None, span_s: float | None = None) -> Job:
     """What is to be replayed after some minutes of chat on an engine with these disturbances."""
+    with asyncio.Runner(loop_factory=new_loop) as runner:
+        return runner.run(_watched(variation, span_s))
+
+
+async def _watched(variation: Variation | None, span_s: float | None) -> Job:
     control, parts = installed(ServingEngine(), BALANCED)
     requests = WORKLOADS["W1"].requests(SPAN_S, 1, model=MODEL, slo=Slo(), load=0.7)
     loop, random, step, number = asyncio.get_running_loop(), Random(2), 0, 0
@@ -60,31 +67,28 @@ def widths(found: PresetForecast) -> dict[str, float]:
     return {name: (one.high - one.low) / one.value for name, one in intervals.items() if one is not None}
 
 
-@on_virtual_time
-async def test_an_unsteady_engine_has_wider_intervals_than_a_steady_one() -> None:
+def test_an_unsteady_engine_has_wider_intervals_than_a_steady_one() -> None:
     """The same traffic, forecast from what was measured of two engines that differ in their steadiness alone."""
-    steady = widths(forecast(await watched(None)))
-    unsteady = widths(forecast(await watched(Variation(jitter_ratio=0.3, jitter_hold_s=15.0, seed=3))))
+    steady = widths(forecast(watched(None)))
+    unsteady = widths(forecast(watched(Variation(jitter_ratio=0.3, jitter_hold_s=15.0, seed=3))))
     assert steady.keys() == unsteady.keys()
     assert all(unsteady[name] > 2 * steady[name] for name in steady), (steady, unsteady)
 
 
-@on_virtual_time
-async def test_the_model_carries_the_unsteadiness_of_its_engine() -> None:
+def test_the_model_carries_the_unsteadiness_of_its_engine() -> None:
     """How far it strays and for how long at a time; the time between two draws also bounds the cost of a replay."""
-    varied = (await watched(Variation(jitter_ratio=0.3, jitter_hold_s=15.0, seed=3))).model.variation
+    varied = watched(Variation(jitter_ratio=0.3, jitter_hold_s=15.0, seed=3)).model.variation
     assert varied is not None
     assert varied.jitter_ratio == pytest.approx(0.3, rel=0.4)
     assert 5.0 < varied.jitter_hold_s < 35.0
-    steady = (await watched(None)).model.variation
+    steady = watched(None).model.variation
     assert steady is None or steady.jitter_ratio < 0.02
 
 
-@on_virtual_time
-async def test_only_the_time_of_the_replayed_traffic_counts() -> None:
+def test_only_the_time_of_the_replayed_traffic_counts() -> None:
     """A slow spell before it is not in the model."""
     slow = Variation(slow=((3.0, 50.0, 110.0),))
-    long, short = (await watched(slow)).model.variation, (await watched(slow, 200.0)).model.variation
+    long, short = watched(slow).model.variation, watched(slow, 200.0).model.variation
     assert long is not None
     assert long.jitter_ratio > 0.2
     assert short is None or short.jitter_ratio < 0.02

@@ -6,7 +6,6 @@ among which it switches, so that a failing history is small.
 
 from __future__ import annotations
 
-import os
 from itertools import product
 from typing import Any
 
@@ -23,11 +22,10 @@ from hypothesis.stateful import (
     run_state_machine_as_test,
 )
 from small_presets import small_preset, terms
+from tiers import LONG
 
 from headway_policies import CapReason, Desk, Ending, Load, Preset, PriorityClass, Ticket, Timeouts, Usage
 from headway_policies.limits.limit import LimitSettings
-
-LONG = bool(os.environ.get("HEADWAY_LONG_TESTS"))
 
 BETWEEN = ("strict", "ageing", "weighted")
 INSIDE = ("fifo", "edf", "hrrn", "fair", "prefix")
@@ -234,7 +232,7 @@ class DeskMachine(RuleBasedStateMachine):
         assert [*self.desk.waiting(), *self.desk.dispatched()] == []
 
 
-EXAMPLES = 2000 if LONG else 60
+EXAMPLES = 2000 if LONG else 24
 
 
 @pytest.mark.parametrize("strategy", STRATEGIES.values(), ids=STRATEGIES)

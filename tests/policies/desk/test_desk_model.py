@@ -7,7 +7,6 @@ way for a while before they are shown to the desk.
 
 from __future__ import annotations
 
-import os
 from collections import Counter
 from dataclasses import dataclass, field
 from typing import Any
@@ -16,10 +15,9 @@ import hypothesis.strategies as st
 from hypothesis import settings
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 from small_presets import small_preset, terms
+from tiers import LONG
 
 from headway_policies import Desk, Ending, Load, Preset, Ticket, Timeouts, WakeAt
-
-LONG = bool(os.environ.get("HEADWAY_LONG_TESTS"))
 
 Deed = tuple[str, int, str]
 ORDERED = ("Dispatch", "Reject")  # those that expire together may be reported in any order
@@ -328,5 +326,5 @@ class DeskAndModel(RuleBasedStateMachine):
 
 TestDeskAndModel = DeskAndModel.TestCase
 TestDeskAndModel.settings = settings(
-    max_examples=2000 if LONG else 200, stateful_step_count=50, deadline=None, print_blob=True
+    max_examples=2000 if LONG else 40, stateful_step_count=50, deadline=None, print_blob=True
 )

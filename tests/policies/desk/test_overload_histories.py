@@ -2,19 +2,18 @@
 
 from __future__ import annotations
 
-import os
 from collections import Counter
 from random import Random
 from typing import Any
 
 import pytest
 from small_presets import small_preset, terms
+from tiers import LONG
 from watched_desk import WatchedDesk
 
 from headway_policies import CapReason, Load, Preset, Reason, Reject
 from headway_policies.limits import LimitSettings
 
-LONG = bool(os.environ.get("HEADWAY_LONG_TESTS"))
 EVENTS = 1500 if LONG else 180
 STRATEGIES: dict[str, dict[str, Any]] = {
     "continuous": {},

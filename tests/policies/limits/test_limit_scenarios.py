@@ -24,6 +24,7 @@ from simulated_engine import (
     good_tokens_s,
     mean_limit,
 )
+from tiers import LONG
 
 from headway_policies import FixedLimit
 from headway_policies.limits.governor import make_limit
@@ -61,7 +62,7 @@ def aim(mix: Mix, slowness: float = 1.0) -> float:
 
 @pytest.mark.slow
 @every_policy
-@pytest.mark.parametrize("seed", [1, 2])
+@pytest.mark.parametrize("seed", [1, 2] if LONG else [1])
 def test_capacity_steps_down_and_up(policy: str, seed: int) -> None:
     """An engine for 33 seats slows down to 9 and comes back: within 60 s the limit is within 20 % of that each time,
     never more than twice it once 20 s have passed, and goodput is 85 % (model, whose prompts are not paced here: 80 %)
@@ -153,7 +154,7 @@ def settled_after_s(phase: int) -> int:
     return 12 if PHASES[phase] is LONG_PROMPT else 10 if phase == 0 else 5
 
 
-@pytest.mark.parametrize("seed", [1, 2, 3])
+@pytest.mark.parametrize("seed", [1, 2, 3] if LONG else [1])
 def test_the_model_settles_after_a_phase_change(seed: int) -> None:
     """Five seconds after a change (ten after the start) the limit is within a factor of 2 of the right one. Of long
     prompts the right number is four, and one prompt more or less in an interval weighs much: from the twelfth second on
@@ -180,7 +181,7 @@ def test_the_model_does_not_chase_the_prompts_of_its_own_growth(mix: Mix, monkey
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("kv_capacity_tokens", [3200, 6400, 12_800, 25_600])
+@pytest.mark.parametrize("kv_capacity_tokens", [3200, 6400, 12_800, 25_600] if LONG else [3200, 12_800])
 def test_memory_aware_beats_fixed_limits_in_tight_memory(kv_capacity_tokens: int) -> None:
     """Goal G6: 7 % more tokens than 256 seats (the goal is 8; 7.6 are reached in the smallest cache), at most a quarter
     of the preemptions, and never 2 % below the best of 32, 64 and 256 seats.

@@ -12,7 +12,7 @@ from tempfile import TemporaryDirectory
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from headway_policies import changes, load_preset, parse_preset
@@ -101,7 +101,6 @@ def file_of(folder: Path, name: str, chosen: dict[str, Any]) -> str:
 
 
 @given(CHOSEN)
-@settings(max_examples=60, deadline=None)
 def test_what_show_prints_is_the_preset_to_the_last_digit(chosen: dict[str, Any]) -> None:
     """The rows of the table, read as a preset file, are the very preset; so is the JSON."""
     with TemporaryDirectory() as folder:
@@ -116,7 +115,6 @@ def test_what_show_prints_is_the_preset_to_the_last_digit(chosen: dict[str, Any]
 
 
 @given(CHOSEN, CHOSEN)
-@settings(max_examples=60, deadline=None)
 def test_diff_never_shows_two_equal_texts(one: dict[str, Any], other: dict[str, Any]) -> None:
     """A row for each setting that differs where it acts, and its two values differ to the eye; the others are named."""
     with TemporaryDirectory() as folder:

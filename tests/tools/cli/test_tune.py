@@ -13,8 +13,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from engine_parts import long_form
 from live_stand_in import TOKEN, LiveStandIn
+from tiers import long_form
 
 from headway.audit import Caller
 from headway_policies import Preset, bundled_presets, load_preset
@@ -73,9 +73,10 @@ def at_measurement(number: int, then: Callable[[], None], monkeypatch: pytest.Mo
 def test_the_seats_are_swept_and_the_preset_comes_back(
     server: LiveStandIn, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """More seats, more tokens; the suggestion is a file that the server could start with; nobody is dropped."""
-    file = tmp_path / "tuned.toml"
-    assert tune(server, *FEW, "--out", str(file), "--actor", "ann") == 0
+    """The suggestion is a file that the server could start with, and the curve a page; nobody is dropped."""
+    pytest.importorskip("plotly")
+    file, page = tmp_path / "tuned.toml", tmp_path / "curve.html"
+    assert tune(server, *FEW, "--out", str(file), "--html", str(page), "--actor", "ann") == 0
     out = capsys.readouterr().out
     assert (server.preset, server.control.orders.in_force) == (BALANCED, None)
     assert [line.split(",")[0] for line in server.orders] == [
@@ -86,6 +87,7 @@ def test_the_seats_are_swept_and_the_preset_comes_back(
     assert made.batching.seats in (8, 16, 32, 48)
     assert f"suggested: fixed at {made.batching.seats} seats: " in out
     assert "tokens/s by seats" in out
+    assert all(title in page.read_text(encoding="utf-8") for title in ("seats of balanced", "Throughput and latency"))
     ledger = server.control.gateway.gate.desk.ledger
     assert sum(one.refusals.total() for one in ledger.classes.values()) == 0
 
@@ -112,17 +114,6 @@ def test_apply_holds_until_the_next_switch(server: LiveStandIn, capsys: pytest.C
     assert (server.preset.batching.seats, order.seats, order.ends_s) == (seats, seats, None)
     server.call(server.control.switch("balanced", expected_revision=None, caller=Caller("ann")))
     assert server.preset == BALANCED
-
-
-@pytest.mark.slow
-def test_a_page_shows_the_curve(server: LiveStandIn, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """With plotly's script inside."""
-    pytest.importorskip("plotly")
-    file = tmp_path / "curve.html"
-    assert tune(server, *FEW, "--html", str(file)) == 0
-    text = file.read_text(encoding="utf-8")
-    assert "Headway: the seats of balanced" in text
-    assert "Throughput and latency" in text
 
 
 @pytest.mark.slow

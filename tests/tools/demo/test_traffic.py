@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from headway_tools.demo.traffic import (
@@ -30,7 +30,6 @@ rates = st.floats(0.1, 20)
 
 
 @given(seeds, rates)
-@settings(max_examples=40)
 def test_the_same_seed_gives_the_same_requests(seed: int, rate_per_s: float) -> None:
     """Two runs can be compared."""
     assert plan(seed, rate_per_s, 30) == plan(seed, rate_per_s, 30)
@@ -38,7 +37,6 @@ def test_the_same_seed_gives_the_same_requests(seed: int, rate_per_s: float) -> 
 
 
 @given(seeds, rates)
-@settings(max_examples=40)
 def test_requests_come_in_order_and_are_what_their_class_asks_for(seed: int, rate_per_s: float) -> None:
     """Times never go back; lengths are those of the class."""
     planned = plan(seed, rate_per_s, 60)
@@ -51,7 +49,6 @@ def test_requests_come_in_order_and_are_what_their_class_asks_for(seed: int, rat
 
 
 @given(seeds, rates)
-@settings(max_examples=40)
 def test_even_a_short_run_has_every_class(seed: int, rate_per_s: float) -> None:
     """One second is enough."""
     assert {one.class_name for one in plan(seed, rate_per_s, 1)} == set(CLASSES)
@@ -89,7 +86,6 @@ def test_there_is_no_last_request() -> None:
 
 
 @given(seeds, rates, st.floats(0.1, 30))
-@settings(max_examples=40)
 def test_two_parts_are_the_whole(seed: int, rate_per_s: float, cut_s: float) -> None:
     """Nothing is lost or sent twice where the overload comes between."""
     first, second = plan(seed, rate_per_s, cut_s), list(between(seed, rate_per_s, cut_s, 60))
