@@ -52,13 +52,22 @@ def pytest_configure(config: pytest.Config) -> None:
 
 @pytest.hookimpl(trylast=True)  # after the folders have marked their tests
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """On several workers the longest parts come first. What needs a real engine or a browser has a second try."""
+    """On several workers the longest parts come first. What needs a real engine or a browser has a second try.
+
+    Tests that need a server as it has started come first, those that end it last.
+    """
     if config.pluginmanager.hasplugin("rerunfailures"):
         for item in items:
             if item.get_closest_marker("engine") or item.get_closest_marker("browser"):
                 item.add_marker(pytest.mark.flaky(reruns=1))
+    items.sort(key=_moment)
     if hasattr(config, "workerinput"):
         items.sort(key=lambda item: worker_shares.rank(item.nodeid))
+
+
+def _moment(item: pytest.Item) -> int:
+    """Where a test stands among those of its server: first, anywhere, or last."""
+    return bool(item.get_closest_marker("ends_server")) - bool(item.get_closest_marker("starts_server"))
 
 
 @pytest.hookimpl(optionalhook=True)

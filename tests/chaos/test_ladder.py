@@ -56,7 +56,7 @@ async def test_urgent_ones_go_beside_a_batch_that_holds_them_up(chaos: RunningSe
     unchanged."""
     chaos.use("chaos-bypass")
     urgent = [Client(90 + one, "realtime", one % 2 == 0, 200) for one in range(3)]
-    group = ClientGroup(chaos, [*(Client(one, "normal", False, 1000) for one in range(8)), *urgent])
+    group = ClientGroup(chaos, [*(Client(one, "normal", False, 500) for one in range(8)), *urgent])
     load = asyncio.create_task(group.run(spread_s=0.2))
     await asyncio.to_thread(wait_until, lambda: chaos.status()["seats_taken"] == 6, "two go beside the four")
     sizes = set()

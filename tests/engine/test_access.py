@@ -4,17 +4,15 @@ from __future__ import annotations
 
 import http.client
 import json
-from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any
 
 import pytest
 import requests
-from engine_parts import engine_processes, session
 from generation_requests import ROUTES, body
-from running_server import RunningServer, wait_until
+from running_server import wait_until
+from strict_server import VIEWER_TOKEN, StrictServer
 
 from headway.http.access.route_table import known_routes
 from headway.keys import add_key, revoke_key
@@ -34,54 +32,31 @@ SMUGGLED: dict[str, tuple[dict[str, str], dict[str, Any]]] = {
 }
 
 
-@dataclass(frozen=True)
-class Guarded:
-    """The server, its keys file, and a key of each tenant."""
+def post(strict: StrictServer, route: str, content: Any, key: str | None, **headers: str) -> requests.Response:
+    """Send a JSON body with a key."""
+    authorization = {} if key is None else {"authorization": f"Bearer {key}"}
+    return requests.post(f"{strict.server.url}{route}", json=content, headers=authorization | headers, timeout=120)
 
-    server: RunningServer
-    keys_file: str
-    keys: dict[str, str]
 
-    def post(self, route: str, content: Any, key: str | None, **headers: str) -> requests.Response:
-        """Send a JSON body with a key."""
-        authorization = {} if key is None else {"authorization": f"Bearer {key}"}
-        return requests.post(f"{self.server.url}{route}", json=content, headers=authorization | headers, timeout=120)
-
-    def status(self, method: str, target: str, headers: dict[str, str]) -> int:
-        """The status of a request whose target is sent as it is."""
-        connection = http.client.HTTPConnection("127.0.0.1", self.server.port, timeout=60)
-        try:
-            connection.putrequest(method, target, skip_host="Host" in headers)
-            for name, value in headers.items():
-                connection.putheader(name, value)
-            connection.putheader("Content-Length", "0")
-            connection.endheaders()
-            return connection.getresponse().status
-        finally:
-            connection.close()
+def status(strict: StrictServer, method: str, target: str, headers: dict[str, str]) -> int:
+    """The status of a request whose target is sent as it is."""
+    connection = http.client.HTTPConnection("127.0.0.1", strict.server.port, timeout=60)
+    try:
+        connection.putrequest(method, target, skip_host="Host" in headers)
+        for name, value in headers.items():
+            connection.putheader(name, value)
+        connection.putheader("Content-Length", "0")
+        connection.endheaders()
+        return connection.getresponse().status
+    finally:
+        connection.close()
 
 
 @pytest.fixture(scope="module")
-def guarded(real_engine: None, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Guarded]:
-    """One server for the tests of this file; this machine is no trusted proxy of it."""
-    folder = tmp_path_factory.mktemp("guarded")
-    path, now = str(folder / "keys.toml"), datetime.now(UTC)
-    tenants: dict[str, dict[str, Any]] = {
-        "top": {},
-        "low": {"classes": [LOWEST], "default_class": LOWEST},
-        "slow": {"requests_per_minute": 3},
-    }
-    keys = {name: add_key(path, name, now=now, settings=settings).text for name, settings in tenants.items()}
-    environment = {
-        "HEADWAY_KEYS_FILE": path,
-        "HEADWAY_TRUSTED_PROXIES": "",
-        "HEADWAY_VIEWER_TOKEN": "v" * 40,
-        "VLLM_SERVER_DEV_MODE": "1",
-        "HEADWAY_ALLOW_DEV_MODE": "1",
-        "HEADWAY_VLLM_WAITING": "1",
-    }
-    with RunningServer.headway(folder / "server.log", "--preset", "balanced", "--no-warmup", **environment) as server:
-        yield Guarded(server, path, keys)
+def guarded(strict: StrictServer) -> StrictServer:
+    """The server with keys, under the preset balanced."""
+    strict.server.use("balanced")
+    return strict
 
 
 def example(route: Route) -> str:
@@ -89,16 +64,16 @@ def example(route: Route) -> str:
     return "/".join("x" if segment.startswith("{") else segment for segment in route.path.split("/"))
 
 
-def classes_served(guarded: Guarded) -> dict[str, float]:
+def classes_served(guarded: StrictServer) -> dict[str, float]:
     """The requests that arrived so far, by class."""
     samples = guarded.server.scrape().samples
     return {one.labels["class"]: one.value for one in samples if one.name == "headway_arrivals_total"}
 
 
-def test_every_route_wants_what_the_table_says(guarded: Guarded) -> None:
+def test_every_route_wants_what_the_table_says(guarded: StrictServer) -> None:
     """Without a key only open routes answer; a key opens no route of operators; a viewer changes nothing."""
     wrong: list[tuple[str, str, str, int]] = []
-    callers = {"nobody": None, "tenant": guarded.keys["top"], "viewer": "v" * 40}
+    callers = {"nobody": None, "tenant": guarded.keys["top"], "viewer": VIEWER_TOKEN}
     for route in known_routes():
         if route.access in (RouteAccess.OPEN, RouteAccess.ADMIN):
             continue
@@ -109,10 +84,10 @@ def test_every_route_wants_what_the_table_says(guarded: Guarded) -> None:
                 headers = {} if key is None else {"Authorization": f"Bearer {key}"}
                 if (route.access, name) == (RouteAccess.INFERENCE, "viewer"):
                     continue  # a wrong key: few of them are allowed in a minute
-                status = guarded.status(method, example(route), headers)
+                found = status(guarded, method, example(route), headers)
                 wanted = (403,) if name == "viewer" else (401,)
-                if status not in wanted:
-                    wrong.append((method, route.path, name, status))
+                if found not in wanted:
+                    wrong.append((method, route.path, name, found))
     assert wrong == []
     scrape = guarded.server.scrape()
     assert scrape("headway_route_refusals_total", reason="no_key") > 0
@@ -130,50 +105,50 @@ def test_every_route_wants_what_the_table_says(guarded: Guarded) -> None:
         "/health/../pause",
     ],
 )  # fmt: skip
-def test_an_odd_form_of_a_path_reaches_nothing(guarded: Guarded, target: str) -> None:
+def test_an_odd_form_of_a_path_reaches_nothing(guarded: StrictServer, target: str) -> None:
     """Neither without a key nor with one, whatever host is named."""
     key = {"Authorization": f"Bearer {guarded.keys['top']}"}
     for headers in ({}, key, key | {"Host": "127.0.0.1/health"}, {"Host": "/health?"}):
-        assert guarded.status("GET", target, headers) in (400, 401, 404)
+        assert status(guarded, "GET", target, headers) in (400, 401, 404)
 
 
 @pytest.mark.parametrize("way", SMUGGLED)
 @pytest.mark.parametrize("route", ROUTES)
-def test_nobody_gets_a_class_above_the_entitled_one(guarded: Guarded, route: str, way: str) -> None:
+def test_nobody_gets_a_class_above_the_entitled_one(guarded: StrictServer, route: str, way: str) -> None:
     """The answer says which class was used, and the ledger agrees."""
     headers, fields = SMUGGLED[way]
     before = classes_served(guarded)
-    answer = guarded.post(route, body(route, 2) | fields, guarded.keys["low"], **headers)
+    answer = post(guarded, route, body(route, 2) | fields, guarded.keys["low"], **headers)
     if answer.status_code != 400:  # vLLM's own word for a field that this route does not take
         assert answer.status_code == 200, answer.text
         assert answer.headers["x-headway-class"] == LOWEST
     assert {name for name, count in classes_served(guarded).items() if count > before.get(name, 0)} <= {LOWEST}
 
 
-def test_a_key_works_soon_after_it_was_made_and_no_longer_after_it_was_revoked(guarded: Guarded) -> None:
+def test_a_key_works_soon_after_it_was_made_and_no_longer_after_it_was_revoked(guarded: StrictServer) -> None:
     """Without a restart; the log says when the file was read again."""
     asked, urgent = body("/v1/completions", 1), {"x-headway-class": "realtime"}
     read = guarded.server.log().count("read again")
     made = add_key(guarded.keys_file, "top", now=datetime.now(UTC), key_id="later")
     wait_until(lambda: guarded.server.log().count("read again") == read + 1, "the key is known", 20)
-    answer = guarded.post("/v1/completions", asked, made.text, **urgent)
+    answer = post(guarded, "/v1/completions", asked, made.text, **urgent)
     assert (answer.status_code, answer.headers["x-headway-class"]) == (200, "realtime")
     revoke_key(guarded.keys_file, "later")
     wait_until(lambda: guarded.server.log().count("read again") == read + 2, "the key is revoked", 20)
-    assert guarded.post("/v1/completions", asked, made.text).status_code == 401
+    assert post(guarded, "/v1/completions", asked, made.text).status_code == 401
 
 
-def test_a_rate_is_refused_with_the_headers_of_what_is_left(guarded: Guarded) -> None:
+def test_a_rate_is_refused_with_the_headers_of_what_is_left(guarded: StrictServer) -> None:
     """Three requests a minute: the fourth has to wait."""
     asked = body("/v1/completions", 1)
-    answers = [guarded.post("/v1/completions", asked, guarded.keys["slow"]) for _ in range(4)]
+    answers = [post(guarded, "/v1/completions", asked, guarded.keys["slow"]) for _ in range(4)]
     assert [one.status_code for one in answers] == [200, 200, 200, 429]
     assert answers[0].headers["x-ratelimit-limit-requests"] == "3"
     assert answers[-1].json()["error"]["code"] == "rate_limit_exceeded"
     assert 1 <= int(answers[-1].headers["retry-after"]) <= 20
 
 
-def test_what_a_request_may_ask_for_is_bounded_before_it_is_tokenised(guarded: Guarded) -> None:
+def test_what_a_request_may_ask_for_is_bounded_before_it_is_tokenised(guarded: StrictServer) -> None:
     """The engine has seen none of them."""
     bombs: list[dict[str, Any]] = [
         {"n": 10**6},
@@ -187,13 +162,13 @@ def test_what_a_request_may_ask_for_is_bounded_before_it_is_tokenised(guarded: G
     ]
     before = guarded.server.scrape()("vllm:request_success_total")
     for bomb in bombs:
-        answer = guarded.post("/v1/completions", body("/v1/completions", 1) | bomb, guarded.keys["top"])
+        answer = post(guarded, "/v1/completions", body("/v1/completions", 1) | bomb, guarded.keys["top"])
         assert answer.status_code in (400, 413), bomb.keys()
         assert answer.json()["error"]["code"]
     assert guarded.server.scrape()("vllm:request_success_total") == before
 
 
-def test_a_balancer_that_reads_vllms_metrics_sees_the_queue(guarded: Guarded) -> None:
+def test_a_balancer_that_reads_vllms_metrics_sees_the_queue(guarded: StrictServer) -> None:
     """With HEADWAY_VLLM_WAITING, whatever the reason is; the engine itself still has nothing waiting."""
     server = guarded.server
     server.settle()
@@ -202,7 +177,7 @@ def test_a_balancer_that_reads_vllms_metrics_sees_the_queue(guarded: Guarded) ->
     try:
         with ThreadPoolExecutor(3) as clients:
             content = body("/v1/completions", 4)
-            answers = [clients.submit(guarded.post, "/v1/completions", content, guarded.keys["top"]) for _ in range(3)]
+            answers = [clients.submit(post, guarded, "/v1/completions", content, guarded.keys["top"]) for _ in range(3)]
             try:
                 wait_until(lambda: server.status()["queued"] == 3, "all three wait", 30)
                 scrape = server.scrape()
@@ -216,13 +191,3 @@ def test_a_balancer_that_reads_vllms_metrics_sees_the_queue(guarded: Guarded) ->
     assert scrape("headway_engine_waiting") == 0
     server.settle()
     assert server.scrape()("vllm:num_requests_waiting") == 0
-
-
-def test_no_process_outlives_a_killed_server(guarded: Guarded) -> None:
-    """Neither its engine nor what watches for its end. The last test: it ends the server."""
-    process = guarded.server.process
-    assert process is not None
-    assert engine_processes(guarded.server)
-    process.kill()
-    process.wait(10)
-    wait_until(lambda: session(guarded.server) == [], "nothing is left of it", 30)

@@ -19,23 +19,12 @@ from dashboard_process import dashboard_process
 from engine_parts import long_form
 from generation_requests import ROUTES, body
 from opentelemetry.proto.trace.v1.trace_pb2 import Span
-from otlp_receiver import OtlpReceiver, otlp_receiver
 from real_browser import chromium
-from running_server import RunningServer, wait_until
+from running_server import wait_until
+from strict_server import StrictServer
 
 from headway_dashboard.deep_links import PATHS
 
-FLAGS = (
-    "--preset", "tight", "--no-warmup", "--enable-log-requests", "--enable-log-outputs", "--log-error-stack",
-    "--uvicorn-log-level", "trace", "--enable-auto-tool-choice", "--tool-call-parser", "hermes",
-)  # fmt: skip
-LOUD = {
-    "VLLM_LOGGING_LEVEL": "DEBUG",
-    "VLLM_DEBUG_LOG_API_SERVER_RESPONSE": "1",
-    "HEADWAY_LOG_FORMAT": "json",
-    "OTEL_EXPORTER_OTLP_TRACES_PROTOCOL": "http/protobuf",
-    "OTEL_BSP_SCHEDULE_DELAY": "200",
-}
 #: What is there once a page is drawn, where that is no chart.
 DRAWN = {
     "control": "text=Operator actions",
@@ -65,12 +54,11 @@ class Canaries:
 class Loud:
     """A server that prints all it can, and a client that sends canaries only."""
 
-    def __init__(self, server: RunningServer, canaries: Canaries, key: str, traces: OtlpReceiver) -> None:
-        self.server = server
-        self.traces = traces
-        self.canary = canaries
-        self.key = key
-        self.ready_at = len(server.log())
+    def __init__(self, strict: StrictServer) -> None:
+        self.server, self.traces, self.key = strict.server, strict.traces, strict.api_key
+        self.canary = Canaries()
+        self.canary.planted += [strict.api_key, strict.server.token, *strict.keys.values()]
+        self.ready_at = len(self.server.log())
 
     def headers(self) -> dict[str, str]:
         """With the right key; the id is not one that a log line may have."""
@@ -101,18 +89,10 @@ class Loud:
 
 
 @pytest.fixture(scope="module")
-def loud(real_engine: None, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Loud]:
-    """One server for the tests of this file."""
-    canaries = Canaries()
-    key = canaries("key")
-    log_path = tmp_path_factory.mktemp("loud") / "server.log"
-    with otlp_receiver() as traces:
-        flags = (*FLAGS, "--api-key", key, "--otlp-traces-endpoint", traces.endpoint)
-        server = RunningServer.headway(log_path, *flags, **LOUD)
-        server.token = canaries("admin-token") + "-" * 32
-        server.access_log = True
-        with server:
-            yield Loud(server, canaries, key, traces)
+def loud(strict: StrictServer) -> Loud:
+    """The server with keys, under a preset of two seats."""
+    strict.server.use("tight")
+    return Loud(strict)
 
 
 def tool(name: str, argument: str) -> dict[str, Any]:
@@ -215,9 +195,10 @@ def test_an_invalid_request_is_in_no_line(loud: Loud, route: str) -> None:
 @pytest.mark.parametrize("path", ["/tokenize", "/v1/messages/count_tokens", "/invocations", "/nowhere"])
 def test_other_routes_print_no_body(loud: Loud, path: str) -> None:
     """They are vLLM's as well, or nobody's."""
-    loud.post(path, {"model": "tiny", "prompt": loud.canary("prompt")})
-    loud.post(path, {"model": "tiny", "messages": [{"role": "user", "content": loud.canary("content")}]})
-    loud.post(path, {"model": loud.canary("model"), "prompt": [loud.canary("list")]})
+    short = {"model": "tiny", "max_tokens": 4}
+    loud.post(path, short | {"prompt": loud.canary("prompt")})
+    loud.post(path, short | {"messages": [{"role": "user", "content": loud.canary("content")}]})
+    loud.post(path, short | {"model": loud.canary("model"), "prompt": [loud.canary("list")]})
     assert_silent(loud)
 
 

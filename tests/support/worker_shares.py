@@ -4,7 +4,8 @@ A file is divided only where its tests share no fixtures (``DIVIDED``). Files th
 since a server costs three imports of vLLM, one after the other. Their tests keep an engine busy and watch what it does.
 So one worker alone runs those of the shared server, while another runs the files that mostly wait for servers of their
 own to start; those of the server with faults come after these. The longest come first, so that short files fill the gap
-at the end.
+at the end. Within a part the tests that are marked ``starts_server`` come first, and those that are marked
+``ends_server`` last.
 
 Beside a worker for each processor there is one more, the last, for the time in which those wait. It takes light parts
 only, which need a processor and nothing else, and gives way to the others (``nice``).
@@ -17,6 +18,7 @@ from typing import Any
 
 #: Files that stay together because they share something expensive, by what they share; a folder ends with a slash.
 TOGETHER: dict[str, tuple[str, ...]] = {
+    "the server with keys": ("tests/engine/test_access.py", "tests/engine/test_canaries.py"),
     "the shared server": ("tests/engine/", "tests/browser/test_real_server.py", "tests/chaos/test_instances.py"),
     "the server with faults": ("tests/chaos/",),
     "vLLM in the test's own process": (
@@ -30,14 +32,11 @@ OWN_ENGINES: tuple[str, ...] = (
     "tests/engine/test_data_parallel.py",
     "tests/engine/test_own_server.py",
     "tests/engine/test_parity.py",
-    "tests/engine/test_canaries.py",
     "tests/engine/test_plain_vllm.py",
     "tests/engine/test_warmup.py",
     "tests/engine/test_wrap.py",
-    "tests/engine/test_access.py",
     "tests/engine/test_readme_example.py",
     "tests/engine/test_starting_and_stopping.py",
-    "tests/chaos/test_orphans.py",
 )
 #: Files that share nothing, have no engine and take many seconds, the longest first.
 ALONE: tuple[str, ...] = (
@@ -91,8 +90,8 @@ TIMED: tuple[str, ...] = (
 )
 MOST_PROCESSORS = 4
 _NICE = 10
-_SHARED, _FAULTS, *_OTHERS = TOGETHER
-_ORDER = (_SHARED, *OWN_ENGINES, _FAULTS, *ALONE, *_OTHERS)
+_KEYS, _SHARED, _FAULTS, *_OTHERS = TOGETHER
+_ORDER = (_SHARED, _KEYS, *OWN_ENGINES, _FAULTS, *ALONE, *_OTHERS)
 
 
 def part_of(nodeid: str) -> str:
