@@ -33,7 +33,6 @@ OWN_ENGINES: tuple[str, ...] = (
     "tests/engine/test_own_server.py",
     "tests/engine/test_parity.py",
     "tests/engine/test_plain_vllm.py",
-    "tests/engine/test_warmup.py",
     "tests/engine/test_wrap.py",
     "tests/engine/test_readme_example.py",
     "tests/engine/test_starting_and_stopping.py",
