@@ -41,7 +41,7 @@ PAGES = {
     "control": "Control",
     "server": "Server & diagnostics",
 }
-LIGHT = [Clients(2, "normal", 60), Clients(1, "realtime", 30)]
+LIGHT = [Clients(2, "normal", 30, pause_s=1.0), Clients(1, "realtime", 30, pause_s=1.0)]
 #: More than two seats serve, with little room to wait: what waits too long, finds no room, or may not wait is refused.
 OVERLOAD = [
     Clients(6, "normal", 250, queue_timeout_s=0.8),
@@ -164,6 +164,7 @@ def test_every_page_loads_under_light_load_and_its_numbers_are_those_of_the_metr
 ) -> None:
     """Six pages without an error; then requests, tokens, batch, queue and error share agree with the bare text."""
     with kept_load(watched.server.url, LIGHT):
+        wait_until(lambda: watched.raw.span_s() > LOOKED_S, "there is a window to compare")
         for path, name in PAGES.items():
             page.goto(f"{watched.url}/{path}", wait_until="domcontentloaded")
             expect(page.get_by_role("link", name=name)).to_be_visible()
@@ -172,7 +173,6 @@ def test_every_page_loads_under_light_load_and_its_numbers_are_those_of_the_metr
             expect(page.locator(".st-key-headway-banner").get_by_text("Prometheus").first).to_be_visible()
             assert page.get_by_test_id("stException").count() == 0
         go(page, watched.url)
-        wait_until(lambda: watched.raw.span_s() > LOOKED_S, "there is a window to compare")
         pairs, _, charts = compared(page, watched.raw)
     assert wrong(pairs) == {}
     assert pairs["Requests"][0] > 0.5

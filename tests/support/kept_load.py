@@ -11,18 +11,17 @@ from dataclasses import dataclass
 import httpx
 from client_connections import CONNECTIONS, drop_connections
 
-_PAUSE_S = 0.3
-
 
 @dataclass(frozen=True, slots=True)
 class Clients:
-    """So many clients of a class, for answers of so many tokens; ``queue_timeout_s`` and ``waits`` as headers ask."""
+    """So many clients of a class, for answers of so many tokens with a pause between; the rest is for headers."""
 
     number: int
     class_name: str
     tokens: int
     queue_timeout_s: float | None = None
     waits: bool = True
+    pause_s: float = 0.3
 
     @property
     def headers(self) -> dict[str, str]:
@@ -58,4 +57,4 @@ async def _client(http: httpx.AsyncClient, url: str, group: Clients, over: threa
     body = {"model": "tiny", "prompt": "Say something.", "max_tokens": group.tokens, "ignore_eos": True, "stream": True}
     while not over.is_set():
         await http.post(f"{url}/v1/completions", json=body, headers=group.headers)
-        await asyncio.sleep(_PAUSE_S)
+        await asyncio.sleep(group.pause_s)

@@ -52,7 +52,7 @@ def look_of(text: str, time_s: float) -> Look:
 class RawMetrics:
     """The looks at one server, every ``interval_s``."""
 
-    def __init__(self, url: str, interval_s: float = 0.4) -> None:
+    def __init__(self, url: str, interval_s: float = 1.0) -> None:
         self.looks: list[Look] = []
         self._url, self._interval_s = f"{url}/metrics", interval_s
         self._stop = threading.Event()
