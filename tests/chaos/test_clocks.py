@@ -31,12 +31,12 @@ def _off_s(server: RunningServer) -> float:
 async def test_a_wall_clock_jump_ends_no_request(chaos: RunningServer, orders: Path) -> None:
     """An hour ahead, an hour behind and right again, with four running and others waiting: all complete."""
     hangs = chaos.status()["engine"]["hangs"]
-    group = ClientGroup(chaos, mixed(16, sizes=(200, 400)))  # for longer than both jumps
+    group = ClientGroup(chaos, mixed(16, sizes=(150, 300)))  # for longer than both jumps
     load = asyncio.create_task(group.run())
     await asyncio.to_thread(wait_until, lambda: chaos.status()["queued"] > 4, "some wait")
     for jump_s in (HOUR_S, -HOUR_S):
         order(orders, f"clock {jump_s}")
-        await asyncio.sleep(1)
+        await asyncio.sleep(0.5)
     assert not load.done()
     order(orders, "clock 0")
     await load
@@ -52,7 +52,7 @@ async def test_a_blocked_loop_dispatches_no_request_too_late(chaos: RunningServe
     request is dispatched afterwards, all others complete, and the engine is not considered unresponsive."""
     before = chaos.status()["engine"]
     urgent = [Client(100 + one, "realtime", False, 40) for one in range(6)]
-    group = ClientGroup(chaos, [*mixed(8, sizes=(600,)), *urgent])
+    group = ClientGroup(chaos, [*mixed(8, sizes=(200,)), *urgent])
     load = asyncio.create_task(group.run(spread_s=0.5))
     await asyncio.to_thread(wait_until, lambda: chaos.status()["queued"] > 4, "some wait")
     TOTALS["faults"] += 1

@@ -42,7 +42,7 @@ async def test_a_killed_engine_is_replaced_and_no_request_is_lost(chaos: Running
         "latency"
     )  # the record of deaths is the server's, whatever the preset; this only shows a switch harms none
     chaos.use("chaos")
-    group = ClientGroup(chaos, mixed(24, sizes=(100, 300)))
+    group = ClientGroup(chaos, mixed(24, sizes=(60, 200)))
     deaths = chaos.status()["engine"]["deaths"]["crash"]
     await _under_load(chaos, group, lambda: kill(engine_core(chaos)))
     counts = group.audit()

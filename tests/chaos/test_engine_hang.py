@@ -56,14 +56,16 @@ async def test_a_stopped_engine_is_detected_and_no_request_is_lost(chaos: Runnin
     assert chaos.status()["engine"]["deaths"]["hang"] == 0
 
 
-@pytest.mark.parametrize("part", ["EngineCore", "the worker, busy", "the worker, idle"])
+@pytest.mark.parametrize(
+    "part", [pytest.param("EngineCore", marks=long_form("the test above")), "the worker, busy", "the worker, idle"]
+)
 async def test_a_part_of_the_engine_that_stops_is_detected(chaos: RunningServer, part: str) -> None:
     """One stopped process is enough, also when EngineCore itself still responds; then the engine resumes."""
     core = engine_core(chaos)
     stopped = [core] if part == "EngineCore" else [one for one in engine_processes(chaos) if one != core]
     assert stopped
     before = chaos.status()["engine"]["hangs"]
-    group = ClientGroup(chaos, [] if part.endswith("idle") else mixed(4))
+    group = ClientGroup(chaos, [] if part.endswith("idle") else mixed(4, sizes=(200,)))
     load = asyncio.create_task(group.run())
     if group.clients:
         await asyncio.to_thread(wait_until, lambda: chaos.status()["in_flight"] > 0, "some run")
@@ -81,7 +83,7 @@ async def test_a_part_of_the_engine_that_stops_is_detected(chaos: RunningServer,
     assert chaos.status()["engine"]["hangs"] == before + 1, chaos.log()[-4000:]
 
 
-@long_form("tests/plugin/supervision/test_supervisor has it with a fake engine, the next test long steps of a real one")
+@long_form("tests/plugin/supervision/test_supervisor has it with a fake engine")
 async def test_a_slow_step_is_no_hang(chaos: RunningServer, orders: Path) -> None:
     """One step that computes for three times as long as a hang may last: ready all the while, and it completes."""
     before = chaos.status()["engine"]["hangs"]
@@ -97,6 +99,7 @@ async def test_a_slow_step_is_no_hang(chaos: RunningServer, orders: Path) -> Non
     assert chaos.status()["engine"]["hangs"] == before
 
 
+@long_form("every load of this folder looks for false alarms; tests/policies/engine/test_watchdog has long steps")
 async def test_a_long_prefill_under_load_is_no_hang(chaos: RunningServer) -> None:
     """Full seats and prompts of many chunks for longer than the watchdog waits: no false alarm."""
     before = chaos.status()["engine"]["hangs"]

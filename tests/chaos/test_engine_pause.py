@@ -35,7 +35,10 @@ def is_paused(server: RunningServer) -> bool:
     return bool(found.json()["is_paused"])
 
 
-@pytest.mark.parametrize("way", WAYS)
+SAME = long_form("tests/plugin/admission/test_engine_pause has each way, and the others are tried here")
+
+
+@pytest.mark.parametrize("way", [pytest.param(way, marks=() if way in ("keep", "asleep") else SAME) for way in WAYS])
 async def test_tickets_wait_in_the_desk_while_the_engine_does_not_run(chaos: RunningServer, way: str) -> None:
     """Not ready although healthy; no request is dispatched, time-outs occur on time; then all others complete."""
     close, reasons, go_on = WAYS[way]

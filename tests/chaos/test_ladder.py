@@ -15,7 +15,7 @@ from running_server import RunningServer, wait_until
 async def test_under_a_long_queue_answers_are_cut_and_batch_work_is_shed(chaos: RunningServer) -> None:
     """Never more than was asked, batch refused with its reason, and normal again when the queue is short."""
     chaos.use("chaos-ladder")
-    group = ClientGroup(chaos, [*mixed(40, sizes=(600,)), Client(90, "normal", False, 5)])
+    group = ClientGroup(chaos, [*mixed(24, sizes=(400,)), Client(90, "normal", False, 5)])
     await group.run()
     served = [one for one in group.clients if one.status == httpx.codes.OK]
     shed = [one for one in group.clients if one.reason == "shed"]
@@ -55,8 +55,8 @@ async def test_urgent_ones_go_beside_a_batch_that_holds_them_up(chaos: RunningSe
     """Under batches of exactly four: two seats beside the batch, named in the header, and the batch itself
     unchanged."""
     chaos.use("chaos-bypass")
-    urgent = [Client(90 + one, "realtime", one % 2 == 0, 200) for one in range(3)]
-    group = ClientGroup(chaos, [*(Client(one, "normal", False, 500) for one in range(8)), *urgent])
+    urgent = [Client(90 + one, "realtime", one % 2 == 0, 150) for one in range(3)]
+    group = ClientGroup(chaos, [*(Client(one, "normal", False, 300) for one in range(8)), *urgent])
     load = asyncio.create_task(group.run(spread_s=0.2))
     await asyncio.to_thread(wait_until, lambda: chaos.status()["seats_taken"] == 6, "two go beside the four")
     sizes = set()

@@ -6,7 +6,7 @@ import httpx
 import psutil
 import requests
 from client_accounting import ClientGroup, mixed
-from engine_parts import engine_core
+from engine_parts import engine_core, long_form
 from running_server import RunningServer, wait_until
 
 CACHES = ("prefix", "worker", "heap")
@@ -40,6 +40,7 @@ def test_caches_are_cleared_behind_a_large_job(chaos: RunningServer) -> None:
     chaos.use("chaos")
 
 
+@long_form("two engines more; tests/plugin/supervision has it with a fake engine, and beside it the spare one")
 async def test_a_recycled_engine_loses_no_request(chaos: RunningServer) -> None:
     """By command: the old engine serves while the new one starts beside it; then they are swapped, under load.
 

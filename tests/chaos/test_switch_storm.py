@@ -13,7 +13,7 @@ from engine_parts import ROUNDS
 from running_server import RunningServer, wait_until
 
 NAMES = ("latency", "throughput", "chaos", "balanced", "no-such-preset")
-LOAD_S = 5.0 if ROUNDS == 1 else 300.0
+LOAD_S = 3.0 if ROUNDS == 1 else 300.0
 APPLIED, UNKNOWN, OVERTAKEN = "applied", "unknown", "overtaken"
 IN_FORCE = "in force already"
 WORDS = {

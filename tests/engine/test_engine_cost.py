@@ -12,6 +12,7 @@ from typing import Any
 import psutil
 import pytest
 import requests
+from engine_parts import long_form
 from generation_requests import body
 from running_server import RunningServer
 
@@ -81,6 +82,7 @@ def cost_s(server: RunningServer, route: str, more: dict[str, Any]) -> float:
     return used_s(server) - before_s
 
 
+@long_form("the bounds hold without an engine; what each costs changes with vLLM alone")
 @pytest.mark.parametrize("name", CASES)
 def test_the_cost_grows_no_faster_than_the_size(server: RunningServer, name: str) -> None:
     """Other load can only add to a measurement: the least of a few counts."""

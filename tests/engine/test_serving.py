@@ -11,6 +11,7 @@ from pathlib import Path
 import httpx
 import openai
 import pytest
+from engine_parts import long_form
 from generation_requests import ROUTES, body
 from running_server import OFFLINE, TINY_MODEL, RunningServer
 
@@ -50,6 +51,7 @@ def test_the_openai_sdk_works_unmodified(server: RunningServer) -> None:
     assert whole.choices[0].message.content == text != ""
 
 
+@long_form("the OpenAI SDK and plain HTTP ask the same routes; that client changes with vLLM alone")
 def test_vllm_bench_serve_works_unmodified(server: RunningServer) -> None:
     """vLLM's own benchmark client runs against the server and every one of its requests succeeds."""
     vllm = str(Path(sys.executable).with_name("vllm"))
