@@ -14,7 +14,7 @@ from running_server import RunningServer, wait_until
 
 REQUESTS = 6
 #: Long enough that the requests still run when an order comes.
-TOKENS = 600
+TOKENS = 300
 
 
 @pytest.fixture(autouse=True)

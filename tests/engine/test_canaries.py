@@ -103,7 +103,7 @@ def tool(name: str, argument: str) -> dict[str, Any]:
 
 def valid(canary: Canaries, route: str, *, stream: bool) -> dict[str, Any]:
     """A request with a canary in each text; the answer to a completion or a chat must have one, too."""
-    asked = body(route, 256, stream=stream, prompt=canary("prompt"))
+    asked = body(route, 64, stream=stream, prompt=canary("prompt"))
     output = canary("output")
     if route == "/v1/completions":
         return asked | {"structured_outputs": {"choice": [output]}, "echo": True, "user": canary("user")}

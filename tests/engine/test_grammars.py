@@ -11,14 +11,12 @@ from generation_requests import body
 from running_server import RunningServer
 
 
-def nested(times: int, letters: str = "a-z") -> dict[str, Any]:
+def nested(times: int) -> dict[str, Any]:
     """Bounded repetitions in one another: a few bytes, and states by the product of all bounds."""
-    return {"type": "string", "pattern": f"^(([{letters}]{{1,{times}}}){{1,{times}}}){{1,{times}}}$"}
+    return {"type": "string", "pattern": f"^(([a-z]{{1,{times}}}){{1,{times}}}){{1,{times}}}$"}
 
 
 HOSTILE: dict[str, dict[str, Any]] = {
-    "a pattern": {"structured_outputs": {"json": nested(30)}},
-    "another one": {"structured_outputs": {"json": nested(12, "b-x")}},
     "a response format": {
         "response_format": {"type": "json_schema", "json_schema": {"name": "a", "schema": nested(20)}}
     },

@@ -13,7 +13,7 @@ async def test_under_overload_refusals_have_retry_after_and_the_others_complete(
     complete, the client's count is the server's count, and every scrape balances."""
     server.use("tight")
     before = server.scrape()
-    plan = [(name, 600, stream) for name in ("realtime", "normal", "batch") for stream in (False, True) * 3]
+    plan = [(name, 150, stream) for name in ("realtime", "normal", "batch") for stream in (False, True) * 3]
     work = asyncio.create_task(send_all(server, plan))
     taken = await scrapes_while(server, work)
     answers = work.result()

@@ -46,8 +46,7 @@ async def _leave_early(server: RunningServer, after_s: float, route: str, *, str
             return
 
 
-@pytest.mark.parametrize("stream", [False, True], ids=["whole", "stream"])
-@pytest.mark.parametrize("route", ["/v1/chat/completions", "/v1/responses"])
+@pytest.mark.parametrize(("route", "stream"), [("/v1/chat/completions", False), ("/v1/responses", True)])
 async def test_disconnected_clients_leave_no_state(stock: RunningServer, route: str, stream: bool) -> None:
     """100 clients disconnect within their first tenth of a second: queue, seats and engine are empty and serve the next
     request, and no disconnect counts as a failure of the server."""

@@ -16,91 +16,86 @@ from running_server import RunningServer, wait_until
 LONG_TOKENS = 1500
 
 
-def _occupancy(server: RunningServer) -> tuple[int, int]:
-    status = server.status()
-    return status["in_flight"], status["queued"]
-
-
 @asynccontextmanager
-async def busy(server: RunningServer, client: httpx.AsyncClient, waiting: int) -> AsyncIterator[None]:
-    """Under the tight preset: both seats taken by long requests, and this many realtime requests waiting."""
-    route = "/v1/completions"
+async def paused(server: RunningServer, client: httpx.AsyncClient, waiting: int = 0) -> AsyncIterator[None]:
+    """Under the tight preset: nothing is dispatched, and this many realtime requests wait."""
     server.use("tight")
-    headers = {"x-headway-class": "realtime"}
-
-    async def hold() -> None:
-        await client.post(server.url + route, json=body(route, LONG_TOKENS), headers=headers)
-
-    holders = [asyncio.create_task(hold()) for _ in range(2 + waiting)]
+    assert server.admin("POST", "pause", json={"reason": "a test"}).status_code == 200
+    route, headers = ROUTES[0], {"x-headway-class": "realtime"}
+    others = [
+        asyncio.create_task(client.post(server.url + route, json=body(route, 4), headers=headers))
+        for _ in range(waiting)
+    ]
     try:
-        await asyncio.to_thread(wait_until, lambda: _occupancy(server) == (2, waiting), "both seats are taken")
+        await asyncio.to_thread(wait_until, lambda: server.status()["queued"] == waiting, "the others wait")
         yield
     finally:
-        for holder in holders:
-            holder.cancel()
-        await asyncio.gather(*holders, return_exceptions=True)
+        server.admin("POST", "resume", json={"reason": "a test"})
+        await asyncio.gather(*others)
+
+
+async def on_every_route(
+    server: RunningServer, client: httpx.AsyncClient, max_tokens: int, headers: dict[str, str], *, stream: bool
+) -> dict[str, httpx.Response]:
+    """The answer of each generating route to the same request, all at once."""
+    asked = (
+        client.post(server.url + one, json=body(one, max_tokens, stream=stream), headers=headers) for one in ROUTES
+    )
+    return dict(zip(ROUTES, await asyncio.gather(*asked), strict=True))
 
 
 @pytest.mark.parametrize("stream", [False, True], ids=["whole", "stream"])
-@pytest.mark.parametrize("route", ROUTES)
-async def test_a_full_queue_is_a_429_with_retry_after(server: RunningServer, route: str, stream: bool) -> None:
+async def test_a_full_queue_is_a_429_with_retry_after(server: RunningServer, stream: bool) -> None:
     """No room: 429, a whole-second Retry-After and the reason, before any byte of a stream."""
-    async with httpx.AsyncClient(timeout=60, limits=CONNECTIONS) as client, busy(server, client, waiting=4):
-        answer = await client.post(
-            server.url + route, json=body(route, 4, stream=stream), headers={"x-headway-class": "batch"}
-        )
-    assert answer.status_code == 429, answer.text
-    assert 1 <= int(answer.headers["retry-after"]) <= 30
-    assert answer.headers["x-headway-reason"] == "queue_full"
-    assert answer.headers["content-type"] == "application/json"
-    error = answer.json()["error"]
-    assert error["type"] == "rate_limit_error"
+    async with httpx.AsyncClient(timeout=60, limits=CONNECTIONS) as client, paused(server, client, waiting=4):
+        answers = await on_every_route(server, client, 4, {"x-headway-class": "batch"}, stream=stream)
+    for route, answer in answers.items():
+        assert answer.status_code == 429, (route, answer.text)
+        assert 1 <= int(answer.headers["retry-after"]) <= 30
+        assert answer.headers["x-headway-reason"] == "queue_full"
+        assert answer.headers["content-type"] == "application/json"
+        assert answer.json()["error"]["type"] == "rate_limit_error"
 
 
 @pytest.mark.parametrize("stream", [False, True], ids=["whole", "stream"])
-@pytest.mark.parametrize("route", ROUTES)
-async def test_a_queue_timeout_is_a_503_with_retry_after(server: RunningServer, route: str, stream: bool) -> None:
+async def test_a_queue_timeout_is_a_503_with_retry_after(server: RunningServer, stream: bool) -> None:
     """Time ran out while waiting: 503, also for a stream whose 200 was held back."""
-    async with httpx.AsyncClient(timeout=60, limits=CONNECTIONS) as client, busy(server, client, waiting=0):
-        answer = await client.post(server.url + route, json=body(route, 4, stream=stream))
-    assert answer.status_code == 503, answer.text
-    assert answer.headers["x-headway-reason"] == "queue_timeout"
-    assert 1 <= int(answer.headers["retry-after"]) <= 30
-    assert "error" in answer.json()
+    async with httpx.AsyncClient(timeout=60, limits=CONNECTIONS) as client, paused(server, client):
+        answers = await on_every_route(server, client, 4, {}, stream=stream)
+    for route, answer in answers.items():
+        assert answer.status_code == 503, (route, answer.text)
+        assert answer.headers["x-headway-reason"] == "queue_timeout"
+        assert 1 <= int(answer.headers["retry-after"]) <= 30
+        assert "error" in answer.json()
 
 
-@pytest.mark.parametrize("route", ROUTES)
-async def test_a_total_timeout_is_a_504_that_says_not_to_retry(server: RunningServer, route: str) -> None:
+async def test_a_total_timeout_is_a_504_that_says_not_to_retry(server: RunningServer) -> None:
     """Time ran out while running, nothing sent yet: 504 and x-should-retry: false; the engine aborts the request."""
     headers = {"x-request-timeout-seconds": "0.3"}
     async with httpx.AsyncClient(timeout=60, limits=CONNECTIONS) as client:
-        asked = body(route, LONG_TOKENS, prompt="Tell a long story. ")
-        answer = await client.post(server.url + route, json=asked, headers=headers)
-    assert answer.status_code == 504, answer.text
-    assert answer.headers["x-should-retry"] == "false"
-    assert answer.headers["x-headway-reason"] == "total_timeout"
-    assert "retry-after" not in answer.headers
+        answers = await on_every_route(server, client, LONG_TOKENS, headers, stream=False)
+    for route, answer in answers.items():
+        assert answer.status_code == 504, (route, answer.text)
+        assert answer.headers["x-should-retry"] == "false"
+        assert answer.headers["x-headway-reason"] == "total_timeout"
+        assert "retry-after" not in answer.headers
 
 
-@pytest.mark.parametrize("route", ROUTES)
-async def test_a_total_timeout_in_a_stream_ends_it_with_one_error_event(server: RunningServer, route: str) -> None:
+async def test_a_total_timeout_in_a_stream_ends_it_with_one_error_event(server: RunningServer) -> None:
     """Tokens were sent already: the stream ends well-formed, with exactly one error event."""
     before = server.scrape()("headway_outcomes_total", outcome="expired_running")
+    headers = {"x-request-timeout-seconds": "1"}
     async with httpx.AsyncClient(timeout=60, limits=CONNECTIONS) as client:
-        answer = await client.post(
-            server.url + route,
-            json=body(route, LONG_TOKENS, stream=True),
-            headers={"x-request-timeout-seconds": "0.6"},
-        )
-    assert answer.status_code == 200
-    lines = [line.removeprefix("data: ") for line in answer.text.splitlines() if line.startswith("data: ")]
-    events = [json.loads(line) for line in lines if line != "[DONE]"]
-    errors = [event for event in events if "error" in (event, event.get("type")) or event.get("error")]
-    assert len(events) > 1
-    assert len(errors) == 1
-    assert errors[0] is events[-1]
+        answers = await on_every_route(server, client, LONG_TOKENS, headers, stream=True)
+    for route, answer in answers.items():
+        assert answer.status_code == 200, (route, answer.text)
+        lines = [line.removeprefix("data: ") for line in answer.text.splitlines() if line.startswith("data: ")]
+        events = [json.loads(line) for line in lines if line != "[DONE]"]
+        errors = [event for event in events if "error" in (event, event.get("type")) or event.get("error")]
+        assert len(events) > 1, route
+        assert errors == events[-1:], route
     server.settle()
-    assert server.scrape()("headway_outcomes_total", outcome="expired_running") == before + 1
+    assert server.scrape()("headway_outcomes_total", outcome="expired_running") == before + len(ROUTES)
 
 
 @pytest.mark.parametrize("value", ["0", "-1", "nan", "soon"])

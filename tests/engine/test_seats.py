@@ -45,8 +45,8 @@ async def test_at_every_scrape_all_sequences_in_the_engine_have_a_seat(server: R
     ]
     async with httpx.AsyncClient(timeout=240, limits=CONNECTIONS) as client:
         leavers = [
-            leave_after(client, server, rng.choice(kinds) | {"stream": rng.random() < 0.5}, rng.uniform(0.05, 4.0))
-            for _ in range(60)
+            leave_after(client, server, rng.choice(kinds) | {"stream": rng.random() < 0.5}, rng.uniform(0.05, 2.0))
+            for _ in range(30)
         ]
 
         async def all_of_them() -> None:

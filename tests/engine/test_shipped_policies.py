@@ -1,17 +1,14 @@
-"""Every shipped preset and policy on the real engine: one server, switched from one to the next while it runs."""
+"""Bundled presets and adaptive limits on the real engine: one server, switched from one to the next while it runs."""
 
 from __future__ import annotations
 
 import asyncio
 import os
-from collections import Counter
 from collections.abc import Callable
 
-import httpx
 import pytest
-from client_connections import CONNECTIONS
 from closed_loop_clients import ClosedLoopClients
-from concurrent_requests import Answer, ask, scrapes_while, send_all, statuses
+from concurrent_requests import scrapes_while, send_all, statuses
 from engine_parts import long_form
 from running_server import RunningServer, Scrape
 
@@ -20,16 +17,6 @@ from headway_tools.console import read_machine
 
 CLIENTS = 40
 FLUSH_S = 5  # of the preset offline
-
-
-async def running_and_waiting(server: RunningServer, plan: list[tuple[str, int, bool]]) -> list[tuple[int, int]]:
-    """Send a plan; what each scrape showed to run in the engine and to wait, until all is answered with 200."""
-    work = asyncio.create_task(send_all(server, plan))
-    scrapes = await scrapes_while(server, work)
-    answers = await work
-    assert statuses(answers) == {200: len(plan)}
-    assert all(answer.complete for answer in answers)
-    return [(int(one("vllm:num_requests_running")), int(one("headway_queue_depth"))) for one in scrapes]
 
 
 async def limit_until(
@@ -57,18 +44,14 @@ async def limit_until(
 async def test_serial_runs_one_request_at_a_time(server: RunningServer) -> None:
     """Of six at once one runs and the others wait; all are answered."""
     server.use("serial")
-    moments = await running_and_waiting(server, [("normal", 400, True)] * 6)
-    assert {running for running, _ in moments} <= {0, 1}
-    assert max(waiting for _, waiting in moments) >= 3
-
-
-async def test_dynamic_runs_whole_batches_within_its_token_budget(server: RunningServer) -> None:
-    """Of 40 requests of 500 tokens and their prompts at most sixteen fit into 8192 tokens; a next batch starts when
-    the last has ended."""
-    server.use("dynamic")
-    moments = await running_and_waiting(server, [("batch", 500, True)] * 40)
-    assert 8 < max(running for running, _ in moments) <= 16, (Counter(moments), server.status()["limit"])
-    assert max(waiting for _, waiting in moments) >= 24
+    plan = [("normal", 80, True)] * 6
+    work = asyncio.create_task(send_all(server, plan))
+    scrapes = await scrapes_while(server, work)
+    answers = work.result()
+    assert statuses(answers) == {200: len(plan)}
+    assert all(answer.complete for answer in answers)
+    assert {scrape("vllm:num_requests_running") for scrape in scrapes} <= {0, 1}
+    assert max(scrape("headway_queue_depth") for scrape in scrapes) >= 3
 
 
 async def test_interactive_moves_its_limit_by_its_model(server: RunningServer) -> None:
@@ -103,14 +86,8 @@ async def test_offline_waits_for_a_full_batch_or_the_flush(server: RunningServer
 # ---------------------------------------------------------------------- limits
 
 
-ELSEWHERE = (
-    "tests/policies/limits has it with a simulated engine, this folder another policy and the preset interactive"
-)
-
-
-@pytest.mark.parametrize(
-    "policy", ["sla", *(pytest.param(name, marks=long_form(ELSEWHERE)) for name in ("aimd", "model"))]
-)
+@long_form("tests/policies/limits has it with a simulated engine; the limit of interactive moves on a real one")
+@pytest.mark.parametrize("policy", ["sla", "aimd", "model"])
 async def test_a_limit_falls_while_its_objective_is_broken_and_grows_while_it_is_kept(
     server: RunningServer, policy: str
 ) -> None:
@@ -142,57 +119,3 @@ async def test_memory_aware_bounds_the_seats_by_the_kv_cache(server: RunningServ
     dtype = "float32" if read_machine(os.environ).slow_16bit else "bfloat16"
     assert (engine["dtype"], engine["kv_cache_dtype"], engine["quantization"]) == (dtype, dtype, "none")
     assert engine["max_model_len"] == 2048
-
-
-# ---------------------------------------------------------------------- orders and bins
-
-
-async def finished_in_order(server: RunningServer, *plan: tuple[str, int]) -> list[tuple[str, int]]:
-    """Send requests of these classes and lengths at once, and return them in the order in which they ended."""
-    ended: list[tuple[str, int]] = []
-    async with httpx.AsyncClient(timeout=300, limits=CONNECTIONS) as client:
-
-        async def one(class_name: str, tokens: int) -> Answer:
-            answer = await ask(client, server, class_name, tokens, True)
-            ended.append((class_name, tokens))
-            return answer
-
-        answers = await asyncio.gather(*(one(*request) for request in plan))
-    assert statuses(answers) == {200: len(plan)}
-    return ended
-
-
-async def until(server: RunningServer, holds: Callable[[Scrape], bool]) -> None:
-    """Poll until a scrape holds."""
-    for _ in range(3000):
-        if holds(await asyncio.to_thread(server.scrape)):
-            return
-        await asyncio.sleep(0.01)
-    raise AssertionError("never so")
-
-
-async def test_under_ageing_a_request_that_has_waited_overtakes_a_more_urgent_one(server: RunningServer) -> None:
-    """One seat, and a pause. A batch request waits until it is as urgent as normal, then a normal one comes: after the
-    pause, batch first."""
-    server.use("ageing1")
-    assert server.admin("POST", "pause", json={"reason": "a test"}).status_code == 200
-    waiting = asyncio.create_task(finished_in_order(server, ("batch", 300)))
-    await until(server, lambda scrape: scrape("headway_queue_oldest_wait_seconds", **{"class": "batch"}) > 0.5)
-    late = asyncio.create_task(finished_in_order(server, ("normal", 1000)))
-    await until(server, lambda scrape: scrape("headway_queue_depth") == 2)
-    assert server.admin("POST", "resume", json={"reason": "a test"}).status_code == 200
-    await waiting
-    assert not late.done()
-    await late
-
-
-async def test_bins_keep_short_and_long_answers_in_batches_of_their_own(server: RunningServer) -> None:
-    """Lengths are learnt from 36 requests; then four short and four long ones are two batches, each of one kind.
-
-    The long ones are so long that a client that pauses reads the short ones first all the same.
-    """
-    server.use("bins4")
-    await finished_in_order(server, *[("normal", 20), ("normal", 160)] * 18)
-    ended = await finished_in_order(server, *[("normal", 20), ("normal", 1000)] * 4)
-    assert len(set(ended[:4])) == 1
-    assert len(set(ended[4:])) == 1

@@ -79,7 +79,7 @@ async def test_a_static_batch_waits_for_exactly_four_and_the_next_one_for_its_lo
         for _ in range(20):
             await watch.until(running=0, waiting=3)
         assert {moment.running for moment in watch.moments} == {0}
-        watch.ask(1900)
+        watch.ask(600)
         await asyncio.gather(*watch.asked[:3])  # a first step may hold only one of the four: wait for the short ones
         watch.ask(60, 60, 60, 60)
         await watch.until(running=1, waiting=4)  # the seats of the short ones stay empty
@@ -118,7 +118,7 @@ async def test_continuous_batching_refills_a_seat_while_the_others_run_on(server
     server.use("continuous4")
     async with httpx.AsyncClient(timeout=300, limits=CONNECTIONS) as client:
         watch = Watch(server, client)
-        watch.ask(1500, *[150] * 16)
+        watch.ask(500, *[50] * 16)
         await watch.until_all_ended()
         await watch.answers()
         assert watch.ended.index(watch.asked[0]) >= 8

@@ -10,14 +10,14 @@ from client_connections import CONNECTIONS
 from concurrent_requests import Answer, ask, statuses
 from running_server import RunningServer, wait_until
 
-CLIENTS = 24
+CLIENTS = 12
 
 
 async def keep_asking(server: RunningServer, client: httpx.AsyncClient, end: asyncio.Event) -> list[Answer]:
     """One request after another, of a class that waits patiently."""
     answers = []
     while not end.is_set():
-        answers.append(await ask(client, server, "batch", 40, True))
+        answers.append(await ask(client, server, "batch", 60, True))
     return answers
 
 
@@ -28,12 +28,17 @@ def trial_of(server: RunningServer) -> dict[str, Any]:
 
 
 async def test_a_switch_that_hurts_rolls_itself_back_under_load(server: RunningServer) -> None:
-    """From 64 seats to one at a time with 24 clients: first tokens wait for 23 answers until the condition has held."""
+    """From 64 seats to one at a time with 12 clients: first tokens wait for 11 answers until the condition has held."""
     server.use("throughput")
-    end = asyncio.Event()
+    known, end = server.scrape(), asyncio.Event()
+
+    def each_has_an_answer() -> bool:
+        name, done = "headway_outcomes_total", {"outcome": "completed"}
+        return server.scrape()(name, **done) - known(name, **done) >= CLIENTS
+
     async with httpx.AsyncClient(timeout=300, limits=CONNECTIONS) as client:
         asking = [asyncio.create_task(keep_asking(server, client, end)) for _ in range(CLIENTS)]
-        await asyncio.sleep(4.0)
+        await asyncio.to_thread(wait_until, each_has_an_answer, "each has an answer")
         revision = server.status()["preset"]["revision"]
         order = {"name": "serial", "revert_after_s": 600, "revert_if": ["batch.ttft_p95_s > 0.5 for 2 s"]}
         begun = server.admin("PUT", "preset", json=order, headers={"If-Match": f'"{revision}"'})
@@ -41,7 +46,6 @@ async def test_a_switch_that_hurts_rolls_itself_back_under_load(server: RunningS
         before = begun.json()["trial"]["before"]["classes"]["batch"]
         await asyncio.to_thread(wait_until, lambda: trial_of(server)["end"] is not None, "the trial has ended", 120)
         ended = trial_of(server)
-        await asyncio.sleep(2.0)
         end.set()
         answers = [one for several in await asyncio.gather(*asking) for one in several]
     assert ended["end"] == "reverted"
