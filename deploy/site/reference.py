@@ -19,6 +19,7 @@ PAGES: dict[str, Callable[[], str]] = {
     "errors": interfaces.errors,
     "metrics": interfaces.metrics,
     "panels": interfaces.panels,
+    "patches": interfaces.patches,
     "bounds": bounds.bound_table,
     "commands": commands.commands,
 }

@@ -9,6 +9,7 @@ from headway.api_errors import ERRORS
 from headway.http.access.route_table import known_routes
 from headway.http.inference.timeouts import FIRST_TOKEN, QUEUE, STALL, TOTAL
 from headway.operator.metrics import TABLE
+from headway.vllm_adapter.patches import PATCHES
 from headway_dashboard.export.docs_table import alerts, table_text
 from headway_site.tables import code, data, page, table, words
 from headway_tools.doctor.variables import INTERNAL, KNOWN, PREFIX
@@ -66,6 +67,21 @@ def errors() -> str:
         "Every error that Headway itself answers on a generating route, in the format of the API that was called. A "
         "refusal for load carries its code in `x-headway-reason`.",
         table(["status", "code", "`type`, OpenAI", "`type`, Anthropic", "another try", "when"], rows),
+    )
+
+
+def patches() -> str:
+    """Every name of vLLM that is replaced or added to."""
+    rows = [[f"`{one.name}`", code(one.targets) or "routes of the application", one.reason, one.without,
+             f"[{one.upstream.rsplit('/', 1)[1]}]({one.upstream})" if one.upstream else "-"]
+            for one in PATCHES]  # fmt: skip
+    return page(
+        "Patches of vLLM",
+        "What Headway replaces in vLLM or adds to it; all else goes through vLLM's plugin interfaces. A start logs the "
+        "patches in force. `HEADWAY_PATCHES_OFF=NAME,NAME` switches some off, to find out whether one of them is at "
+        "fault. `make test-versions` looks for the targets in every supported release. A patch goes when its issue of "
+        "vLLM is closed in all of them.",
+        table(["patch", "target", "what it does", "without it", "issue of vLLM"], rows),
     )
 
 

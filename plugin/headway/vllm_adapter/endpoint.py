@@ -47,6 +47,7 @@ from headway.vllm_adapter.grammars import MOST_IN_LINE, GrammarGuard, Limits
 from headway.vllm_adapter.log_format import log_as_vllm_does, log_json_lines
 from headway.vllm_adapter.log_privacy import hide_content, warn_of_content
 from headway.vllm_adapter.own_server_guard import OwnServerGuard, is_behind_queue
+from headway.vllm_adapter.patches import in_force_words, switched_off
 from headway.vllm_adapter.process.engine_replacer import VllmReplacer, replaceable
 from headway.vllm_adapter.start_checks import check_start, inference_keys
 from headway.vllm_adapter.vllm_routes import log_routes
@@ -118,7 +119,7 @@ class HeadwayEndpoint:
             hide_content()
             grammars = _grammar_guard(engine_client.vllm_config, grammar_s(), _MOST_SEATED)
             self._guard.serve(engine_client, CallBounds(most_prompt_logprobs(), grammars))
-            fail_fast(self._guard.app)
+            _fail_fast(self._guard.app)
             return
         settings = self._settings
         if settings is None:
@@ -159,6 +160,7 @@ class HeadwayEndpoint:
         await service.serve()
         if replacer is None:
             atexit.register(_exit_with_error_without_engine, gateway)
+        log.info("%s", in_force_words(switched_off()))
         for words in control.seat_bounds(control.preset).words:
             log.info("bounds: %s", words)
         log.info(
@@ -185,7 +187,7 @@ class HeadwayEndpoint:
             inference_keys(args, os.environ),
         )
         _bound_server(bounds, args)
-        fail_fast(app)
+        _fail_fast(app)
         log_routes(app, settings.route_table)
 
     async def _metrics(self, request: Request) -> Response:
@@ -203,6 +205,11 @@ class HeadwayEndpoint:
         if self._control is None:
             raise HeadwayError("the engine is not there yet")
         return self._control
+
+
+def _fail_fast(app: Any) -> None:
+    if "fail-fast" not in switched_off():
+        fail_fast(app)
 
 
 def _grammar_guard(vllm_config: Any, processor_s: int, most_in_line: int = MOST_IN_LINE) -> GrammarGuard | None:

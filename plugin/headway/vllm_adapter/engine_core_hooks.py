@@ -1,4 +1,4 @@
-"""The general plugin: methods added to EngineCore.
+"""The general plugin: what is changed of vLLM in its processes (``patches``), and the methods added to EngineCore.
 
 vLLM loads it in every process; it acts only where EngineCore lives. EngineCore answers utility calls on its own thread
 between two steps (v1/engine/core.py), so a method added to it changes the scheduler without a race and without a
@@ -15,6 +15,7 @@ from typing import Any
 from headway.errors import HeadwayError
 from headway.vllm_adapter.log_format import log_json_lines
 from headway.vllm_adapter.log_privacy import hide_engine_content
+from headway.vllm_adapter.patches import switched_off
 from headway.vllm_adapter.process.cpu_yield import yield_cpu
 from headway.vllm_adapter.process.death_cause import listen_for_death_cause, listen_for_failed_starts
 from headway.vllm_adapter.process.engine_sockets import remove_when_killed
@@ -41,28 +42,40 @@ def register() -> None:
     """Add the methods to EngineCore, in the process that has one; prepare a process that will start one; on a small CPU
     machine, make vLLM's processes yield the CPU."""
     _refuse_rust_front_end()
+    off = switched_off()
     hide_engine_content()
     log_json_lines()
-    yield_cpu()
+    if "cpu-yield" not in off:
+        yield_cpu()
     listen_for_failed_starts()
-    watch_starts(_class_of_starts("vllm.v1.engine.coordinator", "DPCoordinator"))
     manager = _class_of_starts("vllm.v1.engine.utils", "CoreEngineProcManager")
-    watch_starts(manager, _prepare_start)
-    bind_ranks(manager)
-    watch_starts(getattr(sys.modules.get("vllm.v1.executor.multiproc_executor"), "MultiprocExecutor", None))
+    if "process-watch" not in off:
+        watch_starts(_class_of_starts("vllm.v1.engine.coordinator", "DPCoordinator"))
+        watch_starts(manager, _prepare_start)
+        watch_starts(getattr(sys.modules.get("vllm.v1.executor.multiproc_executor"), "MultiprocExecutor", None))
+    if "ranks" not in off:
+        bind_ranks(manager)
+    _change_core(off)
+
+
+def _change_core(off: frozenset[str]) -> None:
+    """In the process of EngineCore."""
     module = sys.modules.get("vllm.v1.engine.core")
     core = getattr(module, "EngineCore", None)
-    if core is not None and not hasattr(core, SET_LIMITS):
+    if core is None:
+        return
+    if "engine-calls" not in off and not hasattr(core, SET_LIMITS):
         setattr(core, GET_LIMITS, get_limits)
         setattr(core, SET_LIMITS, set_limits)
         setattr(core, CLEAR_WORKERS, clear_worker_caches)
         setattr(core, GET_HOLDS, get_holds)
         setattr(core, GET_MEMORY, engine_memory)
     proc = getattr(module, "EngineCoreProc", None)
-    if core is not None:
+    if "progress" not in off:
         report_progress(core, proc)
+    if "grammar-times" not in off:
         report_compilations(getattr(sys.modules.get("vllm.v1.structured_output"), "StructuredOutputManager", None))
-    if proc is not None:
+    if proc is not None and "death-cause" not in off:
         listen_for_death_cause(proc)
 
 

@@ -11,6 +11,7 @@ import logging
 import os
 
 from headway.logs import JsonLines, LogSettings
+from headway.vllm_adapter.patches import switched_off
 
 _MARK = "headway/"
 #: The classes that the set-ups of vLLM's and of uvicorn's logging name for their formatters.
@@ -41,7 +42,7 @@ def log_json_lines() -> None:
     """
     if not LogSettings.from_environment(os.environ).json:
         return
-    for module, name in _FORMATTERS:
+    for module, name in () if "json-lines" in switched_off() else _FORMATTERS:
         setattr(importlib.import_module(module), name, JsonLines)
     for name in _LOGGERS:
         for handler in logging.getLogger(name).handlers:

@@ -19,6 +19,7 @@ from headway.http.access import RouteTable, TrustedProxies
 from headway.keys import keys_path, read_keys_file
 from headway.logs import LogSettings
 from headway.operator import scaling_from_environment
+from headway.vllm_adapter.patches import switched_off
 from headway_tools.console.exits import UsageError
 from headway_tools.console.serve_flags import has, model_of, value_of
 from headway_tools.console.token import check_length, find_token
@@ -132,6 +133,7 @@ def check_requests(environ: Mapping[str, str]) -> None:
         RequestRules.from_environment(environ)
         AdminRules.from_environment(environ)
         LogSettings.from_environment(environ)
+        switched_off(environ)
     except HeadwayError as error:
         raise UsageError(str(error)) from None
 

@@ -16,6 +16,7 @@ from headway.http.inference.request_rules import RequestRules
 from headway.keys import KeysFileError, keys_path, read_keys_file
 from headway.logs.settings import LogSettings
 from headway.operator import scaling_from_environment
+from headway.vllm_adapter.patches import switched_off
 from headway.vllm_adapter.start_checks import cautions
 from headway_tools.console import DEFAULT_PRESET, UsageError, find_preset, open_catalogue
 from headway_tools.doctor.engine_flags import check_engine_flags
@@ -30,6 +31,7 @@ _READERS: tuple[tuple[str, Callable[[Mapping[str, str]], Any]], ...] = (
     ("caps and checks of requests", RequestRules.from_environment),
     ("rules of the admin API", AdminRules.from_environment),
     ("form of the log", LogSettings.from_environment),
+    ("patches of vLLM", switched_off),
     ("number of instances", lambda environment: scaling_from_environment(environment, 1)),
 )
 

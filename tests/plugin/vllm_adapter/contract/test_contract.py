@@ -12,6 +12,7 @@ import pytest
 from vllm_source import VllmSource
 
 from headway.vllm_adapter.own_server import STARTER
+from headway.vllm_adapter.patches import PATCHES
 
 SOURCE = VllmSource.found()
 
@@ -81,6 +82,13 @@ def any_of(*checks: Check) -> Check:
         return [] if [] in found else ["one of " + ", ".join(one[0] for one in found)]
 
     return missing
+
+
+def patched(target: str) -> Check:
+    """What a patch replaces, ``module:name`` or ``module:Class.member``, exists."""
+    module, _, path = target.partition(":")
+    name, _, member = path.partition(".")
+    return members(module, name, member) if member else defines(module, name)
 
 
 def launcher(name: str, *modules: str) -> Check:
@@ -210,7 +218,7 @@ USED: list[tuple[str, str, Check]] = [
     ("API servers", "socket", has_words("vllm.entrypoints.cli.serve", "setup_server(args")),
     ("API servers", "engine", takes(*STARTER, "__init__", "vllm_config")),
     ("memory", "workers", members(*CORE, "collective_rpc")),
-    ("memory", "yielding", defines("vllm.distributed.device_communicators.shm_broadcast", "sched_yield")),
+    *(("patches", f"{patch.name} {target}", patched(target)) for patch in PATCHES for target in patch.targets),
 ]
 
 

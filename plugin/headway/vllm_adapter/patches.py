@@ -1,0 +1,127 @@
+"""The names of vLLM that Headway replaces or adds: one row each. All else goes through vLLM's plugin interfaces.
+
+A row is carried out in every process of a server that has the targets: the API server, EngineCore, the workers.
+``HEADWAY_PATCHES_OFF`` switches rows off by their names, to find out whether one of them is at fault.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Final
+
+from headway.errors import HeadwayError
+
+VARIABLE: Final = "HEADWAY_PATCHES_OFF"
+_VLLM = "https://github.com/vllm-project/vllm/"
+
+
+@dataclass(frozen=True, slots=True)
+class Patch:
+    """One change of vLLM. ``targets`` are ``module:name`` or ``module:Class.member``.
+
+    ``upstream`` is the issue or pull request that would make the change needless; empty where none is known.
+    """
+
+    name: str
+    targets: tuple[str, ...]
+    reason: str
+    without: str
+    upstream: str = ""
+
+
+PATCHES: Final = (
+    Patch(
+        "engine-calls",
+        ("vllm.v1.engine.core:EngineCore",),
+        "Methods are added that set the live number of sequences, clear the workers' caches and read what holds it.",
+        "The limit acts before the engine only, and the memory of the engine is not measured.",
+        f"{_VLLM}pull/54816",
+    ),
+    Patch(
+        "progress",
+        (
+            "vllm.v1.engine.core:EngineCore.step",
+            "vllm.v1.engine.core:EngineCore.step_with_batch_queue",
+            "vllm.v1.engine.core:EngineCoreProc._handle_client_request",
+        ),
+        "Each step and each call is recorded when it begins and ends, so that a hang is told from a long step.",
+        "A hung engine is found by its silence alone.",
+        f"{_VLLM}pull/36451",
+    ),
+    Patch(
+        "grammar-times",
+        (
+            "vllm.v1.structured_output:StructuredOutputManager.grammar_init",
+            "vllm.v1.structured_output:StructuredOutputManager._create_grammar",
+        ),
+        "The age of each compilation of a grammar is recorded, for vLLM cancels none.",
+        "A grammar that compiles without an end is not reported, and does not make the server not ready.",
+        f"{_VLLM}issues/54003",
+    ),
+    Patch(
+        "death-cause",
+        ("vllm.v1.engine.core:EngineCoreProc._send_engine_dead",),
+        "EngineCore writes down why it dies; its client learns only that it did.",
+        "Every death counts as a crash, also one for want of memory.",
+    ),
+    Patch(
+        "process-watch",
+        (
+            "vllm.v1.engine.utils:CoreEngineProcManager.__init__",
+            "vllm.v1.engine.coordinator:DPCoordinator.__init__",
+            "vllm.v1.executor.multiproc_executor:MultiprocExecutor.__init__",
+        ),
+        "No process of the engine outlives the server; a start can be interrupted; progress has a file.",
+        "A killed server leaves the engine behind, with its memory; `progress` does nothing.",
+        f"{_VLLM}issues/55510",
+    ),
+    Patch(
+        "ranks",
+        (
+            "vllm.v1.engine.utils:CoreEngineProcManager.__init__",
+            "vllm.v1.engine.utils:CoreEngineProcManager.monitor_engine_liveness",
+        ),
+        "The ranks of data parallelism end with the first that dies, and start on the devices that the user gave.",
+        "A dead rank is sent requests for five seconds, and the next engine may start on the wrong devices.",
+    ),
+    Patch(
+        "cpu-yield",
+        ("vllm.distributed.device_communicators.shm_broadcast:sched_yield",),
+        "On a CPU backend with few cores a waiting process spins for a millisecond and then sleeps.",
+        "vLLM spins for a second after each message, which can keep the web server off a small machine.",
+        f"{_VLLM}pull/52848",
+    ),
+    Patch(
+        "json-lines",
+        ("vllm.logging_utils:NewLineFormatter", "vllm.logging_utils:ColoredFormatter"),
+        "HEADWAY_LOG_FORMAT=json: the formatters are replaced where logging is set up by name.",
+        "HEADWAY_LOG_FORMAT=json changes Headway's own lines at most.",
+        f"{_VLLM}issues/58171",
+    ),
+    Patch(
+        "fail-fast",
+        (),
+        "The validators of the application's routes stop at the first wrong element of a list.",
+        "30 KB of a wrong request can hold the event loop for a minute.",
+        f"{_VLLM}issues/49239",
+    ),
+)
+_NAMES: Final = tuple(patch.name for patch in PATCHES)
+
+
+def switched_off(environment: Mapping[str, str] = os.environ) -> frozenset[str]:
+    """The rows that are switched off. Raises HeadwayError in one line where the variable has another name."""
+    names = {name.strip() for name in environment.get(VARIABLE, "").split(",") if name.strip()}
+    if unknown := names - set(_NAMES):
+        known = ", ".join(_NAMES)
+        raise HeadwayError(f"{VARIABLE}: there is no patch {', '.join(sorted(unknown))!r}; there are {known}")
+    return frozenset(names)
+
+
+def in_force_words(off: Iterable[str]) -> str:
+    """One line for the log of a start."""
+    off = set(off)
+    on = ", ".join(name for name in _NAMES if name not in off) or "none"
+    return f"patches of vLLM in force: {on}" + (f"; switched off: {', '.join(sorted(off))}" if off else "")

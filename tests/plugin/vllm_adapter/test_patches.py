@@ -1,0 +1,53 @@
+"""The table of what is changed in vLLM, and its switch."""
+
+from __future__ import annotations
+
+import importlib
+
+import pytest
+
+from headway import HeadwayError
+from headway.vllm_adapter.patches import PATCHES, VARIABLE, in_force_words, switched_off
+
+hooks = importlib.import_module("headway.vllm_adapter.engine_core_hooks")
+
+
+def test_none_is_switched_off_by_itself() -> None:
+    """Every patch is in force, and the start line names each."""
+    assert switched_off({}) == frozenset()
+    assert in_force_words(()) == "patches of vLLM in force: " + ", ".join(patch.name for patch in PATCHES)
+
+
+def test_one_that_is_switched_off_is_named() -> None:
+    """The start line says so."""
+    off = switched_off({VARIABLE: " ranks,cpu-yield ,"})
+    assert off == {"ranks", "cpu-yield"}
+    assert in_force_words(off).endswith("; switched off: cpu-yield, ranks")
+    assert in_force_words({patch.name for patch in PATCHES}).startswith("patches of vLLM in force: none;")
+
+
+def test_a_name_that_is_none_is_refused() -> None:
+    """A misspelt switch would leave the patch in force, in silence."""
+    with pytest.raises(HeadwayError, match=r"HEADWAY_PATCHES_OFF: there is no patch 'rank'; there are engine-calls, "):
+        switched_off({VARIABLE: "ranks,rank"})
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", ["engine-calls", "progress", "death-cause", "none of these"])
+def test_each_of_the_engine_can_be_switched_off(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What is switched off leaves EngineCore as vLLM made it; all others are made."""
+    core, proc = (
+        type("EngineCore", (), {"step": lambda self: 1}),
+        type("Proc", (), {"_send_engine_dead": lambda self: 1}),
+    )
+    module = type("Module", (), {"EngineCore": core, "EngineCoreProc": proc})
+    monkeypatch.setitem(hooks.sys.modules, "vllm.v1.engine.core", module)
+    monkeypatch.setenv("HEADWAY_ENGINE_PROGRESS", "/nowhere")
+    step, tell = core.step, proc._send_engine_dead  # type: ignore[attr-defined]
+    hooks._change_core(frozenset({name}))
+    made = {
+        "engine-calls": hasattr(core, hooks.SET_LIMITS),
+        "progress": core.step is not step,  # type: ignore[attr-defined]
+        "death-cause": proc._send_engine_dead is not tell,  # type: ignore[attr-defined]
+    }
+    assert made == {one: one != name for one in made}
