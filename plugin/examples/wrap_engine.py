@@ -51,7 +51,7 @@ async def main(model: str | None = None) -> dict[str, str]:
         for name, answer in found.items():
             print(f"{name}: {answer}")
         await engine.headway.switch("latency", expected_revision=None, caller=headway.Caller("example"))
-        print("preset:", engine.headway.status().preset)
+        print("preset:", engine.headway.status().preset.name)
     finally:
         if hasattr(bare, "shutdown"):
             bare.shutdown()

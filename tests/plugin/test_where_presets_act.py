@@ -35,7 +35,7 @@ from headway_simulator import EngineModel, Request, simulate
 
 PART_OF = {key: part for part in PARTS for key in part.keys}
 #: Of each part one setting, which in the short form stands for all of it beside ``headway serve`` and simulations.
-OF_EACH_PART = {part.keys[0] for part in PARTS}
+OF_EACH_PART = {part.keys[0] for part in PARTS if part.keys}
 #: A server of plain vLLM is ``headway serve`` without its replacer.
 TRIED = [
     (place, key)

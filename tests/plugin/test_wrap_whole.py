@@ -387,7 +387,7 @@ async def test_the_steps_of_a_programs_own_engine_are_heard_from_its_successor_t
     ],
     ids=["adaptive", "by memory", "fixed", "reports its steps"],
 )
-def test_an_engine_that_reports_no_steps_and_a_limit_that_needs_them_are_one_warning(
+async def test_an_engine_that_reports_no_steps_and_a_limit_that_needs_them_are_one_warning(
     engine: type[StoppableEngine], limit: LimitSettings, warned: bool
 ) -> None:
     """The limit would stay at the preset's seats, and nothing else would say so."""

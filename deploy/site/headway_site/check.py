@@ -38,12 +38,16 @@ def problems(path: Path) -> Iterator[str]:
     yield from (f"{name}: no such name" for name in sorted(_named(text) - _names()))
 
 
+#: Packages, whose names look like those of metrics.
+_PACKAGES = {f"headway_{name}" for name in ("dashboard", "fleet", "policies", "simulator", "site", "tools")}
+
+
 def _named(text: str) -> set[str]:
     """The variables, metrics, alerts and commands that a text names."""
     code = "\n".join(_CODE.findall(text)) + "\n".join(re.findall(r"^    .*", text, re.MULTILINE))
     metrics = re.findall(r"\bheadway_[a-z_]+[a-z]\b(?![./*])", code)
     names = {next((name.removesuffix(end) for end in _SUFFIXES if name.endswith(end)), name) for name in metrics}
-    names -= {"headway_policies", "headway_dashboard", "headway_fleet", "headway_site"}
+    names -= _PACKAGES
     names |= set(re.findall(r"\bHEADWAY_[A-Z_]+[A-Z]\b", text)) | set(re.findall(r"\bHeadway[A-Z]\w+", code))
     return names | {f"headway {name}" for name in re.findall(r"(?:`|^    |\|)headway ([a-z]+)\b", text, re.MULTILINE)}
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from itertools import chain
-from operator import itemgetter
 
 import pytest
 
@@ -102,22 +101,22 @@ def test_something_happens(simulated: SimulatedServer) -> None:
     assert simulated.revision == 4
 
 
-def test_the_pages_judge_it_as_a_server() -> None:
-    """The condition and the diagnosis come from the figures alone: of a light load, an overload and a restart."""
-    now_s = START_S
+@pytest.mark.parametrize(
+    ("later_s", "state", "severities"),
+    [
+        (60.0, State.LIVE, {Severity.OK}),
+        (script.OVERLOAD_FROM_S + 55, State.LIVE, {Severity.WATCH, Severity.DEGRADED, Severity.OVERLOADED}),
+        (script.CRASH_AT_S + 10, State.NOT_READY, {Severity.DOWN}),
+    ],
+    ids=["light load", "overload", "restart"],
+)
+def test_the_pages_judge_it_as_a_server(later_s: float, state: State, severities: set[Severity]) -> None:
+    """The condition and the diagnosis come from the figures alone."""
+    now_s = START_S + later_s
     demo = DemoSource(clock=lambda: now_s)
-    for later_s, state, severities in sorted(
-        [
-            (60.0, State.LIVE, {Severity.OK}),
-            (script.OVERLOAD_FROM_S + 55, State.LIVE, {Severity.WATCH, Severity.DEGRADED, Severity.OVERLOADED}),
-            (script.CRASH_AT_S + 10, State.NOT_READY, {Severity.DOWN}),
-        ],
-        key=itemgetter(0),
-    ):
-        now_s = START_S + later_s
-        reading = demo.read(headline.EXPRESSIONS, 300.0)
-        assert newest_values.condition_of(reading, now_s).state is state
-        assert headline.headline_of(reading, state, DemoStatus(demo).read()).severity in severities
+    reading = demo.read(headline.EXPRESSIONS, 300.0)
+    assert newest_values.condition_of(reading, now_s).state is state
+    assert headline.headline_of(reading, state, DemoStatus(demo).read()).severity in severities
 
 
 def test_switches_and_restarts_are_among_the_last_changes(source: DemoSource) -> None:

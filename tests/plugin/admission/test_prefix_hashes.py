@@ -92,7 +92,7 @@ def test_prompts_that_are_kept_apart_have_nothing_in_common() -> None:
 
 def test_the_key_is_that_of_the_process() -> None:
     """Two processes have no hash in common: nobody can prepare texts that collide, or tell a text by its hash."""
-    program = "from headway.admission import text_prefix; print(text_prefix(b'x' * 300))"
+    program = "from headway.admission.prefix_hashes import text_prefix; print(text_prefix(b'x' * 300))"
     printed = {
         subprocess.run([sys.executable, "-c", program], capture_output=True, check=True, text=True).stdout
         for _ in range(2)

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import headway
 import headway_dashboard
+import headway_tools
 from headway_tools.doctor.finding import Severity
 from headway_tools.doctor.variables import INTERNAL, KNOWN, check_variables
 
@@ -16,7 +17,7 @@ _NAME = re.compile(r"[\"'`(\s]HEADWAY_([A-Z][A-Z0-9_]*[A-Z0-9])\b")
 def test_every_variable_that_the_source_names_is_known_and_no_other() -> None:
     """Else the doctor would warn of one that works, or propose one that does not."""
     found = set[str]()
-    for package in (headway, headway_dashboard):
+    for package in (headway, headway_dashboard, headway_tools):
         for file in Path(str(package.__file__)).parent.rglob("*.py"):
             found.update(_NAME.findall(file.read_text(encoding="utf-8")))
     assert found - KNOWN - INTERNAL == set()
