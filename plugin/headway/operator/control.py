@@ -256,7 +256,7 @@ class Control(SnapshotReader):
         return known[number]
 
     def _nothing_changed(self) -> schema.Switched:
-        return self._switched(self.preset.name, self.revision, [])
+        return self._switched(self.preset.name, self.preset, self.revision, [])
 
     def _limited(self, order: OrderedLimit) -> Preset:
         """The preset of an order. Raises LimitOrderError."""
@@ -313,17 +313,17 @@ class Control(SnapshotReader):
             result = APPLIED if confirmed else UNCONFIRMED
             self._record(action, caller, *words, reason, result, revision)
         changed = differences(effective(before.settings()), effective(after.settings()))
-        return self._switched(before.name, revision, changed)
+        return self._switched(before.name, after, revision, changed)
 
-    def _switched(self, previous: str, revision: int, changed: Sequence[Change]) -> schema.Switched:
-        """The result of a change that led to the preset in force."""
+    def _switched(self, previous: str, after: Preset, revision: int, changed: Sequence[Change]) -> schema.Switched:
+        """The result of a change to ``after``, which another change may have replaced since."""
         return schema.Switched(
-            name=self.preset.name,
+            name=after.name,
             revision=revision,
             previous=previous,
             changes=[schema.SettingChange(setting=one.setting, before=one.before, after=one.after) for one in changed],
             engine_limit_confirmed=self.gateway.link.limit_confirmed,
-            warnings=self.warnings(self.preset),
+            warnings=self.warnings(after),
         )
 
     def _put_in_force(self, preset: Preset) -> int:

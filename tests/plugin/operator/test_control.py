@@ -94,6 +94,18 @@ async def test_a_switch_says_whether_the_engine_has_confirmed_its_limit(
 
 
 @on_virtual_time
+async def test_two_switches_at_once_are_each_answered_with_their_own_preset() -> None:
+    """Also the first, which the second has overtaken while the engine was told."""
+    control = served(_takes)
+    both = [control.switch(name, expected_revision=None, caller=ME) for name in ("other", "small")]
+    first, second = await asyncio.gather(*both)
+    assert [(one.previous, one.name, one.revision) for one in (first, second)] == [
+        ("small", "other", 2),
+        ("other", "small", 3),
+    ]
+
+
+@on_virtual_time
 async def test_the_audit_says_applied_once_the_engine_knows() -> None:
     """Not before: while the engine's limit is being set, the preset is in force and nothing is in the audit."""
     control = served(_takes)
