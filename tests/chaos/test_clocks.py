@@ -52,7 +52,7 @@ async def test_a_blocked_loop_dispatches_no_request_too_late(chaos: RunningServe
     request is dispatched afterwards, all others complete, and the engine is not considered unresponsive."""
     before = chaos.status()["engine"]
     urgent = [Client(100 + one, "realtime", False, 40) for one in range(6)]
-    group = ClientGroup(chaos, [*mixed(8, sizes=(200,)), *urgent])
+    group = ClientGroup(chaos, [*mixed(8, sizes=(600,)), *urgent])
     load = asyncio.create_task(group.run(spread_s=0.5))
     await asyncio.to_thread(wait_until, lambda: chaos.status()["queued"] > 4, "some wait")
     TOTALS["faults"] += 1

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 import requests
 from generation_requests import body
-from running_server import RunningServer
+from running_server import RunningServer, wait_until
 
 
 def nested(times: int) -> dict[str, Any]:
@@ -107,7 +107,7 @@ def test_a_client_that_leaves_ends_the_compilation(server: RunningServer) -> Non
     with pytest.raises(requests.Timeout):
         requests.post(f"{server.url}/v1/completions", json=body("/v1/completions", 4) | more, timeout=0.5)
     server.settle()
-    assert server.scrape()("headway_grammars_compiling") == 0
+    wait_until(lambda: server.scrape()("headway_grammars_compiling") == 0, "the compilation ends")
 
 
 def test_log_probabilities_of_a_whole_prompt_are_bounded(server: RunningServer) -> None:
