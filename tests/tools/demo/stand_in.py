@@ -56,7 +56,7 @@ class Server(BaseHTTPRequestHandler):
         wanted = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
         class_name = self.headers.get("x-headway-class", "normal")
         with self.lock:
-            self.arrived[class_name] += 1 if self.mode != "miscount" else 2
+            self.arrived[class_name] += self.mode != "miscount" or class_name != "batch"
             refuses = class_name == "batch" and self.mode != "miscount" and self.arrived["batch"] % REFUSES_EACH == 0
             self.refused[class_name] += refuses
         if refuses:
@@ -68,7 +68,7 @@ class Server(BaseHTTPRequestHandler):
         ]
         lines = [f"data: {json.dumps(event)}\n\n" for event in events]
         with self.lock:
-            self.completed[class_name] += 1 if self.mode != "miscount" else 2
+            self.completed[class_name] += self.mode != "miscount" or class_name != "batch"
         self._send(("".join(lines) + "data: [DONE]\n\n").encode(), "text/event-stream")
 
     def _status(self) -> dict[str, Any]:
