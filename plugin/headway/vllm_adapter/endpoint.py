@@ -20,7 +20,7 @@ import os
 import sys
 from argparse import Namespace
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from typing import Any
 
@@ -38,6 +38,7 @@ from headway.engine_service import EngineService
 from headway.errors import HeadwayError
 from headway.http import AdmissionMiddleware, Bounds, hide_queries, routes
 from headway.http.inference import Retries, TenantCharges
+from headway.logs import LogSettings
 from headway.operator import Control, Listed, ServerIdentity, follows_engine, stated_seats
 from headway.operator.metrics import GrammarCollector
 from headway.tracing import queue_spans
@@ -48,6 +49,7 @@ from headway.vllm_adapter.log_format import log_as_vllm_does, log_json_lines
 from headway.vllm_adapter.log_privacy import hide_content, warn_of_content
 from headway.vllm_adapter.own_server_guard import OwnServerGuard, is_behind_queue
 from headway.vllm_adapter.patches import in_force_words, switched_off
+from headway.vllm_adapter.process.cpu_yield import is_short_of_cores
 from headway.vllm_adapter.process.engine_replacer import VllmReplacer, replaceable
 from headway.vllm_adapter.start_checks import check_start, inference_keys
 from headway.vllm_adapter.vllm_routes import log_routes
@@ -160,7 +162,7 @@ class HeadwayEndpoint:
         await service.serve()
         if replacer is None:
             atexit.register(_exit_with_error_without_engine, gateway)
-        log.info("%s", in_force_words(switched_off()))
+        log.info("%s", in_force_words(switched_off(), _needless_patches()))
         for words in control.seat_bounds(control.preset).words:
             log.info("bounds: %s", words)
         log.info(
@@ -205,6 +207,13 @@ class HeadwayEndpoint:
         if self._control is None:
             raise HeadwayError("the engine is not there yet")
         return self._control
+
+
+def _needless_patches() -> Iterator[str]:
+    if not is_short_of_cores():
+        yield "cpu-yield"
+    if not LogSettings.from_environment(os.environ).json:
+        yield "json-lines"
 
 
 def _fail_fast(app: Any) -> None:

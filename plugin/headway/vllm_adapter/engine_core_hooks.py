@@ -64,7 +64,7 @@ def _change_core(off: frozenset[str]) -> None:
     core = getattr(module, "EngineCore", None)
     if core is None:
         return
-    if "engine-calls" not in off and not hasattr(core, SET_LIMITS):
+    if not hasattr(core, SET_LIMITS):
         setattr(core, GET_LIMITS, get_limits)
         setattr(core, SET_LIMITS, set_limits)
         setattr(core, CLEAR_WORKERS, clear_worker_caches)

@@ -1,7 +1,8 @@
 """The names of vLLM that Headway replaces or adds: one row each. All else goes through vLLM's plugin interfaces.
 
 A row is carried out in every process of a server that has the targets: the API server, EngineCore, the workers.
-``HEADWAY_PATCHES_OFF`` switches rows off by their names, to find out whether one of them is at fault.
+``HEADWAY_PATCHES_OFF`` switches rows off by their names, to find out whether one of them is at fault. ``engine-calls``
+stays: it replaces nothing, and the server asks the engine by these calls.
 """
 
 from __future__ import annotations
@@ -36,7 +37,7 @@ PATCHES: Final = (
         "engine-calls",
         ("vllm.v1.engine.core:EngineCore",),
         "Methods are added that set the live number of sequences, clear the workers' caches and read what holds it.",
-        "The limit acts before the engine only, and the memory of the engine is not measured.",
+        "It cannot be switched off: it replaces nothing.",
         f"{_VLLM}pull/54816",
     ),
     Patch(
@@ -109,19 +110,22 @@ PATCHES: Final = (
     ),
 )
 _NAMES: Final = tuple(patch.name for patch in PATCHES)
+_SWITCHED: Final = tuple(name for name in _NAMES if name != "engine-calls")
 
 
 def switched_off(environment: Mapping[str, str] = os.environ) -> frozenset[str]:
     """The rows that are switched off. Raises HeadwayError in one line where the variable has another name."""
     names = {name.strip() for name in environment.get(VARIABLE, "").split(",") if name.strip()}
-    if unknown := names - set(_NAMES):
-        known = ", ".join(_NAMES)
-        raise HeadwayError(f"{VARIABLE}: there is no patch {', '.join(sorted(unknown))!r}; there are {known}")
+    if unknown := names - set(_SWITCHED):
+        known = ", ".join(_SWITCHED)
+        raise HeadwayError(
+            f"{VARIABLE}: no patch {', '.join(sorted(unknown))!r} can be switched off; there are {known}"
+        )
     return frozenset(names)
 
 
-def in_force_words(off: Iterable[str]) -> str:
-    """One line for the log of a start."""
-    off = set(off)
-    on = ", ".join(name for name in _NAMES if name not in off) or "none"
+def in_force_words(off: Iterable[str], needless: Iterable[str] = ()) -> str:
+    """One line for the log of a start. ``needless`` rows do nothing on this machine or under these settings."""
+    off, needless = set(off), set(needless)
+    on = ", ".join(name for name in _NAMES if name not in off | needless)
     return f"patches of vLLM in force: {on}" + (f"; switched off: {', '.join(sorted(off))}" if off else "")

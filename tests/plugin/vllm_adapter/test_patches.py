@@ -23,17 +23,25 @@ def test_one_that_is_switched_off_is_named() -> None:
     off = switched_off({VARIABLE: " ranks,cpu-yield ,"})
     assert off == {"ranks", "cpu-yield"}
     assert in_force_words(off).endswith("; switched off: cpu-yield, ranks")
-    assert in_force_words({patch.name for patch in PATCHES}).startswith("patches of vLLM in force: none;")
+    assert in_force_words((), {"cpu-yield"}) == in_force_words(()).replace("cpu-yield, ", "")
+
+
+def test_what_only_adds_to_vllm_stays() -> None:
+    """Without these calls the server could not ask its engine anything."""
+    with pytest.raises(HeadwayError, match="no patch 'engine-calls' can be switched off"):
+        switched_off({VARIABLE: "engine-calls"})
 
 
 def test_a_name_that_is_none_is_refused() -> None:
     """A misspelt switch would leave the patch in force, in silence."""
-    with pytest.raises(HeadwayError, match=r"HEADWAY_PATCHES_OFF: there is no patch 'rank'; there are engine-calls, "):
+    with pytest.raises(
+        HeadwayError, match="HEADWAY_PATCHES_OFF: no patch 'rank' can be switched off; there are progress"
+    ):
         switched_off({VARIABLE: "ranks,rank"})
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("name", ["engine-calls", "progress", "death-cause", "none of these"])
+@pytest.mark.parametrize("name", ["progress", "death-cause", "none of these"])
 def test_each_of_the_engine_can_be_switched_off(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """What is switched off leaves EngineCore as vLLM made it; all others are made."""
     core, proc = (
@@ -46,8 +54,8 @@ def test_each_of_the_engine_can_be_switched_off(name: str, monkeypatch: pytest.M
     step, tell = core.step, proc._send_engine_dead  # type: ignore[attr-defined]
     hooks._change_core(frozenset({name}))
     made = {
-        "engine-calls": hasattr(core, hooks.SET_LIMITS),
         "progress": core.step is not step,  # type: ignore[attr-defined]
         "death-cause": proc._send_engine_dead is not tell,  # type: ignore[attr-defined]
     }
     assert made == {one: one != name for one in made}
+    assert hasattr(core, hooks.SET_LIMITS)

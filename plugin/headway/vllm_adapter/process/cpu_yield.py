@@ -31,12 +31,17 @@ _CORES_TO_SPARE = 8
 def yield_cpu() -> None:
     """Replace the spinning in this process when it runs vLLM's CPU backend on few cores."""
     module: Any = sys.modules.get(_SPINNERS)
-    if module is None or not hasattr(module, "sched_yield") or len(os.sched_getaffinity(0)) > _CORES_TO_SPARE:
-        return
+    if module is not None and hasattr(module, "sched_yield") and is_short_of_cores():
+        module.sched_yield = BoundedSpin(module.sched_yield)
+
+
+def is_short_of_cores() -> bool:
+    """Whether vLLM's CPU backend runs on few cores."""
+    if len(os.sched_getaffinity(0)) > _CORES_TO_SPARE:
+        return False
     from vllm.platforms import current_platform
 
-    if current_platform.is_cpu():
-        module.sched_yield = BoundedSpin(module.sched_yield)
+    return bool(current_platform.is_cpu())
 
 
 class BoundedSpin:
