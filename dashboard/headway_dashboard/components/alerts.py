@@ -9,7 +9,7 @@ import streamlit as st
 from headway_dashboard.analysis.diagnosis.alerts import Alert
 from headway_dashboard.components.banner import plain
 
-_COLOURS = {"critical": "red", "warning": "orange"}
+_COLOURS = {"critical": "red", "warning": "orange", "info": "blue"}
 
 
 def alerts(active: Sequence[Alert]) -> None:

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any
 
 from headway_dashboard.analysis.catalogue.panels import BY_CLASS
-from headway_dashboard.analysis.queries.expressions import limited
-from headway_dashboard.export.ratio import Ratio
-from headway_dashboard.export.readable import Readable, only
+from headway_dashboard.analysis.queries.expressions import Expression, limited
+from headway_dashboard.analysis.queries.metric import Metric, with_metrics
 
 #: Grafana's own rate window: at least four scrapes.
 WINDOW = "$__rate_interval"
@@ -16,7 +16,7 @@ DATASOURCE = {"type": "prometheus", "uid": "${datasource}"}
 _WORDS = {"job": "HEADWAYJOB", "instance": "HEADWAYINSTANCE", "class": "HEADWAYCLASS"}
 
 
-def query(expression: Readable, legend: str, number: int) -> dict[str, Any]:
+def query(expression: Expression, legend: str, number: int) -> dict[str, Any]:
     """The target of one expression; ``number`` counts the targets of a panel from 0."""
     return {
         "refId": chr(ord("A") + number),
@@ -28,11 +28,11 @@ def query(expression: Readable, legend: str, number: int) -> dict[str, Any]:
     }
 
 
-def board_promql(expression: Readable) -> str:
+def board_promql(expression: Expression) -> str:
     """PromQL for the chosen jobs and instances, and for the chosen classes where the metric knows them."""
     for label in ("job", "instance"):
-        expression = only(expression, label, _WORDS[label])
-    if not isinstance(expression, Ratio) and expression.metric.name in BY_CLASS:
+        expression = with_metrics(expression, partial(Metric.only, label=label, values=(_WORDS[label],)))
+    if expression.metric.name in BY_CLASS:
         expression = limited(expression, "class", (_WORDS["class"],))
     text = expression.promql(WINDOW)
     for label, word in _WORDS.items():

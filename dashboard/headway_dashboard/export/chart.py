@@ -6,8 +6,9 @@ from dataclasses import dataclass
 
 from headway_dashboard.analysis.catalogue import causes, thresholds
 from headway_dashboard.analysis.catalogue.panels import Kind, Line, Panel
+from headway_dashboard.analysis.queries.expressions import Expression
 from headway_dashboard.analysis.units import Unit
-from headway_dashboard.export.readable import Readable, names_of
+from headway_dashboard.export.readable import names_of
 
 #: Stands for a value that no label has, to see the words around it.
 _VALUE = "@"
@@ -22,7 +23,7 @@ class Curve:
     """
 
     legend: str
-    expression: Readable
+    expression: Expression
     colour: str = ""
     dash: str = "solid"
     kind: Kind = "line"

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
+from headway_dashboard.analysis.catalogue.alerts import RULES
+from headway_dashboard.analysis.catalogue.alerts.rule import Rule
 from headway_dashboard.analysis.catalogue.thresholds import Bound
 from headway_dashboard.analysis.units import Unit, compact
-from headway_dashboard.export.alerts import GROUPS
 from headway_dashboard.export.chart import Chart
 from headway_dashboard.export.pages import pages
 from headway_dashboard.export.readable import names_of
-from headway_dashboard.export.rule import Alert
 
 _UNITS: dict[Unit, str] = {"count": "number", "per_s": "1/s", "seconds": "s", "bytes": "bytes", "ratio": "%"}
 
@@ -23,17 +23,12 @@ def table_text() -> str:
     return "\n".join((*lines, *_panel_rows(), *_other_rows())) + "\n"
 
 
-def alerts() -> tuple[Alert, ...]:
-    """Every alert, in the order of the rules file."""
-    return tuple(rule for group in GROUPS for rule in group.rules if isinstance(rule, Alert))
-
-
 def _panel_rows() -> Iterator[str]:
     for page in pages():
         for tile in page.tiles:
             yield _row(f"{tile.label} (key figure)", page.title, _UNITS[tile.unit], names_of(tile.expression), ())
     for chart, titles in _charts():
-        watching = [(_threshold(one, chart), one) for one in alerts() if one.watches(chart.id)]
+        watching = [(_threshold(one, chart), one) for one in RULES if one.watches(chart.id)]
         yield _row(chart.title, ", ".join(titles), _UNITS[chart.unit], chart.metrics, watching)
 
 
@@ -47,20 +42,20 @@ def _charts() -> Iterator[tuple[Chart, list[str]]]:
 
 
 def _other_rows() -> Iterator[str]:
-    for one in alerts():
+    for one in RULES:
         if not one.panel:
-            yield _row("-", "-", "-", (), [(one.condition, one)])
+            yield _row("-", "-", "-", (), [(one.fires, one)])
 
 
-def _row(title: str, page: str, unit: str, metrics: Sequence[str], watching: Sequence[tuple[str, Alert]]) -> str:
+def _row(title: str, page: str, unit: str, metrics: Sequence[str], watching: Sequence[tuple[str, Rule]]) -> str:
     named = "<br>".join(f"`{name}`" for name in metrics) or "-"
     bounds = "<br>".join(words for words, _ in watching) or "-"
     names = "<br>".join(f"[{one.name}](../operate/runbooks.md#{one.name.lower()})" for _, one in watching) or "-"
     return f"| {title} | {page} | {unit} | {named} | {bounds} | {names} |"
 
 
-def _threshold(one: Alert, chart: Chart) -> str:
-    return one.condition or ", ".join(_words(bound, chart.unit) for bound in one.bounds_of(chart.id))
+def _threshold(one: Rule, chart: Chart) -> str:
+    return one.fires or ", ".join(_words(bound, chart.unit) for bound in one.bounds_of(chart.id))
 
 
 def _words(bound: Bound, unit: Unit) -> str:

@@ -8,14 +8,15 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator
 
-from headway_dashboard.export.alerts import GROUPS
-from headway_dashboard.export.rule import Alert, Group, Record
+from headway_dashboard.analysis.catalogue.alerts import GROUPS
+from headway_dashboard.analysis.catalogue.alerts.recorded import RECORDED
+from headway_dashboard.analysis.catalogue.alerts.rule import Group, Record, Rule
 
 #: Where each alert has its section, unless told otherwise.
 RUNBOOKS = "deploy/site/docs/operate/runbooks.md"
 
 _HEAD = """\
-# Written by `headway export rules`; change headway_dashboard/export/alerts or analysis/catalogue/thresholds.py instead.
+# Written by `headway export rules`; change headway_dashboard/analysis/catalogue/alerts or thresholds.py.
 # Alerts and recorded series over Headway's own metrics (and one of vLLM's). Time limits follow the bundled presets:
 # realtime may wait 5 s in the queue, normal 30 s, batch 300 s.
 groups:
@@ -39,15 +40,23 @@ def _record(rule: Record) -> Iterator[str]:
     yield from _expression(rule.expr)
 
 
-def _alert(rule: Alert, runbooks: str) -> Iterator[str]:
+def _alert(rule: Rule, runbooks: str) -> Iterator[str]:
     yield f"      - alert: {rule.name}"
-    yield from _expression(rule.expr)
+    yield from _expression(expression_of(rule))
     yield f"        for: {rule.lasting}"
     yield f"        labels: {{severity: {rule.severity}}}"
     yield "        annotations:"
     yield f"          summary: {_quoted(rule.summary)}"
     yield f"          action: {_quoted(rule.action)}"
     yield f"          runbook_url: {_quoted(f'{runbooks}#{rule.name.lower()}')}"
+
+
+def expression_of(rule: Rule) -> str:
+    """The condition of an alert, with the names of the series that are recorded in place of their expressions."""
+    text = rule.expr
+    for one in RECORDED.rules:
+        text = text.replace(one.expr, one.name)
+    return text
 
 
 def _expression(text: str) -> Iterator[str]:

@@ -3,26 +3,9 @@
 from __future__ import annotations
 
 from headway_dashboard.analysis.catalogue import palette
-from headway_dashboard.analysis.queries.expressions import Gauge, Metric, Rate, Share
+from headway_dashboard.analysis.catalogue.alerts.errors import FAILED_SHARE, TIMEOUT_SHARE
+from headway_dashboard.analysis.catalogue.alerts.resources import GPU_MEMORY_SHARE, MEMORY_SHARE
 from headway_dashboard.export.chart import Chart, Curve
-from headway_dashboard.export.ratio import Ratio
-
-
-def _ended(*outcomes: str) -> Rate:
-    where = (("outcome", outcomes),) if outcomes else ()
-    return Rate(Metric("headway_outcomes_total", where))
-
-
-FAILED_SHARE = Share(_ended("failed", "engine_lost"), _ended())
-TIMEOUT_SHARE = Share(_ended("expired_queued", "expired_running"), _ended())
-GPU_MEMORY_SHARE = Ratio(
-    Gauge(Metric("headway_gpu_memory_used_bytes", by=("gpu",))),
-    Gauge(Metric("headway_gpu_memory_total_bytes", by=("gpu",))),
-)
-MEMORY_SHARE = Ratio(
-    Gauge(Metric("headway_process_resident_bytes")),
-    Gauge(Metric("headway_memory_limit_bytes"), largest=True),
-)
 
 CHARTS = (
     Chart(

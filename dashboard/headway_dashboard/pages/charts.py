@@ -20,7 +20,6 @@ from headway_dashboard.analysis.server import identity
 from headway_dashboard.analysis.server.engine_steps import without_dead_steps
 from headway_dashboard.analysis.view import Span
 from headway_dashboard.components import live_plot
-from headway_dashboard.pages.alert_history import alert_history
 from headway_dashboard.pages.head import comparing, read, show_window
 from headway_dashboard.sources import Reading, Source
 
@@ -48,8 +47,8 @@ def charts(shown: Sequence[Panel], source: Source, span: Span, *, key: str) -> N
 def history_of(shown: Sequence[Panel], source: Source, span: Span) -> History:
     """What the panels show, read at one moment: all charts that are drawn from it have the same time axis."""
     wanted = tuple({*chain.from_iterable(panel.expressions for panel in shown)})
-    reading = _read(source, (*wanted, *marks.EXPRESSIONS, identity.LAST_CHANGE), span)
-    found = [*marks.marks_of(reading), *alert_history().marks(source, span)]
+    reading = _read(source, (*wanted, *marks.asked(span.range_s), identity.LAST_CHANGE), span)
+    found = marks.marks_of(reading)
     compares = comparing()
     before = _before(source, wanted, found, reading) if compares else None
     return History(reading, found, compares, before)

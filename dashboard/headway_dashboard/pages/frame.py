@@ -38,7 +38,7 @@ from headway_dashboard.settings import Settings
 from headway_dashboard.shared import instance_names, shown_together
 from headway_dashboard.sources import Source, StatusSource
 
-_RECENT = (*headlines.EXPRESSIONS, *identities.EXPRESSIONS)
+_RECENT = (*headlines.EXPRESSIONS, *identities.EXPRESSIONS, *alerts.EXPRESSIONS)
 _REFRESH, _LIVE, _PAUSED = "refresh", "Live", "Paused"
 
 
@@ -153,6 +153,6 @@ def _live(address: str, source: Source, server_status: StatusSource, known: tupl
             rung=rung if (rung := descriptions.rung(recent)) != descriptions.NORMAL else "",
             has_notice=bool(notices),
         )
-        alert_line(alerts.alerts_of(source.read(alerts.EXPRESSIONS, alerts.RANGE_S), state))
+        alert_line(alerts.alerts_of(recent, state))
         for one in notices:
             notice(one)

@@ -11,7 +11,11 @@ from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
+from operator import eq, ge, gt, lt
+from statistics import fmean
 
+from headway_dashboard.analysis.catalogue.thresholds import MEASURED_RATIO
+from headway_dashboard.analysis.queries.conditions import Compared, Grown, Joined, Kinds, Least, Sign, TimeShare
 from headway_dashboard.analysis.queries.expressions import (
     Above,
     Buckets,
@@ -31,10 +35,22 @@ from headway_dashboard.analysis.queries.expressions import (
     Worst,
 )
 from headway_dashboard.analysis.queries.metric import by_instance
-from headway_dashboard.analysis.queries.model import Grid, Labels, Point, Series, held, quantiles, quotient, rate, total
+from headway_dashboard.analysis.queries.model import (
+    Grid,
+    Labels,
+    Point,
+    Series,
+    growth,
+    held,
+    quantiles,
+    quotient,
+    rate,
+    total,
+)  # fmt: skip
 from headway_dashboard.analysis.queries.peaks import cut, peaks
 
 _MAX_BUCKET_RATES = 32
+_SIGNS: Mapping[Sign, Callable[[float, float], bool]] = {"<": lt, "==": eq, ">=": ge, ">": gt}
 
 Line = Sequence[Point]
 Reader = Callable[[Sequence[float], Sequence[float]], list[Point]]
@@ -91,10 +107,10 @@ class Evaluator:
                 }
             case Either(first, second):
                 return self._lines(first, on) or self._lines(second, on)
-            case Over() | Burn() | Above() | Imbalance() | Worst():
+            case _:
                 return self._derived(expression, on)
 
-    def _derived(self, expression: Over | Burn | Above | Imbalance | Worst, on: Grid) -> dict[Labels, Line]:
+    def _derived(self, expression: Expression, on: Grid) -> dict[Labels, Line]:
         """What is computed from the lines of another expression."""
         match expression:
             case Over(share, window_s):
@@ -108,6 +124,59 @@ class Evaluator:
                 return {key: _imbalance(lines, least) for key, lines in self._by_server(gauge, on).items()}
             case Worst(quantile):
                 return {key: largest(lines) for key, lines in self._by_server(quantile, on).items()}
+            case _:
+                return self._condition(expression, on)
+
+    def _condition(self, expression: Expression, on: Grid) -> dict[Labels, Line]:
+        """What alerts compare."""
+        match expression:
+            case Grown(metric, window_s):
+                over = replace(on, window_s=window_s)
+                stale_s = self._held_s(on)
+                return self._grouped(
+                    metric, over, lambda times_s, values: growth(times_s, values, over, stale_s), total
+                )
+            case Least(of, window_s):
+                most = MEASURED_RATIO * window_s / on.step_s
+                return self._windows(of, on, window_s, lambda known: min(known) if len(known) >= most else None)
+            case TimeShare(of, value, window_s):
+                return self._windows(of, on, window_s, lambda known: known.count(value) / len(known))
+            case Kinds(metric, label):
+                apart = replace(metric, by=(*expression.by, label))
+                found: dict[Labels, list[Line]] = defaultdict(list)
+                for key, line in self._grouped(apart, on, self._holder(on), largest).items():
+                    found[key[:-1]].append(line)
+                return {key: total(_ones(line) for line in lines) for key, lines in found.items()}
+            case Compared(of, sign, bound):
+                return {key: _where(line, _SIGNS[sign], bound) for key, line in self._lines(of, on).items()}
+            case Joined(first, "or", second):
+                others = self._lines(second, on)
+                return others | {
+                    key: _either(line, others.get(key, line)) for key, line in self._lines(first, on).items()
+                }
+            case Joined(first, how, second):
+                places = [first.by.index(label) for label in second.by]
+                others = self._lines(second, on)
+                return {
+                    key: _joined(line, others.get(tuple(key[at] for at in places)), how == "and")
+                    for key, line in self._lines(first, on).items()
+                }
+            case _:
+                raise TypeError(f"no reader for {type(expression).__name__}")
+
+    def _windows(
+        self, of: Expression, on: Grid, window_s: float, read: Callable[[list[float]], Point]
+    ) -> dict[Labels, Line]:
+        """Each point read from the measured points of the window that ends with it; a gap where there are none."""
+        reach = math.floor(window_s / on.step_s)
+        longer = self._lines(of, replace(on, start_s=on.start_s - reach * on.step_s))
+        return {
+            key: [
+                read(known) if (known := [one for one in line[at : at + reach + 1] if one is not None]) else None
+                for at in range(len(on.times_s))
+            ]
+            for key, line in longer.items()
+        }
 
     def _by_server(self, expression: Expression, on: Grid) -> dict[Labels, list[Line]]:
         """The lines of all servers, by the labels that the expression keeps apart."""
@@ -163,6 +232,8 @@ class Evaluator:
 def _merge_of(gauge: Gauge) -> Merge:
     if gauge.least:
         return partial(_extreme, min)
+    if gauge.mean:
+        return partial(_extreme, fmean)
     return largest if gauge.largest else total
 
 
@@ -171,7 +242,7 @@ def largest(lines: Iterable[Line]) -> list[Point]:
     return _extreme(max, lines)
 
 
-def _extreme(choose: Callable[[Iterable[float]], float], lines: Iterable[Line]) -> list[Point]:
+def _extreme(choose: Callable[[list[float]], float], lines: Iterable[Line]) -> list[Point]:
     columns = ([point for point in column if point is not None] for column in zip(*lines, strict=True))
     return [choose(known) if known else None for known in columns]
 
@@ -192,3 +263,22 @@ def _burnt(line: Line, budget: float) -> list[Point]:
 
 def _above(line: Line, bound: float) -> list[Point]:
     return [None if point is None else float(point > bound) for point in line]
+
+
+def _where(line: Line, holds: Callable[[float, float], bool], bound: float) -> list[Point]:
+    return [point if point is not None and holds(point, bound) else None for point in line]
+
+
+def _joined(line: Line, other: Line | None, wanted: bool) -> list[Point]:
+    """The points of a line where another one has a point, or where it has none."""
+    if other is None:
+        return [None] * len(line) if wanted else list(line)
+    return [point if (one is not None) == wanted else None for point, one in zip(line, other, strict=True)]
+
+
+def _either(line: Line, other: Line) -> list[Point]:
+    return [one if point is None else point for point, one in zip(line, other, strict=True)]
+
+
+def _ones(line: Line) -> list[Point]:
+    return [None if point is None else 1.0 for point in line]

@@ -8,7 +8,7 @@ from functools import cache
 from pathlib import Path
 
 from headway.operator.metrics import METRIC_NAMES
-from headway_dashboard.export.docs_table import alerts
+from headway_dashboard.analysis.catalogue.alerts import RULES
 from headway_site.tables import ROOT
 from headway_tools.cli import _COMMANDS
 from headway_tools.doctor.variables import INTERNAL, KNOWN, PREFIX
@@ -56,7 +56,7 @@ def _named(text: str) -> set[str]:
 def _names() -> set[str]:
     variables = {PREFIX + name for name in KNOWN | INTERNAL} | _OF_COMPOSE
     commands = {f"headway {module.NAME}" for module in _COMMANDS}
-    return variables | commands | set(METRIC_NAMES) | {one.name for one in alerts()} | {"HeadwayError"}
+    return variables | commands | set(METRIC_NAMES) | {one.name for one in RULES} | {"HeadwayError"}
 
 
 @cache

@@ -10,7 +10,8 @@ from headway.http.access.route_table import known_routes
 from headway.http.inference.timeouts import FIRST_TOKEN, QUEUE, STALL, TOTAL
 from headway.operator.metrics import TABLE
 from headway.vllm_adapter.patches import PATCHES
-from headway_dashboard.export.docs_table import alerts, table_text
+from headway_dashboard.analysis.catalogue.alerts import RULES
+from headway_dashboard.export.docs_table import table_text
 from headway_site.tables import code, data, page, table, words
 from headway_tools.doctor.variables import INTERNAL, KNOWN, PREFIX
 
@@ -95,7 +96,7 @@ def metrics() -> str:
 def panels() -> str:
     """Every panel with its metrics and alerts, and every alert with its condition."""
     rows = [[f"[{one.name}](../operate/runbooks.md#{one.name.lower()})", one.severity, one.lasting, one.action]
-            for one in alerts()]  # fmt: skip
+            for one in RULES]  # fmt: skip
     return page(
         "Panels and alerts",
         "The dashboard, Grafana's board and the rules of Prometheus have one catalogue. The page *What the alerts "

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import re
 from collections import Counter
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -13,11 +12,9 @@ import yaml
 from running_server import ROOT
 
 from headway_dashboard.analysis.catalogue import ALL_PANELS, thresholds
-from headway_dashboard.analysis.diagnosis import alerts as live
 from headway_dashboard.export import pages
 from headway_dashboard.export.docs_table import table_text
 from headway_policies import bundled_presets
-from headway_policies.diagnosis import MAX_ERROR_SHARE
 
 DEPLOY = ROOT / "deploy"
 #: A bound in a cell: an optional class, the side, the number, its unit.
@@ -90,13 +87,6 @@ def test_every_alert_is_in_the_table() -> None:
     watched = Counter(one.alert for bounds in thresholds.PANEL_BOUNDS.values() for one in dict.fromkeys(bounds))
     assert set(named) == set(compared())
     assert all(number == 1 or number <= watched[name] for name, number in named.items())
-
-
-def test_the_page_computes_its_alerts_with_the_same_numbers() -> None:
-    """The dashboard's own alert line, the diagnosis and the rules: no bound is written a second time."""
-    assert thresholds.ERROR_RATIO is MAX_ERROR_SHARE
-    source = Path(live.__file__).read_text(encoding="utf-8")
-    assert re.findall(r"[<>]=? \d*\.\d", source) == []
 
 
 def test_the_queue_is_old_after_half_of_its_time_out() -> None:

@@ -328,7 +328,7 @@ def test_an_alert_is_one_line_and_none_is_silence(visit: Open, stub: StubServer)
     refresh_until(app, lambda: "No traffic" in words(app))
     assert "Alerts:" not in words(app)
     stub.world.ready = False
-    refresh_until(app, lambda: ":red-badge[HeadwayNotReady] the server takes no traffic" in words(app))
+    refresh_until(app, lambda: ":red-badge[HeadwayNotReady] the server is up but not ready" in words(app))
     stub.world.ready = True
     refresh_until(app, lambda: "Alerts:" not in words(app))
 

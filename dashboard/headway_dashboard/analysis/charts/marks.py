@@ -11,13 +11,13 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from headway_dashboard.analysis.catalogue import engine_panels, palette, panels
-from headway_dashboard.analysis.diagnosis.alerts import names_at
+from headway_dashboard.analysis.diagnosis import alerts
 from headway_dashboard.analysis.queries.expressions import Expression
 from headway_dashboard.analysis.queries.model import Mark, MarkKind, Series, change_marks, newest, onset_marks
 from headway_dashboard.analysis.queries.reading import Reading
 from headway_dashboard.analysis.server import scale_events
 
-#: What a reading must hold for all marks but those of alerts, which need ``alerts.EXPRESSIONS``.
+#: What a reading must hold for all marks but those of alerts.
 EXPRESSIONS: tuple[Expression, ...] = (
     panels.PRESETS_SEEN,
     panels.ENGINE_STATES_SEEN,
@@ -25,9 +25,9 @@ EXPRESSIONS: tuple[Expression, ...] = (
     *scale_events.EXPRESSIONS,
 )
 MOST = 12
+#: Over a longer time the points are further apart than the conditions of the alerts look back.
+_ALERTS_UP_TO_S = 6 * 3600.0
 _TROUBLE = {"silent": "engine unresponsive", "restarting": "engine restarts", "lost": "engine lost"}
-#: The alerts of a range are looked for at so many instants.
-_INSTANTS = 30
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,12 +88,17 @@ def _in_full(mark: Mark) -> str:
     return f"{name} {mark.of}: {mark.label}" if mark.of else f"{name}: {mark.label}"
 
 
+def asked(range_s: float) -> tuple[Expression, ...]:
+    """What a reading of so long a time must hold for its marks: none of alerts beyond some hours."""
+    return (*EXPRESSIONS, *(alerts.EXPRESSIONS if range_s <= _ALERTS_UP_TO_S else ()))
+
+
 def marks_of(history: Reading) -> list[Mark]:
-    """The marks of presets, the engine, servers and warm-ups; ``history`` holds ``EXPRESSIONS``."""
+    """The marks of every kind; ``history`` holds what was ``asked``."""
     presets = change_marks(history[panels.PRESETS_SEEN])
     states = onset_marks(history[panels.ENGINE_STATES_SEEN], _TROUBLE)
     servers, warmups = scale_events.scale_events(history), warmup_marks(history[engine_panels.WARMUP_S])
-    return sorted((*presets, *states, *servers, *warmups), key=lambda mark: mark.time_s)
+    return sorted((*presets, *states, *servers, *warmups, *alerts.alert_marks(history)), key=lambda mark: mark.time_s)
 
 
 def warmup_marks(durations: Series) -> list[Mark]:
@@ -112,33 +117,6 @@ def warmup_marks(durations: Series) -> list[Mark]:
         before |= {stage: took_s for stage, took_s in now.items() if took_s is not None}
         known = known or bool(before)
     return marks
-
-
-def alert_marks(history: Reading, range_s: float) -> list[Mark]:
-    """Where, in the last ``range_s`` of a reading, did the condition of an alert begin to hold?
-
-    ``history`` holds ``alerts.EXPRESSIONS`` over that range and the time before it that the conditions look back on.
-    The first instant is where our knowledge begins, not an onset.
-    """
-    marks: list[Mark] = []
-    before: frozenset[str] | None = None
-    for time_s in _instants(history, range_s):
-        now = names_at(history, time_s)
-        if before is not None:
-            marks += [Mark(time_s, name.removeprefix("Headway"), "alert") for name in sorted(now - before)]
-        before = now
-    return marks
-
-
-def _instants(history: Reading, range_s: float) -> list[float]:
-    """Evenly spaced, and the same at the next refresh as far as it has the same instants."""
-    times_s = max((series.times_s for series in history.series.values()), key=len, default=())
-    inside = [time_s for time_s in times_s if time_s > history.end_s - range_s]
-    if len(times_s) < 2 or not inside:
-        return []
-    step_s = times_s[1] - times_s[0]
-    every = max(1, -(-len(inside) // _INSTANTS))
-    return [time_s for time_s in inside if round(time_s / step_s) % every == 0]
 
 
 def merged(marks: Iterable[Mark], range_s: float) -> list[MarkGroup]:

@@ -9,11 +9,11 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 from headway_dashboard.analysis.queries.metric import Metric as Metric  # what reads an expression needs it too
-from headway_dashboard.analysis.queries.metric import by_instance
+from headway_dashboard.analysis.queries.metric import by_instance, with_metrics
 
 
-class _Reads:
-    """What reads metrics."""
+class Expression:
+    """What reads metrics, and can be asked for: each kind is a frozen dataclass, a tree whose leaves are metrics."""
 
     __slots__ = ()
 
@@ -27,19 +27,43 @@ class _Reads:
         """The labels by which the lines are kept apart."""
         return self.metric.by
 
+    def promql(self, window: str) -> str:
+        """PromQL; rates without a look back of their own get this window."""
+        raise NotImplementedError
 
-class _OfOne(_Reads):
+
+class OfMetric(Expression):
+    """An expression of one metric."""
+
     __slots__ = ()
     of: Metric
 
     @property
     def metric(self) -> Metric:
+        """The metric it reads."""
         return self.of
 
 
+class OfExpression(Expression):
+    """An expression that is computed from another one."""
+
+    __slots__ = ()
+    of: Expression
+
+    @property
+    def metric(self) -> Metric:
+        """The metric of the other one."""
+        return self.of.metric
+
+    @property
+    def by(self) -> tuple[str, ...]:
+        """The labels by which the other one keeps its lines apart."""
+        return self.of.by
+
+
 @dataclass(frozen=True, slots=True)
-class Gauge(_OfOne):
-    """The value itself, summed over the labels that are not kept apart; or the largest or the least of them.
+class Gauge(OfMetric):
+    """The value itself, summed over the labels that are not kept apart; or the largest, the least or the mean of them.
 
     With several servers the sum is over all of them. It has a meaning for what can be counted together: requests,
     seats, bytes. Of ratios, states, numbers that stand for a word, and what holds for one server, the worst is taken.
@@ -48,15 +72,16 @@ class Gauge(_OfOne):
     of: Metric
     largest: bool = False
     least: bool = False
+    mean: bool = False
 
     def promql(self, window: str) -> str:
         """PromQL; a gauge needs no window."""
-        merge = "min" if self.least else "max" if self.largest else "sum"
+        merge = "min" if self.least else "max" if self.largest else "avg" if self.mean else "sum"
         return f"{merge}{self.of.grouping} ({self.of.promql()})"
 
 
 @dataclass(frozen=True, slots=True)
-class Peak(_OfOne):
+class Peak(OfMetric):
     """The largest value of a gauge that was sampled since the instant before: what held for less than a step is seen.
 
     Its window is the step of the grid.
@@ -70,7 +95,7 @@ class Peak(_OfOne):
 
 
 @dataclass(frozen=True, slots=True)
-class Rate(_OfOne):
+class Rate(OfMetric):
     """A counter's increase a second."""
 
     of: Metric
@@ -81,7 +106,7 @@ class Rate(_OfOne):
 
 
 @dataclass(frozen=True, slots=True)
-class Quantile(_OfOne):
+class Quantile(OfMetric):
     """A quantile of a histogram's new observations, its buckets merged first.
 
     Between the bounds of a bucket it is interpolated, and may so come out above every observation. ``longest`` is a
@@ -103,7 +128,7 @@ class Quantile(_OfOne):
 
 
 @dataclass(frozen=True, slots=True)
-class Mean(_OfOne):
+class Mean(OfMetric):
     """The exact mean of a histogram's new observations."""
 
     of: Metric
@@ -115,7 +140,7 @@ class Mean(_OfOne):
 
 
 @dataclass(frozen=True, slots=True)
-class Buckets(_OfOne):
+class Buckets(OfMetric):
     """A histogram's new observations by bucket: a line for each bound, of the observations at or below it."""
 
     of: Metric
@@ -131,16 +156,16 @@ class Buckets(_OfOne):
 
 
 @dataclass(frozen=True, slots=True)
-class Share(_Reads):
-    """One rate as a share (or a multiple) of another; a gap, not 0, while nothing happens."""
+class Share(Expression):
+    """One expression as a share (or a multiple) of another; a gap, not 0, where the whole is 0."""
 
-    part: Rate
-    whole: Rate
+    part: Expression
+    whole: Expression
 
     @property
     def metric(self) -> Metric:
         """The metric of the part."""
-        return self.part.of
+        return self.part.metric
 
     def promql(self, window: str) -> str:
         """PromQL with this rate window."""
@@ -158,7 +183,7 @@ class Portion(Share):
 
 
 @dataclass(frozen=True, slots=True)
-class Either(_Reads):
+class Either(Expression):
     """The first of two expressions that has data: our own metric, or the engine's where ours is absent."""
 
     first: Gauge
@@ -174,17 +199,8 @@ class Either(_Reads):
         return f"{self.first.promql(window)} or {self.second.promql(window)}"
 
 
-class _Around(_Reads):
-    __slots__ = ()
-    of: Gauge | Quantile | Share | Over
-
-    @property
-    def metric(self) -> Metric:
-        return self.of.metric
-
-
 @dataclass(frozen=True, slots=True)
-class Over(_Around):
+class Over(OfExpression):
     """A share with a look back of its own, in seconds, whatever the range of the chart."""
 
     of: Share
@@ -196,7 +212,7 @@ class Over(_Around):
 
 
 @dataclass(frozen=True, slots=True)
-class Burn(_Around):
+class Burn(OfExpression):
     """How fast an error budget is used up: 1 uses it up exactly in time, 2 in half of the time.
 
     ``of`` is the share of good events, ``target`` the share that is promised, below 1.
@@ -216,7 +232,7 @@ class Burn(_Around):
 
 
 @dataclass(frozen=True, slots=True)
-class Above(_Around):
+class Above(OfExpression):
     """1 where a gauge is above a bound, else 0.
 
     ``bounds`` are those of certain values of its last label; ``bound`` is that of all others.
@@ -237,7 +253,7 @@ class Above(_Around):
 
 
 @dataclass(frozen=True, slots=True)
-class Imbalance(_Around):
+class Imbalance(OfExpression):
     """How unevenly a gauge is spread over the servers: its largest value on a server divided by its mean over them.
 
     1 is even, and the number of servers means that one of them has everything. A gap where no server has ``least``:
@@ -254,7 +270,7 @@ class Imbalance(_Around):
 
 
 @dataclass(frozen=True, slots=True)
-class Worst(_Around):
+class Worst(OfExpression):
     """The largest of the quantiles of the servers, each read from the buckets of that server alone."""
 
     of: Quantile
@@ -264,40 +280,10 @@ class Worst(_Around):
         return f"max{self.of.of.grouping} ({by_instance(self.of).promql(window)})"
 
 
-Expression = (
-    Gauge | Peak | Rate | Quantile | Mean | Buckets | Share | Portion | Either | Over | Burn | Above | Imbalance | Worst
-)
-
-
 def limited(expression: Expression, label: str, values: tuple[str, ...]) -> Expression:
-    """The expression over these values of a label only. No values mean all of them."""
+    """The expression over these values of a label only; a portion keeps its whole. No values mean all of them."""
     if not values:
         return expression
-    match expression:
-        case Quantile(_, of, longest):
-            peak = None if longest is None else longest.only(label, values)
-            return replace(expression, of=of.only(label, values), longest=peak)
-        case Portion(part, _):
-            return replace(expression, part=Rate(part.of.only(label, values)))
-        case Share(part, whole):
-            return Share(Rate(part.of.only(label, values)), Rate(whole.of.only(label, values)))
-        case Either(first, second):
-            return Either(
-                replace(first, of=first.of.only(label, values)), replace(second, of=second.of.only(label, values))
-            )
-        case Gauge(of) | Peak(of) | Rate(of) | Mean(of) | Buckets(of):
-            return replace(expression, of=of.only(label, values))
-        case Over(of, window_s):
-            share = limited(of, label, values)
-            assert isinstance(share, Share)
-            return Over(share, window_s)
-        case Burn(of, target):
-            over = limited(of, label, values)
-            assert isinstance(over, Over)
-            return Burn(over, target)
-        case Above(of) | Imbalance(of):
-            return replace(expression, of=replace(of, of=of.of.only(label, values)))
-        case Worst(of):
-            quantile = limited(of, label, values)
-            assert isinstance(quantile, Quantile)
-            return Worst(quantile)
+    if isinstance(expression, Portion):
+        return replace(expression, part=limited(expression.part, label, values))
+    return with_metrics(expression, lambda metric: metric.only(label, values))

@@ -130,6 +130,15 @@ def rate(times_s: Sequence[float], values: Sequence[float], on: Grid, stale_s: f
     ]
 
 
+def growth(times_s: Sequence[float], values: Sequence[float], on: Grid, stale_s: float) -> list[Point]:
+    """A counter's increase over each point's window; a gap where the window holds fewer than two samples."""
+    sums = increases(values)
+    return [
+        None if last is None or last <= first else sums[last] - sums[first]
+        for first, last in _windows(tuple(times_s), on, stale_s)
+    ]
+
+
 def total(lines: Iterable[Sequence[Point]]) -> list[Point]:
     """The sum of lines point by point, over those that were measured; a gap where none was."""
     return [_sum(column) for column in zip(*lines, strict=True)]

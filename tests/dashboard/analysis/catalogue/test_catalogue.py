@@ -13,45 +13,18 @@ from headway_dashboard.analysis.catalogue import ALL_PANELS, panels
 from headway_dashboard.analysis.catalogue.fleet_panels import FLEET_SECTION
 from headway_dashboard.analysis.catalogue.panels import Panel
 from headway_dashboard.analysis.diagnosis import alerts, gpu_alarms
-from headway_dashboard.analysis.queries.expressions import (
-    Above,
-    Burn,
-    Either,
-    Expression,
-    Imbalance,
-    Metric,
-    Over,
-    Quantile,
-    Share,
-    Worst,
-)
+from headway_dashboard.export.readable import names_of
 from headway_dashboard.pages import fleet, latency, overview
 
 EVERY = [(page, panel) for page, shown in ALL_PANELS.items() for panel in shown]
 _PARTS = ("", "_bucket", "_count", "_sum")
 
 
-def metrics(expression: Expression) -> list[Metric]:
-    """Every metric an expression reads."""
-    match expression:
-        case Share(part, whole):
-            return [part.of, whole.of]
-        case Either(first, second):
-            return [first.of, second.of]
-        case Quantile(_, of, longest):
-            return [of] if longest is None else [of, longest]
-        case Over(of) | Burn(of) | Above(of) | Imbalance(of) | Worst(of):
-            return metrics(of)
-        case _:
-            return [expression.metric]
-
-
 def asked() -> set[str]:
     """The names of all metrics that any page asks for."""
     shown = chain.from_iterable(panel.expressions for _, panel in EVERY)
     others = (*alerts.EXPRESSIONS, *gpu_alarms.EXPRESSIONS, *panels.CPU_PANEL.expressions)
-    found = [one for expression in (*shown, *others) for one in metrics(expression)]
-    return {name for one in found for name in (one.name, *one.also)}
+    return {name for expression in (*shown, *others) for name in names_of(expression)}
 
 
 def of_the_engine() -> set[str]:

@@ -13,14 +13,12 @@ from headway_dashboard.analysis.catalogue.fleet_panels import STARTED_S, UP
 from headway_dashboard.analysis.charts.marks import (
     LOOKS,
     MOST,
-    alert_marks,
     inside,
     last_change_s,
     marks_of,
     merged,
     warmup_marks,
 )
-from headway_dashboard.analysis.diagnosis import alerts
 from headway_dashboard.analysis.queries.metric import by_instance
 from headway_dashboard.analysis.queries.model import Mark, MarkKind, Point, Series
 
@@ -92,24 +90,6 @@ def test_a_warmup_that_was_there_from_the_start_is_no_mark() -> None:
     lines: dict[tuple[str, ...], list[Point]] = {("one",): one, ("two",): two}
     assert warmup_marks(Series(times_s, lines)) == [Mark(8.0, "warm-up ended", "warm-up")]
     assert warmup_marks(Series((), {})) == []
-
-
-def test_an_alert_that_begins_to_hold_is_one_mark() -> None:
-    """However long it holds; what held all the time, and what ends, is none."""
-    count = 240
-    ready: list[Point] = [1.0] * (count - 40) + [0.0] * 30 + [1.0] * 10
-    silent: list[Point] = [1.0] * count
-    history = reading_of({panels.READY: ready, panels.ENGINE_STATE: {("silent",): silent}}, step_s=STEP_S)
-    found = alert_marks(history, 300.0)
-    assert [(one.label, one.kind) for one in found] == [("NotReady", "alert")]
-    began_s = END_S - 39 * STEP_S
-    assert began_s <= found[0].time_s <= began_s + 4 * STEP_S
-
-
-def test_no_figures_are_no_alerts() -> None:
-    """A server without metrics, and an empty reading."""
-    assert alert_marks(reading_of({}), 300.0) == []
-    assert alert_marks(reading_of({one: [None] * 50 for one in alerts.EXPRESSIONS}), 60.0) == []
 
 
 def test_only_marks_of_the_time_that_is_shown_are_drawn() -> None:

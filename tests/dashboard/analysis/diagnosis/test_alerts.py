@@ -1,173 +1,144 @@
-"""The alert conditions that the page computes: the same bounds as the rules of Prometheus."""
+"""The alerts of a page: the conditions of the rules, evaluated from samples as Prometheus evaluates them."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 import pytest
 import yaml
-from readings import Lines, reading_of
 from running_server import ROOT
 
-from headway_dashboard.analysis.catalogue import panels, thresholds
-from headway_dashboard.analysis.diagnosis import alerts
-from headway_dashboard.analysis.diagnosis.alerts import Alert, alerts_of
-from headway_dashboard.analysis.queries.expressions import Expression
-from headway_dashboard.analysis.queries.model import Point
+from headway_dashboard.analysis.catalogue.alerts import RULES
+from headway_dashboard.analysis.diagnosis.alerts import EXPRESSIONS, Alert, alert_marks, alerts_of
+from headway_dashboard.analysis.queries.model import Grid
+from headway_dashboard.analysis.queries.reading import Health, Reading
 from headway_dashboard.analysis.server.condition import Condition, State
+from headway_dashboard.sources.exposition import SampleKey
+from headway_dashboard.sources.ring import Ring
 
 NOW = Condition(State.LIVE, "")
-RULES = ROOT / "deploy" / "prometheus" / "rules.yml"
-STEP_S = 4.0
-#: A quarter of an hour.
-COUNT = 226
-
-Answers = Mapping[Expression, Lines | list[Point]]
-
-
-def flat(value: float) -> list[Point]:
-    """The same value all the time."""
-    return [value] * COUNT
+STEP_S = 15.0
+SCENARIOS = yaml.safe_load((ROOT / "deploy" / "prometheus" / "rules_test.yml").read_text(encoding="utf-8"))["tests"]
+#: A group of samples of promtool: the first value, by how much each grows, and how many follow it.
+GROUP = re.compile(r"([\d.]+)(?:\+([\d.]+))?(?:x(\d+))?")
+SECONDS = {"h": 3600.0, "m": 60.0, "s": 1.0}
 
 
-def grown(by: float) -> list[Point]:
-    """A counter that grew in the last minute."""
-    return [5.0] * (COUNT - 1) + [5.0 + by]
+def seconds(text: str) -> float:
+    """A duration of Prometheus."""
+    return sum(float(number) * SECONDS[unit] for number, unit in re.findall(r"(\d+)([hms])", text))
 
 
-def names(answers: Answers) -> list[str]:
-    """The rules whose condition holds."""
-    return [one.name for one in alerts_of(reading_of(answers, step_s=STEP_S), NOW)]
+def samples(values: str) -> list[float | None]:
+    """The values of a series of promtool, a sample each; ``_`` is a missing one."""
+    found: list[float | None] = []
+    for group in values.split():
+        count, one = re.fullmatch(r"_x(\d+)", group), GROUP.fullmatch(group)
+        if count:
+            found += [None] * int(count[1])
+        else:
+            assert one, group
+            found += [float(one[1]) + at * float(one[2] or 0) for at in range(int(one[3] or 0) + 1)]
+    return found
 
 
-@pytest.mark.parametrize(
-    ("answers", "expected"),
-    [
-        ({}, []),
-        ({panels.READY: flat(1.0)}, []),
-        ({panels.READY: flat(0.0)}, ["HeadwayNotReady"]),
-        ({panels.ENGINE_STATE: {("silent",): flat(1.0)}}, ["HeadwayEngineSilent"]),
-        (
-            {alerts.OUTCOMES: {("engine_lost",): grown(2), ("completed",): grown(998)}},
-            ["HeadwayEngineLost"],
-        ),
-        ({alerts.OUTCOMES: {("failed",): grown(1), ("completed",): grown(99)}}, []),
-        ({alerts.OUTCOMES: {("failed",): grown(2), ("completed",): grown(98)}}, ["HeadwayErrorShare"]),
-        ({alerts.OUTCOMES: {("expired_queued",): grown(6), ("completed",): grown(94)}}, ["HeadwayTimeoutShare"]),
-        ({alerts.DEATHS: {("recycle",): grown(1)}}, []),
-        ({alerts.DEATHS: {("crash",): grown(1)}}, ["HeadwayEngineReplaced"]),
-        (
-            {alerts.DEATHS: {("out_of_memory",): grown(2)}},
-            ["HeadwayEngineOutOfMemoryAgain", "HeadwayEngineReplaced"],
-        ),
-        ({alerts.REALTIME_REFUSALS: {("queue_full",): grown(1), ("shed",): flat(3)}}, ["HeadwayRealtimeRefused"]),
-        (
-            {alerts.COMPILING: {("a:1",): flat(1.0)}, alerts.UNCHECKED: {("a:1",): flat(3.0)}},
-            ["HeadwayGrammarsCompile"],
-        ),
-        ({alerts.COMPILING: {("a:1",): [*flat(1.0)[9:], 0.0, *flat(1.0)[:8]], ("b:1",): flat(0.0)}}, []),
-        ({alerts.UNCHECKED: {("a:1",): grown(2)}}, ["HeadwayGrammarsUnchecked"]),
-        ({alerts.ENGINE_COMPILING: flat(31.0)}, ["HeadwayGrammarStuck"]),
-        ({alerts.ENGINE_COMPILING: flat(30.0)}, []),
-        ({alerts.SEVERITY: flat(3.0)}, ["HeadwayOverloaded", "HeadwayDegraded"]),
-        ({alerts.SEVERITY: flat(2.0)}, ["HeadwayDegraded"]),
-        ({alerts.SEVERITY: flat(2.0), alerts.INVALID: flat(1.0)}, []),
-        ({alerts.SEVERITY: flat(4.0)}, []),
-        ({panels.OLDEST_BY_CLASS: {("realtime",): flat(2.5), ("batch",): flat(151.0)}}, ["HeadwayQueueOld"]),
-        ({panels.QUEUED: flat(129.0), panels.LIMIT: flat(32.0)}, ["HeadwayQueueLong"]),
-        ({panels.QUEUED: flat(128.0), panels.LIMIT: flat(32.0)}, []),
-        ({panels.QUEUED: [*flat(129.0)[20:], 128.0, *flat(129.0)[:19]], panels.LIMIT: flat(32.0)}, []),
-        ({panels.QUEUED: [None] * 200 + flat(129.0)[200:], panels.LIMIT: flat(32.0)}, []),
-        (
-            {panels.QUEUED_BY_CLASS: {("batch",): flat(3)}, alerts.DISPATCHED: {("batch",): flat(7)}},
-            ["HeadwayClassStarves"],
-        ),
-        ({panels.QUEUED_BY_CLASS: {("batch",): flat(3)}, alerts.DISPATCHED: {("batch",): grown(1)}}, []),
-        ({panels.KV_USE: flat(0.99), alerts.PREEMPTIONS: grown(4)}, ["HeadwayKvCacheFull"]),
-        ({panels.KV_USE: flat(0.99), alerts.PREEMPTIONS: flat(4)}, []),
-    ],
-)
-def test_a_condition_that_holds_is_named(answers: Answers, expected: list[str]) -> None:
-    """Each rule by itself, with what is just inside and just outside its bound."""
-    assert names(answers) == expected
+def ring_of(series: Mapping[str, str], interval_s: float = STEP_S) -> Ring:
+    """A ring that has scraped these series of promtool."""
+    ring = Ring(10 * 3600.0, interval_s + 1, max_values=10_000_000)
+    columns: dict[SampleKey, Sequence[float | None]] = {
+        (text.split("{")[0], tuple(re.findall(r'(\w+)="([^"]*)"', text))): samples(values)
+        for text, values in series.items()
+    }
+    for at in range(max(map(len, columns.values()))):
+        row = ((key, line[at] if at < len(line) else None) for key, line in columns.items())
+        ring.add(at * interval_s, [(key, value) for key, value in row if value is not None])
+    return ring
 
 
-def test_a_short_memory_starves_nobody() -> None:
-    """Ten minutes have to be known before a class counts as starved."""
-    known: list[Point] = [None] * 200 + [3.0] * 26
-    assert names({panels.QUEUED_BY_CLASS: {("batch",): known}, alerts.DISPATCHED: {("batch",): flat(7)}}) == []
+def reading_of(ring: Ring, end_s: float, range_s: float = 300.0, instances: Iterable[str] = ("a",)) -> Reading:
+    """What a page knows at a time."""
+    on = Grid(end_s - range_s, end_s, STEP_S, 30.0)
+    series = {one: ring.evaluate(one, on) for one in EXPRESSIONS}
+    healths = {name: Health(end_s) for name in instances}
+    return Reading(series, Health(end_s), STEP_S, "test", range_s=range_s, end_s=end_s, instances=healths)
 
 
-def test_old_figures_raise_no_alert() -> None:
+def names(ring: Ring, end_s: float) -> list[str]:
+    """The names of the alerts that a page shows at a time."""
+    return [one.name for one in alerts_of(reading_of(ring, end_s), NOW)]
+
+
+@pytest.mark.parametrize("scenario", SCENARIOS, ids=[one["name"] for one in SCENARIOS])
+def test_the_page_and_prometheus_agree_on_every_rule(scenario: Mapping[str, Any]) -> None:
+    """What promtool is shown to fire, and not to fire, holds as long on the page, for the same server and labels."""
+    ring = ring_of({one["series"]: one["values"] for one in scenario["input_series"]}, seconds(scenario["interval"]))
+    rules = {rule.name: rule for rule in RULES if rule.asked in EXPRESSIONS}
+    for test in scenario["alert_rule_test"]:
+        if (rule := rules.get(test["alertname"])) is None:
+            continue
+        end_s = seconds(test["eval_time"])
+        lines = ring.evaluate(rule.asked, Grid(end_s - seconds(rule.lasting), end_s, STEP_S, 30.0)).lines
+        fires = [dict(zip(rule.asked.by, key, strict=True)) for key, line in lines.items() if None not in line]
+        expected = sorted(sorted(one["exp_labels"].items()) for one in test["exp_alerts"])
+        assert sorted(sorted({**one, "severity": rule.severity}.items()) for one in fires) == expected, rule.name
+
+
+def test_an_alert_names_its_server_and_its_labels() -> None:
+    """The line with the largest value, and how many more there are; with one server its name says nothing."""
+    oldest = 'headway_queue_oldest_wait_seconds{{job="",instance="{}",class="{}"}}'
+    waits = {("a", "realtime"): "3x40", ("b", "normal"): "60x40", ("b", "batch"): "9x40"}
+    ring = ring_of({oldest.format(*key): values for key, values in waits.items()})
+    (alert,) = alerts_of(reading_of(ring, 600.0, instances="ab"), NOW)
+    assert alert == Alert("HeadwayQueueOld", "warning", "b: a request of class normal has waited 1\xa0min (and 1 more)")
+    (alone,) = alerts_of(reading_of(ring, 600.0), NOW)
+    assert alone.text == "a request of class normal has waited 1\xa0min (and 1 more)"
+
+
+def test_the_worst_come_first_and_old_figures_raise_nothing() -> None:
     """Only that the server is away is known of a server that is away."""
-    found = reading_of({panels.READY: flat(0.0)}, step_s=STEP_S)
-    assert alerts_of(found, Condition(State.STALE, "")) == ()
-    assert alerts_of(found, Condition(State.DOWN, "")) == (
+    labels = '{job="",instance="a"}'
+    reading = reading_of(ring_of({f"headway_severity{labels}": "2x40", f"headway_ready{labels}": "0x40"}), 600.0)
+    assert [one.name for one in alerts_of(reading, NOW)] == ["HeadwayNotReady", "HeadwayDegraded"]
+    assert alerts_of(reading, replace(NOW, state=State.STALE)) == ()
+    assert alerts_of(reading, replace(NOW, state=State.DOWN)) == (
         Alert("HeadwayDown", "critical", "the server does not answer"),
     )
 
 
-@pytest.mark.skipif(not RULES.is_file(), reason="the rules are not here")
-def test_the_bounds_are_those_of_the_rules() -> None:
-    """A number that is changed in the file and not here fails."""
-    rules = {rule["alert"]: rule for rule in _rules() if "alert" in rule}
-
-    def numbers(name: str) -> list[float]:
-        return [float(text) for text in re.findall(r"[<>]=? ([\d.]+)", rules[name]["expr"])]
-
-    assert numbers("HeadwayErrorShare") == [thresholds.ERROR_RATIO]
-    assert numbers("HeadwayTimeoutShare") == [thresholds.TIMEOUT_RATIO]
-    assert numbers("HeadwayOverloaded") == [thresholds.OVERLOADED_RATIO]
-    assert numbers("HeadwayKvCacheFull")[0] == thresholds.KV_RATIO
-    assert numbers("HeadwayQueueOld") == list(thresholds.QUEUE_AGE_S.values())
-    assert numbers("HeadwayQueueLong")[0] == thresholds.QUEUE_BATCHES
-
-
-@pytest.mark.skipif(not RULES.is_file(), reason="the rules are not here")
-def test_every_rule_is_computed_or_left_out_on_purpose() -> None:
-    """A rule that is added to the file is noticed here."""
-    source = (ROOT / "dashboard/headway_dashboard/analysis/diagnosis/alerts.py").read_text(encoding="utf-8")
-    here = set(re.findall(r'Alert\(\s*"(Headway\w+)"', source))
-    of_prometheus = {
-        *("HeadwayNoTelemetry", "HeadwayNotInServer", "HeadwayPresetsDiffer"),
-        *("HeadwayObjectiveBurnsFast", "HeadwayObjectiveBurnsSlowly", "HeadwayUnanswered", "HeadwayUnansweredHigh"),
-        *("HeadwayGpuMemoryFull", "HeadwayMemoryNearLimit", "HeadwayProcessorSaturated"),
-    }
-    assert {rule["alert"] for rule in _rules() if "alert" in rule} == here | of_prometheus
-
-
-def _rules() -> list[dict[str, Any]]:
-    groups: list[dict[str, Any]] = yaml.safe_load(RULES.read_text(encoding="utf-8"))["groups"]
-    return [rule for group in groups for rule in group["rules"]]
-
-
-def test_the_alerts_of_an_instant_are_those_of_that_time() -> None:
-    """What came later is not known then; at the end it is what the page shows."""
-    ready: list[Point] = [1.0] * (COUNT - 10) + [0.0] * 10
-    reading = reading_of({panels.READY: ready}, step_s=STEP_S)
-    assert alerts.names_at(reading, reading.end_s - 11 * STEP_S) == frozenset()
-    shown = {one.name for one in alerts_of(reading, NOW)}
-    assert alerts.names_at(reading, reading.end_s) == shown == {"HeadwayNotReady"}
+def test_a_short_memory_starves_nobody() -> None:
+    """Ten minutes have to be known before a class counts as starved."""
+    labels = '{job="",instance="a",class="batch"}'
+    ring = ring_of({f"headway_queue_depth{labels}": "3x60", f"headway_queue_wait_seconds_count{labels}": "7x60"})
+    assert names(ring, 300.0) == []
+    assert names(ring, 900.0) == ["HeadwayClassStarves"]
 
 
 def test_a_server_that_begins_again_or_comes_back_raises_nothing() -> None:
     """Growth is counted on each server: neither a fall of the sum nor its jump is a burst of failures."""
-    restarted: list[Point] = [900.0] * 150 + [0.0] * (COUNT - 150)
-    returned: list[Point] = [700.0] * 100 + [None] * 100 + [700.0] * (COUNT - 200)
-    steady = [float(at) for at in range(COUNT)]
-    counters: Mapping[Expression, Lines] = {
-        alerts.OUTCOMES: {
-            ("failed", "a:1"): restarted,
-            ("failed", "b:1"): returned,
-            ("completed", "a:1"): steady,
-            ("completed", "b:1"): steady,
-        },
-        alerts.DEATHS: {("crash", "a:1"): restarted, ("crash", "b:1"): returned},
-        alerts.PREEMPTIONS: {("a:1",): restarted, ("b:1",): returned},
-        panels.KV_USE: {(): flat(0.99)},
+    ends = 'headway_outcomes_total{{job="",instance="{}",outcome="{}"}}'
+    deaths = 'headway_engine_deaths_total{{job="",instance="{}",cause="crash"}}'
+    restarted, returned, steady = "900x20 0x40", "700x10 _x20 700x30", "0+1x61"
+    counters = {
+        ends.format("a", "failed"): restarted,
+        ends.format("b", "failed"): returned,
+        ends.format("a", "completed"): steady,
+        ends.format("b", "completed"): steady,
+        deaths.format("a"): restarted,
+        deaths.format("b"): returned,
     }
-    assert names(counters) == []
-    one_more: list[Point] = [*returned[:-1], 701.0]
-    assert names({alerts.DEATHS: {("crash", "b:1"): one_more}}) == ["HeadwayEngineReplaced"]
+    ring = ring_of(counters)
+    assert [found for at in range(62) if (found := names(ring, at * STEP_S))] == []
+    assert names(ring_of({deaths.format("b"): f"{returned} 701"}), 62 * STEP_S) == ["HeadwayEngineReplaced"]
+
+
+def test_an_alert_that_begins_to_hold_is_one_mark() -> None:
+    """However long it holds; what held all the time, and what ends, is none."""
+    labels = 'job="",instance="a"'
+    ring = ring_of(
+        {f"headway_ready{{{labels}}}": "1x59 0x20 1x20", f'headway_engine_state{{{labels},state="silent"}}': "1x100"}
+    )
+    marks = alert_marks(reading_of(ring, 100 * STEP_S, 90 * STEP_S))
+    assert [(one.time_s, one.label, one.kind) for one in marks] == [(60 * STEP_S, "NotReady", "alert")]

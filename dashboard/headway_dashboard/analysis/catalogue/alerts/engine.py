@@ -1,0 +1,68 @@
+"""Alerts on a full KV cache, on grammars, and on servers of one job with different presets."""
+
+from __future__ import annotations
+
+from headway_dashboard.analysis.catalogue import memory_panels, panels
+from headway_dashboard.analysis.catalogue.alerts.rule import Group, Rule
+from headway_dashboard.analysis.catalogue.thresholds import COMPILING_S, KV_RATIO
+from headway_dashboard.analysis.queries.conditions import Compared, Grown, Joined, Kinds, Least
+from headway_dashboard.analysis.queries.expressions import Gauge, Metric
+
+GROUP = Group(
+    "headway-engine",
+    (
+        Rule(
+            "HeadwayKvCacheFull",
+            Joined(
+                Compared(panels.KV_USE, ">", KV_RATIO),
+                "and",
+                Compared(Grown(memory_panels.PREEMPTIONS.of, 300), ">", 0),
+            ),
+            "5m",
+            "warning",
+            text="the KV cache is full, and requests are preempted",
+            action="Fewer seats help: switch to a preset with a lower limit.",
+            panel="kv",
+        ),
+        Rule(
+            "HeadwayGrammarsCompile",
+            Compared(Least(Gauge(Metric("headway_grammars_compiling")), 300), ">", 0),
+            "0s",
+            "warning",
+            text="grammars have been compiled for 5 minutes without a pause",
+            action="A tenant sends ever new ones that take long: its structured requests wait for one another. Lower "
+            "HEADWAY_MAX_GRAMMAR_SECONDS, or bound the tenant's requests.",
+            fires="grammars compile for 5 minutes without a pause",
+        ),
+        Rule(
+            "HeadwayGrammarsUnchecked",
+            Compared(Grown(Metric("headway_grammar_checks_total", (("result", ("unchecked",)),)), 300), ">", 0),
+            "0s",
+            "warning",
+            text="{value} grammars reached the engine unchecked",
+            action="The process that compiles them first does not start; the log says why. Until then one grammar can "
+            "stop the structured output of all.",
+            fires="grammars that are not checked",
+        ),
+        Rule(
+            "HeadwayGrammarStuck",
+            Compared(Gauge(Metric("headway_engine_compiling_seconds"), largest=True), ">", COMPILING_S),
+            "0s",
+            "warning",
+            text="the engine has been compiling a grammar for {value}: structured outputs wait",
+            action="Other structured outputs wait for it, and vLLM cancels none: `headway recycle` starts a new "
+            "engine. It happens by itself after `recovery.slow_step_after_s` where others wait.",
+            unit="seconds",
+            fires="a grammar that the engine compiles for long",
+        ),
+        Rule(
+            "HeadwayPresetsDiffer",
+            Compared(Kinds(Metric("headway_preset_info"), "preset"), ">", 1),
+            "15m",
+            "info",
+            text="the servers run {value} different presets",
+            action="`headway preset use NAME --url URL` for each brings them together.",
+            fires="more than one preset in a job",
+        ),
+    ),
+)

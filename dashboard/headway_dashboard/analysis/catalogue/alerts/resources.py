@@ -1,0 +1,74 @@
+"""Alerts on memory that is nearly full, and on processors that hold up an engine or a GPU."""
+
+from __future__ import annotations
+
+from headway_dashboard.analysis.catalogue.alerts.rule import Group, Rule
+from headway_dashboard.analysis.catalogue.thresholds import (
+    ENGINE_IDLE_RATIO,
+    GPU_IDLE_RATIO,
+    GPU_MEMORY_RATIO,
+    MEMORY_RATIO,
+    PROCESSOR_RATIO,
+)
+from headway_dashboard.analysis.queries.conditions import Compared, Joined
+from headway_dashboard.analysis.queries.expressions import Gauge, Metric, Share
+
+GPU_MEMORY_SHARE = Share(
+    Gauge(Metric("headway_gpu_memory_used_bytes", by=("gpu",))),
+    Gauge(Metric("headway_gpu_memory_total_bytes", by=("gpu",))),
+)
+MEMORY_SHARE = Share(
+    Gauge(Metric("headway_process_resident_bytes")),
+    Gauge(Metric("headway_memory_limit_bytes"), largest=True),
+)
+
+
+def _busy(process: str) -> Gauge:
+    return Gauge(Metric("headway_processor_busy_ratio", (("process", (process,)),)), largest=True)
+
+
+_GPU = Gauge(Metric("headway_gpu_busy_ratio"), mean=True)
+#: With a GPU it is the GPU that should compute; without one the engine's own processes.
+_IDLE = Joined(
+    Compared(_GPU, "<", GPU_IDLE_RATIO),
+    "or",
+    Joined(Compared(_busy("engine"), "<", ENGINE_IDLE_RATIO), "unless", _GPU),
+)
+
+GROUP = Group(
+    "headway-resources",
+    (
+        Rule(
+            "HeadwayGpuMemoryFull",
+            Compared(GPU_MEMORY_SHARE, ">", GPU_MEMORY_RATIO),
+            "10m",
+            "warning",
+            text="{value} of the memory of GPU {gpu} is used",
+            action="The next allocation can end the engine. Lower --gpu-memory-utilization, or find what else uses "
+            "the GPU.",
+            unit="ratio",
+            panel="gpu-memory-share",
+        ),
+        Rule(
+            "HeadwayMemoryNearLimit",
+            Compared(MEMORY_SHARE, ">", MEMORY_RATIO),
+            "5m",
+            "critical",
+            text="the server uses {value} of the memory that it may use",
+            action="At 100 % the kernel ends a process of it. Raise the limit of the container or unit, or give the "
+            "KV cache less.",
+            unit="ratio",
+            panel="memory-share",
+        ),
+        Rule(
+            "HeadwayProcessorSaturated",
+            Joined(Compared(_busy("machine"), ">", PROCESSOR_RATIO), "and", _IDLE),
+            "10m",
+            "warning",
+            text="the processors are {value} busy, and what computes the tokens is not",
+            action="More processors, or find what else runs on the machine: the engine waits for them.",
+            unit="ratio",
+            panel="processor",
+        ),
+    ),
+)
