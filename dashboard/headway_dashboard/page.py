@@ -9,9 +9,9 @@ import streamlit as st
 
 from headway_dashboard.analysis.diagnosis.headline import TITLE
 from headway_dashboard.long_lived import drawn
-from headway_dashboard.pages import control, engine, fleet, latency, overview, requests, server, wall
-from headway_dashboard.pages.frame import frame
+from headway_dashboard.pages import control, engine, fleet, frame, latency, overview, requests, server, wall
 from headway_dashboard.pages.head import on_a_wall
+from headway_dashboard.pages.page_reading import Page
 from headway_dashboard.settings import Settings
 from headway_dashboard.shared import instance_names, watched
 from headway_dashboard.sources import Source, StatusSource
@@ -40,10 +40,11 @@ def main() -> None:
     st.html(STYLE)
     found = watched()
     if on_a_wall():
-        chosen = st.navigation([st.Page(partial(wall.show, *found), title="Overview", default=True)], position="hidden")
+        st.html(wall.STYLE)
+        chosen = st.navigation([_page(wall.PAGE, found)], position="hidden")
     else:
         chosen = st.navigation(_pages(found), position="top")
-    frame(*found)
+    frame.bar(found[1])
     chosen.run()
     drawn()
 
@@ -51,18 +52,19 @@ def main() -> None:
 def _pages(found: tuple[Settings, Source, StatusSource]) -> list[st.Page]:
     """The pages in their order. The one that compares servers is in the menu where there are several."""
     settings, source, _ = found
-    several = settings.others or instance_names(source) or fleet.routes(source)
-    return [
-        st.Page(partial(overview.show, *found), title="Overview", url_path="overview", default=True),
-        st.Page(
-            partial(fleet.show, *found),
-            title=fleet.TITLE,
-            url_path=fleet.PATH,
-            visibility="visible" if several else "hidden",
-        ),
-        st.Page(partial(requests.show, *found), title="Requests & priorities", url_path="requests"),
-        st.Page(partial(latency.show, *found), title=latency.TITLE, url_path="latency"),
-        st.Page(partial(engine.show, *found), title="Batching & memory", url_path="engine"),
-        st.Page(partial(control.show, *found), title="Control", url_path="control"),
-        st.Page(partial(server.show, *found), title="Server & diagnostics", url_path="server"),
-    ]
+    several = bool(settings.others or instance_names(source) or fleet.routes(source))
+    return [_page(one, found, one is not fleet.PAGE or several) for one in PAGES]
+
+
+def _page(page: Page, found: tuple[Settings, Source, StatusSource], listed: bool = True) -> st.Page:
+    return st.Page(
+        partial(frame.show, page, *found),
+        title=page.title,
+        url_path=page.path,
+        default=page.title == PAGES[0].title,
+        visibility="visible" if listed else "hidden",
+    )
+
+
+#: The pages in the order of the menu.
+PAGES = (overview.PAGE, fleet.PAGE, requests.PAGE, latency.PAGE, engine.PAGE, control.PAGE, server.PAGE)

@@ -25,6 +25,7 @@ from headway_dashboard.sources import (
     ServerStatusSource,
     Source,
     StatusSource,
+    read,
 )
 
 
@@ -71,7 +72,7 @@ def watched_at(settings: Settings, name: str) -> tuple[Settings, Source, StatusS
     told = MergedStatusSource(
         {instance_name(one): telling_for(one, settings.refresh_s, settings.token) for one in settings.urls}
     )
-    if url is None and name and name in source.read((), 0.0).instances:
+    if url is None and name and name in read(source, (), 0.0).instances:
         return settings, ChosenSource(source, name), told
     return settings, source, told
 
@@ -79,13 +80,8 @@ def watched_at(settings: Settings, name: str) -> tuple[Settings, Source, StatusS
 def instance_names(source: Source) -> tuple[str, ...]:
     """The names of the servers to choose from; none where there is only one."""
     whole = source.whole if isinstance(source, ChosenSource) else source
-    names = tuple(whole.read((), 0.0).instances)
+    names = tuple(read(whole, (), 0.0).instances)
     return names if len(names) > 1 else ()
-
-
-def shown_together(source: Source) -> bool:
-    """Whether several servers are shown as one."""
-    return not isinstance(source, ChosenSource) and bool(instance_names(source))
 
 
 def chosen_instance() -> str:
@@ -102,6 +98,6 @@ async def watching(app: st.App) -> AsyncIterator[None]:
     freeze_when_drawn()
     settings = Settings.from_environment()
     source = demo_source(settings.refresh_s) if settings.demo else watched_at(settings, "")[1]
-    begun = asyncio.create_task(asyncio.to_thread(source.read, (), 0.0))
+    begun = asyncio.create_task(asyncio.to_thread(read, source, (), 0.0))
     yield
     await begun

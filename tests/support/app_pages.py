@@ -16,12 +16,13 @@ VARIABLES = (
     "HEADWAY_VIEWER_TOKEN_FILE", "HEADWAY_DASHBOARD_DEMO",
 )  # fmt: skip
 #: One page alone, with or without the frame above it.
-PAGE = """
+FRAMED = """
 from headway_dashboard.shared import watched
-from headway_dashboard.pages import {page}
-{page}.show(*watched())
+from headway_dashboard.pages import frame, {page}
+frame.bar(watched()[1])
+frame.show({page}.PAGE, *watched())
 """
-FRAMED = PAGE.replace("{page}.show", "from headway_dashboard.pages.frame import frame\nframe(*watched())\n{page}.show")
+PAGE = FRAMED.replace("frame.bar(watched()[1])\nframe.show({page}.PAGE, *", "{page}.PAGE.foot(*")
 
 
 def clear_settings(patch: pytest.MonkeyPatch) -> None:

@@ -50,7 +50,7 @@ class Span:
 class View:
     """What a page shows: a range in seconds, some of the classes there are (none: all), and a comparison.
 
-    The range ends at ``end_s``, or now where that is None.
+    The range ends at ``end_s``, or now where that is None. ``several`` servers are shown as one.
     """
 
     range_s: float = RANGES_S[DEFAULT_RANGE]
@@ -58,6 +58,7 @@ class View:
     classes: tuple[str, ...] = ()
     before_change: bool = False
     end_s: float | None = None
+    several: bool = False
 
     @property
     def span(self) -> Span:

@@ -11,49 +11,24 @@ from headway_dashboard.analysis.charts import strategy_picture as pictures
 from headway_dashboard.analysis.diagnosis import gpu_alarms
 from headway_dashboard.analysis.server import descriptions, newest_values
 from headway_dashboard.analysis.server.status import Status
-from headway_dashboard.analysis.view import Span
-from headway_dashboard.pages.charts import download, draw, history_of
-from headway_dashboard.pages.head import head, recent, refresh_s, span_only
-from headway_dashboard.settings import Settings
-from headway_dashboard.sources import Reading, Source, StatusSource
-
-_RECENT = (
-    *panels.HEAD,
-    *panels.IDENTITY,
-    *gpu_alarms.EXPRESSIONS,
-    panels.LIMIT,
-    panels.CEILING,
-    engine_panels.PROPOSED,
-    engine_panels.PREDICTION_SAMPLES,
-)
+from headway_dashboard.pages.charts import draw
+from headway_dashboard.pages.page_reading import Page, PageReading
+from headway_dashboard.sources import Reading
 
 
-def show(settings: Settings, source: Source, server_status: StatusSource) -> None:
-    """Draw the page."""
-    span = span_only()
-    newest, status = recent(source, _RECENT, span), server_status.read()
-    download((*_batch_panels(status), *_memory_panels(newest)), source, span, name="batching")
-    st.fragment(_live, run_every=refresh_s(settings, span))(source, server_status, span)
-    _strategies()
-
-
-def _live(source: Source, server_status: StatusSource, span: Span) -> None:
-    status = server_status.read()
-    newest = recent(source, _RECENT, span)
-    head(newest, status)
-    batches, memory = _batch_panels(status), _memory_panels(newest)
-    history = history_of((*batches, *memory), source, span)
+def _draw(reading: PageReading) -> None:
+    newest, status = reading.newest, reading.status
     st.markdown("#### Seats and batches")
     st.markdown(f"Limit: {descriptions.limit_words(newest, status)}")
     if words := descriptions.prefix_words(status):
         st.markdown(words)
-    draw(batches, history, key="headway-limit")
+    draw(_batch_panels(status), reading, key="headway-limit")
     if words := descriptions.prediction_words(newest):
         st.caption(words)
     st.markdown("#### Memory and processors")
     for alarm in gpu_alarms.gpu_alarms(newest):
         st.warning(alarm)
-    draw(memory, history, key="headway-memory")
+    draw(_memory_panels(newest), reading, key="headway-memory")
     if words := descriptions.pause_words(status):
         st.caption(words)
 
@@ -72,7 +47,7 @@ def _memory_panels(newest: Reading) -> tuple[Panel, ...]:
     return (memory, *MEMORY_SECTION)
 
 
-def _strategies() -> None:
+def _strategies(*_: object) -> None:
     with st.expander("How batches form: seven sequences on four seats"):
         st.image(pictures.picture(), alt=pictures.alternative())
         st.caption(
@@ -80,3 +55,20 @@ def _strategies() -> None:
             "wait for a fourth, until the flush. Continuous: a free seat is filled with the next step, so that the "
             "batch follows the load up to the limit."
         )
+
+
+PAGE = Page(
+    "Batching & memory",
+    "engine",
+    _draw,
+    figures=(
+        *panels.IDENTITY,
+        *gpu_alarms.EXPRESSIONS,
+        panels.LIMIT,
+        panels.CEILING,
+        engine_panels.PROPOSED,
+        engine_panels.PREDICTION_SAMPLES,
+    ),
+    csv="batching",
+    foot=_strategies,
+)

@@ -1,12 +1,13 @@
-"""The frame above every page: the bar of controls, and under it the server, its condition, alerts and notices.
+"""The frame of every page: the bar of controls, and under it the server, its condition, alerts and notices.
 
 The bar belongs to the script and not to a page, so that its controls stay when the page changes; it stands outside the
-live part, so that a refresh does not touch it.
+live part, so that a refresh does not touch it. The live part is read once, for the frame and the page.
 """
 
 from __future__ import annotations
 
 import time
+from dataclasses import replace
 
 import streamlit as st
 
@@ -16,7 +17,6 @@ from headway_dashboard.analysis.diagnosis import alerts
 from headway_dashboard.analysis.diagnosis import headline as headlines
 from headway_dashboard.analysis.server import descriptions, newest_values
 from headway_dashboard.analysis.server import identity as identities
-from headway_dashboard.analysis.server.engine_steps import without_dead_steps
 from headway_dashboard.analysis.server.instances import away_details
 from headway_dashboard.analysis.view import (
     CLASSES,
@@ -26,32 +26,48 @@ from headway_dashboard.analysis.view import (
     DEFAULT_RANGE,
     RANGE,
     RANGES_S,
+    View,
     range_s_of,
     ranges,
 )
 from headway_dashboard.components import alerts as alert_line
 from headway_dashboard.components import banner, notice
 from headway_dashboard.pages import head
-from headway_dashboard.pages.head import RECENT_S, known_classes, longest_range_s
+from headway_dashboard.pages.charts import download
 from headway_dashboard.pages.instance_choice import instance_choice
+from headway_dashboard.pages.page_reading import RECENT_S, Page, PageReading, read_page
 from headway_dashboard.settings import Settings
-from headway_dashboard.shared import instance_names, shown_together
-from headway_dashboard.sources import Source, StatusSource
+from headway_dashboard.shared import instance_names
+from headway_dashboard.sources import ChosenSource, Source, StatusSource
 
-_RECENT = (*headlines.EXPRESSIONS, *identities.EXPRESSIONS, *alerts.EXPRESSIONS)
 _REFRESH, _LIVE, _PAUSED = "refresh", "Live", "Paused"
 
 
-def frame(settings: Settings, source: Source, server_status: StatusSource) -> None:
-    """Draw the bar and the live part; on a wall the live part alone, because nobody can press anything there."""
-    known = known_classes(source)
-    if not head.on_a_wall():
-        head.drop_empty_choices()
-        head.keep_window_in_address()
-        longest_s = longest_range_s(source)
-        _bar(known, longest_s, instance_names(source))
-        _fixed_time(longest_s)
-    st.fragment(_live, run_every=settings.refresh_s)(settings.address, source, server_status, known)
+def bar(source: Source) -> None:
+    """Draw the bar, but on a wall, where nobody can press anything."""
+    if head.on_a_wall():
+        return
+    head.drop_empty_choices()
+    head.keep_window_in_address()
+    longest_s = source.longest_range_s
+    _bar(head.view(source).known, longest_s, instance_names(source))
+    _fixed_time(longest_s)
+
+
+def show(page: Page, settings: Settings, source: Source, server_status: StatusSource) -> None:
+    """Draw the state of the server and under it a page; both from one reading, unless they are of different times."""
+    view = head.view(source)
+    shown = source.whole if page.of_all and isinstance(source, ChosenSource) else source
+    together = view.span.live and shown is source
+    if not together:
+        now = replace(view, range_s=RECENT_S, end_s=None, before_change=False)
+        st.fragment(_live, run_every=settings.refresh_s)(Page("", ""), settings.address, source, server_status, now)
+    run_every = settings.refresh_s if view.span.live else None
+    st.fragment(_live, run_every=run_every)(page, settings.address if together else "", shown, server_status, view)
+    if page.csv:
+        download(page, lambda: read_page(page, shown, server_status, view))
+    if page.foot:
+        page.foot(settings, source, server_status)
 
 
 def _bar(known: tuple[str, ...], longest_s: float, servers: tuple[str, ...]) -> None:
@@ -133,14 +149,20 @@ def _fixed_time(longest_s: float) -> None:
         st.warning(missing)
 
 
-def _live(address: str, source: Source, server_status: StatusSource, known: tuple[str, ...]) -> None:
-    also = headlines.by_server() if shown_together(source) else ()
-    recent = without_dead_steps(source.read((*_RECENT, *also), RECENT_S))
-    if (found := newest_values.classes_of(recent)) and found != known:
+def _live(page: Page, address: str, source: Source, server_status: StatusSource, view: View) -> None:
+    """One refresh; without an address, of the page alone."""
+    reading = read_page(page, source, server_status, view)
+    if address:
+        _head(address, reading)
+    page.draw(reading)
+
+
+def _head(address: str, reading: PageReading) -> None:
+    recent, status, state, now_s = reading.newest, reading.status, reading.state, time.time()
+    several = len(recent.instances) > 1
+    if (newest_values.classes_of(recent) or reading.view.known, several) != (reading.view.known, reading.view.several):
         st.rerun()
-    status, now_s = server_status.read(), time.time()
-    state = newest_values.condition_of(recent, now_s)
-    severity = headlines.headline_of(recent, state.state, status).severity
+    severity = reading.headline.severity
     st.set_page_config(page_title=headlines.tab_title(severity))
     notices = descriptions.notices_of(recent, status, state)
     with st.container(gap="xsmall", key="headway-head"):

@@ -1,28 +1,22 @@
-"""The state that all pages share: what the bar chooses, the time that is shown, and the condition of the server.
+"""The choices that all pages share: what the bar chooses, and the time that is shown.
 
 The choices stand in the address of the page, so that a page change, a reload and a link keep them.
 """
 
 from __future__ import annotations
 
-import time
 from collections.abc import Sequence
 from dataclasses import replace
 
 import streamlit as st
 
 from headway_dashboard.analysis.catalogue import panels
-from headway_dashboard.analysis.queries.expressions import Expression
 from headway_dashboard.analysis.server import newest_values
-from headway_dashboard.analysis.server.condition import Condition
-from headway_dashboard.analysis.server.status import Status
-from headway_dashboard.analysis.view import CLASSES, COMPARE, RANGE, WALL, WALL_ON, Span, View, view_of
+from headway_dashboard.analysis.view import CLASSES, COMPARE, RANGE, WALL, WALL_ON, View, view_of
 from headway_dashboard.analysis.window import FROM, TO, Window, window_of
-from headway_dashboard.settings import Settings
-from headway_dashboard.sources import Health, Reading, Source
+from headway_dashboard.pages.page_reading import RECENT_S
+from headway_dashboard.sources import Source, read
 
-RECENT_S = 300.0
-_DEFAULT_LONGEST_S = 1800.0
 _KNOWN = "known_classes"
 _ASKED_RANGES = "asked_ranges"
 _WINDOW = "window"
@@ -31,67 +25,16 @@ _TURNS = "window_turns"
 
 def view(source: Source) -> View:
     """What the bar chooses; the default in place of what it does not offer."""
-    return view_of(_chosen(), known_classes(source), longest_range_s(source))
-
-
-def class_and_span(source: Source) -> tuple[tuple[str, ...], tuple[str, ...], Span]:
-    """The classes there are, those that are chosen, and the time that is shown."""
-    found = view(source)
-    return found.known, found.classes, found.span
-
-
-def span_only() -> Span:
-    """The time that is shown, for pages whose figures know no classes."""
-    return view_of(_chosen(), (), float("inf")).span
-
-
-def comparing() -> bool:
-    """Whether the charts are compared with the time before the last change."""
-    return view_of(_chosen(), (), float("inf")).before_change
+    now = read(source, (panels.QUEUED_BY_CLASS,), RECENT_S)
+    if found := newest_values.classes_of(now):
+        st.session_state[_KNOWN] = found
+    known: tuple[str, ...] = st.session_state.get(_KNOWN, ())  # while it reports none, those that it last did
+    return replace(view_of(_chosen(), known, source.longest_range_s), several=len(now.instances) > 1)
 
 
 def on_a_wall() -> bool:
     """Whether the page is for a screen on a wall."""
     return st.query_params.get(WALL) == WALL_ON
-
-
-def recent(source: Source, expressions: Sequence[Expression], span: Span) -> Reading:
-    """The figures of tiles and tables: those of now, or at the end of the fixed time."""
-    return read(source, expressions, Span(RECENT_S, span.end_s))
-
-
-def refresh_s(settings: Settings, span: Span) -> float | None:
-    """How often a page refreshes its figures; None while they are of a fixed time, and change no more."""
-    return settings.refresh_s if span.live else None
-
-
-def read(source: Source, expressions: Sequence[Expression], span: Span) -> Reading:
-    """What a source knows of a time."""
-    if span.end_s is None:
-        return source.read(expressions, span.range_s)
-    found = source.read(expressions, span.range_s, span.end_s)
-    # Where nothing at all is known of that time, no chart may say that nothing happened in it.
-    health = Health() if all(series.empty for series in found.series.values()) else found.health
-    return replace(found, end_s=span.end_s, health=health)  # the charts end there, whatever the points of the source
-
-
-def head(recent: Reading, status: Status) -> Condition:
-    """The condition of the server; the frame has drawn it. ``recent`` must hold the answers to ``panels.HEAD``."""
-    return newest_values.condition_of(recent, time.time())
-
-
-def known_classes(source: Source) -> tuple[str, ...]:
-    """The classes that the server reports; while it reports none, those that it last did to this visitor."""
-    found = newest_values.classes_of(source.read((panels.QUEUED_BY_CLASS,), RECENT_S))
-    if found:
-        st.session_state[_KNOWN] = found
-    known: tuple[str, ...] = st.session_state.get(_KNOWN, ())
-    return known
-
-
-def longest_range_s(source: Source) -> float:
-    """How far back a source can answer."""
-    return float(getattr(source, "longest_range_s", _DEFAULT_LONGEST_S))
 
 
 # ---------------------------------------------------------------------- the fixed time

@@ -5,48 +5,30 @@ from __future__ import annotations
 import streamlit as st
 
 from headway.api import FallbackState
-from headway_dashboard.analysis.catalogue import engine_panels, panels
-from headway_dashboard.analysis.catalogue.panels import Panel
+from headway_dashboard.analysis.catalogue import engine_panels
 from headway_dashboard.analysis.catalogue.priority_panels import HOUR_S, LADDER_SECTION, REQUESTS_SECTION
-from headway_dashboard.analysis.server import descriptions, newest_values
+from headway_dashboard.analysis.server import descriptions
 from headway_dashboard.analysis.units import duration
-from headway_dashboard.analysis.view import Span
 from headway_dashboard.components.banner import plain
-from headway_dashboard.pages.charts import download, draw, history_of
-from headway_dashboard.pages.head import class_and_span, head, longest_range_s, recent, refresh_s
-from headway_dashboard.settings import Settings
-from headway_dashboard.sources import Reading, Source, StatusSource
+from headway_dashboard.pages.charts import draw
+from headway_dashboard.pages.page_reading import Page, PageReading
+from headway_dashboard.sources import Reading
 
 _TABLE_PX = 420
 
 
-def show(settings: Settings, source: Source, server_status: StatusSource) -> None:
-    """Draw the page."""
-    _, classes, span = class_and_span(source)
-    download(_limited((*REQUESTS_SECTION, *LADDER_SECTION), classes), source, span, name="requests")
-    st.fragment(_live, run_every=refresh_s(settings, span))(source, server_status, classes, span)
-
-
-def _live(source: Source, server_status: StatusSource, classes: tuple[str, ...], span: Span) -> None:
-    status = server_status.read()
-    newest = recent(source, (*panels.HEAD, engine_panels.RUNG_STEPS), span)
-    head(newest, status)
-    requests, ladder = _limited(REQUESTS_SECTION, classes), _limited(LADDER_SECTION, classes)
-    history = history_of((*requests, *ladder), source, span)
-    draw(requests, history, key="headway-requests")
-    if (held_s := longest_range_s(source)) < HOUR_S:
-        st.caption(f"The source holds {duration(held_s)}: the error share over an hour covers that at most.")
+def _draw(reading: PageReading) -> None:
+    ladder = reading.status.ladder
+    draw(REQUESTS_SECTION, reading, key="headway-requests")
+    if reading.longest_s < HOUR_S:
+        st.caption(f"The source holds {duration(reading.longest_s)}: the error share over an hour covers that at most.")
     st.markdown("#### Fallback ladder")
-    if words := descriptions.ladder_words(status.ladder, descriptions.rung(newest)):
+    if words := descriptions.ladder_words(ladder, descriptions.rung(reading.newest)):
         st.markdown(words)
-    draw(ladder, history, key="headway-ladder-charts")
+    draw(LADDER_SECTION, reading, key="headway-ladder-charts")
     with st.grid(2, min_column_width=_TABLE_PX, gap="small", key="headway-ladder"):
-        _steps(newest)
-        _moves(status.ladder)
-
-
-def _limited(shown: tuple[Panel, ...], classes: tuple[str, ...]) -> tuple[Panel, ...]:
-    return tuple(newest_values.limited_to(panel, classes) for panel in shown)
+        _steps(reading.newest)
+        _moves(ladder)
 
 
 def _steps(recent: Reading) -> None:
@@ -72,3 +54,6 @@ def _moves(ladder: FallbackState) -> None:
             st.caption("There were none since the server started.")
         else:
             st.caption("They are shown when the dashboard has a token of the server.")
+
+
+PAGE = Page("Requests & priorities", "requests", _draw, figures=(engine_panels.RUNG_STEPS,), csv="requests")

@@ -4,35 +4,24 @@ from __future__ import annotations
 
 import streamlit as st
 
-from headway_dashboard.analysis.catalogue import engine_panels, panels
+from headway_dashboard.analysis.catalogue import engine_panels
 from headway_dashboard.analysis.server import descriptions
 from headway_dashboard.analysis.server.status import Status
-from headway_dashboard.analysis.view import Span
 from headway_dashboard.components import tile
 from headway_dashboard.components.banner import plain
-from headway_dashboard.pages.charts import charts
-from headway_dashboard.pages.head import head, recent, refresh_s, span_only
-from headway_dashboard.settings import Settings
-from headway_dashboard.sources import Reading, Source, StatusSource
+from headway_dashboard.pages.charts import draw
+from headway_dashboard.pages.page_reading import Page, PageReading
+from headway_dashboard.sources import Reading
 
 _TILE_PX = 150
-_RECENT = (*panels.HEAD, *engine_panels.SERVER_FIGURES, engine_panels.DEATHS_BY_CAUSE)
 
 
-def show(settings: Settings, source: Source, server_status: StatusSource) -> None:
-    """Draw the page."""
-    span = span_only()
-    st.fragment(_live, run_every=refresh_s(settings, span))(source, server_status, span)
-
-
-def _live(source: Source, server_status: StatusSource, span: Span) -> None:
-    status = server_status.read()
-    newest = recent(source, _RECENT, span)
-    state = head(newest, status)
+def _draw(reading: PageReading) -> None:
+    newest, status = reading.newest, reading.status
     with st.grid(6, min_column_width=_TILE_PX, gap="xsmall", key="headway-server-tiles"):
-        for text in descriptions.server_tiles(newest, status, state):
+        for text in descriptions.server_tiles(newest, status, reading.state):
             tile(text.label, text.value, explanation=text.explanation, note=text.note)
-    charts(engine_panels.SERVER_PAGE, source, span, key="headway-server")
+    draw(PAGE.panels, reading, key="headway-server")
     _warmup(newest, status)
 
 
@@ -49,3 +38,11 @@ def _warmup(newest: Reading, status: Status) -> None:
                      hide_index=True)  # fmt: skip
         elif not words:
             st.caption("No stage has run since the server started.")
+
+
+PAGE = Page(
+    "Server & diagnostics",
+    "server",
+    _draw,
+    figures=(*engine_panels.SERVER_FIGURES, engine_panels.DEATHS_BY_CAUSE),
+)

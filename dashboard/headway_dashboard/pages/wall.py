@@ -6,15 +6,12 @@ from dataclasses import replace
 
 import streamlit as st
 
-from headway_dashboard.analysis.diagnosis import headline as headlines
-from headway_dashboard.analysis.server import newest_values
 from headway_dashboard.components import headline
 from headway_dashboard.components.banner import plain
-from headway_dashboard.pages.charts import draw, history_of
-from headway_dashboard.pages.head import head, view
-from headway_dashboard.pages.overview import PANELS, facts, tiles
-from headway_dashboard.settings import Settings
-from headway_dashboard.sources import Source, StatusSource
+from headway_dashboard.pages import overview
+from headway_dashboard.pages.charts import draw
+from headway_dashboard.pages.overview import tiles
+from headway_dashboard.pages.page_reading import PageReading
 
 #: The most that a chart takes; the browser makes them lower until all fit on the screen.
 _CHART_PX = 300
@@ -27,20 +24,13 @@ html { font-size: 19px; }
 </style>"""
 
 
-def show(settings: Settings, source: Source, server_status: StatusSource) -> None:
-    """Draw the page; it goes on by itself."""
-    st.html(STYLE)
-    st.fragment(_live, run_every=settings.refresh_s)(source, server_status)
-
-
-def _live(source: Source, server_status: StatusSource) -> None:
-    chosen = view(source)
-    newest, status = facts(source, chosen), server_status.read()
-    state = head(newest, status)
-    found = headlines.headline_of(newest, state.state, status)
+def _draw(reading: PageReading) -> None:
+    found = reading.headline
     headline(replace(found, symptoms=(), remedy=None))
     if found.symptoms:
         st.markdown(" · ".join(plain(text) for text in found.symptoms))
-    tiles(newest, status, state, chosen, columns=8, courses=False)
-    shown = tuple(newest_values.limited_to(panel, chosen.classes) for panel in PANELS)
-    draw(shown, history_of(shown, source, chosen.span), key="headway-wall", height_px=_CHART_PX)
+    tiles(reading, columns=8, courses=False)
+    draw(PAGE.panels, reading, key="headway-wall", height_px=_CHART_PX)
+
+
+PAGE = replace(overview.PAGE, draw=_draw)

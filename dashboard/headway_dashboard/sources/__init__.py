@@ -1,6 +1,6 @@
 """The sources of series and status: Prometheus, direct scrapes, a fallback between them, and the admin API."""
 
-from headway_dashboard.analysis.queries.reading import Health, Reading, Source
+from headway_dashboard.analysis.queries.reading import Health, Questions, Reading, Source, read
 from headway_dashboard.sources.chosen import ChosenSource
 from headway_dashboard.sources.demo import DemoSource, DemoStatus
 from headway_dashboard.sources.fallback import FallbackSource
@@ -18,9 +18,11 @@ __all__ = [
     "Health",
     "MergedStatusSource",
     "PrometheusSource",
+    "Questions",
     "Reading",
     "ScrapeSource",
     "ServerStatusSource",
     "Source",
     "StatusSource",
+    "read",
 ]

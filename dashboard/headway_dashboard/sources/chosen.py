@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping
 from dataclasses import replace
 
 from headway_dashboard.analysis.queries.expressions import Expression
-from headway_dashboard.analysis.queries.reading import Health, Reading, Source
+from headway_dashboard.analysis.queries.reading import Health, Questions, Reading, Source
 from headway_dashboard.analysis.server.instances import of_instances
+from headway_dashboard.analysis.view import Span
 
 
 class ChosenSource:
@@ -22,12 +23,15 @@ class ChosenSource:
         """How far back the whole source can answer."""
         return self.whole.longest_range_s
 
-    def read(self, expressions: Sequence[Expression], range_s: float, end_s: float | None = None) -> Reading:
+    def read(self, questions: Questions) -> dict[Span, Reading]:
         """The answers for this server, under the expressions as they were asked."""
-        narrowed = {one: of_instances(one, (self.name,)) for one in expressions}
-        found = self.whole.read(tuple(narrowed.values()), range_s, end_s)
-        health = found.instances.get(self.name, found.health)
+        narrowed = {span: {one: of_instances(one, (self.name,)) for one in asked} for span, asked in questions.items()}
+        found = self.whole.read({span: tuple(asked.values()) for span, asked in narrowed.items()})
+        return {span: self._of_one(found[span], asked) for span, asked in narrowed.items()}
+
+    def _of_one(self, found: Reading, narrowed: Mapping[Expression, Expression]) -> Reading:
         answers = {one: found.series[narrow] for one, narrow in narrowed.items() if narrow in found.series}
+        health = found.instances.get(self.name, found.health)
         return replace(found, series=answers, health=health, instances=_only(found, self.name))
 
     def close(self) -> None:

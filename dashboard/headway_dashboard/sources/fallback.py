@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import replace
 
-from headway_dashboard.analysis.queries.expressions import Expression
-from headway_dashboard.analysis.queries.reading import Reading
+from headway_dashboard.analysis.queries.reading import Health, Questions, Reading
+from headway_dashboard.analysis.view import Span
 from headway_dashboard.sources.prometheus import PrometheusSource
 from headway_dashboard.sources.scrape_source import ScrapeSource
 
@@ -20,17 +19,18 @@ class FallbackSource:
         self._prometheus = prometheus
         self._scrape = scrape
 
-    def read(self, expressions: Sequence[Expression], range_s: float, end_s: float | None = None) -> Reading:
+    def read(self, questions: Questions) -> dict[Span, Reading]:
         """The answers of the source in charge. At first sight both are waited for at the same time."""
         self._scrape.begin()
-        history = self._prometheus.read(expressions, range_s, end_s)
-        direct = self._scrape.read((), range_s)
-        if self._prometheus.reachable and (history.series or history.note):
-            return history
-        if history.health.trouble is None and direct.health.last_ok_s is None:
-            return history
-        note = f"{history.health.detail or 'Prometheus has not answered yet'}: showing the direct scrape instead."
-        return replace(self._scrape.read(expressions, range_s, end_s), note=note)
+        told = self._prometheus.read(questions)
+        direct = self._scrape.read(dict.fromkeys(questions, ()))
+        health = next((one.health for one in told.values()), Health())
+        if self._prometheus.reachable and any(one.series or one.note for one in told.values()):
+            return told
+        if health.trouble is None and all(one.health.last_ok_s is None for one in direct.values()):
+            return told
+        note = f"{health.detail or 'Prometheus has not answered yet'}: showing the direct scrape instead."
+        return {span: replace(one, note=note) for span, one in self._scrape.read(questions).items()}
 
     def close(self) -> None:
         """Stop all threads."""

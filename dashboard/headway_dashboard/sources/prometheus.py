@@ -26,9 +26,10 @@ from urllib3.util.retry import Retry
 from headway.api import BoundedAdapter, bounded_session
 from headway_dashboard.analysis.queries.expressions import Expression, Mean, Metric, Peak
 from headway_dashboard.analysis.queries.model import Grid, Labels, Point, Series, on_grid
-from headway_dashboard.analysis.queries.reading import Health, Reading, stale_after_s
+from headway_dashboard.analysis.queries.reading import Health, Questions, Reading, stale_after_s
 from headway_dashboard.analysis.server.instances import INSTANCE, health_of_all, of_instances
 from headway_dashboard.analysis.units import duration
+from headway_dashboard.analysis.view import Span
 from headway_dashboard.sources.query_grid import is_coarse, query_grid
 from headway_policies.fallback import BreakerState, CircuitBreaker, Verdict
 
@@ -97,28 +98,30 @@ class PrometheusSource:
         """Whether Prometheus itself answered last; what it knows of the server is another matter."""
         return self._reached
 
-    def read(self, expressions: Sequence[Expression], range_s: float, end_s: float | None = None) -> Reading:
+    def read(self, questions: Questions) -> dict[Span, Reading]:
         """The newest answers. New questions wait for theirs, 0.8 s at most; none wait while Prometheus is away."""
-        questions = {(one, range_s, end_s) for one in expressions}
+        wanted = {(one, span.range_s, span.end_s) for span, asked in questions.items() for one in asked}
         with self._changed:
             self._start()
-            self._wanted.update(dict.fromkeys(questions, self._clock()))
+            self._wanted.update(dict.fromkeys(wanted, self._clock()))
             self._changed.notify_all()
-            self._await(questions)
-            found = {one[0]: self._answers[one] for one in questions if one in self._answers}
-            return Reading(
-                found,
-                self._health,
-                self._scrape_s,
-                self.name,
-                note=self._too_long(range_s),
-                range_s=range_s,
-                end_s=end_s or query_grid(self._clock(), range_s, self._scrape_s).end_s,
-                instances=dict(self._instances),
-            )
+            self._await(wanted)
+            return {span: self._of_time(span.range_s, span.end_s, asked) for span, asked in questions.items()}
+
+    def _of_time(self, range_s: float, end_s: float | None, asked: Sequence[Expression]) -> Reading:
+        return Reading(
+            {one: self._answers[one, range_s, end_s] for one in asked if (one, range_s, end_s) in self._answers},
+            self._health,
+            self._scrape_s,
+            self.name,
+            note=self._too_long(range_s),
+            range_s=range_s,
+            end_s=end_s or query_grid(self._clock(), range_s, self._scrape_s).end_s,
+            instances=dict(self._instances),
+        )
 
     def _await(self, questions: set[Question]) -> None:
-        """After one wait in vain no other follows until Prometheus has answered: a page has many readings."""
+        """After one wait in vain no other follows until Prometheus has answered: there are many pages."""
         if self._patient:
             self._patient = self._changed.wait_for(lambda: self._settled(questions), _FIRST_WAIT_S)
 

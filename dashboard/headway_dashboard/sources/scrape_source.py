@@ -8,8 +8,9 @@ from collections.abc import Callable, Iterable, Sequence
 
 from headway_dashboard.analysis.queries.expressions import Expression, Metric
 from headway_dashboard.analysis.queries.model import Grid, Series, grid
-from headway_dashboard.analysis.queries.reading import Reading, stale_after_s
+from headway_dashboard.analysis.queries.reading import Questions, Reading, stale_after_s
 from headway_dashboard.analysis.server.instances import health_of_all, instance_name
+from headway_dashboard.analysis.view import Span
 from headway_dashboard.sources.continued import Continued
 from headway_dashboard.sources.evaluation import Column, Evaluator
 from headway_dashboard.sources.scrape import KEEP_S, ServerScrape
@@ -56,19 +57,20 @@ class ScrapeSource:
             for url in urls
         }
 
-    def read(self, expressions: Sequence[Expression], range_s: float, end_s: float | None = None) -> Reading:
+    def read(self, questions: Questions) -> dict[Span, Reading]:
         """Answer from the rings. Only the first readings wait, 1.5 s in all, for the first scrapes."""
         self.begin()
         self._await_first()
         with self._lock:
             now_s = self._now_s()
-            on = grid(now_s if end_s is None else end_s, range_s, self._interval_s)
-            found = {one: self._answer(one, on, now_s if end_s is None else None) for one in expressions}
-            healths = {name: server.health for name, server in self._servers.items()}
-            health = health_of_all(healths.values())
-            return Reading(
-                found, health, self._interval_s, self.name, range_s=range_s, end_s=on.end_s, instances=healths
-            )
+            return {span: self._of_time(span, asked, now_s) for span, asked in questions.items()}
+
+    def _of_time(self, span: Span, asked: Sequence[Expression], now_s: float) -> Reading:
+        on = grid(now_s if span.end_s is None else span.end_s, span.range_s, self._interval_s)
+        found = {one: self._answer(one, on, now_s if span.live else None) for one in asked}
+        healths = {name: server.health for name, server in self._servers.items()}
+        health, range_s = health_of_all(healths.values()), span.range_s
+        return Reading(found, health, self._interval_s, self.name, range_s=range_s, end_s=on.end_s, instances=healths)
 
     def poll(self) -> None:
         """One scrape of each server, one after the other. Never raises."""

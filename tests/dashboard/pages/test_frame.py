@@ -16,9 +16,10 @@ from tiers import LONG
 
 from headway_dashboard import page
 from headway_dashboard.analysis.queries.model import grid
+from headway_dashboard.analysis.view import Span
 from headway_dashboard.deep_links import PATHS
-from headway_dashboard.pages.overview import CHANGES_S
-from headway_dashboard.sources import ScrapeSource
+from headway_dashboard.pages.page_reading import EVENTS_S
+from headway_dashboard.sources import Questions, Reading, ScrapeSource
 from headway_policies import Reason
 
 pytestmark = pytest.mark.slow
@@ -214,9 +215,9 @@ def test_a_fixed_time_is_what_the_sources_are_asked_for(
     asked: list[float | None] = []
     read = ScrapeSource.read
 
-    def recording(self: ScrapeSource, expressions: Any, range_s: float, end_s: float | None = None) -> Any:
-        asked.append(end_s)
-        return read(self, expressions, range_s, end_s)
+    def recording(self: ScrapeSource, questions: Questions) -> dict[Span, Reading]:
+        asked.extend(span.end_s for span in questions)
+        return read(self, questions)
 
     monkeypatch.setattr(ScrapeSource, "read", recording)
     repeated: list[object] = []
@@ -380,7 +381,7 @@ def test_the_last_changes_are_listed(visit: Open, stub: StubServer) -> None:
     """A switch, and what the engine did, the newest first; without a token too. A change needs a point before it."""
     app, begun_s = visit(stub.url), time.time()
     refresh_until(app, lambda: "There were none in the time" in words(app))
-    refresh_until(app, lambda: grid(time.time(), CHANGES_S, 0.5).end_s > grid(begun_s, CHANGES_S, 0.5).end_s)
+    refresh_until(app, lambda: grid(time.time(), EVENTS_S, 0.5).end_s > grid(begun_s, EVENTS_S, 0.5).end_s)
     stub.world.switch("latency", {"actor": "ben", "role": "operator", "address": "-"}, "")
     refresh_until(app, lambda: len(app.table) == 2)
     assert list(app.table[1].value["Change"]) == ["Preset latency"]

@@ -14,7 +14,7 @@ from headway_dashboard.analysis.server import newest_values
 from headway_dashboard.analysis.server.condition import State
 from headway_dashboard.analysis.server.last_changes import EXPRESSIONS as CHANGES
 from headway_dashboard.analysis.server.last_changes import change_rows
-from headway_dashboard.sources import DemoSource, DemoStatus
+from headway_dashboard.sources import DemoSource, DemoStatus, read
 from headway_dashboard.sources.demo import script
 from headway_dashboard.sources.demo.exposition import samples_of
 from headway_dashboard.sources.demo.server import CLASSES, SimulatedServer
@@ -58,13 +58,13 @@ def test_every_metric_of_headway_is_simulated(simulated: SimulatedServer) -> Non
 def test_every_panel_has_something_to_show(source: DemoSource, page: str) -> None:
     """Through the same expressions as those of a real server."""
     wanted = tuple(chain.from_iterable(panel.expressions for panel in ALL_PANELS[page]))
-    reading = source.read(wanted, 1800.0)
+    reading = read(source, wanted, 1800.0)
     assert [one.promql("1m") for one in wanted if reading[one].empty] == []
 
 
 def test_it_is_never_mistaken_for_a_server(source: DemoSource) -> None:
     """The source and the note on every page say so."""
-    reading = source.read((), 300.0)
+    reading = read(source, (), 300.0)
     assert reading.source == DEMO_SOURCE
     assert reading.note == DEMO_WORDS
     assert "simulated" in DEMO_SOURCE
@@ -114,14 +114,14 @@ def test_the_pages_judge_it_as_a_server(later_s: float, state: State, severities
     """The condition and the diagnosis come from the figures alone."""
     now_s = START_S + later_s
     demo = DemoSource(clock=lambda: now_s)
-    reading = demo.read(headline.EXPRESSIONS, 300.0)
+    reading = read(demo, headline.EXPRESSIONS, 300.0)
     assert newest_values.condition_of(reading, now_s).state is state
     assert headline.headline_of(reading, state, DemoStatus(demo).read()).severity in severities
 
 
 def test_switches_and_restarts_are_among_the_last_changes(source: DemoSource) -> None:
     """They are marked on the charts as well, by the same expressions."""
-    texts = {row["Change"] for row in change_rows(source.read(CHANGES, 1800.0))}
+    texts = {row["Change"] for row in change_rows(read(source, CHANGES, 1800.0))}
     assert {"Preset latency", "Engine being replaced", "Engine up"} <= texts
 
 
@@ -129,12 +129,12 @@ def test_it_goes_on_with_the_time_and_begins_again_after_a_long_pause() -> None:
     """A page that is left open over night costs no catching up."""
     now_s = START_S
     demo = DemoSource(clock=lambda: now_s)
-    first = demo.read((panels.ARRIVALS,), 300.0)
+    first = read(demo, (panels.ARRIVALS,), 300.0)
     now_s += 100
-    later = demo.read((panels.ARRIVALS,), 300.0)
+    later = read(demo, (panels.ARRIVALS,), 300.0)
     assert later.health.last_ok_s == START_S + 100
     assert later[panels.ARRIVALS].latest() is not None
     assert first.end_s + 100 == later.end_s
     now_s += 40_000
-    assert demo.read((panels.ARRIVALS,), 300.0)[panels.ARRIVALS].latest() is not None
+    assert read(demo, (panels.ARRIVALS,), 300.0)[panels.ARRIVALS].latest() is not None
     assert len(demo._ring) <= 1800 / 2 + 31

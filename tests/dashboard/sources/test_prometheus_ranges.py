@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from headway_dashboard.analysis.catalogue import panels
 from headway_dashboard.analysis.queries.model import MAX_POINTS
-from headway_dashboard.sources import FallbackSource, PrometheusSource, ScrapeSource
+from headway_dashboard.sources import FallbackSource, PrometheusSource, ScrapeSource, read
 from headway_dashboard.sources.query_grid import is_coarse, query_grid
 
 Until = Callable[..., None]
@@ -76,9 +76,9 @@ def test_ranges_of_days_are_answered(days: int) -> None:
     """In steps of minutes or hours; the newest point is there."""
     canned = Canned()
     source = source_of(canned)
-    source.read((panels.LIMIT,), days * DAY_S)
+    read(source, (panels.LIMIT,), days * DAY_S)
     source.refresh()
-    assert source.read((panels.LIMIT,), days * DAY_S)[panels.LIMIT].latest() == 7
+    assert read(source, (panels.LIMIT,), days * DAY_S)[panels.LIMIT].latest() == 7
     assert days * DAY_S <= source.longest_range_s
 
 
@@ -87,7 +87,7 @@ def test_a_peak_looks_back_for_a_step() -> None:
     canned = Canned()
     source = source_of(canned)
     for range_s in (300.0, DAY_S):
-        source.read((panels.PRESETS_SEEN,), range_s)
+        read(source, (panels.PRESETS_SEEN,), range_s)
     source.refresh()
     asked = "max by (preset, revision) (max_over_time(headway_preset_info[{}]))"
     assert [query for query, _ in canned.asked] == [asked.format("5s"), asked.format("360s")]
@@ -101,7 +101,7 @@ def test_a_coarse_grid_is_asked_for_once_a_minute() -> None:
     for later_s, asked in ((0, 2), (2, 3), (2, 4), (60, 6)):
         now_s += later_s
         for range_s in (300.0, 30 * DAY_S):
-            source.read((panels.LIMIT,), range_s)
+            read(source, (panels.LIMIT,), range_s)
         source.refresh()
         assert len(canned.asked) == asked
 
@@ -113,15 +113,15 @@ def test_a_range_that_is_too_long_costs_the_others_nothing() -> None:
     source = source_of(canned, lambda: now_s)
     for _ in range(3):
         for range_s in (30 * DAY_S, 300.0):
-            source.read((panels.LIMIT,), range_s)
+            read(source, (panels.LIMIT,), range_s)
         source.refresh()
     assert source.reachable
-    assert source.read((panels.LIMIT,), 300.0)[panels.LIMIT].latest() == 7
-    assert source.read((panels.LIMIT,), 300.0).note == ""
-    assert "choose a shorter range" in source.read((panels.LIMIT,), 30 * DAY_S).note
+    assert read(source, (panels.LIMIT,), 300.0)[panels.LIMIT].latest() == 7
+    assert read(source, (panels.LIMIT,), 300.0).note == ""
+    assert "choose a shorter range" in read(source, (panels.LIMIT,), 30 * DAY_S).note
     assert sum(range_s > DAY_S for _, range_s in canned.asked) == 1
     now_s += 61
-    source.read((panels.LIMIT,), 30 * DAY_S)
+    read(source, (panels.LIMIT,), 30 * DAY_S)
     source.refresh()
     assert sum(range_s > DAY_S for _, range_s in canned.asked) == 2
 
@@ -129,10 +129,10 @@ def test_a_range_that_is_too_long_costs_the_others_nothing() -> None:
 def test_a_short_range_that_does_not_come_is_a_failure() -> None:
     """Then Prometheus itself does not answer in time."""
     source = source_of(Canned(slow_from_s=0.0))
-    source.read((panels.LIMIT,), 300.0)
+    read(source, (panels.LIMIT,), 300.0)
     source.refresh()
     assert not source.reachable
-    assert source.read((), 300.0).health.trouble == "silent"
+    assert read(source, (), 300.0).health.trouble == "silent"
 
 
 # ---------------------------------------------------------------------- several servers
@@ -142,20 +142,20 @@ def test_the_servers_that_are_meant_are_read_alone() -> None:
     """Where Prometheus knows them by name; others that it scrapes are left out of the sums."""
     canned = Canned(instances=("a:1", "b:1", "c:1"))
     source = source_of(canned, instances=("a:1", "b:1"))
-    source.read((panels.LIMIT,), 300.0)
+    read(source, (panels.LIMIT,), 300.0)
     source.refresh()
     assert 'instance=~"a:1|b:1"' in canned.asked[-1][0]
-    assert list(source.read((), 300.0).instances) == ["a:1", "b:1"]
+    assert list(read(source, (), 300.0).instances) == ["a:1", "b:1"]
 
 
 def test_all_servers_are_read_where_their_names_are_others() -> None:
     """Prometheus may know a server by a name of its own."""
     canned = Canned(instances=("x", "y"))
     source = source_of(canned, instances=("a:1",))
-    source.read((panels.LIMIT,), 300.0)
+    read(source, (panels.LIMIT,), 300.0)
     source.refresh()
     assert "instance" not in canned.asked[-1][0]
-    assert list(source.read((), 300.0).instances) == ["x", "y"]
+    assert list(read(source, (), 300.0).instances) == ["x", "y"]
 
 
 def test_one_server_that_prometheus_does_not_reach_is_not_all() -> None:
@@ -165,16 +165,16 @@ def test_one_server_that_prometheus_does_not_reach_is_not_all() -> None:
     source.refresh()
     canned.down = {"b:1"}
     source.refresh()
-    reading = source.read((), 300.0)
+    reading = read(source, (), 300.0)
     assert reading.health.trouble is None
     assert reading.instances["a:1"].trouble is None
     assert reading.instances["b:1"].trouble == "refused"
     canned.instances = ("a:1",)
     source.refresh()
-    assert list(source.read((), 300.0).instances) == ["a:1"]
+    assert list(read(source, (), 300.0).instances) == ["a:1"]
     canned.down = {"a:1"}
     source.refresh()
-    assert source.read((), 300.0).health.trouble == "refused"
+    assert read(source, (), 300.0).health.trouble == "refused"
 
 
 @pytest.mark.slow
@@ -185,7 +185,7 @@ def test_a_page_waits_for_a_hanging_prometheus_once(black_hole: str, nobody: str
     took_s = []
     for range_s in (300.0, 900.0, 1800.0, 30 * DAY_S) * 2:
         began_s = time.monotonic()
-        source.read(panels.FACTS, range_s)
+        read(source, panels.FACTS, range_s)
         took_s.append(time.monotonic() - began_s)
     assert sum(took_s[1:]) < 0.5 * took_s[0]
     assert prometheus.reachable, "it waited until Prometheus was given up"

@@ -25,7 +25,7 @@ from headway_dashboard.analysis.queries.model import Series, newest, onset_marks
 from headway_dashboard.analysis.server import newest_values
 from headway_dashboard.analysis.server.instances import away_words, by_instance, instance_name
 from headway_dashboard.analysis.server.scale_events import EXPRESSIONS, scale_events
-from headway_dashboard.sources import ChosenSource, PrometheusSource
+from headway_dashboard.sources import ChosenSource, PrometheusSource, read
 
 pytestmark = pytest.mark.slow
 
@@ -52,10 +52,10 @@ def test_panels_read_their_series_from_prometheus(
     source = PrometheusSource(prometheus, interval_s=1.0)
     wanted = (panels.LIMIT, panels.PRESET, panels.KV_USE, panels.TOKENS, panels.BATCH, *panels.TTFT_PANEL.expressions)
     asked = (*wanted, panels.QUEUED_BY_CLASS, panels.GPU_TOTAL)
-    until(lambda: newest(source.read(asked, 300.0)[panels.TTFT[0.95]].line()) is not None)
+    until(lambda: newest(read(source, asked, 300.0)[panels.TTFT[0.95]].line()) is not None)
     # at first Prometheus may extrapolate the sum from more scrapes than the count
-    until(lambda: 0 < (newest(source.read(asked, 300.0)[panels.BATCH].line()) or 0) <= 32)
-    reading = source.read(asked, 300.0)
+    until(lambda: 0 < (newest(read(source, asked, 300.0)[panels.BATCH].line()) or 0) <= 32)
+    reading = read(source, asked, 300.0)
     assert reading.source == "Prometheus"
     assert newest(reading[panels.LIMIT].line()) == 32
     assert newest(reading[panels.TOKENS].line()) is not None
@@ -66,17 +66,17 @@ def test_panels_read_their_series_from_prometheus(
     assert isinstance(panels.ERROR_SHARE, Share)
     share = (panels.ERROR_SHARE, panels.ERROR_SHARE.whole, *panels.ERROR_PANEL.expressions)
     every = {words(how) for how in (*COLOURS, UNKNOWN_REASON)}
-    until(lambda: set(newest_values.causes_now(source.read(share, 300.0))) == every)
-    read = source.read(share, 300.0)
-    assert sums_to_the_share(lambda one: read[one], panels.ERROR_SHARE, panels.ERROR_PANEL.expressions)
+    until(lambda: set(newest_values.causes_now(read(source, share, 300.0))) == every)
+    found = read(source, share, 300.0)
+    assert sums_to_the_share(lambda one: found[one], panels.ERROR_SHARE, panels.ERROR_PANEL.expressions)
 
     stub.world.switch("latency", {}, "")
-    until(lambda: newest(source.read(asked, 300.0)[panels.LIMIT].line()) == 8)
-    until(lambda: newest(source.read(asked, 300.0)[panels.PRESET].line("latency", "2")) == 1)
+    until(lambda: newest(read(source, asked, 300.0)[panels.LIMIT].line()) == 8)
+    until(lambda: newest(read(source, asked, 300.0)[panels.PRESET].line("latency", "2")) == 1)
 
     stub.stop()
-    until(lambda: source.read(asked, 300.0).health.trouble == "refused")
-    assert "does not reach" in source.read(asked, 300.0).health.detail
+    until(lambda: read(source, asked, 300.0).health.trouble == "refused")
+    assert "does not reach" in read(source, asked, 300.0).health.detail
     source.close()
 
 
@@ -117,9 +117,9 @@ def all_answers(
 
     def ask() -> bool:
         with contextlib.closing(PrometheusSource(url, interval_s=STEP_S, clock=lambda: end_s)) as source:
-            reading = source.read(questions, range_s)
+            reading = read(source, questions, range_s)
             while source.reachable and reading.series.keys() != {*questions}:
-                reading = source.read(questions, range_s)
+                reading = read(source, questions, range_s)
         found.update(reading.series)
         return found.keys() == {*questions}
 
@@ -170,7 +170,7 @@ def test_a_restart_shorter_than_a_step_is_marked_by_prometheus(tmp_path: Path, u
 
 def events(source: PrometheusSource) -> list[tuple[str, str]]:
     """What happened to which server."""
-    return [(one.label, one.of) for one in scale_events(source.read(EXPRESSIONS, 300.0))]
+    return [(one.label, one.of) for one in scale_events(read(source, EXPRESSIONS, 300.0))]
 
 
 @long_form("test_several_servers has it with scrapes, test_prometheus_ranges with a stand-in for Prometheus")
@@ -198,7 +198,7 @@ def test_two_servers_in_prometheus_are_merged_and_told_apart(
 
             def both_are_seen() -> bool:
                 """One is asked after the other: the first scrape of a server may come between any two of them."""
-                reading = source.read(asked, 300.0)
+                reading = read(source, asked, 300.0)
                 apart = reading[by_instance(panels.LIMIT)]
                 return (
                     list(reading.instances) == names
@@ -208,22 +208,22 @@ def test_two_servers_in_prometheus_are_merged_and_told_apart(
 
             until(both_are_seen)
             alone = ChosenSource(source, names[1])
-            until(lambda: newest(alone.read(asked, 300.0)[panels.LIMIT].line()) == 8)
-            until(lambda: alone.read(asked, 300.0)[panels.TTFT[0.95]].latest() is not None)
+            until(lambda: newest(read(alone, asked, 300.0)[panels.LIMIT].line()) == 8)
+            until(lambda: read(alone, asked, 300.0)[panels.TTFT[0.95]].latest() is not None)
             worst, uneven = Worst(panels.TTFT[0.95]), Imbalance(panels.SEATS, 1.0)
-            until(lambda: source.read((worst, uneven), 300.0)[worst].latest() is not None)
-            until(lambda: 1 <= (source.read((worst, uneven), 300.0)[uneven].latest() or 0) <= 2)
+            until(lambda: read(source, (worst, uneven), 300.0)[worst].latest() is not None)
+            until(lambda: 1 <= (read(source, (worst, uneven), 300.0)[uneven].latest() or 0) <= 2)
             first.world.started_s += 60
             until(lambda: ("restarted", names[0]) in events(source))
-            until(lambda: source.read(asked, 30 * 86_400.0)[panels.LIMIT].latest() == 40)
+            until(lambda: read(source, asked, 30 * 86_400.0)[panels.LIMIT].latest() == 40)
 
             second.stop()
-            until(lambda: source.read(asked, 300.0).instances[names[1]].trouble == "refused")
-            until(lambda: source.read(asked, 300.0)[panels.LIMIT].latest() == 32)
-            until(lambda: source.read(asked, 300.0).health.trouble is None)
-            until(lambda: source.read(asked, 300.0)[by_instance(panels.LIMIT)].latest(names[1]) is None)
+            until(lambda: read(source, asked, 300.0).instances[names[1]].trouble == "refused")
+            until(lambda: read(source, asked, 300.0)[panels.LIMIT].latest() == 32)
+            until(lambda: read(source, asked, 300.0).health.trouble is None)
+            until(lambda: read(source, asked, 300.0)[by_instance(panels.LIMIT)].latest(names[1]) is None)
             # On a busy machine a scrape of a second may be missed, which is an event as well, and of one of these two.
             until(lambda: {("restarted", names[0]), ("gone", names[1])} <= {*events(source)})
             assert {name for _, name in events(source)} == {*names}
             said = "1 of 2 servers does not answer."
-            until(lambda: away_words(source.read(asked, 300.0), time.time()) == said)
+            until(lambda: away_words(read(source, asked, 300.0), time.time()) == said)

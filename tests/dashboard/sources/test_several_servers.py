@@ -20,7 +20,7 @@ from headway_dashboard.analysis.queries.model import Grid
 from headway_dashboard.analysis.server.condition import State
 from headway_dashboard.analysis.server.instances import away_words, by_instance, instance_name, of_instances
 from headway_dashboard.analysis.server.newest_values import condition_of
-from headway_dashboard.sources import ChosenSource, ScrapeSource
+from headway_dashboard.sources import ChosenSource, ScrapeSource, read
 from headway_dashboard.sources.evaluation import Evaluator
 from headway_dashboard.sources.ring import Ring
 
@@ -238,7 +238,7 @@ def test_two_servers_are_summed_and_one_that_goes_away_is_left_out(stub: StubSer
     with StubServer() as other:
         source = ScrapeSource(stub.url, other.url, interval_s=2.0, clock=clock)
         polled(source, clock, (stub, other), 20)
-        both = source.read((*panels.FACTS, *panels.HEAD), 300.0)
+        both = read(source, (*panels.FACTS, *panels.HEAD), 300.0)
         assert both[panels.LIMIT].latest() == 64
         assert both[panels.LIMIT_OF_ONE].latest() == 32
         assert both[panels.READY].latest() == 1
@@ -247,13 +247,13 @@ def test_two_servers_are_summed_and_one_that_goes_away_is_left_out(stub: StubSer
         assert both[panels.ARRIVALS].latest() == pytest.approx(26, rel=0.1)
         assert away_words(both, clock.now_s) == ""
     polled(source, clock, (stub,), 20)
-    left = source.read((*panels.FACTS, *panels.HEAD), 300.0)
+    left = read(source, (*panels.FACTS, *panels.HEAD), 300.0)
     assert left[panels.LIMIT].latest() == 32
     assert left[panels.ARRIVALS].latest() == pytest.approx(13, rel=0.1)
     state = condition_of(left, clock.now_s)
     assert state.state is State.LIVE
     assert "1 of 2 servers does not answer." in state.sentence
-    apart = source.read((by_instance(panels.LIMIT),), 300.0)[by_instance(panels.LIMIT)]
+    apart = read(source, (by_instance(panels.LIMIT),), 300.0)[by_instance(panels.LIMIT)]
     assert apart.latest(instance_name(stub.url)) == 32
     assert apart.latest(instance_name(other.url)) is None
     source.close()
@@ -265,7 +265,7 @@ def test_all_servers_away_is_down(nobody: str, black_hole: str, monkeypatch: pyt
     clock = Clock()
     source = ScrapeSource(nobody, black_hole, interval_s=2.0, clock=clock)
     polled(source, clock, (), 20)
-    reading = source.read((*panels.FACTS, *panels.HEAD), 300.0)
+    reading = read(source, (*panels.FACTS, *panels.HEAD), 300.0)
     assert condition_of(reading, clock.now_s).state is State.DOWN
     assert away_words(reading, clock.now_s) == ""
     source.close()
@@ -278,10 +278,10 @@ def test_a_chosen_server_has_its_own_figures_and_its_own_state(stub: StubServer)
         source = ScrapeSource(stub.url, other.url, interval_s=2.0, clock=clock)
         polled(source, clock, (stub, other), 10)
     polled(source, clock, (stub,), 10)
-    alone = ChosenSource(source, instance_name(stub.url)).read((*panels.FACTS, *panels.HEAD), 300.0)
+    alone = read(ChosenSource(source, instance_name(stub.url)), (*panels.FACTS, *panels.HEAD), 300.0)
     assert alone[panels.LIMIT].latest() == 32
     assert "servers" not in condition_of(alone, clock.now_s).sentence
-    gone = ChosenSource(source, instance_name(other.url)).read((*panels.FACTS, *panels.HEAD), 300.0)
+    gone = read(ChosenSource(source, instance_name(other.url)), (*panels.FACTS, *panels.HEAD), 300.0)
     assert condition_of(gone, clock.now_s).state is State.DOWN
     assert gone[panels.LIMIT].latest() is None
     source.close()
@@ -294,10 +294,10 @@ def test_each_server_has_a_thread_of_its_own(stub: StubServer, black_hole: str, 
         readings, took_s = [], []
         for _ in range(6):
             began_s = time.monotonic()
-            readings.append(source.read((panels.LIMIT,), 300.0))
+            readings.append(read(source, (panels.LIMIT,), 300.0))
             took_s.append(time.monotonic() - began_s)
         assert sum(took_s[1:]) < 0.5 * took_s[0]
         assert readings[-1][panels.LIMIT].latest() == 32
         assert readings[-1].instances[instance_name(black_hole)].trouble is None, "it waited until it was given up"
-        until(lambda: source.read((), 300.0).instances[instance_name(black_hole)].trouble == "silent")
-        assert source.read((), 300.0).health.trouble is None
+        until(lambda: read(source, (), 300.0).instances[instance_name(black_hole)].trouble == "silent")
+        assert read(source, (), 300.0).health.trouble is None

@@ -12,7 +12,7 @@ from stub_server import StubServer
 
 from headway_dashboard.analysis.catalogue import panels
 from headway_dashboard.analysis.server import newest_values
-from headway_dashboard.sources import FallbackSource, PrometheusSource, Reading, ScrapeSource, Source
+from headway_dashboard.sources import FallbackSource, PrometheusSource, Reading, ScrapeSource, Source, read
 
 Until = Callable[[Callable[[], bool]], None]
 
@@ -43,7 +43,7 @@ def test_scrape_reads_real_exposition_text(stub: StubServer) -> None:
     """Every fact of the overview comes out of generate_latest's text."""
     stub.world.load = 3.0
     source, _ = scraped(stub)
-    reading = source.read(panels.FACTS, 300.0)
+    reading = read(source, panels.FACTS, 300.0)
     assert all(reading[one].latest() is not None for one in panels.FACTS)
     assert reading[panels.LIMIT].latest() == 32
     assert reading[panels.CEILING].latest() == 64
@@ -58,7 +58,7 @@ def test_figures_are_shown_for_as_long_as_they_count_as_current(stub: StubServer
     """The banner never calls a server live beside tiles without a value."""
     source, clock = scraped(stub)
     clock.now_s += age_s
-    reading = source.read((*panels.FACTS, *panels.HEAD), 300.0)
+    reading = read(source, (*panels.FACTS, *panels.HEAD), 300.0)
     assert newest_values.condition_of(reading, clock.now_s).current == (age_s <= 8.0)
     if age_s <= 8.0:
         assert reading[panels.LIMIT].latest() == 32
@@ -73,7 +73,7 @@ def test_scrape_sees_a_preset_change(stub: StubServer) -> None:
     for _ in range(5):
         clock.now_s += 2
         source.poll()
-    reading = source.read((panels.LIMIT, panels.PRESET), 300.0)
+    reading = read(source, (panels.LIMIT, panels.PRESET), 300.0)
     assert {32, 8} <= set(reading[panels.LIMIT].line())
     assert reading[panels.PRESET].latest("latency", "2") == 1
     source.close()
@@ -87,7 +87,7 @@ def test_scrape_says_when_the_server_went_away(stub: StubServer) -> None:
     for _ in range(2):
         clock.now_s += 2
         source.poll()
-    health = source.read((), 300.0).health
+    health = read(source, (), 300.0).health
     assert (health.last_ok_s, health.failures, health.trouble) == (measured_s, 2, "refused")
     source.close()
 
@@ -104,7 +104,7 @@ def test_scrape_explains_a_wrong_answer(stub: StubServer, status: int, body: str
     """A wrong port or a sick server is named, and nothing is kept of it."""
     stub.forced["GET", "/metrics"] = (status, body)
     source, _ = scraped(stub, steps=1)
-    health = source.read((), 300.0).health
+    health = read(source, (), 300.0).health
     assert detail in health.detail
     assert health.last_ok_s is None
     source.close()
@@ -113,7 +113,7 @@ def test_scrape_explains_a_wrong_answer(stub: StubServer, status: int, body: str
 def timed(source: Source) -> tuple[Reading, float]:
     """One reading, and how long it took."""
     began_s = time.monotonic()
-    reading = source.read(panels.FACTS, 300.0)
+    reading = read(source, panels.FACTS, 300.0)
     return reading, time.monotonic() - began_s
 
 
@@ -123,7 +123,7 @@ def test_scrape_of_a_black_hole_stays_quick(black_hole: str) -> None:
     source = ScrapeSource(black_hole, interval_s=0.5)
     first, first_s = timed(source)
     assert first.health.trouble is None, "it waited until the server was given up"
-    while source.read((), 300.0).health.trouble is None:
+    while read(source, (), 300.0).health.trouble is None:
         time.sleep(0.05)
     later, later_s = timed(source)
     assert later_s < 0.5 * first_s
@@ -134,7 +134,7 @@ def test_scrape_of_a_black_hole_stays_quick(black_hole: str) -> None:
 def test_one_thread_and_it_ends(stub: StubServer, until: Until) -> None:
     """Many readers share one poller; close ends it."""
     source = ScrapeSource(stub.url, interval_s=0.5)
-    readers = [threading.Thread(target=source.read, args=(panels.FACTS, 300.0)) for _ in range(8)]
+    readers = [threading.Thread(target=read, args=(source, panels.FACTS, 300.0)) for _ in range(8)]
     for reader in readers:
         reader.start()
     for reader in readers:
@@ -184,8 +184,8 @@ def test_while_prometheus_is_away_the_scrape_answers(stub: StubServer, nobody: s
     """The page goes on with the direct scrape and says so."""
     stub.moving = True
     source = FallbackSource(PrometheusSource(nobody, interval_s=0.5), ScrapeSource(stub.url, interval_s=0.5))
-    until(lambda: source.read((panels.LIMIT,), 300.0)[panels.LIMIT].latest() == 32)
-    reading = source.read((panels.LIMIT,), 300.0)
+    until(lambda: read(source, (panels.LIMIT,), 300.0)[panels.LIMIT].latest() == 32)
+    reading = read(source, (panels.LIMIT,), 300.0)
     assert reading.source == "direct scrape"
     assert "not reachable" in reading.note
     source.close()

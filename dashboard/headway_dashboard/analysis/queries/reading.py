@@ -1,6 +1,7 @@
 """A reading: what a page gets from a source.
 
-A page asks once for everything it draws and never waits for a network: a source fetches in a thread of its own.
+A page asks once a refresh for everything it draws, and never waits for a network: a source fetches in a thread of its
+own.
 """
 
 from __future__ import annotations
@@ -11,6 +12,10 @@ from typing import Literal, Protocol
 
 from headway_dashboard.analysis.queries.expressions import Expression
 from headway_dashboard.analysis.queries.model import NOTHING, Series
+from headway_dashboard.analysis.view import Span
+
+#: What is asked of each time.
+Questions = Mapping[Span, Sequence[Expression]]
 
 
 def stale_after_s(interval_s: float) -> float:
@@ -35,7 +40,7 @@ class Health:
 
 @dataclass(frozen=True, slots=True)
 class Reading:
-    """The answers to one page's questions, all taken at one moment.
+    """The answers of one time.
 
     ``instances`` are the servers that the figures are of, by name, and how well each is reached; empty where a source
     does not tell them apart.
@@ -55,17 +60,23 @@ class Reading:
 
 
 class Source(Protocol):
-    """Answers expressions over ``range_s`` seconds up to ``end_s``, or up to now where that is None."""
+    """Answers expressions over times of any length."""
 
     @property
     def longest_range_s(self) -> float:
         """How far back it can answer, in seconds."""
         ...
 
-    def read(self, expressions: Sequence[Expression], range_s: float, end_s: float | None = None) -> Reading:
-        """Answer all expressions at once, from what is already here. Never raises for a target that is away."""
+    def read(self, questions: Questions) -> dict[Span, Reading]:
+        """Answer everything at one moment, from what is already here. Never raises for a target that is away."""
         ...
 
     def close(self) -> None:
         """Stop the thread behind this source. Reading goes on with what is known."""
         ...
+
+
+def read(source: Source, expressions: Sequence[Expression], range_s: float, end_s: float | None = None) -> Reading:
+    """What a source answers of one time."""
+    span = Span(range_s, end_s)
+    return source.read({span: expressions})[span]

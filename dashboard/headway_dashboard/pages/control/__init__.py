@@ -17,6 +17,6 @@ results         the answer to the last press of a button
 audit_log       who has changed what
 """
 
-from headway_dashboard.pages.control.page import show
+from headway_dashboard.pages.control.page import PAGE
 
-__all__ = ["show"]
+__all__ = ["PAGE"]

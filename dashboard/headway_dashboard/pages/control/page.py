@@ -21,21 +21,21 @@ from headway_dashboard.pages.control.results import VIEWER_ONLY, say
 from headway_dashboard.pages.control.server_choice import changed_server
 from headway_dashboard.pages.control.trial_watch import trial_watch
 from headway_dashboard.pages.control.undo import undo
-from headway_dashboard.pages.head import RECENT_S, head
+from headway_dashboard.pages.page_reading import RECENT_S, Page
 from headway_dashboard.rights import Rights, ask, logged_in
 from headway_dashboard.server_client import admin_client
 from headway_dashboard.settings import Settings
 from headway_dashboard.shipped import shipped
-from headway_dashboard.sources import Source, StatusSource
+from headway_dashboard.sources import Source, StatusSource, read
 
 _REVISION = "shown_revision"
 _AUDIT_ENTRIES = 200
 
 
-def show(settings: Settings, source: Source, server_status: StatusSource) -> None:
+def _show(settings: Settings, source: Source, server_status: StatusSource) -> None:
     """Draw the page."""
     settings, source, server_status = changed_server(settings, source, server_status)
-    st.fragment(_running_now, run_every=settings.refresh_s)(source, server_status)
+    st.fragment(_running_now, run_every=settings.refresh_s)(source)
     with admin_client(settings.url, settings.token) as client:
         presets, rights = ask(settings, client)
         before = _in_force(client, presets)
@@ -46,9 +46,9 @@ def show(settings: Settings, source: Source, server_status: StatusSource) -> Non
         st.info(rights.sentence)
         if rights.may_log_in:
             st.button("Log in", on_click=st.login)
-    seats = source.read((panels.LIMIT, panels.CEILING), RECENT_S)
+    seats = read(source, (panels.LIMIT, panels.CEILING), RECENT_S)
     limit, ceiling = (_whole(newest_values.now(seats, one)) for one in (panels.LIMIT, panels.CEILING))
-    listed = presets or shipped(newest_values.running_preset(source.read((panels.PRESET,), RECENT_S)))
+    listed = presets or shipped(newest_values.running_preset(read(source, (panels.PRESET,), RECENT_S)))
     st.session_state[_REVISION] = listed.current.revision
     _presets(settings, listed, before, rights, ceiling)
     undo(settings, entries, rights, current=listed.current.revision)
@@ -106,9 +106,8 @@ def _less(rights: Rights) -> Rights:
     return logged_in(rights)
 
 
-def _running_now(source: Source, server_status: StatusSource) -> None:
-    reading, status = source.read((*panels.FACTS, *panels.HEAD), RECENT_S), server_status.read()
-    head(reading, status)
+def _running_now(source: Source) -> None:
+    reading = read(source, (*panels.FACTS, panels.PRESET), RECENT_S)
     _, revision = newest_values.running_preset(reading)
     figures = [
         ("limit", newest_values.now(reading, panels.LIMIT)),
@@ -126,3 +125,6 @@ def _running_now(source: Source, server_status: StatusSource) -> None:
 
 def _whole(value: float | None) -> int | None:
     return None if value is None else int(value)
+
+
+PAGE = Page("Control", "control", foot=_show)

@@ -10,7 +10,8 @@ from collections.abc import Callable, Sequence
 from headway_dashboard.analysis.demo_words import DEMO_SOURCE, DEMO_WORDS
 from headway_dashboard.analysis.queries.expressions import Expression
 from headway_dashboard.analysis.queries.model import Grid, Series, grid
-from headway_dashboard.analysis.queries.reading import Health, Reading, stale_after_s
+from headway_dashboard.analysis.queries.reading import Health, Questions, Reading, stale_after_s
+from headway_dashboard.analysis.view import Span
 from headway_dashboard.sources.demo.exposition import samples_of
 from headway_dashboard.sources.demo.server import SimulatedServer
 from headway_dashboard.sources.ring import Ring
@@ -32,14 +33,17 @@ class DemoSource:
         self._answers: dict[tuple[Expression, Grid], Series] = {}
         self._begin(self._aligned(clock()))
 
-    def read(self, expressions: Sequence[Expression], range_s: float, end_s: float | None = None) -> Reading:
+    def read(self, questions: Questions) -> dict[Span, Reading]:
         """Answer from the ring, up to now."""
         with self._lock:
             self._catch_up()
-            on = grid(self._clock() if end_s is None else end_s, range_s, self._interval_s)
-            found = {one: self._answer(one, on) for one in expressions}
-            health = Health(last_ok_s=self._server.now_s)
-            return Reading(found, health, self._interval_s, self.name, note=DEMO_WORDS, range_s=range_s, end_s=on.end_s)
+            now_s, health = self._clock(), Health(last_ok_s=self._server.now_s)
+            return {span: self._of_time(span, asked, now_s, health) for span, asked in questions.items()}
+
+    def _of_time(self, span: Span, asked: Sequence[Expression], now_s: float, health: Health) -> Reading:
+        on, range_s = grid(now_s if span.end_s is None else span.end_s, span.range_s, self._interval_s), span.range_s
+        found = {one: self._answer(one, on) for one in asked}
+        return Reading(found, health, self._interval_s, self.name, note=DEMO_WORDS, range_s=range_s, end_s=on.end_s)
 
     def server(self) -> SimulatedServer:
         """The simulated server, as it is now."""

@@ -1,0 +1,118 @@
+"""What a page shows, read once a refresh: the frame makes it, and all parts of a page are functions of it."""
+
+from __future__ import annotations
+
+import time
+from collections import defaultdict
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from itertools import chain
+
+from headway_dashboard.analysis.catalogue import ALL_PANELS, panels
+from headway_dashboard.analysis.catalogue.panels import for_classes
+from headway_dashboard.analysis.charts import marks
+from headway_dashboard.analysis.diagnosis import alerts
+from headway_dashboard.analysis.diagnosis import headline as headlines
+from headway_dashboard.analysis.queries.expressions import Expression
+from headway_dashboard.analysis.queries.model import Mark
+from headway_dashboard.analysis.server import identity, newest_values
+from headway_dashboard.analysis.server.condition import Condition
+from headway_dashboard.analysis.server.engine_steps import without_dead_steps
+from headway_dashboard.analysis.server.status import Status
+from headway_dashboard.analysis.view import Span, View
+from headway_dashboard.settings import Settings
+from headway_dashboard.sources import Health, Reading, Source, StatusSource
+
+RECENT_S = 300.0
+#: Events are looked for at least so far back, in seconds.
+EVENTS_S = 1800.0
+_HEAD = (*headlines.EXPRESSIONS, *identity.EXPRESSIONS, *alerts.EXPRESSIONS)
+
+
+@dataclass(frozen=True, slots=True)
+class PageReading:
+    """All figures of a page, of one moment, and what they say of the server.
+
+    ``newest`` are the figures of now, or at the end of a fixed time; ``history`` is what the charts show; ``events``
+    reaches further back. ``before`` is None where nothing is compared, or no change is known. ``longest_s`` is how far
+    back the source can answer.
+    """
+
+    view: View
+    status: Status
+    state: Condition
+    headline: headlines.Headline
+    newest: Reading
+    history: Reading
+    events: Reading
+    marks: Sequence[Mark]
+    before: Reading | None
+    longest_s: float
+
+
+@dataclass(frozen=True, slots=True)
+class Page:
+    """A page: what it reads beside the frame and its panels, and how it is drawn from that.
+
+    ``figures`` are asked of now, ``of_classes`` for the chosen classes, ``events`` of a longer time. ``csv`` names the
+    file with its series; empty for none. ``of_all``: it shows all servers, whichever is chosen. ``foot`` is what stands
+    below, and is not drawn again at a refresh.
+    """
+
+    title: str
+    path: str
+    draw: Callable[[PageReading], None] = lambda reading: None
+    figures: Sequence[Expression] = ()
+    of_classes: Sequence[Expression] = ()
+    events: Sequence[Expression] = ()
+    csv: str = ""
+    of_all: bool = False
+    foot: Callable[[Settings, Source, StatusSource], None] | None = None
+
+    @property
+    def panels(self) -> Sequence[panels.Panel]:
+        """All panels that it may show."""
+        return ALL_PANELS.get(self.title, ())
+
+
+def read_page(page: Page, source: Source, server_status: StatusSource, view: View) -> PageReading:
+    """Read everything that a page shows; a second time only to compare with the time before the last change."""
+    newest = Span(RECENT_S, view.end_s)
+    lately = Span(min(max(view.range_s, EVENTS_S), source.longest_range_s), view.end_s)
+    drawn = chain.from_iterable(newest_values.limited_to(one, view.classes).expressions for one in page.panels)
+    charted = (panels.ENGINE_STATE, *drawn)
+    asked: defaultdict[Span, list[Expression]] = defaultdict(list)
+    asked[newest] += (*_HEAD, *page.figures, *(for_classes(one, view.classes) for one in page.of_classes))
+    asked[newest] += headlines.by_server() if view.several else ()
+    asked[view.span] += (*charted, *marks.asked(view.range_s), identity.LAST_CHANGE)
+    asked[lately] += page.events
+    found = {span: _of_time(span, one) for span, one in source.read(asked).items()}
+    status, history = server_status.read(), found[view.span]
+    state = newest_values.condition_of(found[newest], time.time())
+    seen = marks.marks_of(history)
+    before = None
+    changed_s = marks.last_change_s(seen, history[identity.LAST_CHANGE]) if view.before_change else None
+    if changed_s is not None:
+        compared = Span(history.range_s, changed_s)
+        before = _of_time(compared, source.read({compared: charted})[compared])
+    return PageReading(
+        view,
+        status,
+        state,
+        headlines.headline_of(found[newest], state.state, status),
+        found[newest],
+        history,
+        found[lately],
+        seen,
+        before,
+        source.longest_range_s,
+    )
+
+
+def _of_time(span: Span, found: Reading) -> Reading:
+    """A reading of a fixed time ends there, whatever the points of the source."""
+    if span.end_s is not None:
+        # Where nothing at all is known of that time, no chart may say that nothing happened in it.
+        health = Health() if all(series.empty for series in found.series.values()) else found.health
+        found = replace(found, end_s=span.end_s, health=health)
+    return without_dead_steps(found)

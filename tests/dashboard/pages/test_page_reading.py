@@ -1,0 +1,47 @@
+"""The reading of a page: everything at once, and a second time only for a comparison."""
+
+from __future__ import annotations
+
+import pytest
+
+from headway_dashboard.analysis.queries.model import Series
+from headway_dashboard.analysis.server.identity import LAST_CHANGE
+from headway_dashboard.analysis.view import Span, View
+from headway_dashboard.page import PAGES
+from headway_dashboard.pages.page_reading import EVENTS_S, RECENT_S, Page, read_page
+from headway_dashboard.sources import DemoSource, DemoStatus, Health, Questions, Reading
+
+
+class Counting:
+    """A source that notes what it is asked; the preset was changed last at 700 s."""
+
+    longest_range_s = 86_400.0
+
+    def __init__(self) -> None:
+        self.asked: list[set[Span]] = []
+
+    def read(self, questions: Questions) -> dict[Span, Reading]:
+        """Nothing but the last change."""
+        self.asked.append({*questions})
+        changed = {LAST_CHANGE: Series((1000.0,), {(): [700.0]})}
+        return {one: Reading(changed, Health(1000.0), 2.0, "test", range_s=one.range_s) for one in questions}
+
+    def close(self) -> None:
+        """Nothing to close."""
+
+
+@pytest.mark.parametrize("page", PAGES, ids=[one.path for one in PAGES])
+def test_a_refresh_reads_once(page: Page) -> None:
+    """The figures of now, the charts and the events, of one moment."""
+    source, status = Counting(), DemoStatus(DemoSource())
+    read_page(page, source, status, View(range_s=900.0))
+    assert source.asked == [{Span(RECENT_S), Span(900.0), Span(EVENTS_S)}]
+    read_page(page, source, status, View(range_s=900.0, end_s=500.0))
+    assert {one.end_s for one in source.asked[1]} == {500.0}
+
+
+def test_a_comparison_is_a_second_reading() -> None:
+    """It is of the time before the last change, which the first one has found."""
+    source = Counting()
+    read_page(PAGES[0], source, DemoStatus(DemoSource()), View(range_s=900.0, before_change=True))
+    assert source.asked[1:] == [{Span(900.0, 700.0)}]
