@@ -49,7 +49,7 @@ from headway_dashboard.analysis.queries.model import (
 )  # fmt: skip
 from headway_dashboard.analysis.queries.peaks import cut, peaks
 
-_MAX_BUCKET_RATES = 32
+_MAX_KNOWN = 1000
 _SIGNS: Mapping[Sign, Callable[[float, float], bool]] = {"<": lt, "==": eq, ">=": ge, ">": gt}
 
 Line = Sequence[Point]
@@ -70,17 +70,26 @@ class Evaluator:
     def __init__(self, columns: Columns, stale_s: float) -> None:
         self._columns = columns
         self._stale_s = stale_s
-        self._bucket_rates: dict[tuple[Metric, Grid], dict[Labels, Line]] = {}
+        self._known: dict[tuple[Expression, Grid], dict[Labels, Line]] = {}
 
     def forget(self) -> None:
         """Keep no line for later: the columns have changed."""
-        self._bucket_rates.clear()
+        self._known.clear()
 
     def evaluate(self, expression: Expression, on: Grid) -> Series:
         """The expression's lines on a grid."""
         return Series(on.times_s, self._lines(expression, on))
 
     def _lines(self, expression: Expression, on: Grid) -> dict[Labels, Line]:
+        """Kept until the next sample: quantiles of one histogram, and the rules of alerts, read the same lines."""
+        key = (expression, on)
+        if key not in self._known:
+            if len(self._known) >= _MAX_KNOWN:
+                self._known.clear()
+            self._known[key] = self._read(expression, on)
+        return self._known[key]
+
+    def _read(self, expression: Expression, on: Grid) -> dict[Labels, Line]:
         match expression:
             case Gauge(metric):
                 return self._grouped(metric, on, self._holder(on), _merge_of(expression))
@@ -221,12 +230,8 @@ class Evaluator:
         return {key: quantiles(share, lines) for key, lines in buckets.items()}
 
     def _rates_of_buckets(self, metric: Metric, on: Grid) -> dict[Labels, Line]:
-        """Kept until the next sample, because p50, p95 and p99 of one histogram ask for the same lines."""
-        if (metric, on) not in self._bucket_rates:
-            if len(self._bucket_rates) >= _MAX_BUCKET_RATES:
-                self._bucket_rates.clear()
-            self._bucket_rates[metric, on] = self._grouped(metric, on, self._rater(on), total, "_bucket")
-        return self._bucket_rates[metric, on]
+        name, *also = (f"{name}_bucket" for name in (metric.name, *metric.also))
+        return self._lines(Rate(replace(metric, name=name, also=tuple(also))), on)
 
 
 def _merge_of(gauge: Gauge) -> Merge:

@@ -12,6 +12,7 @@ from headway_dashboard.analysis.queries.expressions import Expression
 from headway_dashboard.analysis.queries.model import Grid, Series, grid
 from headway_dashboard.analysis.queries.reading import Health, Questions, Reading, stale_after_s
 from headway_dashboard.analysis.view import Span
+from headway_dashboard.sources.continued import Continued
 from headway_dashboard.sources.demo.exposition import samples_of
 from headway_dashboard.sources.demo.server import SimulatedServer
 from headway_dashboard.sources.ring import Ring
@@ -42,7 +43,7 @@ class DemoSource:
 
     def _of_time(self, span: Span, asked: Sequence[Expression], now_s: float, health: Health) -> Reading:
         on, range_s = grid(now_s if span.end_s is None else span.end_s, span.range_s, self._interval_s), span.range_s
-        found = {one: self._answer(one, on) for one in asked}
+        found = {one: self._answer(one, on, span.live) for one in asked}
         return Reading(found, health, self._interval_s, self.name, note=DEMO_WORDS, range_s=range_s, end_s=on.end_s)
 
     def server(self) -> SimulatedServer:
@@ -54,17 +55,22 @@ class DemoSource:
     def close(self) -> None:
         """Nothing to end."""
 
-    def _answer(self, expression: Expression, on: Grid) -> Series:
+    def _answer(self, expression: Expression, on: Grid, live: bool) -> Series:
         key = (expression, on)
         if key not in self._answers:
             if len(self._answers) >= _MAX_ANSWERS:
                 self._answers.clear()
-            self._answers[key] = self._ring.evaluate(expression, on)
+            self._answers[key] = (
+                self._continued.evaluate(expression, on, self._server.now_s)
+                if live
+                else self._ring.evaluate(expression, on)
+            )
         return self._answers[key]
 
     def _begin(self, now_s: float) -> None:
         self._server = SimulatedServer(now_s - KEEP_S)
         self._ring = Ring(KEEP_S + 60, stale_s=stale_after_s(self._interval_s))
+        self._continued = Continued(self._ring.evaluate)
 
     def _catch_up(self) -> None:
         """Scrape at every interval up to now. After a long pause, or a clock set back, the demo begins again."""
