@@ -121,6 +121,7 @@ class FactsReader:
         seats_taken = fmean(one.seats_taken for one in recent)
         waiting = [one.seats_taken / one.limit for one in recent if one.queued and one.limit]
         running = [one for one in recent if one.seats_taken]
+        pressed = [one for one in recent if one.queued] or recent
         return Facts(
             engine=None if _never_up(desk) else desk.mode.engine,
             stopped=self._stopped(),
@@ -133,7 +134,7 @@ class FactsReader:
             seats_taken=seats_taken,
             limit=fmean(one.limit for one in recent),
             ceiling=desk.ceiling,
-            limit_reason=Counter(one.why for one in recent).most_common(1)[0][0],
+            limit_reason=Counter(one.why for one in pressed).most_common(1)[0][0],
             held_seats=fmean(one.held_free for one in recent),
             capped=recent[-1].capped,
             queued=fmean(one.queued for one in recent),

@@ -12,7 +12,7 @@ from dataclasses import replace
 from itertools import cycle, islice
 
 from headway_policies import Desk, Preset
-from headway_policies.limits import StepTimeFit
+from headway_policies.limits import Load, StepTimeFit
 from headway_simulator.engine_model.engine import Engine, EngineModel, Sequence, Steps
 
 _ROUNDS = 2
@@ -20,11 +20,13 @@ _ROUNDS = 2
 
 def warm_desk(preset: Preset, model: EngineModel) -> Desk:
     """A new desk in front of an engine that has been warmed up under its preset."""
-    desk, fit = Desk(preset, ceiling=model.max_num_seqs), StepTimeFit()
+    desk, fit, stepped = Desk(preset, ceiling=model.max_num_seqs), StepTimeFit(), list[Load]()
     for number in (1, 1, 1, *[min(preset.batching.seats, model.max_num_seqs)] * _ROUNDS):
         for steps in _batch(preset, model, number):
             for _ in range(steps.count):
                 fit.add(steps.running, steps.prefill_tokens, steps.step_s)
+            if steps.decoding:
+                stepped.append(Load(steps.running, 0, 0.0, steps.step_s, steps.prefill_tokens, steps=steps.count))
     costs = fit.solve()
     desk.engine_fit.recall(
         {
@@ -34,6 +36,8 @@ def warm_desk(preset: Preset, model: EngineModel) -> Desk:
             "prefill_tokens_per_sequence": 0.0,
         }
     )
+    for load in stepped:
+        desk.engine_fit.step(load)
     return desk
 
 

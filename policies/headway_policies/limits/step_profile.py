@@ -12,26 +12,25 @@ young octave forgets quickly: the n-th step takes 2 / (n + 2) of its weight (pol
 Zhang, ICML 2013), until that is one in ``_MEMORY``. One of a few steps, all long ago, is dropped.
 
 An octave that is not visited has to follow when the engine becomes slower or faster. So steps are kept in units of a
-*speed*, common to all octaves. A step is compared with what its own octave has shown so far, never with another one,
-so that a cost that is not linear is no change of speed. Where the ratio, averaged over ``_AVERAGED`` steps, leaves the
-band around 1, the speed has changed: for the next ``_TRACKED`` steps it follows, and nothing is learnt meanwhile. Where
-these show one within the band of the speed before, there was no change; within that of the octaves, 1, a spell is over.
-The few steps of a change tell its end to some per cent only, and an error would stay: it is too small to be found.
+*speed*, common to all octaves, which follows the error of each step by exponential smoothing. Its gain adapts (Trigg
+and Leach, Operational Research Quarterly 1967): the more alike the signs of the recent errors are, the more of each is
+a change of speed, and the less is noise. While they are alike no step is learnt: an octave would take a speed that is
+not yet found for its own.
 
-An octave keeps what it knew before a change, and forgets slowly. On a machine that others use the speed changes every
-few seconds, and each time it is found to some ten per cent only. An octave that began anew at each of them would take
-those errors for its own, and after some dozens of changes the octaves would differ by a factor of two; one that
-remembers many changes draws the speed back to what all octaves agree on.
+What is expected of a step is what the costs over all octaves say, and the more of its own octave is known, the more
+what that one has shown: a cost that is not linear is no change of speed. A young octave must not decide that alone. One
+that was seen for the first time during a slow spell would be learnt as slow, and the end of the spell be taken for a
+change to a speed that the engine never had.
 
-Weak spots: a change within the band is learnt as one of the octave alone; an octave that is seen for the first time
-just after a small change of speed is learnt at the old one; and where the costs change other than in proportion, the
-speed takes the difference at first, and the octaves learn it within some ``_MEMORY`` steps of theirs.
+Weak spots: where few octaves are known, as without a warm-up, a change of speed and a cost of the octave cannot be told
+apart; and where the costs change other than in proportion, the speed takes the difference at first, and the octaves
+learn it within some ``_MEMORY`` steps of theirs.
 """
 
 from __future__ import annotations
 
 from collections import deque
-from math import exp, inf, log
+from math import inf
 from statistics import median
 
 from headway_policies.limits.step_time import StepTime, StepTimeFit
@@ -42,20 +41,17 @@ _SOLVE_STEPS = 8
 _LEAST_SAMPLES = 8
 _KEPT_STEPS = 128
 _UNEXPECTED = 4.0  # what is expected of a step is at least this part of its time
-_AVERAGED = 8
-_TRACKED = 32
-_FEW_SAMPLES = 2
 _SURE_SAMPLES = 40
-#: The deviation of single steps is a mean over so many; averages beyond these multiples of it are changes of speed.
-_NOISE_STEPS = 64
+_OWN_SAMPLES = 256  # with so many, what an octave has shown counts half
+_AVERAGED = 12
+_GAIN, _MOST_GAIN = 1 / 12, 0.48
+_USUAL_ALIKE = 0.7  # noise alone makes recent errors so alike
 _USUAL_NOISE = 0.1
-_NOISES = 2.5
-_NOISES_AT_ONCE = 5.0
-#: Of the logarithm of measured / expected.
-_BAND = 0.15
-_WIDE_BAND = 0.6
-_PAUSE = 1.1  # a single step so much longer is not learnt
-_FAR = 2.0  # more counts as this
+_LEAST_NOISE = 0.03
+#: Relative errors: so large a mean of the recent ones is a change; a step alone that takes more than a pause is one.
+_CHANGE = 0.07
+_PAUSE = 2.0
+_LEAST_ERROR, _MOST_ERROR = -0.8, 3.0
 
 
 class StepProfile:
@@ -63,33 +59,22 @@ class StepProfile:
 
     def __init__(self) -> None:
         self.samples = 0
-        self._speed = self._before = 1.0  # seconds a unit; the one before the last change
+        self._speed = 1.0  # seconds a unit
         self._octaves: dict[int, StepTimeFit] = {}
         self._visited: dict[int, int] = {}  # when each was seen last, in samples
         self._all = StepTimeFit()
         self._solved = StepTime(0.0, 0.0, 0.0)
         self._lately: deque[float] = deque(maxlen=_LATELY)
-        self._unsure: deque[tuple[int, int, float]] = deque()
-        self._ratio = 0.0  # the mean logarithm of measured / expected
-        self._noise = _USUAL_NOISE  # the mean of its deviations
-        self._tracking = 0
+        self._error = 0.0  # the mean of the recent relative errors, and that of their sizes
+        self._error_size = _USUAL_NOISE
 
     def add(self, running: int, prefill_tokens: int, step_s: float) -> None:
         """Add a step with so many running sequences, at least 1, and so many prompt tokens.
 
         A time that is not finite and positive is ignored.
         """
-        if not 0 < step_s < inf:
-            return
-        like, band = self._like(running.bit_length())
-        if like is None:
-            if self._tracking:
-                return
-        elif self._follows(like.near(self._solved, running, prefill_tokens), step_s, band):
-            return
-        self._unsure.append((running, prefill_tokens, step_s / self._speed))
-        if len(self._unsure) == _LATELY or self.samples < _LATELY:
-            self._learn(*self._unsure.popleft())
+        if 0 < step_s < inf and self._follow(running, prefill_tokens, step_s):
+            self._learn(running, prefill_tokens, step_s / self._speed)
 
     def start_from(self, costs: StepTime) -> None:
         """Take these costs for the first solution."""
@@ -110,7 +95,7 @@ class StepProfile:
         return self._speed * (costs.base_s + costs.sequence_s)
 
     def _learn(self, running: int, prefill_tokens: int, units: float) -> None:
-        """Learn a step that the next ones have not shown to be the first at another speed."""
+        """Learn a step in units of the speed."""
         number = running.bit_length()
         octave = self._octaves.get(number)
         if octave is None:
@@ -131,42 +116,34 @@ class StepProfile:
             if octave.samples < _LEAST_SAMPLES and self.samples - self._visited[number] > _KEPT_STEPS:
                 del self._octaves[number]
 
-    def _like(self, number: int) -> tuple[StepTimeFit | None, float]:
-        """The steps that a step of this octave is compared with, and how far apart they may be: those of the octave,
-        else of its neighbour, which tells a large change only.
-        """
-        own = self._octaves.get(number)
-        if own is not None and own.samples >= _LEAST_SAMPLES:
-            return own, _BAND
-        near = (self._octaves.get(number + 1), self._octaves.get(number - 1), own)
-        known = [one for one in near if one is not None and one.samples >= _FEW_SAMPLES]
-        return max(known, key=lambda one: one.samples, default=None), _WIDE_BAND
-
-    def _known_speed(self) -> float:
-        """After a change: the speed before it or that of the octaves, where the one found is within the band of it."""
-        known = min((self._before, 1.0), key=lambda one: abs(log(self._speed / one)))
-        return known if abs(log(self._speed / known)) < _BAND else self._speed
-
-    def _follows(self, expected: float, step_s: float, band: float) -> bool:
-        """Compare a step with what is expected of it. Whether the speed is changing: then the step is not learnt."""
-        if expected <= 0 or self.samples < _SURE_SAMPLES:
-            return False
-        self._lately.append(max(-_FAR, min(log(step_s / (expected * self._speed)), _FAR)))
-        usual = median(self._lately)  # a single pause is no change
-        if self._tracking:
-            self._speed *= exp(usual / (_TRACKED - self._tracking + 2))  # the mean of those seen so far
-            self._tracking -= 1
-            if not self._tracking:
-                self._speed = self._known_speed()
+    def _follow(self, running: int, prefill_tokens: int, step_s: float) -> bool:
+        """Let the speed follow a step. Whether it may be learnt: it is no pause, and the speed is not changing."""
+        expected = self._expected(running, prefill_tokens)
+        if expected <= 0 or self.samples < _SURE_SAMPLES or not self._comparable(running.bit_length()):
             return True
-        self._noise += (abs(self._lately[-1] - self._ratio) - self._noise) / _NOISE_STEPS
-        self._ratio += (usual - self._ratio) / _AVERAGED
-        at_once = len(self._lately) == _LATELY and abs(usual) > max(_WIDE_BAND, _NOISES_AT_ONCE * self._noise)
-        if abs(self._ratio) <= max(band, _NOISES * self._noise) and not at_once:
-            return self._lately[-1] > max(_PAUSE, _NOISES_AT_ONCE * self._noise)
-        self._before = self._speed
-        self._speed *= exp(usual)
-        self._ratio, self._tracking = 0.0, _TRACKED
-        self._lately.clear()
-        self._unsure.clear()
-        return True
+        error = step_s / (expected * self._speed) - 1
+        self._lately.append(error)
+        if error > _PAUSE > median(self._lately):
+            return False
+        error = max(_LEAST_ERROR, min(error, _MOST_ERROR))
+        self._error += (error - self._error) / _AVERAGED
+        self._error_size += (abs(error) - self._error_size) / _AVERAGED
+        alike = min(1.0, abs(self._error) / max(self._error_size, _LEAST_NOISE))
+        change = _GAIN + (_MOST_GAIN - _GAIN) * max(0.0, (alike - _USUAL_ALIKE) / (1 - _USUAL_ALIKE)) ** 2
+        self._speed *= 1 + change * error
+        self._error -= change * error  # so much less will be found of the next ones
+        return abs(self._error) < _CHANGE
+
+    def _comparable(self, number: int) -> bool:
+        """Whether enough is known to expect a time of a step: its own octave, or two others to tell the costs by."""
+        known = [one for one, octave in self._octaves.items() if octave.samples >= _LEAST_SAMPLES]
+        return len(known) > 1 or number in known
+
+    def _expected(self, running: int, prefill_tokens: int) -> float:
+        """The units expected of a step: by all octaves, and by its own one as far as that is known."""
+        expected = self._solved.step_s(running, prefill_tokens)
+        own = self._octaves.get(running.bit_length())
+        near = own.near(self._solved, running, prefill_tokens) if own is not None else 0.0
+        if own is None or near <= 0 or expected <= 0:
+            return expected
+        return float(expected * (near / expected) ** (own.samples / (own.samples + _OWN_SAMPLES)))

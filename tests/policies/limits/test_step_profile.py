@@ -68,12 +68,26 @@ def test_an_engine_that_is_slow_from_the_start_is_known_when_it_is_fast_again() 
     assert profile.token_s == pytest.approx(ALONE_S, rel=0.1)
 
 
-def test_a_change_that_turns_out_small_was_none() -> None:
-    """A few steps of half as long again, then all of a fourteenth: what a single sequence takes is as it was."""
+def test_a_small_change_is_followed() -> None:
+    """A few steps of half as long again, then all of a fourteenth: the unloaded pace is a fourteenth longer."""
     profile = seen()
     steps(profile, 32, 8, 1.5)
     steps(profile, 32, 100, 1.07)
-    assert profile.token_s == pytest.approx(ALONE_S, rel=0.01)
+    assert profile.token_s == pytest.approx(1.07 * ALONE_S, rel=0.02)
+
+
+def test_an_octave_that_is_first_seen_in_a_slow_spell_is_not_learnt_as_slow() -> None:
+    """After a warm-up with one sequence and with many, a number between them is seen first while steps take 1.6 times
+    as long: a tenth off during the spell and after it.
+    """
+    profile = StepProfile()
+    steps(profile, 1, 40)
+    steps(profile, 32, 40)
+    for slowness in (1.6, 1.0):
+        for _ in range(20):
+            for running in (17, 20, 23):
+                steps(profile, running, 1, slowness)
+        assert profile.token_s == pytest.approx(slowness * ALONE_S, rel=0.1)
 
 
 @pytest.mark.parametrize("running", [1, 16])
@@ -89,13 +103,17 @@ def test_a_single_pause_is_ignored(running: int) -> None:
 
 @pytest.mark.parametrize("seed", [1, 2, 3])
 def test_noise_does_not_move_it(seed: int) -> None:
-    """Steps that vary by a fifth, five thousand of them in one octave: never more than 15 per cent off."""
-    profile, random, worst = seen(), Random(seed), 0.0
+    """Of steps that vary by a fifth, five thousand in one octave: 99 in 100 times within 15 per cent, always within a
+    quarter.
+    """
+    profile, random, off = seen(), Random(seed), list[float]()
     for _ in range(5000):
         noise = max(0.2, random.gauss(1.0, 0.2))
         profile.add(16, 0, noise * COSTS.step_s(16, 0))
-        worst = max(worst, abs(profile.token_s / ALONE_S - 1))
-    assert worst < 0.15
+        off.append(abs(profile.token_s / ALONE_S - 1))
+    off.sort()
+    assert off[int(0.99 * len(off))] < 0.15
+    assert off[-1] < 0.25
 
 
 @pytest.mark.parametrize("slowness", [2.0, 3.0, 6.0])
