@@ -278,6 +278,17 @@ async def test_it_recovers_within_its_window() -> None:
 
 
 @on_virtual_time
+async def test_the_reason_of_the_limit_is_that_of_the_time_when_requests_waited() -> None:
+    """A pace that held requests up in few of the looks counts more than an idle limit in the others."""
+    control, _ = installed(ServingEngine(), small_preset(4))
+    reader = control.diagnostics._reader
+    idle = replace(reader.sample(), why="idle", queued=0)
+    paced = replace(idle, why="pacing", queued=2)
+    assert reader.facts([idle, idle, idle]).limit_reason == "idle"
+    assert reader.facts([idle, paced, idle]).limit_reason == "pacing"
+
+
+@on_virtual_time
 async def test_a_switch_begins_the_figures_anew() -> None:
     """Nothing of the preset before is held against the objectives of the one in force."""
     scenario = replace(SCENARIOS["long prompts"], preset=small_preset(64), request=Request(first_s=3.0, tokens=201))
