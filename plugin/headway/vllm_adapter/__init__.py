@@ -1,7 +1,7 @@
 """The adapter to vLLM: the only package here that imports it.
 
-It checks for features, never for version numbers. Tried on 0.32 only; releases from 0.29 on, where
-``check_admission`` appeared, have what it looks for by their sources.
+The adapter checks for features, never for version numbers. Engines are tried with 0.32. From 0.29 on, where
+``check_admission`` appeared, releases have what it looks for (``make test-versions``); an older one ends the start.
 
     endpoint           the endpoint plugin: middleware, routes, warm-up, and the engine client made a policy client
     stats              the stat-logger plugin: the figures of each step, and the sequences that ended

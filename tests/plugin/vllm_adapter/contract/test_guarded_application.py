@@ -1,5 +1,7 @@
 """The application that the installed vLLM builds, with all of its routes that need no engine, behind the route guard.
 
+Options that switch further routes on are given where the release has them.
+
 In an interpreter of its own: vLLM registers metrics and changes loggers when it builds one.
 """
 
@@ -35,9 +37,10 @@ class Ring:
         known = "{TENANT}" in (x_api_key, (authorization or "").removeprefix("Bearer "))
         return ("acme-1", Entitlement("acme")) if known else None
 
-words = ["--model", "m", "--api-key", "{OF_VLLM}", "--enable-tokenizer-info-endpoint", "--enable-offline-docs",
-         "--enable-scale-out"]
-app = build_app(make_arg_parser(FlexibleArgumentParser()).parse_args(words), ("generate", "transcription", "realtime"))
+parser = make_arg_parser(FlexibleArgumentParser())
+more = {{"--enable-tokenizer-info-endpoint", "--enable-offline-docs", "--enable-scale-out"}}
+words = ["--model", "m", "--api-key", "{OF_VLLM}", *more & parser._option_string_actions.keys()]
+app = build_app(parser.parse_args(words), ("generate", "transcription", "realtime"))
 table, tokens = RouteTable.from_environment({{}}), Tokens({{"{OPERATOR}": Role.OPERATOR}})
 preset = bundled_presets()["balanced"]
 KEYS = {{"open": None, "inference": "{TENANT}", "operator": "{OPERATOR}", None: None}}

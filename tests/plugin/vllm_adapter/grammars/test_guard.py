@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import os
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -20,8 +21,8 @@ LIMITS = Limits(processor_s=1, wall_s=3.0, memory_bytes=1 << 28)
 
 @pytest.fixture(autouse=True)
 def toys(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The toy can be imported by the process."""
-    monkeypatch.setenv("PYTHONPATH", str(Path(toy_compile_server.__file__).parent))
+    """The process can import the toy, and Headway where this process has it from."""
+    monkeypatch.setenv("PYTHONPATH", str(Path(toy_compile_server.__file__).parent), prepend=os.pathsep)
 
 
 def params(pattern: str) -> Any:
