@@ -1,4 +1,4 @@
-"""What an import path names.
+"""The reading of an import path.
 
 A preset may name a custom policy as ``package.module:Class``, the form of Python's entry points, and a server a check
 of the operator's as ``package.module:function``. Finding it imports the module, which runs its code: trust a preset
@@ -22,7 +22,7 @@ def find_class(path: str) -> type:
 
 
 def find(path: str, kind: str) -> object:
-    """What is at this path; ``kind`` is the last word of its form. Raises ValueError as ``find_class`` does."""
+    """The object at this path; ``kind`` is the last word of its form. Raises ValueError as ``find_class`` does."""
     module_name, colon, name = path.partition(":")
     if not (colon and name.isidentifier() and all(part.isidentifier() for part in module_name.split("."))):
         raise ValueError(f"{path[:100]!r} is not of the form package.module:{kind}")

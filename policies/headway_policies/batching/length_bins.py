@@ -74,7 +74,7 @@ def _groups(sample: deque[float]) -> list[_Group]:
 
 
 def _edges(groups: list[_Group], k: int, members: int) -> list[float]:
-    """Where to cut: between two neighbouring groups, at their geometric mean."""
+    """The cuts between neighbouring groups, each at their geometric mean."""
     cuts = _cuts(_costs(groups, members), k)
     return [sqrt(max(groups[cut - 1][2], 1.0) * max(groups[cut][1], 1.0)) for cut in cuts]
 

@@ -60,7 +60,7 @@ class Gathered:
 
 
 class WindowReason(StrEnum):
-    """What decided the length of a window."""
+    """The rule that decided the length of a window."""
 
     FIXED = "fixed"
     LEARNING = "learning"
@@ -92,10 +92,10 @@ class Window(Protocol):
 
 
 class ReportingWindow(Window, Protocol):
-    """What the desk needs of a window besides: the reason for its length. A custom one is wrapped by ``SafeWindow``."""
+    """A window that also gives the reason for its length, as the desk needs it. ``SafeWindow`` wraps a custom one."""
 
     def reason(self, gathered: Gathered, now_s: float) -> WindowReason:
-        """What decides the length."""
+        """The rule that decides the length."""
         ...
 
     def first_token(self, slo_ratio: float) -> None:
@@ -118,13 +118,13 @@ class FixedWindow:
         return WindowReason.FIXED
 
     def arrived(self, seats: int, now_s: float) -> None:
-        """Nothing to learn."""
+        """Learn nothing."""
 
     def batch_done(self, seats: int, duration_s: float, now_s: float) -> None:
-        """Nothing to learn."""
+        """Learn nothing."""
 
     def first_token(self, slo_ratio: float) -> None:
-        """Nothing to learn."""
+        """Learn nothing."""
 
 
 class AdaptiveWindow:
@@ -140,11 +140,11 @@ class AdaptiveWindow:
         self._slo_ratio = 0.0
 
     def length_s(self, gathered: Gathered, now_s: float) -> float:
-        """From the first arrival to the end of patience; only events change it, not time."""
+        """The time from the first arrival to the end of patience; only events change it, not time."""
         return self._decide(gathered)[0]
 
     def reason(self, gathered: Gathered, now_s: float) -> WindowReason:
-        """What decides the length now."""
+        """The rule that decides the length now."""
         return self._decide(gathered)[1]
 
     def _decide(self, gathered: Gathered) -> tuple[float, WindowReason]:

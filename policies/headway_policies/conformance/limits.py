@@ -108,9 +108,9 @@ def violations(make: Callable[[LimitSettings, int], LimitPolicy], seeds: Iterabl
 
 
 def _raise_first(found: Iterable[Violation], accept: Collection[str]) -> None:
-    for one in found:
-        if not (one.rule.acceptable and one.rule.name in accept):
-            raise AssertionError(str(one))
+    for violation in found:
+        if not (violation.rule.acceptable and violation.rule.name in accept):
+            raise AssertionError(str(violation))
 
 
 class _Ended(Exception):

@@ -167,7 +167,9 @@ class _History:
             self.expect(order.waiting(name) == len(tickets), f"{order.waiting(name)} in {name}, not {len(tickets)}")
         oldest = sorted(order.oldest(), key=lambda ticket: ticket.id)
         self.same(
-            "the oldest", oldest, sorted((one[0] for one in self.expected.values() if one), key=lambda one: one.id)
+            "the oldest",
+            oldest,
+            sorted((tickets[0] for tickets in self.expected.values() if tickets), key=lambda tickets: tickets.id),
         )
         for priority in {limit + more for limit in self.priorities.values() for more in (0, 1)}:
             worst, expected = order.worst_below(priority), self.worst_below(priority)

@@ -35,7 +35,7 @@ def _broken(key: str, policy: type) -> list[tuple[str | None, str]]:
 
 
 def _of_limit(policy: type) -> list[tuple[str | None, str]]:
-    return [(one.rule.name, one_line(f"breaks the rule {one}")) for one in violations(policy)]
+    return [(violation.rule.name, one_line(f"breaks the rule {violation}")) for violation in violations(policy)]
 
 
 def _by(check: Callable[[type], None]) -> Callable[[type], list[tuple[str | None, str]]]:

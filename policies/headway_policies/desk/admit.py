@@ -83,7 +83,9 @@ class Admission:
         return self._mode.preset.queue.evict and ticket.may_wait and self._scheduler.queue.could_evict_for(ticket)
 
     def _late(self, ticket: Ticket, due_s: float | None, now_s: float, *, opened: bool) -> Reason | None:
-        """Why a new ticket would wait longer than it may, or than its objective allows; None where it would not."""
+        """The reason why a new ticket would wait longer than it may, or than its objective allows; None: it would
+        not.
+        """
         scheduler, name = self._scheduler, ticket.class_name
         if due_s is not None and self._mode.preset.queue.refuse_infeasible:
             wait_s = scheduler.predicted_wait_s(ticket, scheduler.needed(ticket))

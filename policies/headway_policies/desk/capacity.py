@@ -38,7 +38,7 @@ from headway_policies.preset import Preset
 
 
 class CapReason(StrEnum):
-    """Why only a share of the seats is open."""
+    """The reason why only a share of the seats is open."""
 
     RECOVERY = "recovery"
     MEMORY = "memory"
@@ -133,7 +133,7 @@ class Capacity:
 
     @property
     def why(self) -> str:
-        """Why the limit is what it is, in one word of ``governor.WHYS``."""
+        """The reason for the limit, in one word of ``governor.WHYS``."""
         return self._limit.why
 
     @property
@@ -151,10 +151,10 @@ class Capacity:
         fixed = settings.policy == "fixed" or settings.shadow
         if not fixed and not opening.held and self.why not in MEMORY_WHYS:
             bounds = (settings.max_seats, self.ceiling, opening.most)
-            self.most_seats = max(self.limit, min((one for one in bounds if one is not None), default=inf))
+            self.most_seats = max(self.limit, min((bound for bound in bounds if bound is not None), default=inf))
 
     def proposed(self, now_s: float) -> int:
-        """What the policy would set without the shadow mode."""
+        """The limit that the policy would set without the shadow mode."""
         return self._capped(self._limit.proposed(now_s))
 
     def due_s(self, now_s: float) -> float | None:
@@ -201,7 +201,7 @@ class Capacity:
         self.engine.step(signals.load)
 
     def learnt(self) -> Learnt | None:
-        """What the limit has learnt, for another process."""
+        """The figures that the limit has learnt, for another process."""
         return self._limit.learnt()
 
     def recall(self, learnt: Learnt) -> None:
@@ -225,7 +225,7 @@ class Capacity:
 
 
 def _of_all(signals: Signals, opening: Opening) -> Signals:
-    """What all instances would run if each ran what those run that are there."""
+    """The number that all instances would run if each ran as many as those that are there."""
     load, kv_tokens, present = signals.load, signals.load.kv_capacity_tokens, opening.present or 1.0
     there = max(0, signals.seats_taken - opening.elsewhere)
     ours = present * (opening.front or 1.0)

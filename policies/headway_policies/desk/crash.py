@@ -25,7 +25,7 @@ def start_over(lifecycle: Lifecycle, mode: Mode, retryable: Collection[int], now
     """Another engine follows: what it was running waits again, the most urgent first, or is given up."""
     suspects = lifecycle.crash_suspects
     alone = suspects.crash()
-    for record in sorted(lifecycle.dispatched(), key=lambda one: mode.terms(one.ticket).priority, reverse=True):
+    for record in sorted(lifecycle.dispatched(), key=lambda record: mode.terms(record.ticket).priority, reverse=True):
         lost = record.phase is Phase.RUNNING and record.sequences > 0
         lifecycle.engine_gone(record, now_s)
         if not lost:

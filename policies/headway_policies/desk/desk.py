@@ -216,7 +216,7 @@ class Desk:
         return self._end(now_s)
 
     def fall_back(self, in_force: frozenset[Rung], now_s: float) -> list[Effect]:
-        """From now on these rungs of the fallback ladder are in force; waiting tickets of a shed class are refused."""
+        """Put these rungs of the fallback ladder in force; waiting tickets of a shed class are refused."""
         self._begin(now_s)
         closed = not self.mode.open
         self.mode.fall_back(in_force)
@@ -396,5 +396,5 @@ class Desk:
     def _refuse_shed(self, now_s: float) -> None:
         """Refuse the waiting tickets of classes that are shed now."""
         if Rung.SHED in self.mode.in_force:
-            shed = [one for one in self._scheduler.queue if self.mode.sheds(one)]
+            shed = [ticket for ticket in self._scheduler.queue if self.mode.sheds(ticket)]
             self._lifecycle.refuse_all(shed, Reason.SHED, now_s)

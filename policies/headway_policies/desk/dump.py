@@ -18,7 +18,7 @@ def dump(desk: Desk, now_s: float, most: int = 100) -> dict[str, Any]:
         "now_s": round(now_s, 3),
         "waiting": waiting,
         "running": running,
-        "ledger": {name: _counts(one) for name, one in desk.ledger.classes.items()},
+        "ledger": {name: _counts(counts) for name, counts in desk.ledger.classes.items()},
     }
 
 

@@ -102,9 +102,9 @@ class Ledger:
     @property
     def queued(self) -> int:
         """Tickets waiting, over all classes."""
-        return sum(one.queued for one in self.classes.values())
+        return sum(counts.queued for counts in self.classes.values())
 
     @property
     def in_flight(self) -> int:
         """Tickets dispatched and not yet ended, over all classes."""
-        return sum(one.in_flight for one in self.classes.values())
+        return sum(counts.in_flight for counts in self.classes.values())

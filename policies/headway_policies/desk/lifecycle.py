@@ -79,7 +79,7 @@ class Lifecycle:
     # ------------------------------------------------------------------ arrival
 
     def refuse_arrival(self, ticket: Ticket, reason: Reason, now_s: float) -> None:
-        """It is refused on arrival."""
+        """Refuse the ticket on arrival."""
         self._note_lack()
         self._ledger.classes[ticket.class_name].refused_on_arrival(reason)
         self.effects.append(Reject(ticket.id, reason, self.retry_after_s(now_s)))
@@ -94,7 +94,7 @@ class Lifecycle:
         return record
 
     def relegate(self, record: Record, now_s: float) -> bool:
-        """It goes behind all others of its class, whose first tokens can still be in time; False where it cannot."""
+        """Put the ticket behind all of its class whose first tokens can still be in time; False: impossible."""
         record.late = self._scheduler.queue.relegate(record.ticket, record.queue_class, record.lane, now_s)
         return record.late
 
@@ -127,7 +127,7 @@ class Lifecycle:
         self._ledger.classes[record.ticket.class_name].decisions[_DECISIONS[record.phase]] += 1
 
     def enqueue_again(self, waiting: Iterable[Ticket]) -> None:
-        """All that wait take a place in a new order; the books of the old one are closed."""
+        """Give every waiting ticket a place in a new order; the books of the old one are closed."""
         for record in self.records.values():
             record.charged = False
         for ticket in waiting:
@@ -139,7 +139,7 @@ class Lifecycle:
     # ------------------------------------------------------------------ on the way
 
     def dispatch(self, record: Record, now_s: float, *, beside: bool = False) -> None:
-        """It goes from its place in the queue to its seats; ``beside`` a batch to seats of the bypass."""
+        """Move the ticket from its place in the queue to its seats; ``beside`` a batch to seats of the bypass."""
         ticket = record.ticket
         self._take_seats(record, beside=beside)
         self._pull(record)
@@ -202,7 +202,7 @@ class Lifecycle:
         self.effects.append(Requeue(ticket.id))
 
     def recall(self, record: Record, now_s: float) -> None:
-        """It gives its seats back before its first token, and takes its own place in the queue, with its own deadline.
+        """Take back the ticket's seats before its first token; it waits in its own place again, with its own deadline.
 
         The engine may compute its prompt for a moment longer: its seats are free at once all the same.
         """
@@ -224,20 +224,20 @@ class Lifecycle:
     # ------------------------------------------------------------------ out
 
     def refuse_all(self, tickets: Iterable[Ticket], reason: Reason, now_s: float) -> None:
-        """These are refused while they wait, all with the same Retry-After."""
+        """Refuse these waiting tickets, all with the same Retry-After."""
         retry_after_s = self.retry_after_s(now_s)
         for ticket in tickets:
             self._end_waiting(self.records[ticket.id], reason)
             self.effects.append(Reject(ticket.id, reason, retry_after_s))
 
     def refuse(self, record: Record, reason: Reason, now_s: float) -> None:
-        """It is refused while it waits."""
+        """Refuse a waiting ticket."""
         self._end_waiting(record, reason)
         how = Expire if reason is Reason.QUEUE_TIMEOUT else Reject
         self.effects.append(how(record.ticket.id, reason, self.retry_after_s(now_s)))
 
     def abort(self, record: Record, reason: Reason) -> None:
-        """It is given up while it runs. The engine may still hold its seats."""
+        """Give up a running ticket. The engine may still hold its seats."""
         record.phase = after(record.phase, Event.ABORT)
         self._ledger.classes[record.ticket.class_name].refused(reason, waiting=False)
         self._drop(record.ticket.id)
@@ -283,7 +283,7 @@ class Lifecycle:
         record.lane = self._scheduler.lane(self._forecast.lengths.output_tokens(record.ticket), learn=False)
 
     def _join(self, record: Record, now_s: float) -> None:
-        """It takes its place in the queue, perhaps as the first."""
+        """Put the ticket in its place in the queue, perhaps as the first."""
         if not self._scheduler.queue.total.requests:
             self._drain_rate.began(now_s)
         self._push(record, now_s)
@@ -315,7 +315,7 @@ class Lifecycle:
         record.seats, record.sequences = seats, sequences
 
     def _start(self, record: Record, now_s: float) -> None:
-        """It has its seats: the engine may have it."""
+        """Give the ticket its seats: the engine may have it."""
         ticket, mode, pacer = record.ticket, self._mode, self._capacity.pacer
         record.dispatched_s, record.revision = now_s, mode.revision
         self.unstarted[ticket.id] = record
@@ -364,7 +364,7 @@ class Lifecycle:
         self._ledger.classes[record.ticket.class_name].refused(reason, waiting=True)
 
     def _forget_seats(self, record: Record) -> None:
-        """It has no seat any more; nothing is learnt from how long it had one."""
+        """Take the ticket's seats off the books; nothing is learnt from how long it had them."""
         self.unstarted.pop(record.ticket.id, None)
         self._unpace(record)
         self._has(record, 0, 0)
@@ -375,7 +375,7 @@ class Lifecycle:
             self._capacity.pacer.gone(record.ticket.id)
 
     def _uncharge(self, record: Record) -> None:
-        """It waits again: its order has served nothing of it."""
+        """Undo the charge of a ticket that waits again: its order has served nothing of it."""
         if record.charged:
             record.lane.order.correct(record.ticket, record.queue_class, -record.expected_tokens)
         record.charged = False

@@ -45,7 +45,7 @@ class Stages(NamedTuple):
 
     @classmethod
     def of(cls, timeouts: Timeouts) -> Stages:
-        """Those that follow from these time-outs."""
+        """The permissions that follow from these time-outs."""
         return cls(timeouts, timeouts.before_first_token_s(), shorter(timeouts.total_s, timeouts.first_token_s))
 
 
@@ -75,7 +75,7 @@ class Mode:
         """Put a preset in force."""
         self.preset = preset
         self.revision += 1
-        self.stages = {name: Stages.of(one.timeouts()) for name, one in preset.classes.items()}
+        self.stages = {name: Stages.of(terms.timeouts()) for name, terms in preset.classes.items()}
 
     def hold(self, hold: Hold) -> None:
         """Dispatch nothing for this cause. A drain stays a drain."""

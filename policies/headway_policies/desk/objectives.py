@@ -66,7 +66,7 @@ class Objectives:
         """Put the objectives of a preset in force."""
         before, self._delays = self._delays, {}
         self._classes = preset.classes
-        self._stated = frozenset(name for name, one in preset.classes.items() if one.ttft_slo_s is not None)
+        self._stated = frozenset(name for name, terms in preset.classes.items() if terms.ttft_slo_s is not None)
         for name in self._stated:
             known = before.get(name)
             new = ControlledDelay(self.typical_s(name), now_s, burst_s=preset.classes[name].burst_s)

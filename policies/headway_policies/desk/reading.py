@@ -73,7 +73,7 @@ def read(
         demand_seats=demand_seats,
         scale_ratio=scale_ratio(demand_seats, seats.taken, queue.total.seats, capacity.limit),
         held_seats={name: held.get(name, 0) for name in preset.classes},
-        waiting_seat_s={name: one.seats * forecast.demand.residence_s(name) for name, one in queue.by_class.items()},
+        waiting_seat_s={name: load.seats * forecast.demand.residence_s(name) for name, load in queue.by_class.items()},
         waiting_tokens=queue.total.tokens,
         waiting_bytes=queue.total.bytes,
         oldest_wait_s=_oldest_wait_s(mode, ledger, scheduler, now_s),
@@ -81,7 +81,7 @@ def read(
         window_s=window.length_s(gathered, now_s) if scheduler.strategy.barrier else 0.0,
         window_reason=window.reason(gathered, now_s) if preset.batching.strategy == "dynamic" else None,
         window_failed=window.failed if isinstance(window, SafeWindow) else None,
-        order_failed=next((one.failed for one in orders if isinstance(one, SafeOrder) and one.failed), None),
+        order_failed=next((order.failed for order in orders if isinstance(order, SafeOrder) and order.failed), None),
         prefixes=scheduler.prefixes if preset.ordering.by_prefix else None,
         suspects=len(lifecycle.crash_suspects),
         sequence_tokens=forecast.sizes.prompt_tokens + forecast.sizes.output_tokens,
@@ -91,9 +91,9 @@ def read(
 
 
 def _oldest_wait_s(mode: Mode, ledger: Ledger, scheduler: Scheduler, now_s: float) -> dict[str, float]:
-    """By class, also those that a switch has taken away: their tickets wait in the queue of another one."""
+    """The longest wait of each class, also of those that a switch has taken away, whose tickets wait elsewhere."""
     oldest = dict.fromkeys(ledger.classes, 0.0)
-    strangers = any(one.queued for name, one in ledger.classes.items() if name not in mode.preset.classes)
+    strangers = any(counts.queued for name, counts in ledger.classes.items() if name not in mode.preset.classes)
     for ticket in scheduler.queue if strangers else scheduler.queue.oldest():
         oldest[ticket.class_name] = max(oldest[ticket.class_name], now_s - ticket.arrived_s)
     return oldest

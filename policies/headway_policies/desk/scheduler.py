@@ -100,7 +100,7 @@ class Scheduler:
     # ------------------------------------------------------------------ the queue
 
     def lane(self, output_tokens: float, *, learn: bool) -> Lane:
-        """Where a ticket of that predicted length belongs; ``learn`` when it is a new ticket."""
+        """The lane of a ticket of that predicted length; ``learn`` when it is a new ticket."""
         lanes = self.queue.lanes
         if len(lanes) == 1:
             return lanes[0]
@@ -176,9 +176,9 @@ class Scheduler:
         """The batches of which one may leave, with how many seats, the longest gathering first."""
         if self.seats.taken or not self.queue.total.requests:
             return []
-        gathering = sorted(self._gathering(), key=lambda one: one[0].opened_s)
+        gathering = sorted(self._gathering(), key=lambda batch: batch[0].opened_s)
         found = ((lane, gathered, self.strategy.leaving(gathered, now_s)) for gathered, lane in gathering)
-        return [one for one in found if one[2]]
+        return [batch for batch in found if batch[2]]
 
     def next(self, lane: Lane, now_s: float) -> tuple[Ticket | None, int]:
         """The next of a lane, if it may go; and the seats that a ticket lacks together, by the limit or the pace, 0
@@ -234,7 +234,7 @@ class Scheduler:
         return lane.order.head(now_s, self.seats.barred(self.capacity.limit))
 
     def open_batch(self, now_s: float) -> None:
-        """Those dispatched from now on leave together."""
+        """Begin a batch: the tickets dispatched from now on leave together."""
         self.batch += 1
         self.batch_seats, self._batch_s = 0, now_s
 
@@ -359,8 +359,8 @@ class Scheduler:
         return None if self._urgent is None else self._oldest_s((lane,), self._urgent)
 
     def _oldest_s(self, lanes: Iterable[Lane], queue_class: str) -> float | None:
-        tickets = (one for lane in lanes if lane.order.waiting(queue_class) for one in lane.order.oldest())
-        return min((one.arrived_s for one in tickets if self.class_of(one) == queue_class), default=None)
+        tickets = (ticket for lane in lanes if lane.order.waiting(queue_class) for ticket in lane.order.oldest())
+        return min((ticket.arrived_s for ticket in tickets if self.class_of(ticket) == queue_class), default=None)
 
 
 def _with_root(seats: float) -> int:
@@ -373,7 +373,7 @@ def _window(preset: Preset) -> ReportingWindow:
 
 
 def _order_part(preset: Preset) -> object:
-    """What the order of the waiting tickets, and its books, depend on."""
+    """The parts of a preset on which the order of the waiting tickets, and its books, depend."""
     batching = preset.batching
-    terms = {name: (one.priority, one.share, one.timeouts()) for name, one in preset.classes.items()}
+    terms = {name: (stated.priority, stated.share, stated.timeouts()) for name, stated in preset.classes.items()}
     return preset.ordering, terms, preset.default_class, batching.strategy == "continuous", batching.bins

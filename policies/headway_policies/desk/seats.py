@@ -32,14 +32,14 @@ class Seats:
     def reserve(self, classes: Mapping[str, PriorityClass]) -> None:
         """Put the reserves of these classes in force."""
         self._reserved = {
-            name: one.reserved_seats or 0
-            for name, one in classes.items()
-            if one.reserved_seats or (one.reserved_seats is None and one.ttft_slo_s is not None)
+            name: terms.reserved_seats or 0
+            for name, terms in classes.items()
+            if terms.reserved_seats or (terms.reserved_seats is None and terms.ttft_slo_s is not None)
         }
         self._reserved_seats = sum(self._reserved.values())
         self._above = {
-            name: tuple(other for other in self._reserved if classes[other].priority > one.priority)
-            for name, one in classes.items()
+            name: tuple(other for other in self._reserved if classes[other].priority > terms.priority)
+            for name, terms in classes.items()
         }
 
     def hold(self, class_name: str, seats: int) -> None:
@@ -74,11 +74,11 @@ class Seats:
         return self.needed(class_name, seats, limit) <= self.free(class_name, limit)
 
     def needed(self, class_name: str, seats: int, limit: int) -> int:
-        """What a ticket of so many sequences gets: no more than its class could ever have at once."""
+        """The seats that a ticket of so many sequences gets: no more than its class could ever have at once."""
         return 1 if seats == 1 else min(seats, self.most(class_name, limit))
 
     def most(self, class_name: str, limit: int) -> int:
-        """What a class could ever have at once."""
+        """The largest number of seats that a class could ever have at once."""
         return max(1, limit - sum(self._reserved[other] for other in self._above.get(class_name, ())))
 
     def barred(self, limit: int) -> Collection[str]:

@@ -9,7 +9,7 @@ from enum import StrEnum
 
 
 class Phase(StrEnum):
-    """Where a ticket stands. ``SETTLED``: it has its outcome, and the engine may still hold seats for it."""
+    """The stage of a ticket. ``SETTLED``: it has its outcome, and the engine may still hold seats for it."""
 
     WAITING = "waiting"
     RUNNING = "running"
@@ -18,7 +18,7 @@ class Phase(StrEnum):
 
 
 class Event(StrEnum):
-    """What happens to a ticket that is here."""
+    """An event in the life of a ticket that is here."""
 
     DISPATCH = "dispatch"  # it gets its seats
     REFUSE = "refuse"  # it is refused while it waits: its time is up, it is evicted or shed, a drain, no engine

@@ -1,4 +1,4 @@
-"""What limits a server: a closed list, the label of ``headway_bottleneck``."""
+"""The bottlenecks of a server: a closed list, the label of ``headway_bottleneck``."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from enum import IntEnum, StrEnum
 
 
 class Bottleneck(StrEnum):
-    """What limits the server now; one at a time.
+    """The bottleneck of the server now; one at a time.
 
     engine_down      its engine is gone, and no other one is there yet
     engine_silent    the engine does not respond

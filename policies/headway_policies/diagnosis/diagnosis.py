@@ -31,8 +31,8 @@ class Evidence:
 
 @dataclass(frozen=True, slots=True)
 class Diagnosis:
-    """What limits the server and how bad it is: the statement, what is wrong in a sentence each, the evidence, and the
-    remedies with the best first.
+    """The bottleneck of a server and how bad it is: the statement, what is wrong in a sentence each, the evidence, and
+    the remedies with the best first.
     """
 
     severity: Severity
@@ -44,7 +44,7 @@ class Diagnosis:
 
     @property
     def sentence(self) -> str:
-        """All of it in one paragraph."""
+        """The whole diagnosis in one paragraph."""
         return " ".join((*self.symptoms, self.statement))
 
 
@@ -75,11 +75,15 @@ def _evidence(facts: Facts) -> Iterator[Evidence]:
     for figure, value, bound in plain:
         if value is not None:
             yield Evidence(figure, value, bound)
-    for one in facts.classes:
-        if one.ttft_p95_s is not None:
-            yield Evidence(f"{one.name}.ttft_p95_s", one.ttft_p95_s, _stated(bound_s(one)))
-        if one.inter_token_p95_s is not None:
-            yield Evidence(f"{one.name}.inter_token_p95_s", one.inter_token_p95_s, _stated(one.inter_token_slo_s))
+    for class_facts in facts.classes:
+        if class_facts.ttft_p95_s is not None:
+            yield Evidence(f"{class_facts.name}.ttft_p95_s", class_facts.ttft_p95_s, _stated(bound_s(class_facts)))
+        if class_facts.inter_token_p95_s is not None:
+            yield Evidence(
+                f"{class_facts.name}.inter_token_p95_s",
+                class_facts.inter_token_p95_s,
+                _stated(class_facts.inter_token_slo_s),
+            )
 
 
 def _stated(bound: float | None) -> float | None:

@@ -1,4 +1,4 @@
-"""What a diagnosis rests on: the figures of the last minute or so, as far as they were measured."""
+"""The facts behind a diagnosis: the figures of the last minute or so, as far as they were measured."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ class ClassFacts:
 
 @dataclass(frozen=True, slots=True)
 class Forecasted:
-    """What a preset would do with the recent traffic: the share of the requests that it would complete.
+    """The forecast of a preset for the recent traffic: the share of the requests that it would complete.
 
     ``keeps_objectives``: by their p95 its first tokens and times between tokens would keep the objectives of the preset
     in force. Its own would be no measure: long ones are easy to keep.
@@ -109,7 +109,9 @@ class Facts:
     def measured(self) -> Facts:
         """The same, with what is no finite number taken for not known; an infinite objective is one that is not
         stated, and an infinite window one that ends only with a full batch, which are known."""
-        return replace(_finite(self, _UNBOUNDED), classes=tuple(_finite(one, _BOUNDS) for one in self.classes))
+        return replace(
+            _finite(self, _UNBOUNDED), classes=tuple(_finite(class_facts, _BOUNDS) for class_facts in self.classes)
+        )
 
 
 _BOUNDS = frozenset({"ttft_slo_s", "first_token_timeout_s", "inter_token_slo_s"})
@@ -120,8 +122,8 @@ _Facts = TypeVar("_Facts", Facts, ClassFacts)
 
 def _finite(facts: _Facts, bounds: frozenset[str] = frozenset()) -> _Facts:
     wrong: dict[str, float | None] = {}
-    for one in fields(facts):
-        value = getattr(facts, one.name)
-        if isinstance(value, float) and (isnan(value) if one.name in bounds else not isfinite(value)):
-            wrong[one.name] = 0.0 if one.name in _NUMBERS else None
+    for figure in fields(facts):
+        value = getattr(facts, figure.name)
+        if isinstance(value, float) and (isnan(value) if figure.name in bounds else not isfinite(value)):
+            wrong[figure.name] = 0.0 if figure.name in _NUMBERS else None
     return replace(facts, **wrong)  # type: ignore[arg-type]  # each of them may be None

@@ -1,4 +1,4 @@
-"""What would help, the best first: another preset with its forecast, a setting, another instance.
+"""The remedies, the best first: another preset with its forecast, a setting, another instance.
 
 Each says what it costs.
 """
@@ -61,9 +61,9 @@ def _another_preset(facts: Facts) -> Iterator[Remedy]:
     )
 
 
-def _rank(one: Forecasted) -> tuple[bool, float]:
-    """What keeps the objectives comes first, then what serves most."""
-    return one.keeps_objectives, one.completed_ratio
+def _rank(forecast: Forecasted) -> tuple[bool, float]:
+    """The place in the list: objectives that are kept come first, then requests that are completed."""
+    return forecast.keeps_objectives, forecast.completed_ratio
 
 
 def _contradicted(facts: Facts, present: Forecasted) -> bool:
@@ -73,7 +73,7 @@ def _contradicted(facts: Facts, present: Forecasted) -> bool:
 
 
 def _price(best: Forecasted, present: Forecasted) -> str:
-    """What gets worse with it, as forecast."""
+    """The figures that get worse with a remedy, as forecast."""
     figures = (("first tokens", "ttft_p95_s"), ("time between tokens", "inter_token_p95_s"))
     worse = []
     for words, name in figures:
@@ -272,7 +272,7 @@ def _stopped(facts: Facts) -> Iterator[Remedy]:
 
 
 def _none(facts: Facts) -> Iterator[Remedy]:
-    """Nothing is needed. A batch that is never full wastes throughput only where requests are made to wait for it."""
+    """No remedy. A batch that is never full wastes throughput only where requests are made to wait for it."""
     taken, limit = facts.mean_batch, facts.limit
     if facts.strategy in ("static", "dynamic") and taken is not None and limit and taken < limit / 4:
         yield Remedy(

@@ -58,7 +58,7 @@ def _not_served(facts: Facts) -> Bottleneck | None:
 
 
 def _pressed(facts: Facts) -> Bottleneck:
-    """What holds up requests that wait, or are refused for the load."""
+    """The cause that delays waiting requests, or refuses some for the load."""
     if _memory_full(facts):
         return Bottleneck.MEMORY
     if max(used_ratio(facts), facts.used_while_waiting or 0.0) >= AT_LIMIT:
@@ -89,7 +89,7 @@ def _full(facts: Facts) -> Bottleneck:
 
 
 def _unpressed(facts: Facts) -> Bottleneck:
-    """What is wrong while no request waits."""
+    """The fault of a server where no request waits."""
     if facts.kv_ratio is not None and facts.kv_ratio >= KV_FULL:
         return Bottleneck.MEMORY
     if facts.rung_ordered and facts.rung not in _NORMAL:
@@ -120,7 +120,9 @@ def _gathers(facts: Facts) -> bool:
 
 def _refuses(facts: Facts) -> bool:
     """Whether requests are refused for the load, or run out of time in the queue."""
-    return (facts.refused_share or 0.0) > MAX_ERROR_SHARE or any(one.overloaded for one in facts.classes)
+    return (facts.refused_share or 0.0) > MAX_ERROR_SHARE or any(
+        class_facts.overloaded for class_facts in facts.classes
+    )
 
 
 def _memory_full(facts: Facts) -> bool:
@@ -141,7 +143,7 @@ def severity(facts: Facts, found: Bottleneck) -> Severity:
     """How bad it is, for this bottleneck."""
     if found in (Bottleneck.ENGINE_DOWN, Bottleneck.ENGINE_SILENT, Bottleneck.STOPPED) and not facts.planned:
         return Severity.DOWN
-    missed = any(late(one) or slow(one) for one in facts.classes)
+    missed = any(late(class_facts) or slow(class_facts) for class_facts in facts.classes)
     pressed = _waits(facts) or _refuses(facts)
     if pressed and (_refuses(facts) or any(map(late, facts.classes))):
         return Severity.OVERLOADED
@@ -157,29 +159,31 @@ def _near(facts: Facts) -> bool:
     if used_ratio(facts) >= AT_LIMIT or (facts.kv_ratio or 0.0) >= KV_NEAR or facts.preemptions or facts.capped:
         return True
     return any(
-        (one.ttft_p95_s or 0.0) > NEAR_OBJECTIVE * bound_s(one)
-        or (one.inter_token_p95_s or 0.0) > NEAR_OBJECTIVE * (one.inter_token_slo_s or inf)
-        for one in facts.classes
+        (class_facts.ttft_p95_s or 0.0) > NEAR_OBJECTIVE * bound_s(class_facts)
+        or (class_facts.inter_token_p95_s or 0.0) > NEAR_OBJECTIVE * (class_facts.inter_token_slo_s or inf)
+        for class_facts in facts.classes
     )
 
 
 def lacking(facts: Facts) -> list[str]:
-    """What must be known before the server can be called well, and is not. An idle class has nothing to tell."""
+    """The facts that are missing before the server can be called well. An idle class has nothing to tell."""
     figures = (
         ("error share", facts.error_share),
         ("KV cache in use", facts.kv_ratio),
         ("requests that wait", facts.queued),
         ("classes", facts.classes or None),
     )
-    if facts.classes and facts.queued is not None and all(one.idle for one in facts.classes):
+    if facts.classes and facts.queued is not None and all(class_facts.idle for class_facts in facts.classes):
         return []
     missing = [words for words, figure in figures if figure is None]
-    timed = [one for one in facts.classes if not one.idle]
-    untimed = [one.name for one in timed if one.ttft_p95_s is None]
+    timed = [class_facts for class_facts in facts.classes if not class_facts.idle]
+    untimed = [class_facts.name for class_facts in timed if class_facts.ttft_p95_s is None]
     unbound = [
-        one.name
-        for one in facts.classes
-        if one.ttft_p95_s is not None and one.ttft_slo_s is None and one.first_token_timeout_s is None
+        class_facts.name
+        for class_facts in facts.classes
+        if class_facts.ttft_p95_s is not None
+        and class_facts.ttft_slo_s is None
+        and class_facts.first_token_timeout_s is None
     ]
     if untimed:
         missing.append(f"time to first token of {', '.join(untimed)}")

@@ -1,5 +1,6 @@
-"""What is wrong with a server, whatever the cause: errors above 1 %, objectives missed, requests degraded, a grammar
-that compiles for too long."""
+"""The symptoms of a server, whatever the cause: errors above 1 %, objectives missed, requests degraded, a grammar that
+compiles for too long.
+"""
 
 from __future__ import annotations
 
@@ -22,23 +23,25 @@ def symptoms(facts: Facts) -> tuple[str, ...]:
 
 def errs(facts: Facts) -> bool:
     """Whether more than 1 % of the requests, or of those of a class, end without an answer."""
-    shares = (facts.error_share, *(one.error_share for one in facts.classes))
+    shares = (facts.error_share, *(class_facts.error_share for class_facts in facts.classes))
     return any(share is not None and share > MAX_ERROR_SHARE for share in shares)
 
 
-def late(one: ClassFacts) -> bool:
+def late(class_facts: ClassFacts) -> bool:
     """Whether first tokens of a class come after its objective or its time-out."""
-    return one.ttft_p95_s is not None and one.ttft_p95_s > bound_s(one)
+    return class_facts.ttft_p95_s is not None and class_facts.ttft_p95_s > bound_s(class_facts)
 
 
-def slow(one: ClassFacts) -> bool:
+def slow(class_facts: ClassFacts) -> bool:
     """Whether its tokens come more slowly than its objective."""
-    return one.inter_token_p95_s is not None and one.inter_token_p95_s > (one.inter_token_slo_s or inf)
+    return class_facts.inter_token_p95_s is not None and class_facts.inter_token_p95_s > (
+        class_facts.inter_token_slo_s or inf
+    )
 
 
-def bound_s(one: ClassFacts) -> float:
+def bound_s(class_facts: ClassFacts) -> float:
     """How long a first token of a class may take: its objective, or where it has none its time-out."""
-    known = [bound for bound in (one.ttft_slo_s, one.first_token_timeout_s) if bound is not None]
+    known = [bound for bound in (class_facts.ttft_slo_s, class_facts.first_token_timeout_s) if bound is not None]
     return min(known, default=inf)
 
 
@@ -60,17 +63,17 @@ def _errors(facts: Facts) -> Iterator[str]:
         causes = main_causes(facts.causes)
         yield f"{percent(facts.error_share)} of requests end without an answer{f'; {causes}' if causes else ''}."
         return
-    for one in facts.classes:
-        if one.error_share is not None and one.error_share > MAX_ERROR_SHARE:
-            yield f"{percent(one.error_share)} of the requests of class {one.name} end without an answer."
+    for figures in facts.classes:
+        if figures.error_share is not None and figures.error_share > MAX_ERROR_SHARE:
+            yield f"{percent(figures.error_share)} of the requests of class {figures.name} end without an answer."
 
 
 def _late(facts: Facts) -> Iterator[str]:
-    for one in filter(late, facts.classes):
-        bound = bound_s(one)
-        what = "objective" if bound == one.ttft_slo_s else "time-out"
+    for figures in filter(late, facts.classes):
+        bound = bound_s(figures)
+        what = "objective" if bound == figures.ttft_slo_s else "time-out"
         yield (
-            f"First tokens of class {one.name} come too late: {duration(one.ttft_p95_s or 0.0)} (p95), "
+            f"First tokens of class {figures.name} come too late: {duration(figures.ttft_p95_s or 0.0)} (p95), "
             f"its {what} is {duration(bound)}."
         )
 
@@ -89,8 +92,6 @@ def _compiling(facts: Facts) -> Iterator[str]:
 
 
 def _slow(facts: Facts) -> Iterator[str]:
-    for one in filter(slow, facts.classes):
-        yield (
-            f"Tokens of class {one.name} come too slowly: {duration(one.inter_token_p95_s or 0.0)} between two (p95), "
-            f"its objective is {duration(one.inter_token_slo_s or 0.0)}."
-        )
+    for figures in filter(slow, facts.classes):
+        between, slo = duration(figures.inter_token_p95_s or 0.0), duration(figures.inter_token_slo_s or 0.0)
+        yield f"Tokens of class {figures.name} come too slowly: {between} between two (p95), its objective is {slo}."

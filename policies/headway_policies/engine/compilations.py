@@ -24,4 +24,4 @@ def slow_compilation_s(compiling_s: float, config: Recovery) -> float:
 
 def compilations_stuck(reports: Iterable[Progress], config: Recovery) -> bool:
     """Whether the compilations of one engine keep others waiting for so long that it is to be replaced."""
-    return any(one.compilations_held_s > max(config.hang_after_s, config.slow_step_after_s) for one in reports)
+    return any(report.compilations_held_s > max(config.hang_after_s, config.slow_step_after_s) for report in reports)

@@ -36,7 +36,7 @@ class Recovery(BaseModel):
 
 
 class Cause(StrEnum):
-    """Why the engine is gone."""
+    """The cause of an engine's absence."""
 
     CRASH = "crash"
     OUT_OF_MEMORY = "out_of_memory"

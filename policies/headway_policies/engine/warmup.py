@@ -115,7 +115,7 @@ class WarmupPlan:
 
     @property
     def _alone_s(self) -> float:
-        """The most that the stage ``alone`` would take: no token of it takes longer than one of the last batch."""
+        """The bound on the time of the stage ``alone``: no token takes longer than one of the last batch."""
         batches_s = self.took_s.get(Stage.BATCH, [0.0])
         return batches_s[-1] * max(1.0, ALONE_TOKENS / self.config.output_tokens)
 

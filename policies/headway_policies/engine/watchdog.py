@@ -65,15 +65,15 @@ class Watchdog:
     def reported(self, reports: Sequence[Progress], now_s: float) -> None:
         """The current reports of all engines. A step or call that began or ended since counts as a response."""
         known, self._reports = self._reports, {}
-        for one in reports:
-            before = known.get(one.engine)
+        for report in reports:
+            before = known.get(report.engine)
             if before is None:
-                self._reports[one.engine] = _EngineReport(one, now_s)
+                self._reports[report.engine] = _EngineReport(report, now_s)
                 continue
-            if one.works != before.progress.works:
+            if report.works != before.progress.works:
                 self.heard(now_s)
-            before.update(one, now_s)
-            self._reports[one.engine] = before
+            before.update(report, now_s)
+            self._reports[report.engine] = before
 
     def silent_s(self, now_s: float) -> float:
         """The time since the last response."""
@@ -89,8 +89,8 @@ class Watchdog:
             self._reset(now_s)
         self._looked_s = now_s
         reports = self._reports.values()
-        stopped = any(one.stopped_s(now_s) > config.hang_after_s for one in reports)
-        one_of_several = len(reports) > 1 and any(one.hung(now_s, config) for one in reports)
+        stopped = any(report.stopped_s(now_s) > config.hang_after_s for report in reports)
+        one_of_several = len(reports) > 1 and any(report.hung(now_s, config) for report in reports)
         silent = self.silent_s(now_s) > config.hang_after_s and not self._busy(now_s, config)
         self._hung = stopped or one_of_several or silent
         return self._hung
@@ -100,13 +100,13 @@ class Watchdog:
         reports = self._reports.values()
         return (
             self.silent_s(now_s) <= _most_step_s(config)
-            and all(one.alive(now_s, config.hang_after_s) for one in reports)
-            and any(one.computes(now_s, config.hang_after_s) for one in reports)
+            and all(report.alive(now_s, config.hang_after_s) for report in reports)
+            and any(report.computes(now_s, config.hang_after_s) for report in reports)
         )
 
     def _reset(self, now_s: float) -> None:
         self._heard_s = now_s
-        self._reports = {engine: _EngineReport(one.progress, now_s) for engine, one in self._reports.items()}
+        self._reports = {engine: _EngineReport(report.progress, now_s) for engine, report in self._reports.items()}
 
 
 class _EngineReport:
@@ -130,7 +130,7 @@ class _EngineReport:
             self._computed_s = now_s
 
     def stopped_s(self, now_s: float) -> float:
-        """For how long one of its workers has been stopped."""
+        """The seconds for which one of its workers has been stopped."""
         return now_s - self._running_s if self.progress.stopped else 0.0
 
     def alive(self, now_s: float, hang_after_s: float) -> bool:

@@ -1,4 +1,4 @@
-"""What one request may ask for at most, beyond what the server itself allows."""
+"""The caps of one request, beyond the bounds of the server itself."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ class RequestCaps:
 
     def lowered_by(self, other: RequestCaps) -> RequestCaps:
         """The lower cap of the two for each parameter."""
-        pairs = ((one.name, getattr(self, one.name), getattr(other, one.name)) for one in fields(self))
+        pairs = ((field.name, getattr(self, field.name), getattr(other, field.name)) for field in fields(self))
         return RequestCaps(**{name: _lower(first, second) for name, first, second in pairs})
 
 

@@ -1,4 +1,4 @@
-"""What a tenant is entitled to: classes, a share, rates and caps."""
+"""The entitlement of a tenant: classes, a share, rates and caps."""
 
 from __future__ import annotations
 

@@ -32,7 +32,7 @@ class Rate(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Allowance:
-    """What is left of one rate: ``limit`` a minute, ``remaining`` now (never below 0), all again after ``reset_s``."""
+    """The rest of one rate: ``limit`` a minute, ``remaining`` now (never below 0), all again after ``reset_s``."""
 
     limit: float
     remaining: float
@@ -41,7 +41,7 @@ class Allowance:
 
 @dataclass(frozen=True, slots=True)
 class Allowances:
-    """What is left of both rates of a tenant; None: no bound."""
+    """The rest of both rates of a tenant; None: no bound."""
 
     requests: Allowance | None = None
     tokens: Allowance | None = None
@@ -81,7 +81,7 @@ class TenantRates:
         return RateRefusal(rate, wait_s if isfinite(wait_s) else None, buckets.left(now_s))
 
     def left(self, entitlement: Entitlement, now_s: float) -> Allowances:
-        """What is left of the rates of a tenant, by those of its last request."""
+        """The rest of a tenant's rates, by those of its last request."""
         buckets = self._tenants.get(entitlement.tenant)
         return Allowances() if buckets is None else buckets.left(now_s)
 
@@ -134,7 +134,7 @@ class _Buckets:
             self.tokens.charge(tokens)
 
     def left(self, now_s: float) -> Allowances:
-        """What is left of both."""
+        """The rest of both rates."""
         return Allowances(_allowance(self.requests, now_s), _allowance(self.tokens, now_s))
 
 

@@ -52,7 +52,7 @@ class TokenBucket:
         self._level = min(self.burst, self.remaining(now_s) + amount)
 
     def remaining(self, now_s: float) -> float:
-        """What is in the bucket now; below 0 where it is owed."""
+        """The content of the bucket now; below 0 where it is owed."""
         if self._seen_s is not None and now_s > self._seen_s:
             self._level = min(self.burst, self._level + (now_s - self._seen_s) * self.rate_per_s)
         self._seen_s = now_s

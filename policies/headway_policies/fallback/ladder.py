@@ -94,7 +94,7 @@ class Ladder:
         if self._ordered is not None:
             return Trigger.OPERATOR
         worst = self._worst()
-        return next((one for one, state in self._states.items() if state.height and state.rung is worst), None)
+        return next((trigger for trigger, state in self._states.items() if state.height and state.rung is worst), None)
 
     def update(self, signals: FallbackSignals, now_s: float) -> Rung:
         """Update all triggers; returns the rung from now on. Must be called a few times within ``enter_s``."""
@@ -117,7 +117,9 @@ class Ladder:
         No rung gets worse; an operator's rung without effect there is dropped.
         """
         after = Ladder(config, rungs)
-        after._states = {one: self._states[one].refitted(state.rungs) for one, state in after._states.items()}
+        after._states = {
+            trigger: self._states[trigger].refitted(state.rungs) for trigger, state in after._states.items()
+        }
         after._ordered = self._ordered if after._may_be_ordered(self._ordered) else None
         after.steps, after.since_s = self.steps.copy(), self.since_s
         after._moved(self.rung, self.why, now_s)

@@ -45,9 +45,7 @@ _MOST_EQUAL = 8
 
 @dataclass(frozen=True, slots=True)
 class Unloaded:
-    """What the engine needs for one request alone: ``token_s`` between two tokens of a single sequence, and the time to
-    the first token of a prompt.
-    """
+    """The engine's costs for one request alone: the time between two tokens, and that to the first one of a prompt."""
 
     token_s: float
     prefill_token_s: float
@@ -78,7 +76,7 @@ class EngineFit:
 
     @property
     def unloaded_from(self) -> str:
-        """What ``unloaded`` rests on: single "steps", "intervals" of steps, or costs that were "recalled" from an
+        """The evidence behind ``unloaded``: single "steps", "intervals" of steps, or costs that were "recalled" from an
         earlier run; empty while nothing is known.
         """
         if self.unloaded is None:
@@ -152,7 +150,7 @@ class EngineFit:
         return _KNEE_RATIO * self.costs.base_s / seat_s if seat_s > 0 and known else None
 
     def _seat_s(self, costs: StepTime, prompts_ratio: float = 1.0) -> float:
-        """What a sequence costs, with this part of the prompts that come with it."""
+        """The cost of a sequence, with this part of the prompts that come with it."""
         return costs.sequence_s + prompts_ratio * costs.prefill_token_s * (self._seat_tokens or 0.0)
 
     def learnt(self) -> Mapping[str, float]:
@@ -200,7 +198,7 @@ class EngineFit:
             self._unload()
 
     def _unload(self) -> None:
-        """What a request alone takes now, by the single steps where there are some, else by the intervals."""
+        """The costs of a request alone, by the single steps where there are some, else by the intervals."""
         if self._steps.samples:
             self.unloaded = Unloaded(self._steps.token_s, self._steps.costs.prefill_token_s)
         else:

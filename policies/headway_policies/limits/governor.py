@@ -142,7 +142,7 @@ class Governor:
         self.failure: LimitFailure | None = None
         self._policy = policy
         self._settings = settings
-        self._max_seats = max(1, min(one for one in (settings.max_seats, ceiling, 65_536) if one is not None))
+        self._max_seats = max(1, min(bound for bound in (settings.max_seats, ceiling, 65_536) if bound is not None))
         self._min_seats = min(settings.min_seats, self._max_seats)
         self._fixed = self._within(fixed)
         self._allowed = self._within(fixed if start is None else start)
@@ -158,7 +158,7 @@ class Governor:
 
     @property
     def why(self) -> str:
-        """What decided the current limit: a key of ``WHYS``."""
+        """The reason for the current limit: a key of ``WHYS``."""
         return "stale" if self._stale else self._decided
 
     def seats(self, now_s: float) -> int:
@@ -203,10 +203,10 @@ class Governor:
         return max(self._min_seats, min(seats, self._max_seats))
 
     def _policy_numbers(self) -> dict[str, float]:
-        """What the policy keeps; nothing where a custom one raises, or keeps what is no finite number."""
+        """The numbers that the policy keeps; none where a custom one raises, or keeps something that is not finite."""
         try:
             numbers = dict(self._policy.learnt()) if isinstance(self._policy, Learns) else {}
-            return {name: float(one) for name, one in numbers.items() if math.isfinite(one)}
+            return {name: float(number) for name, number in numbers.items() if math.isfinite(number)}
         except FAILURES:
             return {}
 

@@ -1,4 +1,4 @@
-"""What an adaptive limit has learnt of its engine, in a form that outlives the process.
+"""The figures that an adaptive limit has learnt of its engine, in a form that outlives the process.
 
 A new process starts where the last one was: at its seats, and with what the policy itself kept. Both are a start and no
 more: the first intervals correct them as they would any limit.
@@ -22,7 +22,7 @@ class Learnt:
 
 @runtime_checkable
 class Learns(Protocol):
-    """What a limit policy may have in addition: what it has learnt can be kept, and taken over by a new one."""
+    """A limit policy whose learnt figures can be kept, and taken over by a new one."""
 
     def learnt(self) -> Mapping[str, float]:
         """Finite numbers by name; empty where nothing has been learnt yet."""
@@ -36,4 +36,4 @@ class Learns(Protocol):
 def usable(learnt: Mapping[str, float], names: Sequence[str]) -> list[float] | None:
     """The numbers of these names; None where one is missing, negative or not finite."""
     numbers = [learnt.get(name, math.nan) for name in names]
-    return numbers if all(math.isfinite(one) and one >= 0 for one in numbers) else None
+    return numbers if all(math.isfinite(number) and number >= 0 for number in numbers) else None

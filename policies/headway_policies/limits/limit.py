@@ -22,7 +22,7 @@ _MEASURED_RATIO = 0.95
 
 @dataclass(frozen=True, slots=True)
 class Load:
-    """What the engine reported for one step, or for ``steps`` equal ones.
+    """The engine's report of one step, or of ``steps`` equal ones.
 
     ``inter_token_s`` is the mean time since the previous token over the sequences that had one before; None when no
     sequence did. ``prefill_tokens`` are the prompt tokens computed in the step. ``gpu_busy_ratio`` is the share of time
@@ -103,7 +103,7 @@ class Limit(Protocol):
 
     @property
     def why(self) -> str:
-        """What decided the current limit: a key of ``governor.WHYS``."""
+        """The reason for the current limit: a key of ``governor.WHYS``."""
         ...
 
     def seats(self, now_s: float) -> int:
@@ -123,7 +123,7 @@ class Limit(Protocol):
         ...
 
     def learnt(self) -> Learnt | None:
-        """What it has learnt, for another process; None where there is nothing yet."""
+        """The learnt figures, for another process; None where there are none yet."""
         ...
 
     def recall(self, learnt: Learnt) -> None:
@@ -147,13 +147,13 @@ class FixedLimit:
         return self.allowed
 
     def observe(self, signals: Signals, now_s: float) -> None:
-        """Nothing to learn."""
+        """Learn nothing."""
 
     def decide(self, signals: Signals, seen: Interval | None, now_s: float) -> None:
-        """Nothing to decide."""
+        """Decide nothing."""
 
     def learnt(self) -> Learnt | None:
-        """Nothing."""
+        """Keep nothing."""
         return None
 
     def recall(self, learnt: Learnt) -> None:

@@ -32,7 +32,7 @@ class MemoryBound:
         self._held_ratio = 0.0
 
     def seats(self, seen: Interval) -> int | None:
-        """The most sequences that fit; None while nothing has run."""
+        """The largest number of sequences that fit; None while nothing has run."""
         if seen.running > 0 and seen.kv_usage_ratio > _MIN_RATIO:
             held_ratio = seen.kv_usage_ratio / seen.running
             weight = _WEIGHT if self._held_ratio else 1.0

@@ -29,7 +29,7 @@ class ObjectivesNow:
 
     @classmethod
     def of(cls, terms: PriorityClass, unloaded: Unloaded | None, prompt_tokens: float) -> ObjectivesNow:
-        """Those of a class, for prompts of the usual length."""
+        """The objectives of a class, for prompts of the usual length."""
         found = resolved(terms, unloaded, prompt_tokens, prompt_tokens)
         return cls(terms.ttft_slo_s, terms.inter_token_slo_ms, found, unloaded, prompt_tokens)
 

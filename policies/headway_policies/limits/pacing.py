@@ -111,7 +111,7 @@ class PrefillPacer:
 
     @property
     def stale_s(self) -> float:
-        """From when on it holds nothing back unless the engine reports a step."""
+        """The time after which pacing delays nothing unless the engine reports a step."""
         return self._seen_s + self._settings.stale_after_s
 
     # ------------------------------------------------------------------ inside
@@ -129,12 +129,12 @@ class PrefillPacer:
 
     @property
     def _left_s(self) -> float:
-        """What is spare, less what the prompts that are not computed yet will take."""
+        """The spare time, less the time for the prompts that are not computed yet."""
         return self._spare_s - self._token_s * self._tokens
 
     @property
     def _token_s(self) -> float:
-        """What a prompt token is taken to cost."""
+        """The assumed cost of a prompt token."""
         costs = self._engine.costs
         return max(costs.prefill_token_s, _LEAST_TOKEN_RATIO * costs.sequence_s)
 

@@ -128,7 +128,7 @@ class StepTimeFit:
 
 
 def _non_negative(products: list[list[float]], targets: list[float]) -> list[float]:
-    """The least squares without negative costs: what would be negative is 0, and the others are solved again."""
+    """The least squares without negative costs: a negative cost becomes 0, and the others are solved again."""
     free = [i for i in range(3) if products[i][i] > 0]
     while free:
         found = _solved([[products[i][j] for j in free] for i in free], [targets[i] for i in free])

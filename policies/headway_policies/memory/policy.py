@@ -1,4 +1,4 @@
-"""What is done when memory becomes short.
+"""The actions that are taken when memory becomes short.
 
     condition                               action
     KV cache over ``kv_usage_ratio``        fewer seats; the engine evicts cached prefixes by itself
@@ -31,7 +31,7 @@ _REPLACE_AGAIN_S = 600.0  # an engine that is large from the start is not replac
 
 
 class Cache(StrEnum):
-    """What can be cleared: two caches of the engine, and the server's own heap."""
+    """The caches that can be cleared: two caches of the engine, and the server's own heap."""
 
     PREFIX = "prefix"
     WORKER = "worker"

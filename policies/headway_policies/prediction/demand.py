@@ -42,8 +42,8 @@ class Demand:
 
     def fade(self) -> None:
         """The residences so far are of another limit: they count as the least that is used."""
-        for one in self._classes.values():
-            one.ended = min(one.ended, MIN_SAMPLES)
+        for demand in self._classes.values():
+            demand.ended = min(demand.ended, MIN_SAMPLES)
 
     def total_seats(self, now_s: float) -> float:
         """The seats that all classes fill on average, as far as that is known."""

@@ -168,7 +168,9 @@ class WaitEstimate:
         return None if fit is None else fit.at(prompt_tokens) + fit.error
 
     def fade(self) -> None:
-        """What has been learnt is of another limit: it counts as the least that is used, until it is corrected."""
+        """Count the learnt figures, which are of another limit, as the fewest samples that are used, until
+        corrected.
+        """
         self._weight = min(self._weight, MIN_SAMPLES)
         for fit in self._first_tokens.values():
             fit.fade(MIN_SAMPLES)
@@ -237,7 +239,7 @@ class _Score:
         self._error = self._bias = self._actual = 0.0
 
     def add(self, predicted: float, actual: float) -> None:
-        """One case."""
+        """Count one case."""
         self._samples = min(self._samples + 1, self._memory)
         weight, miss = 1 / self._samples, predicted - actual
         self._error += weight * (abs(miss) - self._error)

@@ -34,7 +34,7 @@ _SMALLER, _LARGER, _LEAST_FACTOR = 0.9, 1.05, 0.125
 
 
 class Watcher(Protocol):
-    """What wants to know of blocks that come into the cache."""
+    """An observer of blocks that come into the cache."""
 
     def cached(self, block: int) -> None:
         """This block is in the cache from now on."""

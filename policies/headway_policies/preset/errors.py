@@ -71,14 +71,14 @@ def explain(error: ValidationError, model: type[BaseModel], sources: Sources = (
     The first ones are located in ``sources``.
     """
     details = error.errors()
-    found = [one for detail in details[:MAX_ISSUES] for one in _issues(detail, model)]
-    located = [_located(one, sources) if number < _MAX_LOCATED else one for number, one in enumerate(found)]
+    found = [issue for detail in details[:MAX_ISSUES] for issue in _issues(detail, model)]
+    located = [_located(issue, sources) if number < _MAX_LOCATED else issue for number, issue in enumerate(found)]
     more = len(details) - MAX_ISSUES
     return [*located, Issue("", f"and {more} more")] if more > 0 else located
 
 
 def one_line(text: str) -> str:
-    """Any text without its line breaks."""
+    """A text without its line breaks."""
     return " ".join(text.split())
 
 

@@ -59,7 +59,7 @@ def read_table(text: str, source: str, bundled: Bundled) -> tuple[Table, list[tu
     tables, sources, texts = [_parsed(text, source)], [source], [text]
     while (parent := tables[-1].pop("extends", None)) is not None:
         parent_source, parent_text = _found(parent, sources[-1], bundled)
-        if Path(parent_source).resolve() in [Path(one).resolve() for one in sources]:
+        if Path(parent_source).resolve() in [Path(path).resolve() for path in sources]:
             raise PresetError(f"{source}: extends: circular: {' -> '.join([*sources, parent_source])}")
         if len(sources) > MAX_PARENTS:
             raise PresetError(f"{source}: extends: a chain of more than {MAX_PARENTS} presets")

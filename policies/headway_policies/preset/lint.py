@@ -110,7 +110,7 @@ def _order(preset: Preset) -> Iterator[str]:
     between, ranked = preset.ordering.between, preset.by_urgency()
     if between == "strict" and len(ranked) > 1:
         yield "ordering.between: strict: a constant stream of urgent requests starves the classes below it"
-    if between in ("strict", "ageing") and any(one.share is not None for one in preset.classes.values()):
+    if between in ("strict", "ageing") and any(terms.share is not None for terms in preset.classes.values()):
         yield f"classes: share has no effect under {between}, only under weighted"
     yield from _prefix(preset)
     if preset.classes[ranked[-1]].reserved_seats:
@@ -159,7 +159,7 @@ def _knee_limit(preset: Preset) -> Iterator[str]:
 def _stated_objective(preset: Preset) -> Iterator[str]:
     """An objective of a limit that keeps none, where it is not that of the classes."""
     policy, of_limit_ms = preset.limit.policy, preset.limit.inter_token_slo_ms
-    of_classes_ms = shortest([one.inter_token_slo_ms for one in preset.classes.values()])
+    of_classes_ms = shortest([terms.inter_token_slo_ms for terms in preset.classes.values()])
     if of_limit_ms != (of_classes_ms or LimitSettings().inter_token_slo_ms):
         yield f'limit.inter_token_slo_ms: no limit keeps it under {policy}; set limit.policy, for example "model"'
 

@@ -68,7 +68,7 @@ class Preset(BaseModel):
         if not isinstance(table, Mapping) or not isinstance(table.get("classes"), Mapping):
             return table
         limit, classes = _stated(table.get("limit", {})), map(_stated, table["classes"].values())
-        stated = [one.get("inter_token_slo_ms") for one in classes if one is not None]
+        stated = [terms.get("inter_token_slo_ms") for terms in classes if terms is not None]
         if limit is None or "inter_token_slo_ms" in limit or (least := shortest(stated)) is None:
             return table
         return {**table, "limit": {**limit, "inter_token_slo_ms": least}}
@@ -83,10 +83,10 @@ class Preset(BaseModel):
     @field_validator("classes")
     @classmethod
     def _distinct(cls, classes: dict[str, PriorityClass]) -> dict[str, PriorityClass]:
-        priorities = [one.priority for one in classes.values()]
+        priorities = [terms.priority for terms in classes.values()]
         if len(set(priorities)) < len(priorities):
             raise ValueError("each class needs a priority of its own")
-        tiers = [tier for one in classes.values() for tier in one.service_tiers]
+        tiers = [tier for terms in classes.values() for tier in terms.service_tiers]
         if len(set(tiers)) < len(tiers):
             raise ValueError("a service_tier can belong to one class only")
         return classes
@@ -104,7 +104,7 @@ class Preset(BaseModel):
         if self.default_class not in self.classes:
             known = ", ".join(sorted(self.classes))
             yield Issue("default_class", f"must be one of the classes: {known}", shown(self.default_class))
-        shares = sum(one.share or 0.0 for one in self.classes.values())
+        shares = sum(terms.share or 0.0 for terms in self.classes.values())
         if shares > 1 + 1e-9:
             yield Issue("classes", f"the shares sum to {round(shares, 9)}, more than 1", str(round(shares, 9)))
         reserved = sum(self.classes[name].reserved_seats or 0 for name in self.by_urgency()[:-1])
@@ -124,7 +124,7 @@ class Preset(BaseModel):
         batching, queue = self.batching, self.queue
         if batching.strategy == "continuous":
             return
-        room = min(queue.max_waiting, sum(one.max_waiting for one in self.classes.values()))
+        room = min(queue.max_waiting, sum(terms.max_waiting for terms in self.classes.values()))
         if room == 0:
             yield Issue("queue.max_waiting", f"0 leaves no room in which a {batching.strategy} batch can gather", "0")
         elif (
@@ -186,7 +186,7 @@ class Preset(BaseModel):
         return 0 if self.batching.strategy == "continuous" else self.fallback.bypass_seats
 
     def max_seats(self) -> int | None:
-        """The most seats that the preset may use; None where its limit follows the engine to its ceiling."""
+        """The bound on the seats that the preset may use; None where its limit follows the engine to its ceiling."""
         limit = self.limit
         if limit.policy == "fixed" or limit.shadow:
             return self.batching.seats + self.bypass_seats()
@@ -212,7 +212,7 @@ class Change:
 
 
 def changes(old: Preset, new: Preset) -> list[Change]:
-    """What a switch from ``old`` to ``new`` changes, setting by setting."""
+    """The changes of a switch from ``old`` to ``new``, setting by setting."""
     return differences(old.settings(), new.settings())
 
 
@@ -233,7 +233,7 @@ def parse_preset(text: str, source: str) -> Preset:
         return Preset.model_validate(table)
     except ValidationError as error:
         issues = explain(error, Preset, sources)
-        parents = ", ".join(one for one, _ in sources[1:])
+        parents = ", ".join(parent for parent, _ in sources[1:])
         where = f"{source} (extends {parents})" if parents else source
         raise PresetError(f"{where}: {'; '.join(map(str, issues))}", issues) from None
 
@@ -246,7 +246,7 @@ def load_preset(path: str | Path) -> Preset:
 def bundled_presets() -> dict[str, Preset]:
     """The presets that ship with Headway, fewest seats first."""
     presets = [parse_preset(text, source) for source, text in map(_bundled_text, _bundled_names())]
-    return {one.name: one for one in sorted(presets, key=lambda one: (one.batching.seats, one.name))}
+    return {preset.name: preset for preset in sorted(presets, key=lambda preset: (preset.batching.seats, preset.name))}
 
 
 def _bundled_names() -> list[str]:
@@ -265,7 +265,7 @@ def _bundled_text(name: str) -> tuple[str, str]:
 
 
 def _stated(part: object) -> Mapping[str, Any] | None:
-    """What is stated in a table of a file, or in a model that a program has made; None for anything else."""
+    """The stated fields of a table of a file, or of a model that a program has made; None for anything else."""
     if isinstance(part, BaseModel):
         return part.model_dump(exclude_unset=True)
     return part if isinstance(part, Mapping) else None

@@ -1,4 +1,4 @@
-"""Where each part of a preset acts: the parts with their keys, what each needs, and what there is in each place.
+"""The places where each part of a preset acts: the parts with their keys, their needs, and the content of each place.
 
 A part acts where all that it needs is there. A place states what it never has (``LACKS``); a running server knows what
 it lacks besides, such as another model. ``no_effect`` has the line that either says for each ability that is lacking.
@@ -16,7 +16,7 @@ from headway_policies.preset.model import Preset
 
 
 class Place(StrEnum):
-    """Where a preset may be in force."""
+    """A place where a preset may be in force."""
 
     SERVE = "headway serve"
     PLAIN = "vllm serve"
@@ -27,7 +27,7 @@ class Place(StrEnum):
 
 
 class Ability(StrEnum):
-    """What a part may need; the value says why the part has no effect without it."""
+    """A need of a part; the value says why the part has no effect without it."""
 
     SERVER = "a simulation has an engine that is warm, never fails and keeps its memory, and no fallback ladder"
     HTTP = "requests here name their class, and no service_tier"
@@ -57,7 +57,7 @@ class Part:
 
     def lacks(self, lacking: Collection[Ability]) -> Ability | None:
         """The first of its needs that is not there."""
-        return next((one for one in self.needs if one in lacking), None)
+        return next((need for need in self.needs if need in lacking), None)
 
 
 def _keys(table: str, keys: str) -> tuple[str, ...]:
@@ -165,7 +165,7 @@ OFFERED = frozenset({Ability.HTTP, Ability.OTHER_MODEL})
 _OVER_HTTP = "over HTTP"
 #: What is there under a condition.
 CONDITIONS: Mapping[tuple[Place, Ability], str] = {
-    **dict.fromkeys(((one, Ability.OTHER_MODEL) for one in (Place.SERVE, Place.PLAIN, Place.ROUTE)), _OVER_HTTP),
+    **dict.fromkeys(((place, Ability.OTHER_MODEL) for place in (Place.SERVE, Place.PLAIN, Place.ROUTE)), _OVER_HTTP),
     (Place.WRAP, Ability.OTHER_MODEL): "`fallback=`",
     (Place.WRAP, Ability.REPLACER): "vLLM's, or `engine_factory=`",
     (Place.WRAP, Ability.WARMUP): "`warmup=`",

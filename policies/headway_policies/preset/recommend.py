@@ -15,7 +15,7 @@ from headway_policies.preset.toml_text import toml_text
 
 @dataclass(frozen=True, slots=True)
 class Needs:
-    """What the operator needs: low latency (a user waits for each answer), throughput, offline work (all requests are
+    """The operator's needs: low latency (a user waits for each answer), throughput, offline work (all requests are
     known at the start), and the largest time between tokens, if one is required.
     """
 

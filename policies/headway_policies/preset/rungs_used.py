@@ -11,10 +11,10 @@ def usable_rungs(preset: Preset, *, fallback_model: bool) -> frozenset[Rung]:
     classes, fallback = preset.classes.values(), preset.fallback
     barrier = preset.batching.strategy != "continuous"
     usable = {
-        Rung.CAP: any(one.fallback_max_tokens is not None for one in classes),
-        Rung.BYPASS: barrier and fallback.bypass_seats > 0 and any(one.may_bypass for one in classes),
-        Rung.SHED: any(one.sheddable for one in classes),
-        Rung.DIVERT: fallback_model and any(one.may_divert for one in classes),
+        Rung.CAP: any(terms.fallback_max_tokens is not None for terms in classes),
+        Rung.BYPASS: barrier and fallback.bypass_seats > 0 and any(terms.may_bypass for terms in classes),
+        Rung.SHED: any(terms.sheddable for terms in classes),
+        Rung.DIVERT: fallback_model and any(terms.may_divert for terms in classes),
         Rung.PAUSE: fallback.pause_on_errors,
     }
     return frozenset(rung for rung, changes in usable.items() if changes)

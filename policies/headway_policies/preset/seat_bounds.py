@@ -1,4 +1,4 @@
-"""What one engine has seats for: the sequences that its KV space holds, and the knee of throughput over latency."""
+"""The seats of one engine: the sequences that its KV space holds, and the knee of throughput over latency."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ class SeatBounds:
 
     @property
     def words(self) -> list[str]:
-        """What is known, a sentence without its full stop each."""
+        """The known bounds, a sentence without its full stop each."""
         found = []
         if self.kv_seats is not None:
             length = "the recent mean length" if self.recorded else "a typical length"

@@ -13,10 +13,10 @@ def moves(settings: Mapping[str, Setting]) -> bool:
 
 
 def reach(settings: Mapping[str, Setting], ceiling: int | None = None) -> int | None:
-    """The most seats that the limit may come to, on an engine with this ceiling; None where nothing known bounds it."""
+    """The bound on the limit's seats, on an engine with this ceiling; None where nothing known bounds it."""
     seats = settings.get("batching.seats")
     own = settings.get("limit.max_seats") if moves(settings) else seats
-    bounds = [one for one in (own, ceiling) if isinstance(one, int)]
+    bounds = [bound for bound in (own, ceiling) if isinstance(bound, int)]
     return min(bounds, default=None)
 
 

@@ -31,8 +31,8 @@ class AgeingOrder(ClassQueues):
     def head(self, now_s: float, excluded: Collection[str] = ()) -> Ticket | None:
         """The head of the class with the smallest key."""
         best, best_s = None, inf
-        for one in self._queues:
-            oldest = one.oldest() if one.waiting and one.name not in excluded else None
-            if oldest is not None and (key_s := oldest.arrived_s - one.rank * self._step_s) < best_s:
-                best, best_s = one, key_s
+        for queue in self._queues:
+            oldest = queue.oldest() if queue.waiting and queue.name not in excluded else None
+            if oldest is not None and (key_s := oldest.arrived_s - queue.rank * self._step_s) < best_s:
+                best, best_s = queue, key_s
         return None if best is None else best.head(now_s)

@@ -42,8 +42,8 @@ class ClassQueue:
         """The longest-waiting ticket."""
         if not len(self.late):
             return self.discipline.oldest()
-        firsts = [one for one in (self.late.oldest(), self.discipline.oldest()) if one is not None]
-        return min(firsts, key=lambda one: one.arrived_s)
+        firsts = [ticket for ticket in (self.late.oldest(), self.discipline.oldest()) if ticket is not None]
+        return min(firsts, key=lambda ticket: ticket.arrived_s)
 
     def newest(self) -> Ticket | None:
         """The ticket that was added last, of those that are not late."""
@@ -59,7 +59,7 @@ class ClassQueues:
             ClassQueue(name, rank, classes[name].priority, make_discipline(classes[name]))
             for rank, name in enumerate(ranked)
         ][::-1]
-        self._by_name = {one.name: one for one in self._queues}
+        self._by_name = {queue.name: queue for queue in self._queues}
         self._by_ticket: dict[int, ClassQueue] = {}
 
     def push(self, ticket: Ticket, class_name: str, tokens: float, now_s: float) -> None:
@@ -96,7 +96,7 @@ class ClassQueues:
     @property
     def relegates(self) -> bool:
         """Whether tickets can be relegated: all classes have the same discipline."""
-        return all(isinstance(one.discipline, Fifo) and one.discipline.relegates for one in self._queues)
+        return all(isinstance(queue.discipline, Fifo) and queue.discipline.relegates for queue in self._queues)
 
     def relegate(self, ticket: Ticket, now_s: float) -> bool:
         """Put a waiting ticket behind all others of its class; False where its discipline does not allow that."""
@@ -122,11 +122,11 @@ class ClassQueues:
 
     def worst_below(self, priority: int) -> Ticket | None:
         """The newest of the least urgent class that has one."""
-        for one in reversed(self._queues):
-            if one.priority >= priority:
+        for queue in reversed(self._queues):
+            if queue.priority >= priority:
                 return None
-            if one.waiting:
-                return one.newest()
+            if queue.waiting:
+                return queue.newest()
         return None
 
     def waiting(self, class_name: str) -> int:
@@ -151,7 +151,7 @@ class ClassQueues:
 
     def oldest(self) -> Iterator[Ticket]:
         """The longest-waiting ticket of each class that has one."""
-        return (ticket for one in self._queues if (ticket := one.oldest()) is not None)
+        return (ticket for queue in self._queues if (ticket := queue.oldest()) is not None)
 
     def first_of(self, class_name: str, now_s: float) -> Ticket | None:
         """The next ticket of one class, out of its turn; None where none waits. The turns of the others stand: no round
@@ -161,15 +161,15 @@ class ClassQueues:
 
     def heads(self, now_s: float, excluded: Collection[str] = ()) -> Iterator[tuple[str, Ticket]]:
         """(class, next ticket) of each class that has one and is not excluded, the most urgent class first."""
-        for one in self._queues:
-            ticket = one.head(now_s) if one.waiting and one.name not in excluded else None
+        for queue in self._queues:
+            ticket = queue.head(now_s) if queue.waiting and queue.name not in excluded else None
             if ticket is not None:
-                yield one.name, ticket
+                yield queue.name, ticket
 
     def __len__(self) -> int:
         return len(self._by_ticket)
 
     def __iter__(self) -> Iterator[Ticket]:
-        for one in self._queues:
-            yield from one.late
-            yield from one.discipline
+        for queue in self._queues:
+            yield from queue.late
+            yield from queue.discipline

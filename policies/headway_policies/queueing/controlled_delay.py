@@ -58,7 +58,7 @@ class ControlledDelay:
         return self._stood_lately(now_s) or self.stands(now_s)
 
     def empty(self, now_s: float) -> None:
-        """Nothing of the class waits, and nothing has since a ticket left it last."""
+        """Note that no ticket of the class waits, or has waited since its last one left."""
         if self.stands(self._left_s):
             self._stood_s = self._left_s
         self._short_s = now_s

@@ -83,7 +83,7 @@ def make_order(
 
 
 def _maker(ordering: OrderSettings, prefixes: PrefixCache | None) -> MakeDiscipline:
-    """What makes the discipline of each class; all of them share one model of the prefix cache."""
+    """The maker of each class's discipline; all of them share one model of the prefix cache."""
     if not ordering.by_prefix:
         return partial(make_discipline, ordering.inside)
     cache = PrefixCache() if prefixes is None else prefixes

@@ -129,12 +129,12 @@ class FairShare(Fifo):
         before = 0 if own is None else len(own.tickets)
         each = max(self._mean_tokens, 1.0)
         turn = self._returning(tenant, floor) if own is None else own.served_tokens + before * each / own.share
-        compared = [one for one in islice(self._waiting.values(), _COMPARED) if one is not own]
+        compared = [other for other in islice(self._waiting.values(), _COMPARED) if other is not own]
         others = len(self._waiting) - (own is not None)
         found = sum(
-            min(len(one.tickets), 1 + int((turn - one.served_tokens) * one.share / each))
-            for one in compared
-            if one.served_tokens <= turn
+            min(len(other.tickets), 1 + int((turn - other.served_tokens) * other.share / each))
+            for other in compared
+            if other.served_tokens <= turn
         )
         return before + round(found * others / max(len(compared), 1))
 

@@ -227,7 +227,7 @@ class PrefixShare(FairShare):
     def _sweep(self, line: _Line) -> None:
         """Drop the tickets that have left, once they are more than those that wait."""
         if len(line.tickets) > 2 * line.live + _SPARE:
-            line.tickets = [one for one in line.tickets[line.begin :] if one.id in self._tickets]
+            line.tickets = [ticket for ticket in line.tickets[line.begin :] if ticket.id in self._tickets]
             line.begin = 0
 
     # ------------------------------------------------------------------ the longest match
@@ -240,8 +240,8 @@ class PrefixShare(FairShare):
         self._listings += 1
         heappush(self._matches, (-sharers.depth, self._listings, sharers))
         if len(self._matches) > 2 * len(self._sharers) + _SPARE:
-            for _, _, one in self._matches:
-                one.listed = self._is_match(one)
+            for _, _, candidate in self._matches:
+                candidate.listed = self._is_match(candidate)
             self._matches = [entry for entry in self._matches if entry[2].listed]
             heapify(self._matches)
 

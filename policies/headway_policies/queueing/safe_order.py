@@ -102,7 +102,7 @@ class SafeOrder:
 
         def wrong(ticket: Ticket | None) -> bool:
             if ticket is None:
-                return any(self._waiting[name] for name, one in self._classes.items() if one.priority < priority)
+                return any(self._waiting[name] for name, terms in self._classes.items() if terms.priority < priority)
             return not self._waits(ticket) or self._classes[self._places[ticket.id].class_name].priority >= priority
 
         return self._query("worst_below", lambda order: order.worst_below(priority), wrong)
@@ -111,7 +111,7 @@ class SafeOrder:
         """The longest-waiting ticket of each class that has one."""
 
         def wrong(tickets: list[Ticket]) -> bool:
-            names = [self._places[one.id].class_name for one in tickets if self._waits(one)]
+            names = [self._places[ticket.id].class_name for ticket in tickets if self._waits(ticket)]
             return len(names) != len(tickets) or sorted(names) != sorted(+self._waiting)
 
         oldest: list[Ticket] = self._query("oldest", lambda order: list(order.oldest()), wrong)

@@ -17,7 +17,7 @@ class StrictOrder(ClassQueues):
 
     def head(self, now_s: float, excluded: Collection[str] = ()) -> Ticket | None:
         """The head of the most urgent class that has one."""
-        for one in self._queues:
-            if one.waiting and one.name not in excluded:
-                return one.head(now_s)
+        for queue in self._queues:
+            if queue.waiting and queue.name not in excluded:
+                return queue.head(now_s)
         return None

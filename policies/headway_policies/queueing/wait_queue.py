@@ -111,7 +111,7 @@ class WaitQueue:
     def late_seats(self, class_name: str, tenant: str | None = None) -> int:
         """The seats wanted by those of a class that have been relegated; of one tenant, if it is given."""
         orders = (lane.order for lane in self.lanes)
-        return sum(one.late_seats(class_name, tenant) for one in orders if isinstance(one, ClassQueues))
+        return sum(order.late_seats(class_name, tenant) for order in orders if isinstance(order, ClassQueues))
 
     def first_of(self, class_name: str, lane: Lane, now_s: float) -> Ticket | None:
         """The next ticket of one class in a lane, out of its turn; a custom order is asked with all others excluded."""
@@ -133,9 +133,9 @@ class WaitQueue:
         """Whether there would be room for this arrival without all less urgent tickets."""
         urgency = self.classes[ticket.class_name].priority
         rest = self.total
-        for name, one in self.by_class.items():
-            if one.requests and self.classes[name].priority < urgency:
-                rest = rest.without(one)
+        for name, load in self.by_class.items():
+            if load.requests and self.classes[name].priority < urgency:
+                rest = rest.without(load)
         return rest is not self.total and not rest.over(ticket, self.queue)
 
     def worst_below(self, class_name: str) -> Ticket | None:
@@ -152,7 +152,7 @@ class WaitQueue:
     def seats_above(self, class_name: str) -> int:
         """The seats requested by waiting tickets of more urgent classes."""
         urgency = self.classes[class_name].priority
-        return sum(one.seats for name, one in self.by_class.items() if self.classes[name].priority > urgency)
+        return sum(load.seats for name, load in self.by_class.items() if self.classes[name].priority > urgency)
 
     def seats_in(self, class_name: str, tenant: str | None = None) -> int:
         """The seats requested by waiting tickets of a class; of one tenant, if it is given."""

@@ -40,7 +40,7 @@ def shares(classes: Mapping[str, PriorityClass]) -> dict[str, float]:
     usual = {
         name: (1 - _LOWEST_SHARE) * 2.0**rank / doubling if rank else _LOWEST_SHARE for rank, name in enumerate(ranked)
     }
-    named = {name: share for name, one in classes.items() if (share := one.share) is not None}
+    named = {name: share for name, terms in classes.items() if (share := terms.share) is not None}
     left = 1.0 - sum(named.values())
     unnamed = sum(share for name, share in usual.items() if name not in named)
     scale = left / unnamed if left > 0 and unnamed else 1.0
@@ -77,10 +77,10 @@ class WeightedOrder(ClassQueues):
         """The head of the most urgent class with credit; a new round when none has any."""
         self._begin()
         while self._by_ticket:
-            for one in self._queues:
-                if one.waiting and self._credits[one.name] > 0 and one.name not in excluded:
-                    return one.head(now_s)
-            in_turn = [one for one in self._queues if one.waiting and one.name not in excluded]
+            for queue in self._queues:
+                if queue.waiting and self._credits[queue.name] > 0 and queue.name not in excluded:
+                    return queue.head(now_s)
+            in_turn = [queue for queue in self._queues if queue.waiting and queue.name not in excluded]
             if not in_turn:
                 break
             self._next_round(in_turn)
@@ -111,11 +111,11 @@ class WeightedOrder(ClassQueues):
     def _next_round(self, in_turn: list[ClassQueue]) -> None:
         """Skip to the first round in which one of ``in_turn`` has credit."""
         quanta = {name: self._quantum(name) for name in self._weights}
-        rounds = 1 + min(floor(-self._credits[one.name] / quanta[one.name]) for one in in_turn)
-        for one in self._queues:
-            credit, quantum = self._credits[one.name], quanta[one.name]
+        rounds = 1 + min(floor(-self._credits[queue.name] / quanta[queue.name]) for queue in in_turn)
+        for queue in self._queues:
+            credit, quantum = self._credits[queue.name], quanta[queue.name]
             topped_up = min(credit + rounds * quantum, quantum)
-            self._credits[one.name] = max(credit, topped_up) if one.waiting else topped_up
+            self._credits[queue.name] = max(credit, topped_up) if queue.waiting else topped_up
 
     def _quantum(self, class_name: str) -> float:
         return self._weights[class_name] * self._usual_tokens

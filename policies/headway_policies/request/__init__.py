@@ -1,4 +1,4 @@
-"""What a policy knows of a request: its ticket, the terms of its class, and the closed lists of outcomes.
+"""The policies' view of a request: its ticket, the terms of its class, and the closed lists of outcomes.
 
 Nothing of the content. All other parts of the package build on this one.
 """

@@ -67,15 +67,21 @@ def shortest(objectives: Sequence[object]) -> float | str | None:
     Of relative ones it has the smallest multiple and the smallest bounds, and an absolute one counts as both bounds.
     What is no objective is left out.
     """
-    numbers = [float(one) for one in objectives if isinstance(one, int | float) and not isinstance(one, bool)]
-    texts = [found for one in objectives if isinstance(one, str) and (found := _readable(one)) is not None]
+    numbers = [
+        float(objective)
+        for objective in objectives
+        if isinstance(objective, int | float) and not isinstance(objective, bool)
+    ]
+    texts = [
+        found for objective in objectives if isinstance(objective, str) and (found := _readable(objective)) is not None
+    ]
     if not texts:
         return min(numbers, default=None)
-    least = min([*numbers, *(one.least for one in texts)])
-    most = min([*numbers, *(one.most for one in texts)])
+    least = min([*numbers, *(text.least for text in texts)])
+    most = min([*numbers, *(text.most for text in texts)])
     if least >= most:
         return most
-    return _text(Relative(min(one.times for one in texts), least, most))
+    return _text(Relative(min(text.times for text in texts), least, most))
 
 
 def _readable(text: str) -> Relative | None:

@@ -36,7 +36,7 @@ class Ending(StrEnum):
 
 
 class Reason(StrEnum):
-    """Why a request was refused. Clients read it in ``x-headway-reason``."""
+    """The reason of a refusal. Clients read it in ``x-headway-reason``."""
 
     QUEUE_FULL = "queue_full"
     CLASS_QUEUE_FULL = "class_queue_full"

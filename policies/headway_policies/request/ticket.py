@@ -1,4 +1,4 @@
-"""What a policy knows of a request: identity, class, size and time.
+"""The policies' view of a request: identity, class, size and time.
 
 Nothing of its content: the text of a prompt never enters this package.
 """
@@ -75,7 +75,9 @@ class Ticket:
 
     @property
     def total_tokens(self) -> int:
-        """The most tokens it can hold in the engine: for each sequence the prompt and all it may generate."""
+        """The tokens that the request can occupy in the engine: for each sequence the prompt and all it may
+        generate.
+        """
         return self.seats * (self.prompt_tokens + (DEFAULT_MAX_TOKENS if self.max_tokens is None else self.max_tokens))
 
 
@@ -87,8 +89,8 @@ class Usage:
     output_tokens: int
 
 
-def shorter(one: float | None, other: float | None) -> float | None:
+def shorter(first: float | None, other: float | None) -> float | None:
     """The shorter of two times; None: no time."""
     if other is None:
-        return one
-    return other if one is None or other < one else one
+        return first
+    return other if first is None or other < first else first

@@ -52,7 +52,7 @@ class InstanceHealth:
         self._sent_probe, self._progress = 0, 0
 
     def heartbeat(self, now_s: float, *, good: bool) -> None:
-        """It answered that it is well, or that it is not."""
+        """Record an answer to a heartbeat: the instance is well, or not."""
         self._look(now_s)
         self._answered_s = now_s
         self._good_s = now_s if good else -inf
@@ -102,7 +102,7 @@ class InstanceHealth:
             self.answering(self._sent_probe, now_s)
 
     def ended(self, number: int, verdict: Verdict, now_s: float) -> None:
-        """That request was answered, failed because of the instance, or is undecided. Exactly once for each."""
+        """Record the end of a request, exactly once: answered, failed because of the instance, or undecided."""
         self._breaker.ended(number, verdict, now_s)
         self._look(now_s)
 

@@ -8,7 +8,7 @@ from typing import Protocol
 
 
 class CachedPrefixes(Protocol):
-    """What is known of an instance's prefix cache."""
+    """The known state of an instance's prefix cache."""
 
     def matched_tokens(self, prefix: tuple[int, ...]) -> int:
         """The tokens of a prompt with these prefix hashes (``request/prefix``) that the instance probably holds."""

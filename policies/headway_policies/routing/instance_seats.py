@@ -26,7 +26,7 @@ _FEW_WAITING, _WAITING_RATIO = 2, 0.125
 
 @dataclass(frozen=True, slots=True)
 class SeatReading:
-    """What an instance says at one moment: sequences that ``running`` and requests that are ``waiting`` there.
+    """The report of an instance at one moment: sequences ``running`` and requests ``waiting`` there.
 
     ``limit`` is its live limit and ``reach`` the most that the limit may come to; None where it has none.
     """
@@ -50,7 +50,7 @@ class InstanceSeats:
 
     @property
     def most(self) -> int:
-        """The most sequences that the instance may come to run at once, as far as is known."""
+        """The largest number of sequences that the instance may come to run at once, as far as is known."""
         return self._most
 
     @property

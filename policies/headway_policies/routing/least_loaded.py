@@ -47,13 +47,13 @@ class LeastLoaded:
         """The name of the instance to send the request to; None where no seat is free."""
         kv = self.kv if demand.prompt_tokens < self.long_tokens else self.kv_long
         best, best_rank = None, (False, 0.0)
-        for one in instances:
-            free = one.free
+        for instance in instances:
+            free = instance.free
             if not free:
                 continue
-            rank = (True, self._score(one, kv, demand)) if free >= demand.seats else (False, float(free))
+            rank = (True, self._score(instance, kv, demand)) if free >= demand.seats else (False, float(free))
             if best is None or rank > best_rank:
-                best, best_rank = one.name, rank
+                best, best_rank = instance.name, rank
         return best
 
     def _score(self, instance: Instance, kv: float, demand: Demand) -> float:

@@ -19,8 +19,8 @@ def ranked(router: Router, demand: Demand, instances: Sequence[Instance]) -> lis
     left, names = list(instances), []
     while (chosen := router.choose(demand, left)) is not None:
         names.append(chosen)
-        left = [one for one in left if one.name != chosen]
-    return names + [one.name for one in sorted(left, key=_load)]
+        left = [instance for instance in left if instance.name != chosen]
+    return names + [instance.name for instance in sorted(left, key=_load)]
 
 
 def _load(instance: Instance) -> float:

@@ -37,7 +37,7 @@ _CHOICE_S = 1.0
 
 @dataclass(frozen=True, slots=True)
 class Report:
-    """What an instance says of its server; each report has a larger ``number``.
+    """The report of an instance on its server; each report has a larger ``number``.
 
     ``answered`` requests have got output so far, ``failed`` ones none, because of the server; ``tokens`` have been
     computed. Of one that is ``stale`` seats, load, KV use and tokens are those of before: the server did not answer.
@@ -69,7 +69,7 @@ class ReportedInstance(InstanceHealth):
         self._probe_s = 0.0
 
     def report(self, report: Report, now_s: float) -> None:
-        """It has reported; a report that is known already changes nothing."""
+        """Take a report of the instance; a report that is known already changes nothing."""
         before = self.last or report
         if self.last is not None and report.number <= before.number:
             return
@@ -91,7 +91,7 @@ class ReportedInstance(InstanceHealth):
                 self._judge(Verdict.UNDECIDED, now_s)
 
     def unreachable(self, now_s: float) -> None:
-        """It did not answer."""
+        """Note that the instance did not answer."""
         self.broke(now_s)
         self._judge(Verdict.FAILURE, now_s)
 
@@ -104,7 +104,7 @@ class ReportedInstance(InstanceHealth):
         return self.takes(now_s) and not (self._choices and self.state(now_s) is BreakerState.HALF_OPEN)
 
     def chosen(self, now_s: float) -> None:
-        """It is the first of those that were chosen for a request."""
+        """Note that the instance is the first of those chosen for a request."""
         self._choices.append(now_s)
 
     def sent(self, now_s: float) -> None:
@@ -115,7 +115,7 @@ class ReportedInstance(InstanceHealth):
             self._choices.popleft()
 
     def seen(self, name: str, usual_seats: int) -> Instance:
-        """What a routing policy sees of it; one that has not reported is new, and warm."""
+        """The instance as a routing policy sees it; before its first report it is new, and warm."""
         seats, kv_use = (usual_seats, 0.0) if self.last is None else (self.last.seats, self.last.kv_use)
         return Instance(name, seats, self.own + self._others + len(self._choices), kv_use)
 
@@ -130,14 +130,14 @@ class ReportedInstance(InstanceHealth):
 
 
 class ReportedInstances:
-    """All of them, by name. Every ``now_s`` is of one monotonic clock."""
+    """All reported instances, by name. Every ``now_s`` is of one monotonic clock."""
 
     def __init__(self, silent_s: float) -> None:
         self._silent_s = silent_s
         self._instances: dict[str, ReportedInstance] = {}
 
     def instance(self, name: str) -> ReportedInstance:
-        """One of them, from its first mention on."""
+        """The instance of that name, from its first mention on."""
         if name not in self._instances:
             self._instances[name] = ReportedInstance(self._silent_s)
         return self._instances[name]
@@ -145,7 +145,7 @@ class ReportedInstances:
     def keep(self, names: Iterable[str]) -> None:
         """Forget all but these."""
         kept = set(names)
-        self._instances = {name: one for name, one in self._instances.items() if name in kept}
+        self._instances = {name: instance for name, instance in self._instances.items() if name in kept}
 
     def ended(self, name: str) -> None:
         """A request that was sent to it has ended, in any way."""
@@ -153,14 +153,16 @@ class ReportedInstances:
             one.own -= 1
 
     def rank(self, names: Iterable[str], demand: Demand, now_s: float) -> list[str]:
-        """Those of these that take a request, the best first. Counts the choice.
+        """The instances among these that take a request, the best first. Counts the choice.
 
         Where none takes one they are those on probation, and where there is none all of them.
         """
         known = {name: self.instance(name) for name in names}
-        taking = [name for name, one in known.items() if one.choosable(now_s)]
-        asked = taking or [name for name, one in known.items() if one.state(now_s) is not BreakerState.OPEN]
-        usual_seats = max((one.last.seats for one in self._instances.values() if one.last is not None), default=1)
+        taking = [name for name, instance in known.items() if instance.choosable(now_s)]
+        asked = taking or [name for name, instance in known.items() if instance.state(now_s) is not BreakerState.OPEN]
+        usual_seats = max(
+            (instance.last.seats for instance in self._instances.values() if instance.last is not None), default=1
+        )
         seen = [known[name].seen(name, usual_seats) for name in asked or known]
         order = ranked(LeastLoaded(), demand, seen)
         if order:

@@ -12,7 +12,7 @@ from headway_policies.routing.instance import Instance
 
 @dataclass(frozen=True, slots=True)
 class Demand:
-    """What a router knows of a request: ``seats`` sequences, ``tokens`` in all of them, those of its prompt, and the
+    """A request as a router sees it: ``seats`` sequences, ``tokens`` in all of them, those of its prompt, and the
     hashes of the beginnings of its prompt (``request/prefix``).
     """
 

@@ -71,7 +71,7 @@ class DesiredInstances:
         return desired
 
     def _ask(self, seen: ScalingSignals, now_s: float) -> Desired:
-        """The most that any signal asks for."""
+        """The largest number that any signal asks for."""
         settings = self._settings
         asked = [Desired(settings.minimum, Why.MINIMUM)]
         asked += [Desired(_number(need.instances), need.why) for need in present_needs(settings, seen)]

@@ -1,4 +1,4 @@
-"""What the present asks for, in instances that are not rounded yet.
+"""The present needs, in instances that are not rounded yet.
 
 The needs by arrivals and by queues are proportional to what they count, so those of servers that share a stream of
 requests add up to the need of the whole stream, and to somewhat more where one of them has more than its part of what
@@ -26,11 +26,15 @@ class Need:
 
 
 def present_needs(settings: Scaling, seen: ScalingSignals, *, more: float = 1.0) -> Iterator[Need]:
-    """What each signal asks for. Missed objectives ask for ``more`` than are ready."""
+    """The need of each signal. Missed objectives ask for ``more`` than are ready."""
     yield Need(seen.offered / (settings.target_ratio * seen.capacity), Why.ARRIVALS)
-    late = [one for one in seen.queues.values() if one.depth and one.age_s >= settings.late_ratio * one.objective_s]
+    late = [
+        queue
+        for queue in seen.queues.values()
+        if queue.depth and queue.age_s >= settings.late_ratio * queue.objective_s
+    ]
     if late:
-        drained = sum(one.depth / one.objective_s for one in late)
+        drained = sum(queue.depth / queue.objective_s for queue in late)
         yield Need((seen.offered + drained) / seen.capacity, Why.QUEUE)
     if seen.kv_use is not None:
         yield Need(seen.ready * seen.kv_use / settings.kv_target_ratio, Why.MEMORY)
@@ -39,7 +43,7 @@ def present_needs(settings: Scaling, seen: ScalingSignals, *, more: float = 1.0)
 
 
 def own_need(settings: Scaling, seen: ScalingSignals) -> Need:
-    """What the traffic of one server asks for: its part of a sum over all servers, which is rounded up.
+    """The need of the traffic of one server: its part of a sum over all servers, which is rounded up.
 
     It has no memory and no bounds: both belong to what sees the sum, since the parts move when a server comes or goes.
     """

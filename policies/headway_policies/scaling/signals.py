@@ -1,4 +1,4 @@
-"""What scaling decides by, and its decision."""
+"""The input of scaling, and its decision."""
 
 from __future__ import annotations
 
@@ -32,7 +32,8 @@ class Desired:
 
 @dataclass(frozen=True, slots=True)
 class ClassQueue:
-    """What waits of one class: its ``depth``, the age of the oldest, and the time in which its first token is due.
+    """The waiting requests of a class: their ``depth``, the age of the oldest, and the time in which its first token is
+    due.
 
     The depth is requests where the capacity is requests/s, and seat seconds where it is seats. Raises ValueError for
     an ``objective_s`` that is not above 0.

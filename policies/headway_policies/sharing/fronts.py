@@ -54,8 +54,9 @@ _PHASES = 2**32
 
 @dataclass(frozen=True, slots=True)
 class FrontClaims:
-    """What a front says: its name, the seats that its requests would fill, the limit of all fronts together as it knows
-    it, and the seats that it claims of each instance."""
+    """The claims of a front: its name, the seats that its requests would fill, the limit of all fronts together as it
+    knows it, and the seats that it claims of each instance.
+    """
 
     front: str
     wanted: int = 0
@@ -107,7 +108,7 @@ class FrontShare:
         return self._settled_s + LEASE_S
 
     def claims(self, used: Mapping[str, int]) -> FrontClaims:
-        """What to tell the others, while it uses these seats."""
+        """The claims to tell the other fronts, while this one uses these seats."""
         seats = {name: max(self._targets.get(name, 0), used.get(name, 0)) for name in {**self._targets, **used}}
         return FrontClaims(self.front, self._wanted, self._limit, seats)
 
@@ -137,15 +138,16 @@ class FrontShare:
             self._heard[place] = said, now_s
 
     def gone(self, place: str, now_s: float) -> None:
-        """Nothing listens at that place."""
+        """Forget the front at a place where nothing listens."""
         self._unknown.discard(place)
         if place in self._heard:
             self._ended.append((self._heard.pop(place)[0], now_s))
 
     def settle(self, seats: Mapping[str, int], read_s: Mapping[str, float], began_s: float) -> None:
-        """All places were asked since the round began. While one is silent nothing more is granted: what it said before
-        may be another number now. ``read_s`` is when each instance was asked what runs there: what a front claimed that
-        is gone is free once that was asked since, for it sends nothing more, and the answer counts what it had sent.
+        """Grant what is free, once all places were asked since the round began. While a front is silent nothing more is
+        granted: what it said before may be another number now. ``read_s`` is when each instance was asked what runs
+        there: what a front claimed that is gone is free once that was asked since, for it sends nothing more, and the
+        answer counts what it had sent.
         """
         all_heard = not self._unknown and all(heard_s >= began_s for _, heard_s in self._heard.values())
         for name, target in self._targets.items():
@@ -158,7 +160,7 @@ class FrontShare:
         self._settled_s = began_s
 
     def _forget(self, now_s: float) -> None:
-        """What has been silent for too long is gone, and so is a grant whose lease has ended."""
+        """Forget the fronts that have been silent for too long, and the grants whose lease has ended."""
         if self._began_s is None:
             self._began_s = now_s
         if now_s >= self._began_s + GONE_S:
@@ -171,7 +173,7 @@ class FrontShare:
 
 
 def _part(front: str, shares: Mapping[str, float]) -> tuple[float, float]:
-    """Where the part of a front begins and ends, of a line from 0 to 1; the same for all that know the same shares."""
+    """The beginning and end of a front's part, on a line from 0 to 1; the same for all that know the same shares."""
     low = high = 0.0
     for name in sorted(shares):
         low, high = high, high + shares[name]

@@ -1,4 +1,4 @@
-"""What sharing decides by, and its decision, for each model."""
+"""The input of sharing, and its decision, for each model."""
 
 from __future__ import annotations
 

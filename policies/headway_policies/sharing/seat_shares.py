@@ -35,7 +35,7 @@ class Steadiness:
 
 
 class _Model:
-    """What is remembered of one model: its recent demand, whether it is late, and its pause."""
+    """The memory of one model: its recent demand, whether it is late, and its pause."""
 
     def __init__(self, pauses: PauseTerms) -> None:
         self.pause = ModelPause(pauses)
@@ -78,14 +78,14 @@ class SeatShares:
         for name in loads:  # one that is gone for a while is remembered: its pause goes on
             self._models.setdefault(name, _Model(self._pauses))
         demands = {
-            name: int(self._models[name].demand.update(one.demand_seats, now_s, how.calm_s))
-            for name, one in loads.items()
+            name: int(self._models[name].demand.update(load.demand_seats, now_s, how.calm_s))
+            for name, load in loads.items()
         }
-        late = frozenset(name for name, one in loads.items() if self._models[name].lateness(one, how, now_s))
+        late = frozenset(name for name, load in loads.items() if self._models[name].lateness(load, how, now_s))
         paused = {
             name
-            for name, one in loads.items()
-            if self._models[name].pause.update(bool(late) and one.may_pause and name not in late, now_s)
+            for name, load in loads.items()
+            if self._models[name].pause.update(bool(late) and load.may_pause and name not in late, now_s)
         }
         self._follow(self._ideal(loads, demands, late, paused, total), total, late, now_s)
         self._late = late
@@ -100,8 +100,8 @@ class SeatShares:
         total: int,
     ) -> dict[str, int]:
         """The shares without steadiness; a paused model has one seat."""
-        weights = {name: one.weight for name, one in loads.items()}
-        most = {name: 1 if name in paused else one.most_seats for name, one in loads.items()}
+        weights = {name: load.weight for name, load in loads.items()}
+        most = {name: 1 if name in paused else load.most_seats for name, load in loads.items()}
         wanted = {name: min(demands[name], most[name]) for name in loads}
         seats = dict.fromkeys(loads, 1)
         for caps in ({name: wanted[name] if name in late else 1 for name in loads}, wanted, most):

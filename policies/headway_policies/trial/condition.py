@@ -93,7 +93,7 @@ class Condition:
 
 
 def _pointless(figure: str, value: float, *, above: bool) -> str:
-    """Why a comparison would always hold, or never; empty where it may go either way. No figure is below 0."""
+    """The reason why a comparison always holds, or never; empty where it may go either way. No figure is below 0."""
     most, share = (1.0, "between 0 and 1") if figure.endswith("_ratio") else (math.inf, "never below 0")
     if not 0 <= value <= most:
         return f"{figure} is {share}: {value:g} cannot be passed"

@@ -1,4 +1,4 @@
-"""What a class of requests got in a stretch of time: the figures that a forecast has too."""
+"""The results of a class of requests in a stretch of time: the figures that a forecast has too."""
 
 from __future__ import annotations
 
@@ -31,4 +31,4 @@ class Served:
 
 
 #: The names of all figures.
-FIGURES = tuple(one.name for one in fields(Served))
+FIGURES = tuple(field.name for field in fields(Served))

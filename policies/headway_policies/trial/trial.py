@@ -23,7 +23,7 @@ WATCH_S = 600.0
 
 @dataclass(frozen=True, slots=True)
 class TrialTerms:
-    """What a trial ends by; without both it is none."""
+    """The conditions that revert a trial; at least one of the two is given."""
 
     revert_after_s: float | None = None
     revert_if: Sequence[Condition] = ()
@@ -66,7 +66,7 @@ class Trial:
         self._since_s: list[float | None] = [None] * len(terms.revert_if)
 
     def held_s(self, now_s: float) -> list[float]:
-        """For how long each condition has been true, 0 where it is not."""
+        """The seconds for which each condition has been true, 0 where it is not."""
         return [0.0 if since_s is None else now_s - since_s for since_s in self._since_s]
 
     def look(self, served: Mapping[str, Served] | None, now_s: float) -> TrialResult | None:
