@@ -61,9 +61,9 @@ class EngineModel:
 
 @dataclass(slots=True)
 class Steps:
-    """What ``count`` equal steps brought, all at their common end: ``first`` are first tokens ever, ``dropped`` left
-    because they were aborted. ``running`` and ``decoding`` are sequences in each step. Of
-    ``prefix_queried_tokens`` of the prompts that were admitted, ``prefix_hit_tokens`` were in the prefix cache.
+    """The result of ``count`` equal steps, all at their common end: ``first`` are first tokens ever, ``dropped`` left
+    because they were aborted. ``running`` and ``decoding`` are sequences in each step. Of ``prefix_queried_tokens`` of
+    the prompts that were admitted, ``prefix_hit_tokens`` were in the prefix cache.
     """
 
     count: int
@@ -193,7 +193,7 @@ class Engine:
     def _victim(self) -> Sequence:
         if self.model.order == "fcfs":
             return next(reversed(self.running))
-        return max(self.running, key=lambda one: (one.priority, one.turn))
+        return max(self.running, key=lambda sequence: (sequence.priority, sequence.turn))
 
     def _preempt(self, sequence: Sequence) -> None:
         self._preempted += 1

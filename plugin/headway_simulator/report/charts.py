@@ -33,7 +33,7 @@ class Chart:
     layout: dict[str, Any]
 
     def figure(self) -> dict[str, Any]:
-        """What plotly draws."""
+        """The figure that plotly draws."""
         return {"data": list(self.traces), "layout": self.layout}
 
 
@@ -142,7 +142,7 @@ def _ends(comparison: Comparison) -> Chart:
     traces: list[Trace] = [
         {"type": "bar", "name": words, "x": names, "y": numbers, "marker": {"color": hue(place)}}
         for place, (words, numbers) in enumerate(
-            sorted(counts.items(), key=lambda one: (one[0] != "completed", one[0]))
+            sorted(counts.items(), key=lambda counted: (counted[0] != "completed", counted[0]))
         )
     ]
     return Chart("How requests ended", "Each attempt has one end.", traces, layout("", "requests", barmode="stack"))
@@ -231,7 +231,7 @@ def _rule() -> dict[str, Any]:
 
 
 def layout(x_title: str, y_title: str, **more: Any) -> dict[str, Any]:
-    """What all charts share."""
+    """The layout that all charts share."""
     return {
         "height": 340,
         "margin": {"l": 60, "r": 20, "t": 10, "b": 50},

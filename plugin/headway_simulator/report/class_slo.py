@@ -21,7 +21,7 @@ from headway_simulator.traffic.workload import Request
 
 @dataclass(frozen=True, slots=True)
 class ClassSlo:
-    """What one class is promised, in seconds; None where it is not stated, and so cannot be missed.
+    """The objectives of a class, in seconds; None where one is not stated, and so cannot be missed.
 
     A prompt of more than ``usual_tokens`` has ``longer_token_s`` more for each of the others.
     """
@@ -41,13 +41,17 @@ def stated_by(preset: Preset | None, model: EngineModel, requests: Collection[Re
     """The objectives of each class that states any, on this engine, for these requests; empty for the engine alone."""
     classes = {} if preset is None else preset.classes
     alone = unloaded_of(model)
-    usual_tokens = sum(one.prompt_tokens for one in requests) / max(1, len(requests))
+    usual_tokens = sum(request.prompt_tokens for request in requests) / max(1, len(requests))
     stated = {name: _of_class(terms, alone, usual_tokens) for name, terms in classes.items()}
-    return {name: one for name, one in stated.items() if (one.ttft_s, one.inter_token_s) != (None, None)}
+    return {
+        name: objectives
+        for name, objectives in stated.items()
+        if (objectives.ttft_s, objectives.inter_token_s) != (None, None)
+    }
 
 
 def unloaded_of(model: EngineModel) -> Unloaded:
-    """What the undisturbed engine takes for one request alone."""
+    """The undisturbed engine's costs for one request alone."""
     return Unloaded(model.base_s + model.seat_s, model.prefill_s)
 
 

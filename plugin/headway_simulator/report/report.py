@@ -76,9 +76,9 @@ def text_rows(comparison: Comparison) -> list[tuple[str, list[str]]]:
         rows.append(("every class" if name == ALL else f"class {name}", []))
         parts = [run.summary.classes.get(name) for run in runs]
         for label, show in _class_rows(comparison):
-            rows.append((f"  {label}", ["-" if one is None else show(one) for one in parts]))
-        for reason in sorted({reason for one in parts if one is not None for reason in one.refused}):
-            counts = [0 if one is None else one.refused.get(reason, 0) for one in parts]
+            rows.append((f"  {label}", ["-" if part is None else show(part) for part in parts]))
+        for reason in sorted({reason for part in parts if part is not None for reason in part.refused}):
+            counts = [0 if part is None else part.refused.get(reason, 0) for part in parts]
             rows.append((f"  refused, {reason}", [str(count) for count in counts]))
     return rows
 
@@ -88,26 +88,26 @@ def _whole(comparison: Comparison) -> list[tuple[str, Callable[[Summary], str]]]
     rows: list[tuple[str, Callable[[Summary], str]]] = []
     if top_per_s is not None:
         rows += [
-            ("goodput, requests/s", lambda one: f"{one.all.goodput_per_s:.2f}"),
-            ("  of the ceiling", lambda one: _percent(one.all.goodput_per_s / top_per_s)),
-            ("goodput, tokens/s", lambda one: f"{one.all.good_tokens_per_s:.0f}"),
+            ("goodput, requests/s", lambda summary: f"{summary.all.goodput_per_s:.2f}"),
+            ("  of the ceiling", lambda summary: _percent(summary.all.goodput_per_s / top_per_s)),
+            ("goodput, tokens/s", lambda summary: f"{summary.all.good_tokens_per_s:.0f}"),
         ]
-    rows.append(("output, tokens/s", lambda one: f"{one.tokens_per_s:.0f}"))
+    rows.append(("output, tokens/s", lambda summary: f"{summary.tokens_per_s:.0f}"))
     if len(comparison.runs) > 1 and first.tokens_per_s:
-        rows.append(("  times the first", lambda one: f"{one.tokens_per_s / first.tokens_per_s:.2f}"))
+        rows.append(("  times the first", lambda summary: f"{summary.tokens_per_s / first.tokens_per_s:.2f}"))
     rows += [
-        ("completed, requests/s", lambda one: f"{one.requests_per_s:.2f}"),
-        ("mean batch", lambda one: f"{one.mean_batch:.1f}"),
-        ("engine busy", lambda one: _percent(one.utilisation_ratio)),
-        ("preemptions", lambda one: str(one.preemptions)),
+        ("completed, requests/s", lambda summary: f"{summary.requests_per_s:.2f}"),
+        ("mean batch", lambda summary: f"{summary.mean_batch:.1f}"),
+        ("engine busy", lambda summary: _percent(summary.utilisation_ratio)),
+        ("preemptions", lambda summary: str(summary.preemptions)),
     ]
     if any(visit.request.tenant for run in comparison.runs for visit in run.result.visits[:100]):
-        rows.append(("fairness (Jain)", lambda one: f"{one.jain:.3f}"))
+        rows.append(("fairness (Jain)", lambda summary: f"{summary.jain:.3f}"))
     return rows
 
 
 def _class_rows(comparison: Comparison) -> list[ClassRow]:
-    rows: list[ClassRow] = [("offered", lambda one: str(one.offered))]
+    rows: list[ClassRow] = [("offered", lambda figures: str(figures.offered))]
     if comparison.ceiling_per_s is not None:
         rows += _IN_TIME
         if any(run.summary.own for run in comparison.runs):
@@ -116,29 +116,29 @@ def _class_rows(comparison: Comparison) -> list[ClassRow]:
 
 
 _TIMES: tuple[ClassRow, ...] = (
-    ("first token, ms", lambda one: _spread_ms(one.ttft)),
-    ("inter-token, ms", lambda one: _spread_ms(one.inter_token)),
-    ("wait, ms", lambda one: _spread_ms(one.wait)),
-    ("end to end, mean s", lambda one: _number(one.end_to_end.mean_s)),
+    ("first token, ms", lambda figures: _spread_ms(figures.ttft)),
+    ("inter-token, ms", lambda figures: _spread_ms(figures.inter_token)),
+    ("wait, ms", lambda figures: _spread_ms(figures.wait)),
+    ("end to end, mean s", lambda figures: _number(figures.end_to_end.mean_s)),
 )
 
 
 _IN_TIME: tuple[ClassRow, ...] = (
-    ("in time, of offered", lambda one: _percent(one.attained_ratio)),
-    ("in time, of admitted", lambda one: _percent(one.attained_of_admitted_ratio)),
+    ("in time, of offered", lambda figures: _percent(figures.attained_ratio)),
+    ("in time, of admitted", lambda figures: _percent(figures.attained_of_admitted_ratio)),
 )
 _BY_OWN: tuple[ClassRow, ...] = (
-    ("by its own objectives, of offered", lambda one: _percent(one.own_attained_ratio)),
-    ("by its own objectives, of admitted", lambda one: _percent(one.own_attained_of_admitted_ratio)),
+    ("by its own objectives, of offered", lambda figures: _percent(figures.own_attained_ratio)),
+    ("by its own objectives, of admitted", lambda figures: _percent(figures.own_attained_of_admitted_ratio)),
 )
 
 
 def flat_rows(comparison: Comparison) -> list[dict[str, Cell]]:
     """One row for each run and class, all figures with their units in the name."""
     return [
-        {**_flat_whole(run.summary), **_flat_class(one)}
+        {**_flat_whole(run.summary), **_flat_class(summary)}
         for run in comparison.runs
-        for one in run.summary.classes.values()
+        for summary in run.summary.classes.values()
     ]
 
 
@@ -156,24 +156,24 @@ def _flat_whole(summary: Summary) -> dict[str, Cell]:
     }
 
 
-def _flat_class(one: ClassSummary) -> dict[str, Cell]:
+def _flat_class(summary: ClassSummary) -> dict[str, Cell]:
     row: dict[str, Cell] = {
-        "class": one.name,
-        "offered": one.offered,
-        "admitted": one.admitted,
-        "completed": one.completed,
-        "good": one.good,
-        "goodput_per_s": one.goodput_per_s,
-        "good_tokens_per_s": one.good_tokens_per_s,
-        "attained_ratio": one.attained_ratio,
-        "attained_of_admitted_ratio": one.attained_of_admitted_ratio,
-        "own_attained_ratio": one.own_attained_ratio,
-        "own_attained_of_admitted_ratio": one.own_attained_of_admitted_ratio,
+        "class": summary.name,
+        "offered": summary.offered,
+        "admitted": summary.admitted,
+        "completed": summary.completed,
+        "good": summary.good,
+        "goodput_per_s": summary.goodput_per_s,
+        "good_tokens_per_s": summary.good_tokens_per_s,
+        "attained_ratio": summary.attained_ratio,
+        "attained_of_admitted_ratio": summary.attained_of_admitted_ratio,
+        "own_attained_ratio": summary.own_attained_ratio,
+        "own_attained_of_admitted_ratio": summary.own_attained_of_admitted_ratio,
     }
     for name in ("ttft", "inter_token", "wait", "end_to_end"):
-        for part, value_s in asdict(getattr(one, name)).items():
+        for part, value_s in asdict(getattr(summary, name)).items():
             row[f"{name}_{part.removesuffix('_s')}_ms"] = None if value_s is None else value_s * 1000
-    row["refused"] = "; ".join(f"{reason}={count}" for reason, count in one.refused.items())
+    row["refused"] = "; ".join(f"{reason}={count}" for reason, count in summary.refused.items())
     return row
 
 

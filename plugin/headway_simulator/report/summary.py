@@ -97,7 +97,7 @@ def summarise(
     request.
     """
     end_s = result.ended_s if span_s is None else span_s
-    visits = [one for one in result.visits if one.arrived_s >= warmup_s]
+    visits = [visit for visit in result.visits if visit.arrived_s >= warmup_s]
     seconds = max(end_s - warmup_s, 1e-9)
     by_class: dict[str, list[Visit]] = {}
     for visit in visits:
@@ -114,7 +114,7 @@ def summarise(
         preemptions=result.preemptions,
         utilisation_ratio=result.utilisation_ratio,
         jain=_fairness(visits),
-        own={name: one for name, one in own.items() if any(visit.class_name == name for visit in visits)},
+        own={name: terms for name, terms in own.items() if any(visit.class_name == name for visit in visits)},
         policy_failures=result.policy_failures,
     )
 

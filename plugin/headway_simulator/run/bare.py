@@ -46,19 +46,19 @@ class Bare:
         return []
 
     def first_token(self, ticket_id: int, now_s: float) -> list[Effect]:
-        """Nothing follows from it."""
+        """Ignore the event."""
         return []
 
     def token_batch(self, ticket_id: int, now_s: float) -> list[Effect]:
-        """Nothing follows from it."""
+        """Ignore the event."""
         return []
 
     def observe(self, load: Load, now_s: float) -> list[Effect]:
-        """Nothing follows from it."""
+        """Ignore the event."""
         return []
 
     def tick(self, now_s: float) -> list[Effect]:
-        """Nothing follows from it."""
+        """Ignore the event."""
         return []
 
     def drain(self, now_s: float) -> list[Effect]:

@@ -143,7 +143,7 @@ class Shell:
         return due_s
 
     def _from_outside(self, now_s: float) -> None:
-        """One of: the desk's timer, a timer of a client, an arrival."""
+        """The next event from outside: the desk's timer, a timer of a client, or an arrival."""
         if self._wake_s <= now_s:
             self._wake_s = math.inf
             if self._stalls:
@@ -227,14 +227,14 @@ class Shell:
             self._failures[limit.policy, limit.first_s] = text
 
     def _learn_terms(self) -> None:
-        """What the shell has to know of the preset: the urgency of its classes, and which events its policies use."""
+        """Learn the preset's terms: the urgency of its classes, and which events its policies use."""
         preset = self._front.preset
         self._urgency, self._stalls, self._observes, paces = _USUAL_URGENCY, False, False, False
         if preset is not None:
-            self._urgency = {name: -one.priority for name, one in preset.classes.items()}
+            self._urgency = {name: -terms.priority for name, terms in preset.classes.items()}
             paces = preset.limit.paces
-            self._stalls = any(one.stall_timeout_s for one in preset.classes.values())
-            follows = preset.limit.moves or any(one.relative for one in preset.classes.values())
+            self._stalls = any(terms.stall_timeout_s for terms in preset.classes.values())
+            follows = preset.limit.moves or any(terms.relative for terms in preset.classes.values())
             self._observes = follows or preset.ordering.by_prefix or self._adapts_later
         self._most_steps = 1 if self._one_by_one or paces else STRETCH_STEPS if self._observes else _ANY
 

@@ -33,12 +33,12 @@ class Visit:
 
     @property
     def ttft_s(self) -> float | None:
-        """From the arrival to the first token."""
+        """The time from the arrival to the first token."""
         return None if self.first_s is None else self.first_s - self.arrived_s
 
     @property
     def wait_s(self) -> float | None:
-        """From the arrival to the dispatch."""
+        """The time from the arrival to the dispatch."""
         return None if self.dispatched_s is None else self.dispatched_s - self.arrived_s
 
     @property

@@ -12,9 +12,9 @@ def timeline_chart(timelines: Sequence[Timeline]) -> Chart:
     """The sequence in each seat at each step, strategy by strategy."""
     names = [bar.sequence for bar in timelines[0].bars]
     shape = layout("steps of the engine", "", barmode="overlay", height=460)
-    shape["xaxis"] |= {"dtick": 1, "range": [0, max(one.steps for one in timelines)]}
+    shape["xaxis"] |= {"dtick": 1, "range": [0, max(timeline.steps for timeline in timelines)]}
     shape["yaxis"] |= {"autorange": "reversed"}
-    notes = "; ".join(f"{one.strategy}: {_figures(one)}" for one in timelines)
+    notes = "; ".join(f"{timeline.strategy}: {_figures(timeline)}" for timeline in timelines)
     return Chart(
         "Four seats, seven sequences",
         f"Seven sequences on {SEATS} seats under each strategy. {notes}.",
@@ -26,17 +26,21 @@ def timeline_chart(timelines: Sequence[Timeline]) -> Chart:
 def text_timeline(timelines: Sequence[Timeline]) -> str:
     """The same in letters: a line for each seat, two columns a step."""
     lines: list[str] = []
-    for one in timelines:
-        lines += [f"{one.strategy}: {_figures(one)}", *(_seat(seat, one) for seat in range(1, SEATS + 1)), ""]
+    for timeline in timelines:
+        lines += [
+            f"{timeline.strategy}: {_figures(timeline)}",
+            *(_seat(seat, timeline) for seat in range(1, SEATS + 1)),
+            "",
+        ]
     return "\n".join(lines[:-1])
 
 
-def _figures(one: Timeline) -> str:
-    return f"{one.steps} steps, seats empty {one.idle_ratio:.0%} of the time"
+def _figures(timeline: Timeline) -> str:
+    return f"{timeline.steps} steps, seats empty {timeline.idle_ratio:.0%} of the time"
 
 
 def _trace(name: str, place: int, timelines: Sequence[Timeline]) -> Trace:
-    bars = [(one.strategy, bar) for one in timelines for bar in one.bars if bar.sequence == name]
+    bars = [(timeline.strategy, bar) for timeline in timelines for bar in timeline.bars if bar.sequence == name]
     return {
         "type": "bar",
         "orientation": "h",
@@ -52,9 +56,9 @@ def _trace(name: str, place: int, timelines: Sequence[Timeline]) -> Trace:
     }
 
 
-def _seat(seat: int, one: Timeline) -> str:
-    cells = ["··"] * one.steps
-    for bar in one.bars:
+def _seat(seat: int, timeline: Timeline) -> str:
+    cells = ["··"] * timeline.steps
+    for bar in timeline.bars:
         if bar.seat == seat:
             cells[bar.begin : bar.end] = _cells(bar)
     return f"  seat {seat}  {''.join(cells)}"

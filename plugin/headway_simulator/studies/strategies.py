@@ -21,7 +21,7 @@ _FLUSH_S = 60.0
 
 @dataclass(frozen=True, slots=True)
 class Arm:
-    """One of the things compared: its name, its preset (None: the engine alone) and the engine under it."""
+    """An arm of the comparison: its name, its preset (None: the engine alone) and the engine under it."""
 
     name: str
     preset: Preset | None

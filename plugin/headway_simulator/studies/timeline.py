@@ -36,7 +36,7 @@ class Bar:
 
 @dataclass(frozen=True, slots=True)
 class Timeline:
-    """What one strategy does with the seven."""
+    """The course of the seven requests under one strategy."""
 
     strategy: str
     bars: Sequence[Bar]
@@ -67,7 +67,7 @@ def _seated(visits: Sequence[Visit]) -> list[Bar]:
     """Each sequence takes the first seat that is free."""
     free_at_s = [0.0] * SEATS
     bars = []
-    for visit in sorted(visits, key=lambda one: (one.dispatched_s, one.id)):
+    for visit in sorted(visits, key=lambda visit: (visit.dispatched_s, visit.id)):
         assert visit.dispatched_s is not None
         assert visit.ended_s is not None
         seat = next(place for place, free_s in enumerate(free_at_s) if free_s <= visit.dispatched_s)

@@ -61,13 +61,15 @@ def sweep(workload: Workload, model: EngineModel, slo: Slo, seed: int, seats: It
 
 def knee(points: Sequence[Point]) -> Point | None:
     """The knee of throughput over the time between tokens (``studies/knee``); None where the curve has none."""
-    place = knee_of([one.inter_token_p95_s for one in points], [one.tokens_per_s for one in points])
+    place = knee_of([point.inter_token_p95_s for point in points], [point.tokens_per_s for point in points])
     return None if place is None else points[place]
 
 
 def most_within(points: Sequence[Point], slo: Slo) -> Point:
-    """The most seats that keep the objective; the fewest there are when none does."""
-    return max((one for one in points if one.inter_token_p95_s <= slo.inter_token_s), key=_seats, default=points[0])
+    """The largest number of seats that keeps the objective; the smallest there is when none does."""
+    return max(
+        (point for point in points if point.inter_token_p95_s <= slo.inter_token_s), key=_seats, default=points[0]
+    )
 
 
 def _seats(point: Point) -> int:

@@ -68,7 +68,7 @@ class Trace:
 
     @property
     def span_s(self) -> float:
-        """From the first arrival to the last."""
+        """The time from the first arrival to the last."""
         return self.rows[-1].at_s
 
     @property

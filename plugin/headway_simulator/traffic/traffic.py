@@ -78,7 +78,7 @@ def of_trace(
 
 
 def warmup_s_of(span_s: float) -> float:
-    """What is not measured at the beginning: 30 s, of a short run a tenth."""
+    """The unmeasured beginning: 30 s, of a short run a tenth."""
     return min(_WARMUP_S, span_s / 10)
 
 

@@ -54,7 +54,7 @@ CLASSES: Mapping[str, float] = {"realtime": 0.2, "normal": 0.8}
 
 @dataclass(frozen=True, slots=True)
 class Workload:
-    """What arrives. The phases repeat in a circle; ``closed`` is a number of requests, all at time 0.
+    """The arrivals of a run. The phases repeat in a circle; ``closed`` is a number of requests, all at time 0.
 
     ``classes`` and ``tenants`` are shares of the requests. ``load`` is the usual multiple of the ceiling.
     ``tells_length``: clients say how many tokens they want, ``length_error`` times off (sigma of a log-normal error).
@@ -95,11 +95,11 @@ class Workload:
         """Requests a second in each phase."""
         factor = self.load if load is None else load
         ceilings = [
-            ceiling(model, self.prefix_tokens + one.prompt.mean_tokens, one.output.mean_tokens, slo)
-            for one in self.phases
+            ceiling(model, self.prefix_tokens + phase.prompt.mean_tokens, phase.output.mean_tokens, slo)
+            for phase in self.phases
         ]
         return [
-            factor * phase.load_ratio * one.requests_per_s for phase, one in zip(self.phases, ceilings, strict=True)
+            factor * phase.load_ratio * top.requests_per_s for phase, top in zip(self.phases, ceilings, strict=True)
         ]
 
     def _times(self, random: Random, duration_s: float, rates_per_s: Sequence[float]) -> Iterator[tuple[float, int]]:
@@ -107,7 +107,7 @@ class Workload:
         if self.closed:
             return iter([(0.0, 0)] * self.closed)
         times = _renewals(_gaps(random, self.gap_cv), [phase.length_s for phase in self.phases], rates_per_s)
-        return itertools.takewhile(lambda one: one[0] < duration_s, times)
+        return itertools.takewhile(lambda arrival: arrival[0] < duration_s, times)
 
     def _drawn(self, times: Iterator[tuple[float, int]], sizes: Random, clients: Random) -> Iterator[Request]:
         draws = [(phase.prompt.sampler(sizes), phase.output.sampler(sizes)) for phase in self.phases]
@@ -119,7 +119,7 @@ class Workload:
             yield self._prefixed(request, clients) if self.prefixes else request
 
     def _prefixed(self, request: Request, random: Random) -> Request:
-        """With one of the system prompts of its tenant in front."""
+        """The request with one of the system prompts of its tenant in front."""
         each = self.prefixes // len(self.tenants)
         prefix = 1 + list(self.tenants).index(request.tenant) * each + random.randrange(each)
         prompt_tokens = self.prefix_tokens + request.prompt_tokens
@@ -221,4 +221,4 @@ _ALL = (
 )
 
 #: The named workloads.
-WORKLOADS: Mapping[str, Workload] = {one.name: one for one in _ALL}
+WORKLOADS: Mapping[str, Workload] = {workload.name: workload for workload in _ALL}
