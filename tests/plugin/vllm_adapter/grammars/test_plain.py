@@ -59,7 +59,7 @@ def test_what_most_requests_ask_for_is_plain(fields: dict[str, Any]) -> None:
         {"json": {"properties": {"a": {"anyOf": [True] * 9}, "b": {"oneOf": [True] * 9}}}},
         {"json": {"title": "a" * 5000}},
     ],
-    ids=str,
+    ids=lambda fields: str(fields)[:60],
 )
 def test_what_may_multiply_is_not(fields: dict[str, Any]) -> None:
     """Nor what is long, or cannot be read."""
