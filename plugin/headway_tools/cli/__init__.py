@@ -102,7 +102,7 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 def _give_up_stdout() -> None:
-    """What is left in its buffer goes nowhere, so that the interpreter does not try again at its end."""
+    """Send the rest of its buffer nowhere, so that the interpreter does not try again at its end."""
     os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 

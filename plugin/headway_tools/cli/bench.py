@@ -59,7 +59,9 @@ _MAX_CLIENTS = 1024
 
 def configure(parser: argparse.ArgumentParser) -> None:
     """Add the options of this command."""
-    listed = "\n".join(f"  {one.name:<15} {one.summary}" for one in WORKLOADS.values() if not one.closed)
+    listed = "\n".join(
+        f"  {workload.name:<15} {workload.summary}" for workload in WORKLOADS.values() if not workload.closed
+    )
     parser.epilog = EPILOG.replace("{workloads}", listed)
     add_url(parser)
     parser.add_argument("--model", metavar="M", help="the model to query (default: the first one listed)")

@@ -52,30 +52,33 @@ def show(chosen: argparse.Namespace, outcome: Outcome) -> int:
         except OSError as error:
             raise UsageError(f"{chosen.csv}: cannot be written: {error.strerror}") from None
     print(json.dumps(as_json(outcome), ensure_ascii=False) if chosen.json else text(outcome))
-    late_s = max(one.lag_s for one in outcome.arms.values())
+    late_s = max(arm.lag_s for arm in outcome.arms.values())
     if late_s > _LATE_S:
         late = f"requests were sent up to {late_s:.1f} s late: this client, or its machine, is too slow for the rate"
         print(f"headway: warning: {late}", file=sys.stderr)
-    return Exit.FAILED if any(one.unanswered for one in outcome.arms.values()) else Exit.OK
+    return Exit.FAILED if any(arm.unanswered for arm in outcome.arms.values()) else Exit.OK
 
 
 def text(outcome: Outcome) -> str:
     """The figures as text."""
     arms = outcome.arms
-    names = list(dict.fromkeys(name for one in arms.values() for name in one.by_class()))
+    names = list(dict.fromkeys(name for arm in arms.values() for name in arm.by_class()))
     rows: list[list[object]] = [[label, *map(of, arms.values())] for label, of in _WHOLE.items()]
-    if all(one.jain is None for one in arms.values()):
+    if all(arm.jain is None for arm in arms.values()):
         rows = [row for row in rows if row[0] != "fairness (Jain)"]
     for name in names if len(names) > 2 else names[:1]:
-        parts = [one.by_class().get(name, ClassMeasured()) for one in arms.values()]
-        spans_s = [one.span_s for one in arms.values()]
+        parts = [arm.by_class().get(name, ClassMeasured()) for arm in arms.values()]
+        spans_s = [arm.span_s for arm in arms.values()]
         rows.append(["every class" if name == ALL else f"class {name}", *[""] * len(parts)])
         for label, show_one in _CLASS.items():
             rows.append([f"  {label}", *map(show_one, parts, spans_s)])
-        for label, counts in (("refused", [one.refused for one in parts]), ("failed", [one.failed for one in parts])):
+        for label, counts in (
+            ("refused", [part.refused for part in parts]),
+            ("failed", [part.failed for part in parts]),
+        ):
             rows += [
-                [f"  {label}, {why}", *(one[why] for one in counts)]
-                for why in sorted({why for one in counts for why in one})
+                [f"  {label}, {why}", *(count[why] for count in counts)]
+                for why in sorted({why for count in counts for why in count})
             ]
     lines = [*_facts(outcome), "", table(["", *arms], rows, indent="")]
     if isinstance(outcome.result, Compared):
@@ -95,27 +98,27 @@ def as_json(outcome: Outcome) -> dict[str, object]:
         "servers": [
             {
                 "server": name,
-                "span_s": one.span_s,
-                "unanswered": one.unanswered,
-                "tokens_per_s": one.all.tokens / one.span_s,
-                "jain": one.jain,
-                "send_lag_s": one.lag_s,
-                "classes": [_flat(which, part, one.span_s) for which, part in one.by_class().items()],
+                "span_s": arm.span_s,
+                "unanswered": arm.unanswered,
+                "tokens_per_s": arm.all.tokens / arm.span_s,
+                "jain": arm.jain,
+                "send_lag_s": arm.lag_s,
+                "classes": [_flat(which, part, arm.span_s) for which, part in arm.by_class().items()],
             }
-            for name, one in outcome.arms.items()
+            for name, arm in outcome.arms.items()
         ],
     }
     if isinstance(outcome.result, Compared):
-        found["ratios"] = [asdict(one) for one in outcome.result.ratios()]
+        found["ratios"] = [asdict(ratio) for ratio in outcome.result.ratios()]
     return found
 
 
 def as_csv(outcome: Outcome) -> str:
     """One row for each server and class; figures rounded to six significant digits."""
     rows = [
-        {"server": name, **_flat(which, part, one.span_s), "jain": one.jain}
-        for name, one in outcome.arms.items()
-        for which, part in one.by_class().items()
+        {"server": name, **_flat(which, part, arm.span_s), "jain": arm.jain}
+        for name, arm in outcome.arms.items()
+        for which, part in arm.by_class().items()
     ]
     out = io.StringIO()
     writer = csv.DictWriter(out, fieldnames=list(rows[0]), lineterminator="\n")
@@ -138,45 +141,51 @@ def _facts(outcome: Outcome) -> list[str]:
 
 
 def _ratios(compared: Compared) -> str:
-    rows = [[one.name, f"{one.median:.2f}", f"{one.least:.2f} to {one.most:.2f}"] for one in compared.ratios()]
+    rows = [
+        [ratio.name, f"{ratio.median:.2f}", f"{ratio.least:.2f} to {ratio.most:.2f}"] for ratio in compared.ratios()
+    ]
     return table(["B / A", "median", f"extremes of {len(compared.pairs)} pairs"], rows, indent="")
 
 
 _WHOLE: Mapping[str, Callable[[Measured], object]] = {
-    "without an answer": lambda one: one.unanswered,
-    "output, tokens/s": lambda one: f"{one.all.tokens / one.span_s:.1f}",
-    "fairness (Jain)": lambda one: "-" if one.jain is None else f"{one.jain:.3f}",
+    "without an answer": lambda run: run.unanswered,
+    "output, tokens/s": lambda run: f"{run.all.tokens / run.span_s:.1f}",
+    "fairness (Jain)": lambda run: "-" if run.jain is None else f"{run.jain:.3f}",
 }
 _CLASS: Mapping[str, Callable[[ClassMeasured, float], object]] = {
-    "offered": lambda one, span_s: one.offered,
-    "completed": lambda one, span_s: one.completed,
-    "within the objectives": lambda one, span_s: f"{one.good} ({one.attained_ratio:.1%})",
-    "goodput, requests/s": lambda one, span_s: f"{one.good / span_s:.2f}",
-    "first token, ms": lambda one, span_s: _triple_ms(one.ttft.spread()),
-    "inter-token, ms": lambda one, span_s: _triple_ms(one.inter_token.spread()),
-    "Retry-After, s": lambda one, span_s: _advice(one),
+    "offered": lambda measured, span_s: measured.offered,
+    "completed": lambda measured, span_s: measured.completed,
+    "within the objectives": lambda measured, span_s: f"{measured.good} ({measured.attained_ratio:.1%})",
+    "goodput, requests/s": lambda measured, span_s: f"{measured.good / span_s:.2f}",
+    "first token, ms": lambda measured, span_s: _triple_ms(measured.ttft.spread()),
+    "inter-token, ms": lambda measured, span_s: _triple_ms(measured.inter_token.spread()),
+    "Retry-After, s": lambda measured, span_s: _advice(measured),
 }
 
 
-def _flat(name: str, one: ClassMeasured, span_s: float) -> dict[str, object]:
+def _flat(name: str, measured: ClassMeasured, span_s: float) -> dict[str, object]:
     row: dict[str, object] = {
         "class": name,
-        "offered": one.offered,
-        "completed": one.completed,
-        "refused": one.endings[REFUSED],
-        "failed": one.endings[FAILED],
-        "unanswered": one.unanswered,
-        "good": one.good,
-        "goodput_per_s": one.good / span_s,
-        "good_tokens_per_s": one.good_tokens / span_s,
-        "attained_ratio": one.attained_ratio,
-        "tokens_per_s": one.tokens / span_s,
+        "offered": measured.offered,
+        "completed": measured.completed,
+        "refused": measured.endings[REFUSED],
+        "failed": measured.endings[FAILED],
+        "unanswered": measured.unanswered,
+        "good": measured.good,
+        "goodput_per_s": measured.good / span_s,
+        "good_tokens_per_s": measured.good_tokens / span_s,
+        "attained_ratio": measured.attained_ratio,
+        "tokens_per_s": measured.tokens / span_s,
     }
-    for figure, spread in (("ttft", one.ttft.spread()), ("inter_token", one.inter_token.spread())):
+    for figure, spread in (("ttft", measured.ttft.spread()), ("inter_token", measured.inter_token.spread())):
         for part, value_s in asdict(spread).items():
             row[f"{figure}_{part.removesuffix('_s')}_ms"] = None if value_s is None else value_s * 1000
-    row |= {"refused_by": dict(one.refused), "failed_by": dict(one.failed), "with_retry_after": one.advised}
-    row["retry_after_s"] = None if one.advice_s is None else list(one.advice_s)
+    row |= {
+        "refused_by": dict(measured.refused),
+        "failed_by": dict(measured.failed),
+        "with_retry_after": measured.advised,
+    }
+    row["retry_after_s"] = None if measured.advice_s is None else list(measured.advice_s)
     return row
 
 
@@ -188,14 +197,14 @@ def _cell(value: object) -> object:
     return " to ".join(map(str, value)) if isinstance(value, list) else value
 
 
-def _advice(one: ClassMeasured) -> str:
-    refused = one.endings[REFUSED]
+def _advice(measured: ClassMeasured) -> str:
+    refused = measured.endings[REFUSED]
     if not refused:
         return "-"
-    if one.advice_s is None:
+    if measured.advice_s is None:
         return f"none of {refused}"
-    least, most = one.advice_s
-    return f"{least} to {most} ({one.advised} of {refused})"
+    least, most = measured.advice_s
+    return f"{least} to {most} ({measured.advised} of {refused})"
 
 
 def _triple_ms(spread: Spread) -> str:

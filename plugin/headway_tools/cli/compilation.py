@@ -45,7 +45,7 @@ COMPILED: Final = Uncompiled(asked=False)
 
 
 def quick_start(engine: Sequence[str], config: str, environ: Mapping[str, str], *, cpu: bool) -> Uncompiled:
-    """What a quick start adds; it is none where a flag, the ``--config`` file or a variable asks for compilation."""
+    """The flags that a quick start adds; none where a flag, the ``--config`` file or a variable wants compilation."""
     said = compiles(engine, config)
     if said or environ.get(NO_DYNAMO) == "0":
         return COMPILED
@@ -54,7 +54,7 @@ def quick_start(engine: Sequence[str], config: str, environ: Mapping[str, str], 
 
 
 def without_compiler(engine: Sequence[str], config: str, environ: Mapping[str, str]) -> Uncompiled:
-    """What the CPU backend needs where nothing can be compiled; the user's variable and flags are left as they are."""
+    """The settings of the CPU backend where nothing can be compiled; the user's variable and flags stay as they are."""
     if NO_DYNAMO in environ:
         return Uncompiled()
     flags = (EAGER,) if compiles(engine, config) is None else ()

@@ -1,4 +1,4 @@
-"""What ``headway serve`` chooses on vLLM's CPU backend, so that a first start succeeds.
+"""The choices of ``headway serve`` on vLLM's CPU backend, so that a first start succeeds.
 
 Each choice is made only where vLLM's own would end with an error or be slower: nothing here makes an engine slower or
 smaller than ``vllm serve`` does.
@@ -52,7 +52,7 @@ _RANK_FLAGS = ("--data-parallel-size", "-dp")
 
 @dataclass(frozen=True, slots=True)
 class CpuStart:
-    """What was chosen: variables and flags for vLLM, the reason for each, and a warning where it may not suffice."""
+    """The choices for a start: variables and flags for vLLM, the reason for each, and a warning of a lack."""
 
     environment: Mapping[str, str]
     flags: tuple[str, ...]
@@ -78,7 +78,7 @@ NOTHING: Final = CpuStart({}, (), ())
 
 @dataclass(frozen=True, slots=True)
 class _Asked:
-    """What the user asks for: the words of vLLM's, the text of its ``--config`` file, and the environment."""
+    """The user's settings: the words of vLLM's, the text of its ``--config`` file, and the environment."""
 
     engine: Sequence[str]
     config: str

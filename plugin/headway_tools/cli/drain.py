@@ -47,7 +47,7 @@ def run(chosen: argparse.Namespace) -> int:
 
 
 def text(changed: AdmissionChanged) -> str:
-    """What happens now, as text."""
+    """The present state, as text."""
     refused = f"{counted(changed.refused, 'waiting')} refused, new ones are refused too"
     return f"draining: {refused}; {counted(changed.running, 'running')} will finish"
 

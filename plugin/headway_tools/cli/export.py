@@ -33,8 +33,8 @@ def configure(parser: Parser) -> None:
     grafana = add_command(kinds, "grafana", "Write the board of Grafana, as JSON.", _GRAFANA)
     rules = add_command(kinds, "rules", "Write the rules of Prometheus, as YAML.", _RULES)
     rules.add_argument("--runbooks", metavar="URL", help="the page that the alerts link to, for its sections")
-    for one in (grafana, rules):
-        one.add_argument("--output", metavar="FILE", help="write to this file (default: standard output)")
+    for action in (grafana, rules):
+        action.add_argument("--output", metavar="FILE", help="write to this file (default: standard output)")
     parser.set_defaults(run=run)
 
 

@@ -63,7 +63,7 @@ def run(chosen: argparse.Namespace) -> int:
     if not 10 <= chosen.span <= 1800:
         raise UsageError("--span: from 10 to 1800 seconds")
     names, text = list(chosen.names), None
-    if files := [one for one in names if one.endswith(".toml")]:
+    if files := [name for name in names if name.endswith(".toml")]:
         if len(names) > 1:
             raise UsageError("give the names of presets, or one file")
         names, text = [], read_text(files[0])
@@ -104,7 +104,7 @@ def _ask(client: AdminClient, forecast: Callable[[], Forecast], bar: Bar) -> For
 
 
 def _facts(found: Forecast) -> list[str]:
-    """What was replayed, on which engine, and how true earlier forecasts were."""
+    """The replayed traffic, its engine, and how true earlier forecasts were."""
     engine = found.engine
     return [
         f"{found.requests} sequences of the last {duration(found.span_s)}, {found.seeds} replays of each preset; "
@@ -131,13 +131,13 @@ def forecast_text(found: Forecast) -> str:
             ["", "preset", "tokens/s", "mean batch", "good a second"],
             [
                 [
-                    "*" if one.name == found.current else "",
-                    one.name,
-                    _spread(one.tokens_per_s, ".0f"),
-                    _spread(one.mean_batch, ".1f"),
-                    _spread(one.goodput_per_s, ".2f"),
+                    "*" if preset.name == found.current else "",
+                    preset.name,
+                    _spread(preset.tokens_per_s, ".0f"),
+                    _spread(preset.mean_batch, ".1f"),
+                    _spread(preset.goodput_per_s, ".2f"),
                 ]
-                for one in found.presets
+                for preset in found.presets
             ],
             indent="",
         ),
@@ -153,7 +153,7 @@ def forecast_text(found: Forecast) -> str:
                 "first token p50 / p95 s",
                 "token p50 / p95 ms",
             ],
-            [_row(one, name, figures) for one in found.presets for name, figures in one.classes.items()],
+            [_row(preset, name, figures) for preset in found.presets for name, figures in preset.classes.items()],
             indent="",
         ),
         "",
@@ -162,21 +162,21 @@ def forecast_text(found: Forecast) -> str:
     return "\n".join(lines)
 
 
-def _row(preset: PresetForecast, name: str, one: ClassForecast) -> list[str]:
+def _row(preset: PresetForecast, name: str, figures: ClassForecast) -> list[str]:
     return [
         preset.name,
         name,
-        _percent(one.completed_ratio),
-        _percent(one.refused_ratio),
-        _percent(one.timed_out_ratio),
-        _percent(one.good_ratio),
-        _quantiles(one.ttft_s, 1.0, ".2f"),
-        _quantiles(one.inter_token_s, 1000.0, ".0f"),
+        _percent(figures.completed_ratio),
+        _percent(figures.refused_ratio),
+        _percent(figures.timed_out_ratio),
+        _percent(figures.good_ratio),
+        _quantiles(figures.ttft_s, 1.0, ".2f"),
+        _quantiles(figures.inter_token_s, 1000.0, ".0f"),
     ]
 
 
 def _quantiles(found: Quantiles, factor: float, form: str) -> str:
-    return " / ".join(_spread(one, form, factor) for one in (found.p50, found.p95))
+    return " / ".join(_spread(quantile, form, factor) for quantile in (found.p50, found.p95))
 
 
 def _percent(interval: Interval | None) -> str:
@@ -186,5 +186,5 @@ def _percent(interval: Interval | None) -> str:
 def _spread(interval: Interval | None, form: str, factor: float = 1.0) -> str:
     if interval is None:
         return "-"
-    value, low, high = (format(factor * one, form) for one in (interval.value, interval.low, interval.high))
+    value, low, high = (format(factor * bound, form) for bound in (interval.value, interval.low, interval.high))
     return value if low == high else f"{value} ({low} to {high})"

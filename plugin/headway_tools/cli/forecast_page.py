@@ -11,29 +11,35 @@ from headway_simulator.report.page import page
 Pick = Callable[[ClassForecast], Interval | None]
 
 _ENDS: tuple[tuple[str, str, Callable[[ClassForecast], Interval]], ...] = (
-    ("completed", "#1fa187", lambda one: one.completed_ratio),
-    ("refused", "#c7a41b", lambda one: one.refused_ratio),
-    ("timed out", "#d1495b", lambda one: one.timed_out_ratio),
+    ("completed", "#1fa187", lambda figures: figures.completed_ratio),
+    ("refused", "#c7a41b", lambda figures: figures.refused_ratio),
+    ("timed out", "#d1495b", lambda figures: figures.timed_out_ratio),
 )
 
 
 def forecast_page(found: Forecast, facts: Sequence[str]) -> str:
     """The page; ``facts`` are its first paragraphs. Raises NoPlotlyError."""
-    names = [f"{one.name} (in force)" if one.name == found.current else one.name for one in found.presets]
+    names = [f"{preset.name} (in force)" if preset.name == found.current else preset.name for preset in found.presets]
     pictures = [
         _of_presets(
-            "Tokens a second", "tokens a second, all classes", names, [one.tokens_per_s for one in found.presets]
+            "Tokens a second", "tokens a second, all classes", names, [preset.tokens_per_s for preset in found.presets]
         ),
-        _by_class(found.presets, names, "First token", "seconds to the first token, p95", lambda one: one.ttft_s.p95),
         _by_class(
-            found.presets, names, "Between tokens", "seconds between two tokens, p95", lambda one: one.inter_token_s.p95
+            found.presets, names, "First token", "seconds to the first token, p95", lambda figures: figures.ttft_s.p95
+        ),
+        _by_class(
+            found.presets,
+            names,
+            "Between tokens",
+            "seconds between two tokens, p95",
+            lambda figures: figures.inter_token_s.p95,
         ),
         _ends(found.presets, names),
         _of_presets(
-            "Running at once", "sequences in the engine, mean", names, [one.mean_batch for one in found.presets]
+            "Running at once", "sequences in the engine, mean", names, [preset.mean_batch for preset in found.presets]
         ),
     ]
-    return page(f"Headway: forecast of {', '.join(one.name for one in found.presets)}", facts, [], [], pictures)
+    return page(f"Headway: forecast of {', '.join(preset.name for preset in found.presets)}", facts, [], [], pictures)
 
 
 def _of_presets(title: str, what: str, names: list[str], values: Sequence[Interval]) -> Chart:
@@ -44,7 +50,9 @@ def _of_presets(title: str, what: str, names: list[str], values: Sequence[Interv
 def _by_class(presets: Sequence[PresetForecast], names: list[str], title: str, what: str, pick: Pick) -> Chart:
     traces: list[Trace] = [
         {
-            **_bars(name, names, [pick(one.classes[name]) if name in one.classes else None for one in presets]),
+            **_bars(
+                name, names, [pick(preset.classes[name]) if name in preset.classes else None for preset in presets]
+            ),
             "marker": {"color": class_hue(name, place)},
         }
         for place, name in enumerate(_class_names(presets))
@@ -59,7 +67,7 @@ def _ends(presets: Sequence[PresetForecast], names: list[str]) -> Chart:
             "type": "bar",
             "name": name,
             "x": names,
-            "y": [pick(one.all).value for one in presets],
+            "y": [pick(preset.all).value for preset in presets],
             "marker": {"color": colour},
         }
         for name, colour, pick in _ENDS
@@ -74,15 +82,15 @@ def _bars(name: str, names: list[str], values: Sequence[Interval | None]) -> Tra
         "type": "bar",
         "name": name,
         "x": names,
-        "y": [None if one is None else one.value for one in values],
+        "y": [None if value is None else value.value for value in values],
         "error_y": {
             "type": "data",
             "symmetric": False,
-            "array": [0.0 if one is None else one.high - one.value for one in values],
-            "arrayminus": [0.0 if one is None else one.value - one.low for one in values],
+            "array": [0.0 if value is None else value.high - value.value for value in values],
+            "arrayminus": [0.0 if value is None else value.value - value.low for value in values],
         },
     }
 
 
 def _class_names(presets: Sequence[PresetForecast]) -> list[str]:
-    return list(dict.fromkeys(name for one in presets for name in one.classes))
+    return list(dict.fromkeys(name for preset in presets for name in preset.classes))

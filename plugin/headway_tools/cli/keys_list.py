@@ -18,10 +18,10 @@ def as_text(ring: KeyRing, now: datetime) -> str:
     """Two tables. Times are in UTC."""
     if not ring.tenants:
         return "no tenants; make one, and its first key, with: headway keys add --tenant NAME"
-    tenants = table(_TENANT, [_tenant_row(one) for one in ring.tenants.values()], indent="")
+    tenants = table(_TENANT, [_tenant_row(tenant) for tenant in ring.tenants.values()], indent="")
     if not ring.keys:
         return f"{tenants}\n\nno keys; make one with: headway keys add --tenant NAME"
-    return f"{tenants}\n\n{table(_KEY, [_key_row(one, now) for one in ring.keys], indent='')}"
+    return f"{tenants}\n\n{table(_KEY, [_key_row(key, now) for key in ring.keys], indent='')}"
 
 
 def as_json(ring: KeyRing, now: datetime) -> dict[str, Any]:
@@ -37,7 +37,7 @@ def as_json(ring: KeyRing, now: datetime) -> dict[str, Any]:
         }
         for key in ring.keys
     ]
-    return {"tenants": [_tenant_fields(one) for one in ring.tenants.values()], "keys": keys}
+    return {"tenants": [_tenant_fields(tenant) for tenant in ring.tenants.values()], "keys": keys}
 
 
 def ends(key: Key) -> str:

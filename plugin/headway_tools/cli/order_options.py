@@ -28,5 +28,5 @@ def counted(number: int, what: str) -> str:
 
 
 def held_words(changed: AdmissionChanged) -> str:
-    """What still stops dispatch after a resume; empty where nothing does."""
+    """The causes that still stop dispatch after a resume; empty where there are none."""
     return "" if changed.state == "open" else f"; dispatch is still held by {', '.join(changed.holds)}"

@@ -45,7 +45,7 @@ def run(chosen: argparse.Namespace) -> int:
 
 
 def text(changed: AdmissionChanged, expires_s: float | None = None) -> str:
-    """What happens now and until when, as text."""
+    """The present state and its end, as text."""
     end = "" if expires_s is None else f", for {duration(expires_s)} at most"
     waits = f"{counted(changed.waiting, 'waiting')} and all new ones wait, with their time-outs"
     return f"paused: {counted(changed.running, 'running')} will finish; {waits}, until headway resume{end}"

@@ -128,7 +128,7 @@ def _entries(chosen: argparse.Namespace) -> tuple[str | None, list[PresetEntry],
         with connect(chosen.url, os.environ) as client:
             answer, status = client.presets(), client.status()
         return answer.current.name, answer.presets, status.limit.ceiling
-    return None, [_as_entry(one) for one in open_catalogue(preset_dir(chosen.preset_dir, os.environ))], None
+    return None, [_as_entry(known) for known in open_catalogue(preset_dir(chosen.preset_dir, os.environ))], None
 
 
 def _entry(chosen: argparse.Namespace) -> tuple[PresetEntry, int | None]:

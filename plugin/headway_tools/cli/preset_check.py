@@ -15,7 +15,7 @@ from headway_policies.conformance.presets import ACCEPTABLE, failures
 from headway_policies.preset import LACKS, Issue, differences, effective, lint, no_effect
 from headway_tools.console import Exit, add_json, find_preset, open_catalogue, preset_dir, setting_text, table
 
-PLACES = {one.name.lower(): one for one in LACKS}
+PLACES = {place.name.lower(): place for place in LACKS}
 
 DIFF_SUMMARY = "Show what differs between two presets, setting by setting."
 DIFF_EPILOG = """\
@@ -121,10 +121,10 @@ def validate(chosen: argparse.Namespace) -> int:
     """Print a verdict for each file; 2 when one of them is not valid."""
     verdicts = [_judge(file, chosen.accept, chosen.place) for file in chosen.files]
     if chosen.json:
-        print(json.dumps([asdict(one) for one in verdicts], ensure_ascii=False))
+        print(json.dumps([asdict(verdict) for verdict in verdicts], ensure_ascii=False))
     else:
-        print("\n".join(line for one in verdicts for line in _lines(one)))
-    return Exit.USAGE if any(one.errors for one in verdicts) else Exit.OK
+        print("\n".join(line for verdict in verdicts for line in _lines(verdict)))
+    return Exit.USAGE if any(verdict.errors for verdict in verdicts) else Exit.OK
 
 
 def _judge(file: str, accept: Collection[str], place: str | None) -> Verdict:
@@ -133,10 +133,10 @@ def _judge(file: str, accept: Collection[str], place: str | None) -> Verdict:
     except PresetError as error:
         return Verdict(file, None, list(error.issues))
     found = failures(preset)
-    errors = [one for one in found if one.rule not in accept]
+    errors = [finding for finding in found if finding.rule not in accept]
     void = {} if place is None else no_effect(preset, LACKS[PLACES[place]], stated_only=True)
     warnings = [*lint(preset), *void.values()]
-    return Verdict(file, preset.name, errors, [one for one in found if one.rule in accept], warnings)
+    return Verdict(file, preset.name, errors, [finding for finding in found if finding.rule in accept], warnings)
 
 
 def _lines(verdict: Verdict) -> Iterator[str]:
@@ -145,7 +145,7 @@ def _lines(verdict: Verdict) -> Iterator[str]:
         yield f"  error: {_text(error, verdict.file)}"
         if error.rule in ACCEPTABLE:
             yield f"    if intended: --accept {error.rule}"
-    yield from (f"  accepted: {_text(one, verdict.file)}" for one in verdict.accepted)
+    yield from (f"  accepted: {_text(finding, verdict.file)}" for finding in verdict.accepted)
     yield from (f"  warning: {text}" for text in verdict.warnings)
 
 

@@ -74,7 +74,7 @@ _SHOWN = ("ttft_p50_s", "ttft_p95_s", "inter_token_p95_s", "completed_ratio", "e
 
 
 class Said(TypedDict):
-    """What an operator says for the audit log."""
+    """The operator's name and reason for the audit log."""
 
     reason: str | None
     actor: str | None
@@ -117,7 +117,7 @@ def unknown_preset(name: str, names: list[str]) -> str:
 
 
 def _use(chosen: argparse.Namespace) -> int:
-    after_s, conditions = chosen.revert_after, [str(one) for one in chosen.revert_if]
+    after_s, conditions = chosen.revert_after, [str(condition) for condition in chosen.revert_if]
     if chosen.watch and after_s is None and not conditions:
         raise UsageError("--watch shows a trial: give --revert-after or --revert-if too")
 
@@ -211,10 +211,10 @@ def _trial_text(trial: Trial) -> str:
         then = "goes back to" if trial.revert_after_s is not None else "stays, or goes back to"
         head = f"{trial.name} is on trial, {then} {trial.back_to} in {duration(trial.left_s or 0.0)} at the latest"
     lines = [head]
-    for one in trial.conditions:
-        now = "not known" if one.reading is None else f"{one.reading:.4g}"
-        held = f", true for {duration(one.held_s)}" if one.held_s else ""
-        lines.append(f"  goes back if {one.text}  (now {now}{held})")
+    for condition in trial.conditions:
+        now = "not known" if condition.reading is None else f"{condition.reading:.4g}"
+        held = f", true for {duration(condition.held_s)}" if condition.held_s else ""
+        lines.append(f"  goes back if {condition.text}  (now {now}{held})")
     if trial.before is not None:
         lines.append(_compared(trial.before, trial.now))
     return "\n".join(lines)
@@ -225,7 +225,7 @@ def _compared(before: ServedByClass, now: ServedByClass | None) -> str:
     seen = ServedByClass(all=ServedFigures(), classes={}) if now is None else now
     names = sorted({*before.classes, *seen.classes})
     pairs: list[tuple[str, ServedFigures | None, ServedFigures | None]] = [("all", before.all, seen.all)]
-    pairs += [(one, before.classes.get(one), seen.classes.get(one)) for one in names]
+    pairs += [(class_name, before.classes.get(class_name), seen.classes.get(class_name)) for class_name in names]
     rows = []
     for name, earlier, later in pairs:
         shown = [f"{_figure(earlier, figure)} -> {_figure(later, figure)}" for figure in _SHOWN]
@@ -285,11 +285,13 @@ def _switch_text(switched: Switched, *, changed: bool) -> str:
     head = f"{switched.previous} -> {switched.name}  (revision {switched.revision})"
     if not switched.engine_limit_confirmed:
         head += "\n  the engine has not confirmed its new limit"
-    head += "".join(f"\n  warning: {one}" for one in switched.warnings)
+    head += "".join(f"\n  warning: {warning}" for warning in switched.warnings)
     if not switched.changes:
         head += "\n  no setting differs"
     else:
-        rows = [[one.setting, setting_text(one.before), setting_text(one.after)] for one in switched.changes]
+        rows = [
+            [change.setting, setting_text(change.before), setting_text(change.after)] for change in switched.changes
+        ]
         head += f"\n{table(['setting', 'before', 'after'], rows)}"
     if switched.trial is not None and switched.trial.left_s is not None:
         left = duration(switched.trial.left_s)

@@ -39,6 +39,6 @@ def run(chosen: argparse.Namespace) -> int:
 
 
 def text(accepted: RecycleAccepted) -> str:
-    """What happens now, as text."""
+    """The present state, as text."""
     first = "at once" if not accepted.seats_taken else f"when {accepted.seats_taken} running requests have finished"
     return f"accepted: the engine is replaced {first}; where memory allows, the new one is started before that"

@@ -37,6 +37,6 @@ def run(chosen: argparse.Namespace) -> int:
 
 
 def text(changed: AdmissionChanged) -> str:
-    """What happened, as text."""
+    """The outcome, as text."""
     sent = f"{counted(changed.dispatched, 'waiting')} dispatched at once, {changed.waiting} still waiting"
     return f"resumed: {sent}{held_words(changed)}"

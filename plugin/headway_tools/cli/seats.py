@@ -1,4 +1,4 @@
-"""What a preset asks of an engine that has yet to start: a line for the banner, and a warning.
+"""The demands of a preset on an engine that has yet to start: a line for the banner, and a warning.
 
 How many sequences the engine can run is vLLM's own choice for its hardware, which only vLLM knows; here is known what
 the user gives it.

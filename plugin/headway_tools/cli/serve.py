@@ -73,7 +73,7 @@ _COMPILED = "a flag, the --config file or TORCHDYNAMO_DISABLE=0 asks for compila
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """What will be served, how, and with which environment."""
+    """The plan of a start: the server, its arguments and its environment."""
 
     chosen: Listed
     engine: tuple[str, ...]
@@ -150,14 +150,14 @@ def make_plan(ours: ServeWords, environ: Mapping[str, str]) -> Plan:
 
 
 def _quick_start(ours: ServeWords, environ: Mapping[str, str]) -> Uncompiled:
-    """What ``--quick-start`` sets; nothing without it."""
+    """The settings of ``--quick-start``; nothing without it."""
     if not ours.quick_start:
         return COMPILED
     return quick_start(ours.engine, config_text(ours.engine), environ, cpu=cpu_backend())
 
 
 def _cpu_start(engine: Sequence[str], environ: Mapping[str, str], *, quick: bool) -> CpuStart:
-    """What the CPU backend is given; nothing for any other."""
+    """The settings for the CPU backend; nothing for any other."""
     if not cpu_backend():
         return NOTHING
     return choose(read_machine(environ), engine, config_text(engine), environ, quick=quick)

@@ -127,7 +127,7 @@ def _check_reachable(servers: Sequence[SharedServer]) -> None:
 
 
 def _metrics(chosen: argparse.Namespace, stack: ExitStack) -> ShareCollector | None:
-    """What shows each step to Prometheus; None where nothing does. Raises UsageError where its port is not free."""
+    """The exporter of each step to Prometheus; None without a port. Raises UsageError where its port is not free."""
     if chosen.metrics_port is None:
         return None
     from headway_tools.sharing.metrics import HOST, ShareCollector, serving
@@ -155,20 +155,22 @@ def _share(arbiter: Arbiter, came: Sequence[int], collector: ShareCollector | No
 
 def _show(standing: Mapping[str, Standing], shown: Mapping[str, Standing], *, as_json: bool) -> None:
     """The limits of all servers, and what keeps one from being ordered."""
-    for url, one in standing.items():
-        if one.problem and (url not in shown or shown[url].problem != one.problem):
-            _warn(f"{url}: {one.problem}")
+    for url, state in standing.items():
+        if state.problem and (url not in shown or shown[url].problem != state.problem):
+            _warn(f"{url}: {state.problem}")
     if as_json:
-        print(json.dumps({url: asdict(one) for url, one in standing.items()}, ensure_ascii=False), flush=True)
+        print(json.dumps({url: asdict(state) for url, state in standing.items()}, ensure_ascii=False), flush=True)
     else:
-        print("; ".join(_words(url, one) for url, one in standing.items()), flush=True)
+        print("; ".join(_words(url, state) for url, state in standing.items()), flush=True)
 
 
-def _words(url: str, one: Standing) -> str:
+def _words(url: str, state: Standing) -> str:
     notes = [
-        word for word, is_so in (("late", one.late), ("paused", one.paused), ("see the warning", one.problem)) if is_so
+        word
+        for word, is_so in (("late", state.late), ("paused", state.paused), ("see the warning", state.problem))
+        if is_so
     ]
-    return f"{one.model or url}: {one.seats} seats{''.join(f', {note}' for note in notes)}"
+    return f"{state.model or url}: {state.seats} seats{''.join(f', {note}' for note in notes)}"
 
 
 def _servers(chosen: argparse.Namespace, stack: ExitStack) -> list[SharedServer]:
@@ -176,26 +178,26 @@ def _servers(chosen: argparse.Namespace, stack: ExitStack) -> list[SharedServer]
     try:
         addresses = read_addresses(chosen.server, "--server")
         marked = {
-            flag: {one.name for one in read_addresses(urls, flag)} if urls else set[str]()
+            flag: {read_address.name for read_address in read_addresses(urls, flag)} if urls else set[str]()
             for flag, urls in (("--urgent", chosen.urgent), ("--pause", chosen.pause))
         }
     except HeadwayError as error:
         raise UsageError(str(error)) from None
     for flag, names in marked.items():
-        if unknown := names - {one.name for one in addresses}:
+        if unknown := names - {address.name for address in addresses}:
             raise UsageError(f"{flag}: {min(unknown)} is none of the --server")
     if len(addresses) > min(chosen.seats, _MOST_SERVERS):
         raise UsageError(f"{len(addresses)} servers need a seat each: at most {min(chosen.seats, _MOST_SERVERS)}")
     actor = actor_of(chosen)
     return [
         SharedServer(
-            stack.enter_context(connect(one.url, os.environ, timeout_s=_TIMEOUT_S)),
-            one.weight,
-            urgent=one.name in marked["--urgent"],
-            may_pause=one.name in marked["--pause"],
+            stack.enter_context(connect(address.url, os.environ, timeout_s=_TIMEOUT_S)),
+            address.weight,
+            urgent=address.name in marked["--urgent"],
+            may_pause=address.name in marked["--pause"],
             actor=actor,
         )
-        for one in addresses
+        for address in addresses
     ]
 
 
@@ -204,14 +206,14 @@ def _signals() -> Iterator[list[int]]:
     """The signals that came, of those that end the command. None of them interrupts an order."""
     came: list[int] = []
     before = {
-        one: signal.signal(one, lambda number, _: came.append(number))
-        for one in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+        end: signal.signal(end, lambda number, _: came.append(number))
+        for end in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
     }
     try:
         yield came
     finally:
-        for one, handler in before.items():
-            signal.signal(one, handler)
+        for end, handler in before.items():
+            signal.signal(end, handler)
 
 
 def _warn(text: str) -> None:

@@ -72,7 +72,7 @@ _POOR_FIT_RATIO = 0.15  # 1 to 6 % were seen on an engine that nothing else used
 
 def configure(parser: argparse.ArgumentParser) -> None:
     """Add the options of this command."""
-    listed = "\n".join(f"  {one.name:<15} {one.summary}" for one in WORKLOADS.values())
+    listed = "\n".join(f"  {workload.name:<15} {workload.summary}" for workload in WORKLOADS.values())
     parser.epilog = EPILOG.replace("{workloads}", listed)
     _add_what(parser.add_argument_group("what is compared"))
     _add_traffic(parser.add_argument_group("what arrives"))
@@ -186,7 +186,7 @@ def run(chosen: argparse.Namespace) -> int:
 
 
 def _say_what_has_no_effect(arms: Sequence[Arm]) -> None:
-    """What of the presets the model leaves out; on standard error, since standard output may be read by a program."""
+    """Name the parts of the presets that the model leaves out, on standard error: programs read standard output."""
     for arm in arms:
         lines = {} if arm.preset is None else no_effect(arm.preset, LACKS[Place.SIMULATE], stated_only=True)
         for line in lines.values():
@@ -251,7 +251,7 @@ def _arms(chosen: argparse.Namespace, model: EngineModel) -> list[Arm]:
         return strategy_arms(chosen.strategies, model)
     catalogue = open_catalogue(preset_dir(chosen.preset_dir, os.environ))
     wanted = chosen.preset or ([] if chosen.engine_alone else [DEFAULT_PRESET])
-    presets = {one.name: one for one in (find_preset(name, catalogue).preset for name in wanted)}
+    presets = {preset.name: preset for preset in (find_preset(name, catalogue).preset for name in wanted)}
     arms = [Arm(name, preset, model) for name, preset in presets.items()]
     return [*arms, Arm("engine alone", None, model)] if chosen.engine_alone else arms
 

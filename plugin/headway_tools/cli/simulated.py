@@ -57,7 +57,9 @@ def _facts(comparison: Comparison) -> list[str]:
 
 def _stated(own: Mapping[str, ClassSlo]) -> str:
     """The objectives of classes, first token and between tokens; a dash for one that is not stated."""
-    return "; ".join(f"{name} {_ms(one.ttft_s)}, {_ms(one.inter_token_s)}" for name, one in own.items())
+    return "; ".join(
+        f"{name} {_ms(objectives.ttft_s)}, {_ms(objectives.inter_token_s)}" for name, objectives in own.items()
+    )
 
 
 def _ms(slo_s: float | None) -> str:
@@ -65,7 +67,7 @@ def _ms(slo_s: float | None) -> str:
 
 
 def _explanations(comparison: Comparison) -> list[str]:
-    """What the rows of the table mean."""
+    """The meaning of the table's rows."""
     lines = []
     if comparison.ceiling_per_s is not None:
         lines = [
@@ -92,7 +94,7 @@ def show_timeline(chosen: argparse.Namespace) -> int:
     drawn = timelines()
     if chosen.html:
         _write_page(chosen.html, "Static, dynamic, continuous", [], [], [], [timeline_chart(drawn)])
-    print(json.dumps([asdict(one) for one in drawn]) if chosen.json else text_timeline(drawn))
+    print(json.dumps([asdict(timeline) for timeline in drawn]) if chosen.json else text_timeline(drawn))
     return 0
 
 

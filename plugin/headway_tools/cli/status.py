@@ -81,7 +81,7 @@ def text(status: Status, url: str) -> str:
         )
     lines = [f"{name:<9} {value}" for name, value in facts]
     head = ["class", "queued", "oldest wait", "in flight", "arrived", "outcomes"]
-    return "\n".join([*lines, "", table(head, [_row(one) for one in _by_urgency(status)], indent="")])
+    return "\n".join([*lines, "", table(head, [_row(state) for state in _by_urgency(status)], indent="")])
 
 
 def _stopped(stop: OrderedStop | None) -> list[tuple[str, str]]:
@@ -94,21 +94,21 @@ def _stopped(stop: OrderedStop | None) -> list[tuple[str, str]]:
 
 
 def _diagnosis(found: Diagnosis | None) -> list[tuple[str, str]]:
-    """What limits the server, and what would help, the best first."""
+    """The bottleneck of the server and the remedies, the best first."""
     if found is None:
         return []
-    helps = [("helps" if place == 0 else "", remedy_line(one)) for place, one in enumerate(found.remedies)]
+    helps = [("helps" if place == 0 else "", remedy_line(remedy)) for place, remedy in enumerate(found.remedies)]
     wrong = [("wrong" if place == 0 else "", text) for place, text in enumerate(found.symptoms)]
     return [("diagnosis", f"{found.severity.upper()}: {found.statement}"), *wrong, *helps]
 
 
-def remedy_line(one: Remedy) -> str:
+def remedy_line(remedy: Remedy) -> str:
     """A remedy, its cost and its command."""
-    return f"{one.action}; costs: {one.cost}" + (f"  [{one.command}]" if one.command else "")
+    return f"{remedy.action}; costs: {remedy.cost}" + (f"  [{remedy.command}]" if remedy.command else "")
 
 
 def _engine(engine: EngineStatus) -> str:
-    """What decides how many sequences its memory holds."""
+    """The facts that decide how many sequences its memory holds."""
     quantised = "" if engine.quantization in ("", "none") else f", weights quantised ({engine.quantization})"
     length = "" if engine.max_model_len is None else f", sequences of at most {engine.max_model_len} tokens"
     room = "" if engine.kv_cache_tokens is None else f", KV cache for {engine.kv_cache_tokens} tokens"
@@ -116,7 +116,7 @@ def _engine(engine: EngineStatus) -> str:
 
 
 def _admission(status: Status) -> str:
-    """What happens to requests now."""
+    """The present treatment of requests."""
     if status.state == "draining":
         return "new requests are refused, running ones finish"
     if status.engine.state == "lost":
@@ -138,7 +138,7 @@ def _seats(status: Status) -> str:
 
 
 def _caps(status: Status) -> list[tuple[str, str]]:
-    """What bounds the seats on this engine, as far as it is known."""
+    """The bounds of the seats on this engine, as far as they are known."""
     limit = status.limit
     bounds = SeatBounds(limit.kv_seats, limit.kv_seats_tokens, limit.kv_seats_recorded, limit.knee_seats)
     return [("bounds", "; ".join(bounds.words))] if bounds.words else []
@@ -167,7 +167,7 @@ def _instance(instance: InstanceStatus) -> str:
 
 def _objectives(status: Status) -> list[tuple[str, str]]:
     """The objectives of each class on this engine, the most urgent class first, and those that it misses even alone."""
-    known = [(one.name, one.objectives) for one in _by_urgency(status) if one.objectives is not None]
+    known = [(state.name, state.objectives) for state in _by_urgency(status) if state.objectives is not None]
     said = [f"{name}: {now.words}" for name, now in known if now.words]
     missed = [sentence for _, now in known for sentence in now.missed_alone]
     head = ("objective", "note")
@@ -179,7 +179,9 @@ def _objectives(status: Status) -> list[tuple[str, str]]:
 
 
 def _by_urgency(status: Status) -> list[ClassStatus]:
-    return sorted(status.classes, key=lambda one: -math.inf if one.priority is None else one.priority, reverse=True)
+    return sorted(
+        status.classes, key=lambda state: -math.inf if state.priority is None else state.priority, reverse=True
+    )
 
 
 def _ordered(status: Status) -> str:
@@ -195,11 +197,11 @@ def _ordered(status: Status) -> str:
 
 def _prefixes(prefix: PrefixStatus) -> str:
     """How much of the prompts the engine finds in its prefix cache."""
-    found, expected = ("-" if one is None else f"{one:.0%}" for one in (prefix.hit_ratio, prefix.expected_ratio))
+    found, expected = ("-" if ratio is None else f"{ratio:.0%}" for ratio in (prefix.hit_ratio, prefix.expected_ratio))
     return f"{found} of the prompt tokens found in the prefix cache, {expected} expected"
 
 
-def _row(one: ClassStatus) -> list[object]:
-    seen = [f"{name} {count}" for name, count in one.outcomes.items() if count]
-    wait = duration(one.oldest_wait_s) if one.queued else "-"
-    return [one.name, one.queued, wait, one.in_flight, one.arrived, ", ".join(seen) or "-"]
+def _row(state: ClassStatus) -> list[object]:
+    seen = [f"{name} {count}" for name, count in state.outcomes.items() if count]
+    wait = duration(state.oldest_wait_s) if state.queued else "-"
+    return [state.name, state.queued, wait, state.in_flight, state.arrived, ", ".join(seen) or "-"]

@@ -68,25 +68,25 @@ def text(traffic: Traffic) -> str:
     lines = [
         f"{traffic.requests} requests in {duration(traffic.span_s)}: {traffic.rate_per_s:.3g} a second"
         + ("" if traffic.whole else "; there were more, the oldest are dropped"),
-        "; ".join(one for one in bursts if one),
+        "; ".join(burst for burst in bursts if burst),
     ]
     if traffic.tenants > 1:
         lines.append(f"{traffic.tenants} tenants, the busiest with {traffic.largest_tenant_ratio or 0:.0%} of them")
     head = ["class", "requests", "a second", "sequences", "prompt tokens", "answer tokens"]
-    ranked = sorted(traffic.classes.items(), key=lambda one: -one[1].requests)
-    rows = [_row(name, one) for name, one in ranked]
+    ranked = sorted(traffic.classes.items(), key=lambda figures: -figures[1].requests)
+    rows = [_row(name, figures) for name, figures in ranked]
     note = "tokens of a sequence: mean, p50 / p95 / p99; of the answers those that were completed"
     return "\n".join([*filter(None, lines), "", table(head, rows, indent=""), "", note])
 
 
-def _row(name: str, one: ClassTraffic) -> list[str]:
+def _row(name: str, figures: ClassTraffic) -> list[str]:
     return [
         name,
-        str(one.requests),
-        f"{one.rate_per_s:.3g}",
-        f"{one.sequences:.3g}",
-        _lengths(one.prompt_tokens),
-        _lengths(one.output_tokens),
+        str(figures.requests),
+        f"{figures.rate_per_s:.3g}",
+        f"{figures.sequences:.3g}",
+        _lengths(figures.prompt_tokens),
+        _lengths(figures.output_tokens),
     ]
 
 

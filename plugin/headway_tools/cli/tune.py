@@ -158,12 +158,12 @@ def _restore(live: Live) -> None:
 @contextlib.contextmanager
 def _interruptible() -> Iterator[None]:
     """SIGTERM and SIGHUP end a sweep as Ctrl-C does."""
-    before = {one: signal.signal(one, signal.default_int_handler) for one in (signal.SIGTERM, signal.SIGHUP)}
+    before = {end: signal.signal(end, signal.default_int_handler) for end in (signal.SIGTERM, signal.SIGHUP)}
     try:
         yield
     finally:
-        for one, handler in before.items():
-            signal.signal(one, handler)
+        for end, handler in before.items():
+            signal.signal(end, handler)
 
 
 def _said(chosen: argparse.Namespace, live: Live, swept: Swept, found: Choice | None) -> str:
@@ -191,8 +191,8 @@ def _as_json(live: Live, swept: Swept, found: Choice | None) -> Mapping[str, obj
         preset = preset_text(live.name, live.source, live.settings, swept, found, live.client.url)
     return {
         "preset": live.name,
-        "steps": [asdict(one) for one in swept.by_seats()],
-        "windows": [asdict(one) for one in swept.windows],
+        "steps": [asdict(step) for step in swept.by_seats()],
+        "windows": [asdict(window) for window in swept.windows],
         "stops": swept.stops,
         "knee": None if bend is None else bend.seats,
         "seats": None if found is None else found.step.seats,
@@ -207,8 +207,8 @@ def _page(live: Live, swept: Swept) -> str:
     bend = knee(steps)
     facts = [f"{live.client.url}, preset {live.name}", *(f"tried {stop}" for stop in swept.stops)]
     rows = [
-        (f"{one.seats} seats", [f"{one.tokens_per_s:.1f}", f"{(one.inter_token_mean_s or 0) * 1000:.1f}"])
-        for one in steps
+        (f"{step.seats} seats", [f"{step.tokens_per_s:.1f}", f"{(step.inter_token_mean_s or 0) * 1000:.1f}"])
+        for step in steps
     ]
     head = ["tokens/s", "ms between tokens"]
     return page(f"Headway: the seats of {live.name}", facts, head, rows, [curve_chart(steps, bend)])

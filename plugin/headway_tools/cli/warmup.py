@@ -39,6 +39,6 @@ def run(chosen: argparse.Namespace) -> int:
 
 
 def text(accepted: WarmupAccepted) -> str:
-    """What happens now, as text."""
+    """The present state, as text."""
     beside = f"beside {counted(accepted.running, 'running')}" if accepted.running else "on an idle engine"
     return f"accepted: batches of at most {accepted.batch_size} {beside}; the result is in the audit log"

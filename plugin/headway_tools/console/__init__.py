@@ -1,4 +1,4 @@
-"""What the commands share: options, exit codes, tables, preset look-up, and the checks before a server starts.
+"""The common parts of the commands: options, exit codes, tables, preset look-up, and the checks before a server starts.
 
 One module for each command stands in ``headway_tools.cli``.
 """

@@ -32,7 +32,7 @@ def find_preset(wanted: str, catalogue: PresetCatalogue) -> Listed:
         preset = catalogue.resolve(absolute(wanted))
     except (PresetError, UnknownPresetError) as error:
         raise UsageError(f"{error}{_advice(wanted, error)}") from None
-    return next(one for one in catalogue if one.preset.name == preset.name)
+    return next(known for known in catalogue if known.preset.name == preset.name)
 
 
 def absolute(wanted: str) -> str:

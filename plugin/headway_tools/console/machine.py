@@ -1,4 +1,4 @@
-"""What this machine has for vLLM's CPU backend: cores, free memory by node, a compiler, and fast 16-bit floats or not.
+"""The machine's means for vLLM's CPU backend: cores, free memory by node, a compiler, and fast 16-bit floats or not.
 
 Free memory is counted as vLLM counts it before it allocates its KV cache (utils/cpu_resource_utils.py): by NUMA node,
 and no more than what the limit of a control group leaves, in version 1 and 2, of this group and of all above it.

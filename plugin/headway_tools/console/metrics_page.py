@@ -22,7 +22,7 @@ T = TypeVar("T")
 
 
 def fetch_metrics(url: str, read: Callable[[str], T], token: str | None = None) -> T:
-    """What ``/metrics`` shows, as ``read`` reads it. ``token``: of the admin API, where the route is closed.
+    """The content of ``/metrics``, as ``read`` reads it. ``token``: of the admin API, where the route is closed.
 
     A server of this machine is reached past any proxy.
     Raises ServerUnreachableError; TokenError where a token is missing or wrong.

@@ -36,7 +36,7 @@ def check(options: Options) -> None:
 
 
 def _check_packages() -> None:
-    """All that is not installed, in one line: where one of them is missing, others are too."""
+    """Name all missing packages in one line: where one of them is missing, others are too."""
     engine = [] if has_vllm() else ["vLLM"]
     dashboard = missing_dashboard_packages()
     extras = ",".join([*(["cpu"] if engine else []), *(["dashboard"] if dashboard else [])])

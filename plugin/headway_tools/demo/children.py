@@ -37,7 +37,7 @@ class Child:
 
     @property
     def exit_code(self) -> int | None:
-        """None while it runs; negative where a signal ended it."""
+        """The exit code; None while the child runs, negative where a signal ended it."""
         return self.process.poll()
 
     def output(self) -> list[str]:

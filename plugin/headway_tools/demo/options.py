@@ -24,12 +24,12 @@ class Options:
 
     @property
     def server_url(self) -> str:
-        """Where the OpenAI API, the metrics and the admin API are."""
+        """The URL of the OpenAI API, the metrics and the admin API."""
         return f"http://{HOST}:{self.server_port}"
 
     @property
     def dashboard_url(self) -> str:
-        """Where the dashboard is."""
+        """The URL of the dashboard."""
         return f"http://{HOST}:{self.dashboard_port}"
 
     @property

@@ -72,7 +72,7 @@ class Play:
         """Light traffic, the overload, and light traffic again."""
         self._first, self._before = await counts_when_idle(self._servers), await self._servers.preset_seen()
         self._begin_s = asyncio.get_running_loop().time()
-        light = self._driver_for(lambda one: None)
+        light = self._driver_for(lambda request: None)
         try:
             await self._light(light, 0.0, part_s)
             await self._overloaded(part_s)
@@ -164,11 +164,11 @@ class Play:
     def _driver_for(self, record: Callable[[Served], None]) -> Sender:
         """Clients whose requests count in the summary, too."""
 
-        def recorded(one: Served) -> None:
+        def recorded(request: Served) -> None:
             if len(self._records) == self._records.maxlen:
                 self._dropped[self._records[0].class_name] += 1
-            self._records.append(one)
-            record(one)
+            self._records.append(request)
+            record(request)
 
         driver = Sender(self._clients.complete, recorded)
         self._drivers.append(driver)

@@ -18,15 +18,17 @@ def text(summary: Summary, checked: Sequence[Check]) -> str:
     head = ["class", "sent", "ended", "TTFT p50 ms", "TTFT p95 ms"]
     rows = [
         [
-            one.class_name,
-            one.sent,
-            _endings(one),
-            whole_ms(one.ttft_p50_s),
-            whole_ms(one.ttft_p95_s),
+            figures.class_name,
+            figures.sent,
+            _endings(figures),
+            whole_ms(figures.ttft_p50_s),
+            whole_ms(figures.ttft_p95_s),
         ]
-        for one in summary.classes
+        for figures in summary.classes
     ]
-    refusals = [f"  {one.class_name}: {why} {count}" for one in summary.classes for why, count in one.why.items()]
+    refusals = [
+        f"  {figures.class_name}: {why} {count}" for figures in summary.classes for why, count in figures.why.items()
+    ]
     return "\n".join(
         [
             f"Summary of {summary.length_s:.0f} s",
@@ -37,7 +39,7 @@ def text(summary: Summary, checked: Sequence[Check]) -> str:
             f"  preset      {before.name} (revision {before.revision}, {before.limit} seats) -> "
             f"{after.name} (revision {after.revision}, {after.limit} seats)",
             *([] if summary.overload is None else overload_lines(summary.overload)),
-            *(f"  {'ok    ' if one.held else 'FAILED'}  {one.promise}{_detail(one)}" for one in checked),
+            *(f"  {'ok    ' if check.held else 'FAILED'}  {check.promise}{_detail(check)}" for check in checked),
         ]
     )
 
@@ -46,16 +48,16 @@ def as_json(summary: Summary, checked: Sequence[Check]) -> str:
     """The summary and the checks as one JSON object."""
     return json.dumps(
         dataclasses.asdict(summary)
-        | {"checks": [dataclasses.asdict(one) for one in checked], "ok": all(one.held for one in checked)}
+        | {"checks": [dataclasses.asdict(check) for check in checked], "ok": all(check.held for check in checked)}
     )
 
 
-def _endings(one: ClassFigures) -> str:
+def _endings(figures: ClassFigures) -> str:
     """How the requests of a class ended; those that had not when the run was interrupted are open."""
-    seen = [f"{ending} {count}" for ending, count in sorted(one.endings.items())]
-    unfinished = one.sent - sum(one.endings.values())
+    seen = [f"{ending} {count}" for ending, count in sorted(figures.endings.items())]
+    unfinished = figures.sent - sum(figures.endings.values())
     return ", ".join([*seen, *([f"open {unfinished}"] if unfinished > 0 else [])]) or "-"
 
 
-def _detail(one: Check) -> str:
-    return f": {one.detail}" if one.detail else ""
+def _detail(check: Check) -> str:
+    return f": {check.detail}" if check.detail else ""

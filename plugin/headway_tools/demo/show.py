@@ -73,7 +73,7 @@ class _Show:
         self._stop.set()
 
     async def _until_the_end(self, playing: Coroutine[None, None, Result]) -> Result | None:
-        """What the run returns, or None where a signal came first. A child that ends is a failure."""
+        """The result of the run, or None where a signal came first. A child that ends is a failure."""
         play = asyncio.create_task(playing)
         stopped = asyncio.create_task(self._stop.wait())
         ended = asyncio.create_task(self._family.first_exit())
@@ -113,4 +113,4 @@ class _Show:
         summary, checked = result
         checked = [*checked, none_left]
         print(as_json(summary, checked) if self._options.as_json else text(summary, checked), flush=True)
-        return Exit.OK if all(one.held for one in checked) else Exit.FAILED
+        return Exit.OK if all(check.held for check in checked) else Exit.FAILED

@@ -85,9 +85,10 @@ def summarise(
     return Summary(
         length_s=length_s,
         classes=[
-            _figures(name, count, [one for one in served if one.class_name == name]) for name, count in sent.items()
+            _figures(name, count, [request for request in served if request.class_name == name])
+            for name, count in sent.items()
         ],
-        output_tokens_per_s=sum(one.output_tokens for one in served) / length_s,
+        output_tokens_per_s=sum(request.output_tokens for request in served) / length_s,
         mean_batch=counted.mean_batch,
         before=presets[0],
         after=presets[1],
@@ -99,16 +100,19 @@ def summarise(
 
 def checks(summary: Summary, wanted_classes: Sequence[str]) -> list[Check]:
     """Everything the figures must show, in the order it is printed."""
-    figures = {one.class_name: one for one in summary.classes}
+    figures = {class_figures.class_name: class_figures for class_figures in summary.classes}
     none_completed = [
         name for name in wanted_classes if name not in figures or not figures[name].endings.get(COMPLETED)
     ]
-    open_ended = {one.class_name: one.sent - sum(one.endings.values()) for one in summary.classes}
+    open_ended = {
+        class_figures.class_name: class_figures.sent - sum(class_figures.endings.values())
+        for class_figures in summary.classes
+    }
     failures = Counter[str]()
-    for one in summary.classes:
-        if one.endings.get(FAILED) or one.endings.get(UNANSWERED):
-            failures.update(one.why)
-    unaccounted = {name: one.unaccounted for name, one in summary.last.classes.items()}
+    for class_figures in summary.classes:
+        if class_figures.endings.get(FAILED) or class_figures.endings.get(UNANSWERED):
+            failures.update(class_figures.why)
+    unaccounted = {name: counts.unaccounted for name, counts in summary.last.classes.items()}
     return [
         check_that("every request ended", not any(open_ended.values()), _named(open_ended)),
         check_that("no request failed", not failures, _named(failures)),
@@ -134,10 +138,10 @@ def _overload_checks(overload: OverloadFigures | None) -> list[Check]:
     """Each overload request had one outcome, for its client and for the server; the classes were served in order."""
     classes = () if overload is None else overload.classes
     differences = [
-        f"{one.class_name}: {one.sent} sent, {one.ended} ended; "
-        f"{one.arrived} arrived, {sum(one.outcomes.values())} outcomes"
-        for one in classes
-        if one.sent != one.ended or one.arrived != sum(one.outcomes.values())
+        f"{figures.class_name}: {figures.sent} sent, {figures.ended} ended; "
+        f"{figures.arrived} arrived, {sum(figures.outcomes.values())} outcomes"
+        for figures in classes
+        if figures.sent != figures.ended or figures.arrived != sum(figures.outcomes.values())
     ]
     turned = ["there was no overload"] if overload is None else out_of_order(overload.shares, overload.length_s)
     return [
@@ -166,12 +170,12 @@ def _urgent_served(overload: OverloadFigures | None) -> Check:
 
 
 def _figures(name: str, sent: int, served: Sequence[Served]) -> ClassFigures:
-    delays = spread(one.ttft_s for one in served if one.ending == COMPLETED)
+    delays = spread(request.ttft_s for request in served if request.ending == COMPLETED)
     return ClassFigures(
         class_name=name,
         sent=sent,
-        endings=dict(Counter(one.ending for one in served)),
-        why=dict(Counter(one.why for one in served if one.why)),
+        endings=dict(Counter(request.ending for request in served)),
+        why=dict(Counter(request.why for request in served if request.why)),
         ttft_p50_s=delays.p50_s,
         ttft_p95_s=delays.p95_s,
     )
@@ -180,16 +184,16 @@ def _figures(name: str, sent: int, served: Sequence[Served]) -> ClassFigures:
 def _same_count(summary: Summary) -> Check:
     """The server counted what the demo's clients sent and got, and as much again as others could have sent."""
     differences, others = list[str](), 0
-    for one in summary.classes:
-        counts = summary.counted.classes.get(one.class_name)
+    for figures in summary.classes:
+        counts = summary.counted.classes.get(figures.class_name)
         arrived, completed = (counts.arrived, counts.outcomes.get(COMPLETED, 0)) if counts else (0, 0)
-        ours = one.endings.get(COMPLETED, 0)
-        of_others, others_completed = arrived - one.sent, completed - ours
+        ours = figures.endings.get(COMPLETED, 0)
+        of_others, others_completed = arrived - figures.sent, completed - ours
         others += of_others
         if of_others < 0:
-            differences.append(f"{one.class_name} sent: client {one.sent}, server {arrived}")
+            differences.append(f"{figures.class_name} sent: client {figures.sent}, server {arrived}")
         if not 0 <= others_completed <= max(0, of_others):
-            differences.append(f"{one.class_name} completed: client {ours}, server {completed}")
+            differences.append(f"{figures.class_name} completed: client {ours}, server {completed}")
     promise = "the server counted what the clients saw"
     if differences:
         return Check(promise, held=False, detail="; ".join(differences))

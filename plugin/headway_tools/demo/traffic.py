@@ -54,7 +54,7 @@ def arrivals(seed: int, rate_per_s: float) -> Iterator[Request]:
     rng = random.Random(seed)
     steady, burst = random.Random(rng.random()), random.Random(rng.random())
     streams = (_roll_call(rng), _poisson(steady, rate_per_s), _bursts(burst))
-    return heapq.merge(*streams, key=lambda one: one.at_s)
+    return heapq.merge(*streams, key=lambda request: request.at_s)
 
 
 def plan(seed: int, rate_per_s: float, length_s: float) -> list[Request]:
@@ -64,9 +64,9 @@ def plan(seed: int, rate_per_s: float, length_s: float) -> list[Request]:
 
 def between(seed: int, rate_per_s: float, begin_s: float, end_s: float = math.inf) -> Iterator[Request]:
     """The requests from ``begin_s`` to ``end_s``, with times that count from ``begin_s``."""
-    due = itertools.dropwhile(lambda one: one.at_s < begin_s, arrivals(seed, rate_per_s))
-    for one in itertools.takewhile(lambda one: one.at_s < end_s, due):
-        yield one._replace(at_s=one.at_s - begin_s)
+    due = itertools.dropwhile(lambda request: request.at_s < begin_s, arrivals(seed, rate_per_s))
+    for request in itertools.takewhile(lambda request: request.at_s < end_s, due):
+        yield request._replace(at_s=request.at_s - begin_s)
 
 
 def overload(seed: int, rate_per_s: float, length_s: float, stretch: float = 1.0) -> Iterator[Request]:
@@ -76,8 +76,8 @@ def overload(seed: int, rate_per_s: float, length_s: float, stretch: float = 1.0
     """
     rng = random.Random(seed)
     steady = _mixed(random.Random(rng.random()), rate_per_s)
-    mixed = heapq.merge(_roll_call(rng), steady, key=lambda one: one.at_s)
-    return _stretched(itertools.takewhile(lambda one: one.at_s < length_s, mixed), stretch)
+    mixed = heapq.merge(_roll_call(rng), steady, key=lambda request: request.at_s)
+    return _stretched(itertools.takewhile(lambda request: request.at_s < length_s, mixed), stretch)
 
 
 def mix(seed: int, stretch: float = 1.0) -> Iterator[Request]:
@@ -118,9 +118,9 @@ def _mixed(rng: random.Random, rate_per_s: float) -> Iterator[Request]:
 
 
 def _stretched(requests: Iterator[Request], stretch: float) -> Iterator[Request]:
-    for one in requests:
-        output_tokens = round(stretch * one.output_tokens)
-        yield one._replace(output_tokens=output_tokens, max_tokens=output_tokens)
+    for request in requests:
+        output_tokens = round(stretch * request.output_tokens)
+        yield request._replace(output_tokens=output_tokens, max_tokens=output_tokens)
 
 
 def _bursts(rng: random.Random) -> Iterator[Request]:

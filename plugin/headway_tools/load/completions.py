@@ -36,11 +36,11 @@ _SYLLABLES = ("ba", "ce", "di", "fo", "gu", "ha", "je", "ki", "lo", "mu", "na", 
 
 
 class UnreachableServerError(HeadwayError):
-    """Nothing answers at the URL."""
+    """No server answers at the URL."""
 
 
 class UnsuitableServerError(HeadwayError):
-    """What answers is no OpenAI-compatible server that streams completions of this model."""
+    """The server is not OpenAI-compatible, or streams no completions of this model."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -125,9 +125,9 @@ class Completions:
             raise UnsuitableServerError(f"{self.url}/v1/models answered {status} and names no model")
         if self._wanted is None:
             return models[0]
-        found = next((one for one in models if one.name == self._wanted), None)
+        found = next((model for model in models if model.name == self._wanted), None)
         if found is None:
-            known = ", ".join(one.name for one in models)
+            known = ", ".join(model.name for model in models)
             raise UnsuitableServerError(f"{self.url} serves no model {self._wanted!r}; it serves: {known}")
         return found
 
@@ -239,8 +239,8 @@ def _why(error: object) -> str:
 def _models(body: bytes) -> list[Model]:
     found = []
     listed = _event(body).get("data")
-    for one in listed if isinstance(listed, list) else []:
-        if isinstance(one, dict) and isinstance(one.get("id"), str):
-            longest = one.get("max_model_len")
-            found.append(Model(one["id"], longest if isinstance(longest, int) and longest > 1 else None))
+    for model in listed if isinstance(listed, list) else []:
+        if isinstance(model, dict) and isinstance(model.get("id"), str):
+            longest = model.get("max_model_len")
+            found.append(Model(model["id"], longest if isinstance(longest, int) and longest > 1 else None))
     return found

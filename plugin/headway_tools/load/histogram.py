@@ -14,7 +14,7 @@ class Histogram:
     buckets: Mapping[str, int] = field(default_factory=dict)
 
     def since(self, earlier: Histogram) -> Histogram:
-        """What was observed since an earlier scrape."""
+        """The observations since an earlier scrape."""
         return Histogram({bound: count - earlier.buckets.get(bound, 0) for bound, count in self.buckets.items()})
 
     @property

@@ -80,8 +80,8 @@ class ClassMeasured:
         self.ttft.merge(other.ttft)
         self.inter_token.merge(other.inter_token)
         advised = self.advised + other.advised
-        for one in other.advice_s or ():
-            self._advise(one)
+        for advice_s in other.advice_s or ():
+            self._advise(advice_s)
         self.advised = advised
 
     def _advise(self, advice_s: int | None) -> None:
@@ -131,8 +131,8 @@ class Measured:
     def all(self) -> ClassMeasured:
         """All classes together."""
         whole = ClassMeasured()
-        for one in self.classes.values():
-            whole.merge(one)
+        for figures in self.classes.values():
+            whole.merge(figures)
         return whole
 
     @property
@@ -151,8 +151,8 @@ class Measured:
         self._unanswered += other._unanswered
         self._asked.update(other._asked)
         self._served.update(other._served)
-        for name, one in other.classes.items():
-            self.classes.setdefault(name, ClassMeasured()).merge(one)
+        for name, figures in other.classes.items():
+            self.classes.setdefault(name, ClassMeasured()).merge(figures)
 
     def _of(self, request: Request) -> ClassMeasured:
         return self.classes.setdefault(request.class_name, ClassMeasured())

@@ -75,7 +75,7 @@ class Source:
         most = self.max_tokens
         if most is None:
             return list(requests)
-        return [_within(one, most) for one in requests]
+        return [_within(request, most) for request in requests]
 
 
 def _within(request: Request, most: int) -> Request:

@@ -35,7 +35,7 @@ Progress = Callable[[str, float], None]
 
 @dataclass(frozen=True, slots=True)
 class Load:
-    """What is offered: requests over ``duration_s``, their objectives, and how long their ends may take after it."""
+    """The offered load: requests over ``duration_s``, their objectives, and how long their ends may take after it."""
 
     requests: Sequence[Request]
     duration_s: float
@@ -46,9 +46,9 @@ class Load:
         """The same in so many equal parts, each with times that count from its beginning."""
         length_s = self.duration_s / number
         parts: list[list[Request]] = [[] for _ in range(number)]
-        for one in self.requests:
-            place = min(int(one.at_s / length_s), number - 1)
-            parts[place].append(one._replace(at_s=one.at_s - place * length_s))
+        for request in self.requests:
+            place = min(int(request.at_s / length_s), number - 1)
+            parts[place].append(request._replace(at_s=request.at_s - place * length_s))
         return [Load(part, length_s, self.slo, self.settle_s) for part in parts]
 
 
@@ -73,7 +73,7 @@ class Compared:
     def ratios(self) -> list[Ratio]:
         """B / A of the figures that matter; one is left out where no pair has it on both sides."""
         found = [_ratio(name, of, self.pairs) for name, of in _FIGURES.items()]
-        return [one for one in found if one is not None]
+        return [answer for answer in found if answer is not None]
 
 
 async def capacity_per_s(server: Completions, source: Source, seed: int, clients: int, within_s: float) -> float:
@@ -160,21 +160,21 @@ def _rate(ends_s: Sequence[float], within_s: float) -> float:
     return len(counted) / (within_s - full_s)
 
 
-def _goodput_per_s(one: Measured) -> float | None:
-    return one.all.good / one.span_s
+def _goodput_per_s(measured: Measured) -> float | None:
+    return measured.all.good / measured.span_s
 
 
-def _tokens_per_s(one: Measured) -> float | None:
-    return one.all.tokens / one.span_s
+def _tokens_per_s(measured: Measured) -> float | None:
+    return measured.all.tokens / measured.span_s
 
 
 _FIGURES: dict[str, Callable[[Measured], float | None]] = {
     "goodput, requests/s": _goodput_per_s,
     "output, tokens/s": _tokens_per_s,
-    "first token, p50": lambda one: one.all.ttft.quantile(0.5),
-    "first token, p95": lambda one: one.all.ttft.quantile(0.95),
-    "inter-token, p50": lambda one: one.all.inter_token.quantile(0.5),
-    "inter-token, p95": lambda one: one.all.inter_token.quantile(0.95),
+    "first token, p50": lambda measured: measured.all.ttft.quantile(0.5),
+    "first token, p95": lambda measured: measured.all.ttft.quantile(0.95),
+    "inter-token, p50": lambda measured: measured.all.inter_token.quantile(0.5),
+    "inter-token, p95": lambda measured: measured.all.inter_token.quantile(0.95),
 }
 
 

@@ -28,7 +28,7 @@ class ClassCounts:
         return self.arrived - self.queued - self.in_flight - sum(self.outcomes.values())
 
     def since(self, earlier: ClassCounts) -> ClassCounts:
-        """What was added since an earlier scrape; queue and flight are those of now."""
+        """The counts since an earlier scrape; queue and flight are those of now."""
         return ClassCounts(
             arrived=self.arrived - earlier.arrived,
             queued=self.queued,
@@ -56,10 +56,10 @@ class Counts:
     inter_token_sum_s: float = 0.0
 
     def since(self, earlier: Counts) -> Counts:
-        """What was added since an earlier scrape."""
+        """The counts since an earlier scrape."""
         nothing = ClassCounts()
         return Counts(
-            {name: one.since(earlier.classes.get(name, nothing)) for name, one in self.classes.items()},
+            {name: figures.since(earlier.classes.get(name, nothing)) for name, figures in self.classes.items()},
             self.batch_sum - earlier.batch_sum,
             self.batch_steps - earlier.batch_steps,
             {rung: moves - earlier.rungs.get(rung, 0) for rung, moves in self.rungs.items()},
@@ -71,7 +71,7 @@ class Counts:
     @property
     def open(self) -> int:
         """Requests that wait or run."""
-        return sum(one.queued + one.in_flight for one in self.classes.values())
+        return sum(figures.queued + figures.in_flight for figures in self.classes.values())
 
     @property
     def mean_batch(self) -> float | None:

@@ -50,7 +50,7 @@ class Arbiter:
     def __init__(self, servers: Sequence[Shared], total: int, shares: SeatShares | None = None) -> None:
         if not 0 < len(servers) <= total:
             raise ValueError(f"{len(servers)} servers need a seat each, and there are {total}")
-        self._servers = {one.url: one for one in servers}
+        self._servers = {server.url: server for server in servers}
         self._total = total
         self._shares = shares or SeatShares()
         self._last: dict[str, tuple[Reading, float]] = {}
@@ -68,17 +68,17 @@ class Arbiter:
         self._problems = {}
         seen = self._seen = self._look(now_s)
         committed = {url: self._committed(url, url in seen, now_s) for url in self._servers}
-        managed = {url: one for url, one in seen.items() if not one.left_alone}
-        limits = {url: one.limit for url, one in seen.items()}
+        managed = {url: reading for url, reading in seen.items() if not reading.left_alone}
+        limits = {url: reading.limit for url, reading in seen.items()}
         shares: Mapping[str, Share] = {}
         if managed:
             others = sum(seats for url, seats in committed.items() if url not in managed)
-            loads = {url: one.load for url, one in managed.items()}
+            loads = {url: reading.load for url, reading in managed.items()}
             shares = self._shares.update(loads, max(len(managed), self._total - others), now_s)
             for url in sorted(managed, key=lambda url: shares[url].seats > managed[url].limit):
                 limits[url] = self._limit(url, managed[url], shares[url].seats, committed, now_s)
-        for url, one in seen.items():
-            self._stop_or_go(url, one, paused=url in shares and shares[url].paused)
+        for url, reading in seen.items():
+            self._stop_or_go(url, reading, paused=url in shares and shares[url].paused)
         return {url: self._standing(url, limits.get(url, 0), shares) for url in self._servers}
 
     def give_back(self) -> dict[str, str]:
@@ -120,20 +120,21 @@ class Arbiter:
             return 0
         return last[0].committed
 
-    def _limit(self, url: str, one: Reading, share: int, committed: dict[str, int], now_s: float) -> int:
+    def _limit(self, url: str, reading: Reading, share: int, committed: dict[str, int], now_s: float) -> int:
         """Order the limit that is possible now, if there is something to order; returns the one in force."""
         room = self._total - sum(seats for other, seats in committed.items() if other != url)
-        seats = share if share <= one.limit else max(one.limit, min(share, room))
-        every_s = CHANGE_EVERY_S if seats != one.limit or not one.ordered else RENEW_EVERY_S
+        seats = share if share <= reading.limit else max(reading.limit, min(share, room))
+        every_s = CHANGE_EVERY_S if seats != reading.limit or not reading.ordered else RENEW_EVERY_S
         if now_s - self._ordered_s.get(url, -inf) < every_s:
-            return one.limit
+            return reading.limit
         done = self._order(url, seats)
-        after = replace(one, limit=seats if done else max(seats, one.limit))  # the answer alone may have been lost
+        # Where it failed the answer alone may have been lost.
+        after = replace(reading, limit=seats if done else max(seats, reading.limit))
         self._last[url] = after, now_s
         committed[url] = after.committed
         if done:
             self._ordered_s[url] = now_s
-        return seats if done else one.limit
+        return seats if done else reading.limit
 
     def _order(self, url: str, seats: int) -> bool:
         try:
@@ -145,12 +146,12 @@ class Arbiter:
             return False
         return True
 
-    def _stop_or_go(self, url: str, one: Reading, *, paused: bool) -> None:
+    def _stop_or_go(self, url: str, reading: Reading, *, paused: bool) -> None:
         """Pause or resume a server where it is not as it should be, and renew its pause in time."""
         try:
-            if one.paused and not paused:
+            if reading.paused and not paused:
                 self._servers[url].resume()
-            elif paused and (one.can_pause or (one.paused and one.pause_left_s <= RENEW_PAUSE_S)):
+            elif paused and (reading.can_pause or (reading.paused and reading.pause_left_s <= RENEW_PAUSE_S)):
                 self._servers[url].pause()
         except AdminError as error:
             self._problems[url] = str(error)

@@ -29,7 +29,7 @@ class ShareCollector(Collector):
         self._last: tuple[Mapping[str, Standing], Mapping[str, Reading]] = {}, {}
 
     def show(self, standing: Mapping[str, Standing], readings: Mapping[str, Reading]) -> None:
-        """From now on show this step; both are by URL, and are not changed any more."""
+        """Show this step from now on; both are by URL, and are not changed any more."""
         self._last = standing, readings
 
     def describe(self) -> Iterable[Metric]:
@@ -42,11 +42,11 @@ class ShareCollector(Collector):
         yield one_gauge("headway_share_total_seats", self._total)
         names = ("seats", "wanted_seats", "taken_seats", "paused", "late", "managed")
         families = {name: gauge(f"headway_share_{name}", "server", "model") for name in names}
-        for url, one in standing.items():
-            labels = [urlsplit(url).netloc, one.model]
-            values: dict[str, float] = {"managed": one.managed}
+        for url, state in standing.items():
+            labels = [urlsplit(url).netloc, state.model]
+            values: dict[str, float] = {"managed": state.managed}
             if (reading := readings.get(url)) is not None:
-                values |= {"seats": one.seats, "paused": one.paused, "late": one.late}
+                values |= {"seats": state.seats, "paused": state.paused, "late": state.late}
                 values |= {"wanted_seats": reading.load.demand_seats, "taken_seats": reading.taken}
             for name, value in values.items():
                 families[name].add_metric(labels, float(value))

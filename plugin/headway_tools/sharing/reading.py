@@ -1,4 +1,4 @@
-"""What is known of one server at one moment, and what an arbiter needs of it."""
+"""The state of one server at one moment, and the part of it that an arbiter needs."""
 
 from __future__ import annotations
 
@@ -76,10 +76,10 @@ def late_ratio(status: Status, settings: Mapping[str, object]) -> float:
     An older server does not tell its objectives: then they are those of its ``settings`` that are numbers.
     """
     found = 0.0
-    for one in status.classes:
-        objective_s = one.objectives.ttft_s if one.objectives is not None else settings.get(_key(one.name))
+    for state in status.classes:
+        objective_s = state.objectives.ttft_s if state.objectives is not None else settings.get(_key(state.name))
         if isinstance(objective_s, int | float) and objective_s > 0:
-            found = max(found, one.oldest_wait_s / objective_s)
+            found = max(found, state.oldest_wait_s / objective_s)
     return found
 
 

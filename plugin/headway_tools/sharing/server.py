@@ -103,7 +103,7 @@ class SharedServer:
 
 
 def _left_alone(status: Status, ours: bool) -> str:
-    """Why a server gets no order; empty where it does."""
+    """The reason why a server gets no command; empty where it does."""
     order = status.limit.ordered
     if status.preset.trial is not None:
         return f"preset {status.preset.name} is on trial there: it is left alone until that ends"

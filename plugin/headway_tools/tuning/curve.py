@@ -12,14 +12,16 @@ _WIDTH, _HEIGHT, _MARGIN = 60, 14, 16
 
 def text_curve(steps: Sequence[Step], knee: Step | None) -> str:
     """The points by their seats; the knee in brackets. Empty for fewer than two."""
-    points = [(one.inter_token_mean_s, one.tokens_per_s, one) for one in steps if one.inter_token_mean_s is not None]
+    points = [
+        (step.inter_token_mean_s, step.tokens_per_s, step) for step in steps if step.inter_token_mean_s is not None
+    ]
     if len(points) < 2:
         return ""
     wide_s = max(x for x, _, _ in points)
     high = max(y for _, y, _ in points) or 1.0
     rows = [[" "] * (_WIDTH + _MARGIN) for _ in range(_HEIGHT + 1)]
-    for x, y, one in sorted(points, key=lambda point: point[2] is not knee):
-        label = f"[{one.seats}]" if one is knee else f"o{one.seats}"
+    for x, y, step in sorted(points, key=lambda point: point[2] is not knee):
+        label = f"[{step.seats}]" if step is knee else f"o{step.seats}"
         row = rows[_HEIGHT - round(y / high * _HEIGHT)]
         begin = _free(row, round(x / (wide_s or 1.0) * _WIDTH), len(label))
         row[begin : begin + len(label)] = label
@@ -39,7 +41,7 @@ def _free(row: Sequence[str], begin: int, length: int) -> int:
 
 def curve_chart(steps: Sequence[Step], knee: Step | None) -> Chart:
     """The same for a page."""
-    timed = [one for one in steps if one.inter_token_mean_s is not None]
+    timed = [step for step in steps if step.inter_token_mean_s is not None]
     line = _trace("seats", timed, {"color": hue(0)}, "lines+markers+text")
     traces = [line] if knee is None else [line, _trace("knee", [knee], {"color": hue(1), "size": 14}, "markers")]
     caption = "Output tokens a second over the mean time between tokens, a point for each number of seats."
@@ -53,9 +55,9 @@ def _trace(name: str, steps: Sequence[Step], marker: dict[str, object], mode: st
         "type": "scatter",
         "mode": mode,
         "name": name,
-        "x": [(one.inter_token_mean_s or 0.0) * 1000 for one in steps],
-        "y": [one.tokens_per_s for one in steps],
-        "text": [str(one.seats) for one in steps],
+        "x": [(step.inter_token_mean_s or 0.0) * 1000 for step in steps],
+        "y": [step.tokens_per_s for step in steps],
+        "text": [str(step.seats) for step in steps],
         "textposition": "top left",
         "marker": marker,
         "hovertemplate": "%{text} seats: %{y:.0f} tokens/s, %{x:.1f} ms<extra></extra>",

@@ -45,7 +45,7 @@ class Live:
         order = status.limit.ordered
         if order is not None and order.left_s is not None:
             raise FailedError(f"{client.url}: a limit is ordered there already, for another {order.left_s:.0f} s")
-        source = next((one.source for one in presets.presets if one.name == preset.name), "given")
+        source = next((known.source for known in presets.presets if known.name == preset.name), "given")
         settings, limit = preset.settings, status.limit
         fixed = settings.get("limit.policy", "fixed") == "fixed"
         current = int(str(settings["batching.seats"])) if fixed else limit.live

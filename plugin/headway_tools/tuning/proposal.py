@@ -37,23 +37,23 @@ class Choice:
 
 def knee(steps: Sequence[Step]) -> Step | None:
     """The knee of the curve; None where it has none, or the throughput is the same everywhere."""
-    timed = [one for one in steps if one.inter_token_mean_s is not None]
-    if not timed or timed[0].tokens_per_s >= _SAME_RATIO * max(one.tokens_per_s for one in timed):
+    timed = [step for step in steps if step.inter_token_mean_s is not None]
+    if not timed or timed[0].tokens_per_s >= _SAME_RATIO * max(step.tokens_per_s for step in timed):
         return None
-    place = knee_of([one.inter_token_mean_s or 0.0 for one in timed], [one.tokens_per_s for one in timed])
+    place = knee_of([step.inter_token_mean_s or 0.0 for step in timed], [step.tokens_per_s for step in timed])
     return None if place is None else timed[place]
 
 
 def choose(swept: Swept) -> Choice | None:
-    """What a sweep suggests; None where nothing was measured under load."""
-    steps = [one for one in swept.by_seats() if one.tokens_per_s > 0]
+    """The proposal of a sweep; None where nothing was measured under load."""
+    steps = [step for step in swept.by_seats() if step.tokens_per_s > 0]
     good, bend = _keeping(steps, swept), knee(steps)
     if bend is not None and bend in good:
         return _with_window(Choice(bend, f"it is the knee, {RULE}", bend), swept)
     if not good:
         return None
-    best = max(one.tokens_per_s for one in good)
-    step = next(one for one in good if one.tokens_per_s >= _SAME_RATIO * best)
+    best = max(step.tokens_per_s for step in good)
+    step = next(step for step in good if step.tokens_per_s >= _SAME_RATIO * best)
     why = "the curve has no knee" if bend is None else f"the knee, {bend.seats} seats, misses an objective"
     return _with_window(Choice(step, f"it has the most tokens/s within the objectives; {why}", bend), swept)
 
@@ -85,17 +85,17 @@ def preset_text(name: str, source: str, settings: Mapping[str, object], swept: S
 
 
 def evidence(swept: Swept) -> list[str]:
-    """What was measured, a line for each step."""
-    rows = [_row(one) for one in [*swept.by_seats(), *swept.windows]]
+    """The measurements, a line for each step."""
+    rows = [_row(step) for step in [*swept.by_seats(), *swept.windows]]
     return table(_HEAD, rows, indent="").splitlines()
 
 
-def _row(one: Step) -> list[object]:
-    times = [ms(value) for value in (one.inter_token_mean_s, one.inter_token_p50_s, one.inter_token_p95_s)]
-    first = ", ".join(f"{name} {ms(value)}" for name, value in one.ttft_p95_s.items()) or "-"
-    running = "-" if one.mean_batch is None else f"{one.mean_batch:.1f}"
-    window = "-" if one.window_ms is None else f"{one.window_ms:g}"
-    return [one.seats, window, f"{one.tokens_per_s:.1f}", *times, first, running, one.queued, one.refused]
+def _row(step: Step) -> list[object]:
+    times = [ms(value) for value in (step.inter_token_mean_s, step.inter_token_p50_s, step.inter_token_p95_s)]
+    first = ", ".join(f"{name} {ms(value)}" for name, value in step.ttft_p95_s.items()) or "-"
+    running = "-" if step.mean_batch is None else f"{step.mean_batch:.1f}"
+    window = "-" if step.window_ms is None else f"{step.window_ms:g}"
+    return [step.seats, window, f"{step.tokens_per_s:.1f}", *times, first, running, step.queued, step.refused]
 
 
 def ms(value_s: float | None) -> str:
@@ -116,22 +116,22 @@ def _keeping(steps: Sequence[Step], swept: Swept) -> list[Step]:
     None of them refuses a larger share of the requests than the seats in force.
     """
     first = swept.baseline
-    steps = [one for one in steps if first is None or not one.refuses_more(first)]
-    if good := [one for one in steps if not one.missed(swept.objectives)]:
+    steps = [step for step in steps if first is None or not step.refuses_more(first)]
+    if good := [step for step in steps if not step.missed(swept.objectives)]:
         return good
     before = {} if first is None else first.missed(swept.objectives)
-    missed = [(one, one.missed(swept.objectives)) for one in steps]
-    return [one for one, ratios in missed if all(ratio <= before.get(name, 0.0) for name, ratio in ratios.items())]
+    missed = [(step, step.missed(swept.objectives)) for step in steps]
+    return [step for step, ratios in missed if all(ratio <= before.get(name, 0.0) for name, ratio in ratios.items())]
 
 
 def _with_window(chosen: Choice, swept: Swept) -> Choice:
     """The window with the most tokens/s that keeps the objectives; of several alike the shortest."""
-    good = _keeping([one for one in swept.windows if one.seats == chosen.step.seats], swept)
+    good = _keeping([window for window in swept.windows if window.seats == chosen.step.seats], swept)
     if not good:
         return chosen
-    best = max(one.tokens_per_s for one in good)
-    alike = [one for one in good if one.tokens_per_s >= _SAME_RATIO * best]
-    shortest = min(alike, key=lambda one: one.window_ms or 0.0)
+    best = max(step.tokens_per_s for step in good)
+    alike = [step for step in good if step.tokens_per_s >= _SAME_RATIO * best]
+    shortest = min(alike, key=lambda step: step.window_ms or 0.0)
     return Choice(chosen.step, chosen.because, chosen.knee, shortest.window_ms)
 
 

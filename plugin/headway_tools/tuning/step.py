@@ -19,18 +19,18 @@ _KEEPING_NONE = ("fixed", "knee")
 
 @dataclass(frozen=True, slots=True)
 class Objectives:
-    """What a preset promises: the time between tokens, and the first token by class. None, or no entry: nothing."""
+    """The objectives of a preset: the time between tokens, and the first token by class. None, or no entry: nothing."""
 
     inter_token_s: float | None
     ttft_s: Mapping[str, float]
 
     @classmethod
     def of(cls, settings: Mapping[str, object], status: Status | None = None) -> Objectives:
-        """Those of a preset's settings, on the engine of this status: without one only those that are numbers.
+        """The objectives in a preset's settings, on the engine of this status: without one only those that are numbers.
 
         A limit that no class states counts only where a policy follows it.
         """
-        now = {} if status is None else {one.name: one.objectives for one in status.classes if one.objectives}
+        now = {} if status is None else {state.name: state.objectives for state in status.classes if state.objectives}
         stated = list[float | None]()
         ttft_s: dict[str, float] = {}
         for key, value in settings.items():
@@ -44,7 +44,7 @@ class Objectives:
                 ttft_s |= {} if first_s is None else {name: first_s}
         if settings.get("limit.policy", "fixed") not in _KEEPING_NONE:
             stated.append(_followed_s(settings.get("limit.inter_token_slo_ms"), status))
-        return cls(min((one for one in stated if one is not None), default=None), ttft_s)
+        return cls(min((slo_s for slo_s in stated if slo_s is not None), default=None), ttft_s)
 
 
 def _followed_s(stated: object, status: Status | None) -> float | None:
@@ -107,9 +107,9 @@ class Step:
 
 
 def step_of(before: Counts, after: Counts, over_s: float, seats: int, window_ms: float | None) -> Step:
-    """What was added between two scrapes."""
+    """The step between two scrapes."""
     added = after.since(before)
-    ttft = {name: one.first_tokens.quantile(0.95) for name, one in added.classes.items()}
+    ttft = {name: figures.first_tokens.quantile(0.95) for name, figures in added.classes.items()}
     return Step(
         seats=seats,
         window_ms=window_ms,
@@ -120,7 +120,7 @@ def step_of(before: Counts, after: Counts, over_s: float, seats: int, window_ms:
         inter_token_p95_s=added.inter_tokens.quantile(0.95),
         ttft_p95_s={name: value_s for name, value_s in ttft.items() if value_s is not None},
         mean_batch=added.mean_batch,
-        queued=sum(one.queued for one in after.classes.values()),
-        arrived=sum(one.arrived for one in added.classes.values()),
-        refused=sum(sum(one.refusals.values()) for one in added.classes.values()),
+        queued=sum(figures.queued for figures in after.classes.values()),
+        arrived=sum(figures.arrived for figures in added.classes.values()),
+        refused=sum(sum(figures.refusals.values()) for figures in added.classes.values()),
     )

@@ -29,7 +29,7 @@ Progress = Callable[[str, float], None]
 
 
 class Server(Protocol):
-    """What a sweep needs of a server."""
+    """The server as a sweep needs it."""
 
     @property
     def sleep(self) -> Callable[[float], None]:
@@ -76,20 +76,20 @@ class Range:
             if key.startswith("classes.") and key.endswith(".priority") and isinstance(value, int)
         )
         reserved = [settings.get(f"classes.{name}.reserved_seats") for _, name in ranked[1:]]
-        kept = sum(one for one in reserved if isinstance(one, int))
+        kept = sum(seats for seats in reserved if isinstance(seats, int))
         least = max(kept + 1, math.ceil(current * _DOWN_TO_RATIO))
         return cls(current, min(least, ceiling), ceiling, tuple(sorted({*given})))
 
     def upwards(self) -> list[int]:
         """More seats than those in force."""
         if self.given:
-            return [one for one in self.given if one > self.current]
+            return [seats for seats in self.given if seats > self.current]
         return list(_geometric(self.current, self.most))
 
     def downwards(self) -> list[int]:
         """Fewer seats, the most first."""
         if self.given:
-            return [one for one in reversed(self.given) if one < self.current]
+            return [seats for seats in reversed(self.given) if seats < self.current]
         found, seats = [], self.current
         while (seats := math.floor(seats / RATIO)) >= self.least and seats >= 1:
             found.append(seats)
@@ -98,7 +98,7 @@ class Range:
 
 @dataclass(slots=True)
 class Swept:
-    """What a sweep has measured so far, and why it went no further. ``windows`` are at one number of seats."""
+    """The measurements of a sweep so far, and why it went no further. ``windows`` are at one number of seats."""
 
     objectives: Objectives
     baseline: Step | None = None
@@ -108,7 +108,7 @@ class Swept:
 
     def by_seats(self) -> list[Step]:
         """The steps in ascending order of their seats."""
-        return sorted(self.steps, key=lambda one: one.seats)
+        return sorted(self.steps, key=lambda step: step.seats)
 
 
 class Sweep:
@@ -183,7 +183,7 @@ class Sweep:
 
 
 def _hurt(before: Step, step: Step, objectives: Objectives) -> str:
-    """What this step hurts; empty where it hurts nothing."""
+    """The objectives that this step hurts; empty where it hurts none."""
     kept = before.missed(objectives)
     for name, ratio in step.missed(objectives).items():
         if ratio > _WORSE_RATIO * kept.get(name, 0.0):

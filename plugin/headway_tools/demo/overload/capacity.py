@@ -1,4 +1,4 @@
-"""What the full engine can serve: measured as far as the limit goes, and by the measured step time beyond it.
+"""The capacity of the full engine: measured as far as the limit goes, and by the measured step time beyond it.
 
 More clients than there are seats, each with one request at a time, keep all seats taken. A limit that follows the
 engine grows while requests wait, so more clients join as it grows, and what counts is measured from then on. Where the
@@ -46,7 +46,7 @@ class Capacity:
 
 @dataclass(slots=True)
 class _Span:
-    """What has been seen since ``begin_s``."""
+    """The requests seen since ``begin_s``."""
 
     begin_s: float
     counts: Counts
@@ -105,7 +105,7 @@ def capacity_per_s(added: Counts, span_s: float, served: Sequence[Served], compl
     A sequence gains a token in each step. ``served`` is everything that ended; where the server shows no steps, the
     number ``completed`` in the span counts.
     """
-    tokens = [one.output_tokens for one in served if one.ending == COMPLETED and one.output_tokens]
+    tokens = [request.output_tokens for request in served if request.ending == COMPLETED and request.output_tokens]
     if added.batch_sum > 0 and tokens:
         return added.batch_sum / span_s / (sum(tokens) / len(tokens))
     return completed / span_s
@@ -120,11 +120,11 @@ def full_per_s(engine: EngineSeen, usual: Sequence[Request], added: Counts, comp
         return 0.0
     prompt_tokens, output_tokens = (
         sum(lengths) / len(usual)
-        for lengths in zip(*((one.prompt_tokens, one.output_tokens) for one in usual), strict=True)
+        for lengths in zip(*((request.prompt_tokens, request.output_tokens) for request in usual), strict=True)
     )
     model = at_speed_of(engine.model, added, completed * prompt_tokens)
     return ceiling(model, prompt_tokens, output_tokens, Slo(inter_token_s=math.inf)).requests_per_s
 
 
 def _completed(served: Sequence[Served]) -> int:
-    return sum(one.ending == COMPLETED for one in served)
+    return sum(request.ending == COMPLETED for request in served)

@@ -62,7 +62,7 @@ class OverloadFigures:
     @property
     def sent(self) -> int:
         """Requests offered, of all classes."""
-        return sum(one.sent for one in self.classes)
+        return sum(of_class.sent for of_class in self.classes)
 
     @property
     def offered_per_s(self) -> float:
@@ -88,14 +88,14 @@ def figures(
     (as served, without Headway).
     """
     added = scrapes[1].since(scrapes[0])
-    ended = Counter(one.class_name for one in served)
-    advice = [one.retry_after_s for one in served if one.retry_after_s is not None]
+    ended = Counter(request.class_name for request in served)
+    advice = [request.retry_after_s for request in served if request.retry_after_s is not None]
     urgent = next(iter(sent))
     return OverloadFigures(
         length_s=length_s,
         capacity_per_s=capacity,
         classes=[_of_class(name, count, ended[name], added) for name, count in sent.items()],
-        answered=sum(one.ending in {COMPLETED, REFUSED} for one in served),
+        answered=sum(request.ending in {COMPLETED, REFUSED} for request in served),
         retry_after_s=(min(advice), max(advice)) if advice else None,
         before=_delays(before, urgent),
         during=_delays(added, urgent),

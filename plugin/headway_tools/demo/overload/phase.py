@@ -88,7 +88,7 @@ class Overload:
         try:
             await driver.send(plan)
             await asyncio.sleep(begin_s + length_s - clock())
-            completed = Counter(one.class_name for one in served if one.ending == COMPLETED)
+            completed = Counter(request.class_name for request in served if request.ending == COMPLETED)
             over = _Over(clock() - begin_s, completed, await self.servers.engine_seen())
             self.say(f"  the overload is over; {driver.unfinished} of its requests still wait or run")
             await driver.settle(_SETTLE_WITHIN_S)
@@ -99,7 +99,7 @@ class Overload:
     async def _report(self, driver: Sender, served: list[Served]) -> None:
         while True:
             await asyncio.sleep(_PROGRESS_EVERY_S)
-            seen = Counter(one.ending for one in served)
+            seen = Counter(request.ending for request in served)
             self.say(
                 f"  {driver.sent.total()} sent: {seen[COMPLETED]} completed, {seen[REFUSED]} refused, "
                 f"{driver.unfinished} wait or run"
@@ -113,7 +113,7 @@ async def _without(requests: Sequence[Request], over: _Over, added: Counts) -> l
     """
     engine = over.engine
     if engine.model is not None:
-        completed = sum(one.outcomes.get(COMPLETED, 0) for one in added.classes.values())
-        prompt_tokens = completed * sum(one.prompt_tokens for one in requests) / len(requests)
+        completed = sum(of_class.outcomes.get(COMPLETED, 0) for of_class in added.classes.values())
+        prompt_tokens = completed * sum(request.prompt_tokens for request in requests) / len(requests)
         engine = replace(engine, model=at_speed_of(engine.model, added, prompt_tokens))
     return await asyncio.to_thread(without_headway, requests, CLASSES, over.took_s, engine)

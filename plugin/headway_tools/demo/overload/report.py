@@ -9,7 +9,7 @@ from headway_tools.demo.overload.shares import ClassShare
 
 
 def overload_lines(overload: OverloadFigures) -> list[str]:
-    """What the policies did in the overload, line by line."""
+    """The report on the policies in the overload, line by line."""
     ratio = f"{overload.offered_per_s / overload.capacity_per_s:.1f} times" if overload.capacity_per_s else "more than"
     advice = "no refusal had a Retry-After"
     if overload.retry_after_s is not None:
@@ -20,7 +20,7 @@ def overload_lines(overload: OverloadFigures) -> list[str]:
         f"  overload    {overload.sent} requests in {overload.length_s:.0f} s: {overload.offered_per_s:.1f} a second, "
         f"{ratio} the {overload.capacity_per_s:.1f} of the full engine; {overload.unanswered} without an answer",
         *_share_lines(overload.shares, overload.without),
-        f"  outcomes    {'; '.join(_in_overload(one) for one in overload.classes)}",
+        f"  outcomes    {'; '.join(_in_overload(figures) for figures in overload.classes)}",
         f"  {overload.classes[0].class_name:<10}  p95 before -> in the overload: "
         f"wait {whole_ms(before.wait_p95_s)} -> {whole_ms(during.wait_p95_s)} ms, "
         f"first token {whole_ms(before.first_token_p95_s)} -> {whole_ms(during.first_token_p95_s)} ms",
@@ -29,8 +29,8 @@ def overload_lines(overload: OverloadFigures) -> list[str]:
 
 
 def _share_lines(shares: Sequence[ClassShare], without: Sequence[ClassShare]) -> list[str]:
-    """What each class was served: in all, while the overload lasted, and in time; then the same without Headway."""
-    within = ", ".join("any time" if one.objective_s is None else f"{one.objective_s:.2g} s" for one in shares)
+    """The part of each class that was completed: in all, during the overload, and in time; the same without Headway."""
+    within = ", ".join("any time" if share.objective_s is None else f"{share.objective_s:.2g} s" for share in shares)
     lines = [
         f"  served      {_served(shares)}",
         f"  meanwhile   {_meanwhile(shares)} before the overload was over",
@@ -48,22 +48,25 @@ def _share_lines(shares: Sequence[ClassShare], without: Sequence[ClassShare]) ->
 
 
 def _served(shares: Sequence[ClassShare]) -> str:
-    return ", ".join(f"{one.class_name} {one.served} of {one.sent}" for one in shares)
+    return ", ".join(f"{share.class_name} {share.served} of {share.sent}" for share in shares)
 
 
 def _meanwhile(shares: Sequence[ClassShare]) -> str:
-    return ", ".join(f"{one.class_name} {one.meanwhile} of {one.sent}" for one in shares)
+    return ", ".join(f"{share.class_name} {share.meanwhile} of {share.sent}" for share in shares)
 
 
 def _in_time(shares: Sequence[ClassShare]) -> str:
-    return ", ".join(f"{one.class_name} {one.in_time} of {one.sent}" for one in shares)
+    return ", ".join(f"{share.class_name} {share.in_time} of {share.sent}" for share in shares)
 
 
-def _in_overload(one: ClassInOverload) -> str:
-    refused = sum(one.refused.values())
-    reasons = ", ".join(f"{reason} {count}" for reason, count in one.refused.items())
-    others = one.arrived - one.completed - refused
-    parts = [f"{one.class_name} {one.completed} completed", f"{refused} refused" + (f" ({reasons})" if reasons else "")]
+def _in_overload(figures: ClassInOverload) -> str:
+    refused = sum(figures.refused.values())
+    reasons = ", ".join(f"{reason} {count}" for reason, count in figures.refused.items())
+    others = figures.arrived - figures.completed - refused
+    parts = [
+        f"{figures.class_name} {figures.completed} completed",
+        f"{refused} refused" + (f" ({reasons})" if reasons else ""),
+    ]
     return ", ".join([*parts, *([f"{others} otherwise"] if others else [])])
 
 

@@ -1,5 +1,4 @@
-"""Which part of each class was served in the overload, and which part in time; and whether the order is that of the
-classes.
+"""The part of each class that was completed in the overload, and in time; whether the order is that of the classes.
 
 A patient class may lose its turn in the overload and be served after it: the order shows in what was served while it
 lasted. For the same reason an objective that is longer than the overload says nothing of the order.
@@ -46,7 +45,7 @@ def by_clients(
     objectives_s: Mapping[str, float | None],
 ) -> list[ClassShare]:
     """The shares as the clients saw them, in the order of ``sent``. ``meanwhile``: completed in the overload."""
-    done = [(one.class_name, one.ttft_s) for one in served if one.ending == COMPLETED]
+    done = [(request.class_name, request.ttft_s) for request in served if request.ending == COMPLETED]
     return _shares(sent, done, meanwhile, objectives_s)
 
 
@@ -54,18 +53,20 @@ def by_simulation(
     visits: Sequence[Visit], names: Iterable[str], length_s: float, objectives_s: Mapping[str, float | None]
 ) -> list[ClassShare]:
     """The shares of a simulated overload of ``length_s``, in the order of ``names``."""
-    completed = [one for one in visits if one.outcome is Outcome.COMPLETED]
-    meanwhile = Counter(one.class_name for one in completed if one.ended_s is not None and one.ended_s <= length_s)
-    sent = {name: sum(one.class_name == name for one in visits) for name in names}
-    return _shares(sent, [(one.class_name, one.ttft_s) for one in completed], meanwhile, objectives_s)
+    completed = [visit for visit in visits if visit.outcome is Outcome.COMPLETED]
+    meanwhile = Counter(
+        visit.class_name for visit in completed if visit.ended_s is not None and visit.ended_s <= length_s
+    )
+    sent = {name: sum(visit.class_name == name for visit in visits) for name in names}
+    return _shares(sent, [(visit.class_name, visit.ttft_s) for visit in completed], meanwhile, objectives_s)
 
 
 def out_of_order(shares: Sequence[ClassShare], length_s: float) -> list[str]:
-    """Where a class was served less, or less in time, than the next less urgent one, in words. Most urgent first."""
+    """The classes that got less, or less in time, than the next less urgent one, in words. Most urgent first."""
     found = []
     for urgent, other in pairwise(shares):
         found += _behind("served meanwhile", urgent, urgent.meanwhile, other, other.meanwhile)
-        if all(one.objective_s is not None and one.objective_s < length_s for one in (urgent, other)):
+        if all(share.objective_s is not None and share.objective_s < length_s for share in (urgent, other)):
             found += _behind("in time", urgent, urgent.in_time, other, other.in_time)
     return found
 

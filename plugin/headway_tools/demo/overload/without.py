@@ -19,8 +19,8 @@ from headway_tools.load.scrape import Counts
 
 @dataclass(frozen=True, slots=True)
 class EngineSeen:
-    """What the server tells of its engine: the model that it has fitted (None: not measured yet), and the objective for
-    a first token of each class on that engine, in seconds.
+    """The server's view of its engine: the model that it has fitted (None: not measured yet), and the objective for a
+    first token of each class on that engine, in seconds.
     """
 
     model: EngineModel | None
@@ -29,7 +29,7 @@ class EngineSeen:
 
 def engine_seen(status: Status) -> EngineSeen:
     """The engine and the objectives in a status."""
-    objectives = {one.name: None if one.objectives is None else one.objectives.ttft_s for one in status.classes}
+    objectives = {state.name: None if state.objectives is None else state.objectives.ttft_s for state in status.classes}
     return EngineSeen(fitted_model(status), objectives)
 
 
