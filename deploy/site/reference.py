@@ -9,30 +9,30 @@ from pathlib import Path
 from headway_site import bounds, commands, interfaces, presets
 
 DOCS = Path(__file__).parent / "docs"
-FOLDER = DOCS / "reference"
 PAGES: dict[str, Callable[[], str]] = {
-    "presets": presets.presets,
-    "settings": presets.settings,
-    "states": presets.states,
-    "environment": interfaces.environment,
-    "routes": interfaces.routes,
-    "errors": interfaces.errors,
-    "metrics": interfaces.metrics,
-    "panels": interfaces.panels,
-    "patches": interfaces.patches,
-    "bounds": bounds.bound_table,
-    "commands": commands.commands,
+    "reference/presets": presets.presets,
+    "reference/settings": presets.settings,
+    "reference/states": presets.states,
+    "reference/environment": interfaces.environment,
+    "reference/routes": interfaces.routes,
+    "reference/errors": interfaces.errors,
+    "reference/metrics": interfaces.metrics,
+    "reference/panels": interfaces.panels,
+    "operate/runbooks": interfaces.runbooks,
+    "reference/patches": interfaces.patches,
+    "reference/bounds": bounds.bound_table,
+    "reference/commands": commands.commands,
 }
 
 
 def stale() -> list[str]:
     """The names of the pages that are not what the code says now, and of files that no page is written to."""
     differing = [name for name, written in PAGES.items() if _text(name) != written()]
-    return differing + [path.name for path in FOLDER.glob("*.md") if path.stem not in PAGES]
+    return differing + [path.name for path in DOCS.glob("reference/*.md") if f"reference/{path.stem}" not in PAGES]
 
 
 def _text(name: str) -> str:
-    path = FOLDER / f"{name}.md"
+    path = DOCS / f"{name}.md"
     return path.read_text(encoding="utf-8") if path.exists() else ""
 
 
@@ -43,7 +43,7 @@ def main() -> int:
         print(*(f"{name}: run make reference" for name in found), sep="\n")
         return int(bool(found))
     for name, written in PAGES.items():
-        (FOLDER / f"{name}.md").write_text(written(), encoding="utf-8")
+        (DOCS / f"{name}.md").write_text(written(), encoding="utf-8")
     return 0
 
 

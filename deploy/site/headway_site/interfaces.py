@@ -106,3 +106,13 @@ def panels() -> str:
         "## Panels",
         table_text().rstrip(),
     )
+
+
+def runbooks() -> str:
+    """A section for each alert, to which the alert links: its first step, and more from ``runbooks.toml``."""
+    more = words("runbooks")
+    if unknown := more.keys() - {rule.name for rule in RULES}:
+        raise KeyError(f"runbooks.toml names no alert: {sorted(unknown)}")
+    sections = [f"## {rule.name}\n\n{' '.join((rule.action, more.get(rule.name, ''))).strip()}" for rule in RULES]
+    about = "Each alert links to its section. [Panels and alerts](../reference/panels.md) has the conditions."
+    return page("Runbooks", about, *sections)
