@@ -108,7 +108,7 @@ class AdminClient:
         return self._ask(routes.STATUS, Status)
 
     def traffic(self) -> Traffic:
-        """What arrived in the last half hour."""
+        """The arrivals of the last half hour."""
         return self._ask(routes.TRAFFIC, Traffic)
 
     def trace(self) -> bytes:
@@ -133,13 +133,13 @@ class AdminClient:
         within_s: float | None = None,
         span_s: float | None = None,
     ) -> Forecast:
-        """What these presets would do, all of them, or one that is saved nowhere; it returns when that is ready.
+        """The forecast of these presets, all of them, or one that is saved nowhere; it returns when that is ready.
 
         Raises InvalidOrderError, RefusedError.
         """
         listed = None if presets is None else list(presets)
         terms = {"presets": listed, "toml": toml, "within_s": within_s, "span_s": span_s}
-        given: dict[str, Any] = {name: one for name, one in terms.items() if one is not None}
+        given: dict[str, Any] = {name: term for name, term in terms.items() if term is not None}
         order = ForecastOrder.model_construct(**given)
         timeout_s = (self._timeout_s[0], self._timeout_s[1] + (within_s or ForecastOrder().within_s))
         return self._ask(routes.FORECAST, Forecast, order, timeout_s=timeout_s)
@@ -336,7 +336,7 @@ def _host(url: str) -> str:
 
 
 def _said(reason: str | None, actor: str | None) -> dict[str, Any]:
-    """What of both was given."""
+    """The values that were given, by name."""
     return {name: text for name, text in (("reason", reason), ("actor", actor)) if text}
 
 

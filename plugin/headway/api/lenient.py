@@ -38,14 +38,14 @@ def _read(kind: Any, value: object) -> Any:
     if isinstance(kind, type) and issubclass(kind, BaseModel):
         return read_leniently(kind, value) if isinstance(value, dict) else _UNUSABLE
     if origin is list:
-        items = [_read(inner[0], one) for one in value] if isinstance(value, list) else None
-        return _UNUSABLE if items is None else [one for one in items if one is not _UNUSABLE]
+        items = [_read(inner[0], item) for item in value] if isinstance(value, list) else None
+        return _UNUSABLE if items is None else [item for item in items if item is not _UNUSABLE]
     if origin is dict:
-        parts = {key: _read(inner[1], one) for key, one in value.items()} if isinstance(value, dict) else None
-        return _UNUSABLE if parts is None else {key: one for key, one in parts.items() if one is not _UNUSABLE}
+        parts = {key: _read(inner[1], part) for key, part in value.items()} if isinstance(value, dict) else None
+        return _UNUSABLE if parts is None else {key: part for key, part in parts.items() if part is not _UNUSABLE}
     if origin in (types.UnionType, typing.Union):
-        found = (_read(one, value) for one in inner)
-        return next((one for one in found if one is not _UNUSABLE), _UNUSABLE)
+        found = (_read(kind, value) for kind in inner)
+        return next((reading for reading in found if reading is not _UNUSABLE), _UNUSABLE)
     try:
         return _adapter(kind).validate_python(value, strict=True)
     except ValidationError:

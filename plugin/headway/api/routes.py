@@ -16,7 +16,7 @@ DEFAULT_AUDIT_ENTRIES = 50
 
 
 class Role(StrEnum):
-    """What a token allows: a viewer reads, an operator also changes."""
+    """The rights of a token: a viewer reads, an operator also changes."""
 
     VIEWER = "viewer"
     OPERATOR = "operator"

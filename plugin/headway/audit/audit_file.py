@@ -125,7 +125,7 @@ class AuditFile:
     # ------------------------------------------------------------------ inside
 
     def _start(self) -> None:
-        """With the first line and not before: a process that is forked until then has the whole of it."""
+        """Start with the first line and not before: a process that is forked until then has the whole of it."""
         self._thread = threading.Thread(target=self._run, name="headway audit file", daemon=True)
         self._thread.start()
         atexit.register(self.close)

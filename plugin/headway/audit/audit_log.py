@@ -56,7 +56,7 @@ class Audit:
     @property
     def lost(self) -> int:
         """How many lines could not be written to the files."""
-        return sum(one.lost for one in (self._file, self._strangers_file) if one is not None)
+        return sum(file.lost for file in (self._file, self._strangers_file) if file is not None)
 
     @property
     def recorded(self) -> int:
@@ -138,7 +138,7 @@ def _entry(caller: Caller, action: str, before: str, after: str, revision: int, 
 def plain(text: str) -> str:
     """The beginning of a text of a client, with terminal control characters written as escapes."""
     kept = text[:MAX_CHARS]
-    return kept if kept.isprintable() else "".join(one if one.isprintable() else repr(one)[1:-1] for one in kept)
+    return kept if kept.isprintable() else "".join(sign if sign.isprintable() else repr(sign)[1:-1] for sign in kept)
 
 
 def _log(entry: AuditEntry) -> None:

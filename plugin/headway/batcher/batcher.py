@@ -137,7 +137,7 @@ class Batcher(Generic[T, R]):
             raise
 
     def stats(self) -> BatcherStats:
-        """What has happened so far. May be called from any thread."""
+        """The figures so far. May be called from any thread."""
         return batcher_stats(self._desk, self._batches, self._requests)
 
     @property
@@ -340,11 +340,11 @@ class Batcher(Generic[T, R]):
 
 def _check_functions(process_batch: Any, count_tokens: Any, validate: Any) -> None:
     """Raises TypeError at construction, not at the first request."""
-    for name, one in (("process_batch", process_batch), ("count_tokens", count_tokens), ("validate", validate)):
-        if not callable(one) and (one is not None or name == "process_batch"):
-            without_coroutine(one)
-            raise TypeError(f"{name} must be a function, not {type(one).__name__}")
-        if name != "process_batch" and is_async(one):
+    for name, function in (("process_batch", process_batch), ("count_tokens", count_tokens), ("validate", validate)):
+        if not callable(function) and (function is not None or name == "process_batch"):
+            without_coroutine(function)
+            raise TypeError(f"{name} must be a function, not {type(function).__name__}")
+        if name != "process_batch" and is_async(function):
             raise _must_be_plain(name)
 
 

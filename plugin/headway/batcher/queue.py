@@ -117,13 +117,13 @@ class PriorityRequestQueue(Generic[T]):
         return self.size
 
     def stats(self) -> QueueStats:
-        """What has happened so far."""
+        """The figures so far."""
         with self._lock:
             return QueueStats(
                 size=self.size,
                 total_queued=self.size,
                 max_size=self._room.queue.max_waiting,
-                queue_sizes=[one.requests for one in self._room.by_class.values()],
+                queue_sizes=[load.requests for load in self._room.by_class.values()],
                 enqueued=self._enqueued,
                 dequeued=self._dequeued,
                 dropped=self._dropped,

@@ -47,5 +47,5 @@ class BatchConfig:
     priority_classes: int = 3
 
     def arguments(self) -> dict[str, Any]:
-        """As keyword arguments: ``Batcher(process_batch, **config.arguments())``."""
+        """The configuration as keyword arguments: ``Batcher(process_batch, **config.arguments())``."""
         return asdict(self)

@@ -14,7 +14,7 @@ _DROPPED = (Reason.QUEUE_FULL, Reason.CLASS_QUEUE_FULL, Reason.EVICTED)
 
 
 class BatcherStats(TypedDict):
-    """What a batcher has done so far.
+    """The figures of a batcher so far.
 
     ``total_requests`` have left in ``batches``; ``queue_sizes`` counts waiting requests, by priority from 0 up;
     ``running`` have left and not ended; ``dropped`` found the queue full, or were evicted from it; ``outcomes`` has

@@ -71,7 +71,7 @@ class SyncBatcher(Generic[T, R]):
         return request.result()
 
     def get_stats(self) -> BatcherStats:
-        """What has happened so far."""
+        """The figures so far."""
         return self._batcher.stats()
 
     def stop(self) -> None:

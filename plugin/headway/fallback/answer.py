@@ -38,7 +38,7 @@ class Answer:
         self.begun = self.ended = False
 
     async def whole(self, body: bytes) -> None:
-        """All of it at once."""
+        """The whole answer at once."""
         await self._start(JSON, (b"content-length", str(len(body))))
         await self._body(body, more=False)
 

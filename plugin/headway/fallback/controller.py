@@ -110,7 +110,7 @@ class FallbackController:
             rung = None if word is None else Rung[word.upper()]
             self.ladder.operator(rung, self._gate.now_s())
         except KeyError:
-            known = ", ".join(one.word for one in Rung)
+            known = ", ".join(possible.word for possible in Rung)
             raise UnknownRungError(f"there is no rung {(word or '')[:40]!r}; the rungs are: {known}") from None
         except ValueError as error:
             raise UnknownRungError(str(error)) from None
@@ -146,7 +146,7 @@ class FallbackController:
         return self.other_model.serve(call, timeout_s)
 
     def status(self) -> FallbackState:
-        """For operators."""
+        """The state for operators."""
         ladder, other = self.ladder, self.other_model
         return FallbackState(
             rung=ladder.rung.word,
@@ -164,9 +164,9 @@ class FallbackController:
 
     def _counts(self) -> tuple[int, int]:
         """The requests that failed so far, and all that ended in the engine."""
-        outcomes = [one.outcomes for one in self._gate.desk.ledger.classes.values()]
-        failed = sum(one[outcome] for one in outcomes for outcome in _FAILED)
-        return failed, failed + sum(one[outcome] for one in outcomes for outcome in _ANSWERED)
+        outcomes = [counts.outcomes for counts in self._gate.desk.ledger.classes.values()]
+        failed = sum(counts[outcome] for counts in outcomes for outcome in _FAILED)
+        return failed, failed + sum(counts[outcome] for counts in outcomes for outcome in _ANSWERED)
 
     def _log_disabled_order(self, failed: str | None) -> None:
         """Once for each."""

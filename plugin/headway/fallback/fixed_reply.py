@@ -39,7 +39,7 @@ class FixedReply:
         self.in_flight = 0
 
     def takes(self, path: str, headers: Mapping[str, str]) -> bool:
-        """As ``FallbackClient``: another Headway that forwards a request would pass the text on as its model's."""
+        """Decide as ``FallbackClient``: another Headway that forwards a request would pass the text on as a model's."""
         return path in ROUTES and HOP_HEADER not in headers
 
     async def serve(self, request: DivertedRequest) -> ForwardResult:
@@ -59,7 +59,7 @@ class FixedReply:
         return ForwardResult.SERVED
 
     async def close(self) -> None:
-        """Nothing is held."""
+        """Do nothing: there is no connection."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,7 +95,7 @@ class _Asked:
 
 
 def _read(path: str, body: bytes) -> _Asked | None:
-    """What a request asks for; None where it cannot be answered in that form."""
+    """The request as the body states it; None where it cannot be answered in that form."""
     request = json_object(body, MAX_REQUEST_BYTES)
     if request is None:
         return None

@@ -75,4 +75,4 @@ class OtherEngine:
             raise NotServedError("it gave no output")
 
     async def close(self) -> None:
-        """It is the program's: nothing is closed."""
+        """Do nothing: the engine is the program's."""

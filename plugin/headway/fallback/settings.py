@@ -38,7 +38,9 @@ class FallbackSettings:
 
     @classmethod
     def from_environment(cls, environment: Mapping[str, str] | None = None) -> FallbackSettings | None:
-        """What the environment says; None where no other model is named. Raises HeadwayError in one line."""
+        """The settings in the environment; None where no other model is named. None where no other model is named.
+        Raises HeadwayError in one line.
+        """
         environment = os.environ if environment is None else environment
         url = environment.get(_URL)
         if not url:

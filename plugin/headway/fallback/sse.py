@@ -27,7 +27,7 @@ class SseEvents:
         self.done = False
 
     def add(self, piece: bytes) -> bytes:
-        """All that is whole now; empty while the event goes on. Raises EventTooLargeError."""
+        """Add a piece; returns the whole events, none while one goes on. Raises EventTooLargeError."""
         looked = max(0, len(self._kept) - _LONGEST_END + 1)
         self._kept += piece
         found = [(self._kept.rfind(end, looked), len(end)) for end in _ENDS]

@@ -13,7 +13,7 @@ FallbackTarget = FallbackClient | FixedReply
 
 
 def target_from_environment(environment: Mapping[str, str] | None = None) -> FallbackTarget | None:
-    """What the environment names; None where it names neither. Raises HeadwayError in one line."""
+    """The target that the environment names; None where it names neither. Raises HeadwayError in one line."""
     environment = os.environ if environment is None else environment
     text, settings = fixed_reply(environment), FallbackSettings.from_environment(environment)
     if text is not None:

@@ -35,7 +35,7 @@ def main(within_s: float) -> None:
     """Compute the job on the standard input within so many seconds."""
     _give_way()
     until_s, job = time.monotonic() + within_s, Job.unpack(sys.stdin.buffer.read())
-    found: dict[str, list[Figures]] = {one.name: [] for one in job.presets}
+    found: dict[str, list[Figures]] = {wanted.name: [] for wanted in job.presets}
     total = job.seeds * len(job.presets)
     try:
         trace = recorded(job.recording)
@@ -54,7 +54,7 @@ def main(within_s: float) -> None:
         _say({"error": f"no preset could be replayed within {within_s:g} s"})
         return
     _say({
-        "forecasts": [one.model_dump() for one in ready],
+        "forecasts": [forecast.model_dump() for forecast in ready],
         "seeds": min(len(replays) for replays in found.values() if replays),
         "span_s": span_s,
         "requests": len(trace.rows),

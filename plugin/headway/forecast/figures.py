@@ -35,8 +35,9 @@ class Figures:
 
 def merged(name: str, replays: Sequence[Figures]) -> PresetForecast:
     """The figures of several replays of the same requests, at least one."""
-    goodput = [one.goodput_per_s for one in replays]
-    tokens, batch = _interval([one.tokens_per_s for one in replays]), _interval([one.mean_batch for one in replays])
+    goodput = [replay.goodput_per_s for replay in replays]
+    tokens = _interval([replay.tokens_per_s for replay in replays])
+    batch = _interval([replay.mean_batch for replay in replays])
     assert tokens is not None
     assert batch is not None
     classes = replays[0].classes
@@ -45,8 +46,8 @@ def merged(name: str, replays: Sequence[Figures]) -> PresetForecast:
         tokens_per_s=tokens,
         mean_batch=batch,
         goodput_per_s=_interval(goodput),
-        all=_merged_class([one.all for one in replays]),
-        classes={name: _merged_class([one.classes[name] for one in replays]) for name in classes},
+        all=_merged_class([replay.all for replay in replays]),
+        classes={name: _merged_class([replay.classes[name] for replay in replays]) for name in classes},
     )
 
 
@@ -58,15 +59,15 @@ def _merged_class(replays: Sequence[ClassFigures]) -> ClassForecast:
         assert found is not None
         return found
 
-    good = [one.good for one in replays]
+    good = [replay.good for replay in replays]
     return ClassForecast(
         offered=offered,
-        completed_ratio=ratio([one.completed for one in replays]),
-        refused_ratio=ratio([one.refused for one in replays]),
-        timed_out_ratio=ratio([one.timed_out for one in replays]),
-        good_ratio=None if None in good else ratio([one or 0 for one in good]),
-        ttft_s=_quantiles([one.ttft_s for one in replays]),
-        inter_token_s=_quantiles([one.inter_token_s for one in replays]),
+        completed_ratio=ratio([replay.completed for replay in replays]),
+        refused_ratio=ratio([replay.refused for replay in replays]),
+        timed_out_ratio=ratio([replay.timed_out for replay in replays]),
+        good_ratio=None if None in good else ratio([count or 0 for count in good]),
+        ttft_s=_quantiles([replay.ttft_s for replay in replays]),
+        inter_token_s=_quantiles([replay.inter_token_s for replay in replays]),
     )
 
 
@@ -76,7 +77,7 @@ def _quantiles(replays: Sequence[tuple[float | None, ...]]) -> Quantiles:
 
 
 def _interval(values: Sequence[float | None]) -> Interval | None:
-    """None where a replay has no such figure."""
-    known = [one for one in values if one is not None]
+    """The interval of the replays; None where one of them has no such figure."""
+    known = [value for value in values if value is not None]
     whole = known and len(known) == len(values)
     return Interval(value=median(known), low=min(known), high=max(known)) if whole else None

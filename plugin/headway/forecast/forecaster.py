@@ -35,7 +35,7 @@ class BusyError(HeadwayError):
 
 @dataclass(frozen=True, slots=True)
 class Forecasts:
-    """What each preset would do with the last ``requests`` sequences, which arrived in ``span_s`` seconds.
+    """The forecast of each preset for the last ``requests`` sequences, which arrived in ``span_s`` seconds.
 
     ``seeds`` is how many replays each figure is of, at least; a preset whose first replay took too long is missing.
     """

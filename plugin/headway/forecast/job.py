@@ -1,4 +1,4 @@
-"""What a forecast needs, packed for the process that computes it: lines of JSON, then the columns of the recording.
+"""The input of a forecast, packed for the process that computes it: lines of JSON, then the columns of the recording.
 
 It is packed piece by piece, so that no turn of the server's event loop is longer for it by a millisecond.
 """
@@ -56,8 +56,8 @@ class Job:
             "class_names": list(recorded.class_names),
         }
         yield json.dumps(head).encode() + b"\n"
-        for one in self.presets:
-            yield one.model_dump_json().encode() + b"\n"
+        for preset in self.presets:
+            yield preset.model_dump_json().encode() + b"\n"
         for name, code in _COLUMNS:
             yield array(code, getattr(recorded, name)).tobytes()
 

@@ -85,7 +85,7 @@ def replay(
         model = replace(model, variation=replace(model.variation, seed=seed))
     result = simulate(requests, preset, model, seed=seed)
     begin_s, own = warmup_s_of(span_s), stated_by(preset, model, requests)
-    counted = [one for one in result.visits if one.arrived_s >= begin_s] or result.visits
+    counted = [visit for visit in result.visits if visit.arrived_s >= begin_s] or result.visits
     by_class: dict[str, list[Visit]] = {}
     for visit in counted:
         by_class.setdefault(visit.request.class_name, []).append(visit)
@@ -102,13 +102,15 @@ def replay(
 
 def _class(visits: Sequence[Visit], own: Mapping[str, ClassSlo]) -> ClassFigures:
     judged = [visit for visit in visits if visit.class_name in own]
-    ttft, between = spread(one.ttft_s for one in visits), spread(one.inter_token_s for one in visits)
+    ttft, between = spread(visit.ttft_s for visit in visits), spread(visit.inter_token_s for visit in visits)
     return ClassFigures(
         offered=len(visits),
-        completed=sum(one.outcome is Outcome.COMPLETED for one in visits),
-        refused=sum(one.outcome is not None and one.outcome not in (Outcome.COMPLETED, *_TIMED_OUT) for one in visits),
-        timed_out=sum(one.outcome in _TIMED_OUT for one in visits),
-        good=sum(own[one.class_name].kept(one) for one in judged) if judged else None,
+        completed=sum(visit.outcome is Outcome.COMPLETED for visit in visits),
+        refused=sum(
+            visit.outcome is not None and visit.outcome not in (Outcome.COMPLETED, *_TIMED_OUT) for visit in visits
+        ),
+        timed_out=sum(visit.outcome in _TIMED_OUT for visit in visits),
+        good=sum(own[visit.class_name].kept(visit) for visit in judged) if judged else None,
         ttft_s=(ttft.p50_s, ttft.p95_s, ttft.p99_s),
         inter_token_s=(between.p50_s, between.p95_s, between.p99_s),
     )
@@ -117,20 +119,20 @@ def _class(visits: Sequence[Visit], own: Mapping[str, ClassSlo]) -> ClassFigures
 def _tokens(result: Result, begin_s: float, end_s: float) -> float:
     """The tokens made in this time: those of an answer come evenly from its first to its end."""
     total = 0.0
-    for one in result.visits:
-        if one.first_s is not None and one.ended_s is not None and one.made_tokens:
-            length_s = max(one.ended_s - one.first_s, 1e-9)
-            inside_s = min(one.ended_s, end_s) - max(one.first_s, begin_s)
-            total += one.made_tokens * min(1.0, max(0.0, inside_s / length_s))
+    for visit in result.visits:
+        if visit.first_s is not None and visit.ended_s is not None and visit.made_tokens:
+            length_s = max(visit.ended_s - visit.first_s, 1e-9)
+            inside_s = min(visit.ended_s, end_s) - max(visit.first_s, begin_s)
+            total += visit.made_tokens * min(1.0, max(0.0, inside_s / length_s))
     return total
 
 
 def _mean_batch(visits: Sequence[Visit], begin_s: float, end_s: float) -> float:
     """The mean number of sequences that made tokens, over the time in which there were any."""
     spans = sorted(
-        (max(one.first_s, begin_s), min(one.ended_s, end_s))
-        for one in visits
-        if one.first_s is not None and one.ended_s is not None and one.first_s < end_s and one.ended_s > begin_s
+        (max(visit.first_s, begin_s), min(visit.ended_s, end_s))
+        for visit in visits
+        if visit.first_s is not None and visit.ended_s is not None and visit.first_s < end_s and visit.ended_s > begin_s
     )
     busy_s, until_s = 0.0, begin_s
     for first_s, last_s in spans:

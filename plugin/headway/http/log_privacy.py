@@ -24,13 +24,13 @@ def hide_queries() -> None:
 def without_query(record: logging.LogRecord) -> bool:
     """Cut the query out of the arguments of a record. Always true: no line is dropped."""
     if isinstance(record.args, tuple) and _has_target(record):
-        record.args = tuple(_cut(one) for one in record.args)
+        record.args = tuple(_cut(arg) for arg in record.args)
     return True
 
 
 def _has_target(record: logging.LogRecord) -> bool:
     """Most lines of ``uvicorn.error`` are not about requests: they are left as they are."""
-    return record.name != "uvicorn.error" or any(one in record.getMessage() for one in _TARGETS)
+    return record.name != "uvicorn.error" or any(target in record.getMessage() for target in _TARGETS)
 
 
 def _cut(argument: object) -> object:

@@ -223,7 +223,7 @@ def _with_key(text: str, wanted: dict[str, Any], key: Key) -> tuple[str, dict[st
 def _free_id(name: str, between: str, first: int, ring: KeyRing) -> str:
     """The first of NAME-1, NAME-2 ... that comes after all of them that there are."""
     used = [key.id.removeprefix(name + between) for key in ring.keys if key.id.startswith(name + between)]
-    number = max([first, *(int(one) + 1 for one in used if one.isascii() and one.isdecimal() and len(one) < 10)])
+    number = max([first, *(int(end) + 1 for end in used if end.isascii() and end.isdecimal() and len(end) < 10)])
     return f"{name}{between}{number}"
 
 

@@ -84,7 +84,7 @@ def is_key(text: str) -> bool:
 
 
 def _bearer(authorization: str | None) -> str | None:
-    """What follows ``Bearer`` in a header that is not too long."""
+    """The word behind ``Bearer`` in a header that is not too long."""
     if authorization is None or len(authorization) > MAX_HEADER_CHARS:
         return None
     scheme, _, key = authorization.partition(" ")

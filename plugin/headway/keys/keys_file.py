@@ -27,7 +27,7 @@ _PROBLEMS_LOGGED = 3
 
 @dataclass(frozen=True, slots=True)
 class FileState:
-    """What tells a changed file from the same one, and its mode. ``ctime_ns`` also changes with its owner."""
+    """The marks that tell a changed file from the same one, and its mode. ``ctime_ns`` also changes with its owner."""
 
     mtime_ns: int
     ctime_ns: int

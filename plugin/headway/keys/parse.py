@@ -31,12 +31,12 @@ def parse_keys(text: str, source: str) -> KeyRing:
         content = KeysTable.model_validate(table)
     except ValidationError as error:
         details = error.errors(include_url=False, include_context=False, include_input=False)
-        problems = [*(_problem(one["loc"], one["type"]) for one in details), *problems]
+        problems = [*(_problem(detail["loc"], detail["type"]) for detail in details), *problems]
     if problems:
         lines = key_lines(text)
         known = isinstance(table.get("keys"), list) and len(table["keys"]) == len(lines)
-        raise KeysFileError(source, [_located(one, lines if known else ()) for one in bounded(problems)])
-    tenants = {name: _entitlement(name, one) for name, one in content.tenants.items()}
+        raise KeysFileError(source, [_located(problem, lines if known else ()) for problem in bounded(problems)])
+    tenants = {name: _entitlement(name, tenant) for name, tenant in content.tenants.items()}
     return KeyRing(map(_key, content.keys), tenants)
 
 
@@ -65,7 +65,7 @@ def _entitlement(name: str, table: TenantTable) -> Entitlement:
         table.share,
         table.requests_per_minute,
         table.tokens_per_minute,
-        RequestCaps(**{one: getattr(caps, one) for one in CapsTable.model_fields}),
+        RequestCaps(**{cap: getattr(caps, cap) for cap in CapsTable.model_fields}),
     )
 
 
@@ -129,7 +129,7 @@ def _located(problem: Problem, lines: Sequence[int]) -> Problem:
 
 
 def _contradictions(table: Mapping[str, Any]) -> Iterator[Problem]:
-    """What is wrong between fields that may each be right, as far as they can be read."""
+    """The contradictions between fields that may each be right, as far as they can be read."""
     tenants, keys = table.get("tenants", {}), table.get("keys", [])
     if isinstance(tenants, dict):
         for name, tenant in tenants.items():

@@ -39,7 +39,7 @@ class KeysFileError(HeadwayError):
 
     def beginning(self, most: int) -> str:
         """The same with the first problems only, and the number of the others."""
-        shown = [str(one) for one in self.problems[:most]]
+        shown = [str(problem) for problem in self.problems[:most]]
         more = len(self.problems) - most
         return f"{_printable(self.source)}: {'; '.join([*shown, f'and {more} more'] if more > 0 else shown)}"
 

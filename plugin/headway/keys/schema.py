@@ -41,7 +41,7 @@ FORMS: dict[str, tuple[str, str]] = {
     "requests_per_minute": (_A_RATE, "leave it out for no bound"),
     "tokens_per_minute": (_A_RATE, "leave it out for no bound"),
     "caps": (
-        f"must be a table of caps, none below 0: {', '.join(one.name for one in fields(RequestCaps))}",
+        f"must be a table of caps, none below 0: {', '.join(field.name for field in fields(RequestCaps))}",
         "write caps.NAME = NUMBER, or leave it out for no cap",
     ),
     "keys": (f"must be at most {MAX_KEYS} tables", "write [[keys]] above the fields of each key"),
@@ -99,11 +99,11 @@ def _caps_table() -> type[_Table]:
     """The table of the caps, with the fields of RequestCaps, whichever they are."""
     types = get_type_hints(RequestCaps)
     columns: dict[str, Any] = {
-        one.name: (
-            Annotated[types[one.name], AfterValidator(_not_below_zero)],
-            Field(default_factory=one.default_factory) if one.default_factory is not MISSING else one.default,
+        field.name: (
+            Annotated[types[field.name], AfterValidator(_not_below_zero)],
+            Field(default_factory=field.default_factory) if field.default_factory is not MISSING else field.default,
         )
-        for one in fields(RequestCaps)
+        for field in fields(RequestCaps)
     }
     return create_model("CapsTable", __base__=_Table, **columns)
 

@@ -46,7 +46,7 @@ def with_key_value(text: str, number: int, name: str, value: Setting) -> str:
 
 
 def _block(lines: list[str], text: str, number: int) -> tuple[int, int]:
-    """Where a [[keys]] table begins and ends; comments and blank lines before the next table are not of it."""
+    """The begin and end of a [[keys]] table; comments and blank lines before the next table are not of it."""
     begin = end = key_lines(text)[number] - 1
     for place in range(begin + 1, len(lines)):
         if _HEADER.fullmatch(lines[place]):

@@ -32,7 +32,7 @@ class Loggers:
 
 @dataclass(frozen=True, slots=True)
 class ContentRules:
-    """What is hidden in the lines of which loggers.
+    """The content that is hidden, and the loggers of the lines.
 
     ``arguments``: all arguments but numbers and ids, and the messages of exceptions. ``exceptions``: the latter alone;
     ``lines`` are messages as the code has them, of any logger, for which the same is true. ``formatted``: what comes
@@ -113,7 +113,7 @@ def _each(args: Any, change: Callable[[object], object]) -> Any:
     """The arguments of a record, each of them changed: a tuple, or one mapping."""
     if isinstance(args, Mapping):
         return {key: change(value) for key, value in args.items()}
-    return tuple(change(one) for one in args) if isinstance(args, tuple) else args
+    return tuple(change(arg) for arg in args) if isinstance(args, tuple) else args
 
 
 def _escaped(value: object) -> object:
@@ -121,4 +121,4 @@ def _escaped(value: object) -> object:
     text = value if isinstance(value, str) else str(value) if isinstance(value, BaseException) else None
     if text is None or text.isprintable():
         return value
-    return "".join(one if one.isprintable() else one.encode("unicode_escape").decode("ascii") for one in text)
+    return "".join(sign if sign.isprintable() else sign.encode("unicode_escape").decode("ascii") for sign in text)

@@ -1,4 +1,4 @@
-"""What a log line may show of an argument that may be content: numbers, names of the code, and ids of requests."""
+"""The harmless parts of an argument that may be content, for a log line: numbers, names in the code, request ids."""
 
 from __future__ import annotations
 
@@ -51,4 +51,4 @@ def _is_id(value: str) -> bool:
     current = CURRENT_REQUEST.get()
     if current is not None and current.engine_id in value and _WORD.fullmatch(value):
         return True
-    return all(_ID.fullmatch(one) for one in value.split(","))
+    return all(_ID.fullmatch(part) for part in value.split(","))

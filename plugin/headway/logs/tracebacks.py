@@ -21,13 +21,13 @@ _CLIENT_ERRORS = frozenset(
 def traceback_without_messages(error: BaseException) -> str:
     """The traceback as Python prints it, of at most 8 exceptions that led to each other, with no message of theirs."""
     parts: list[str] = []
-    for one, link in _chain(error):
+    for cause, link in _chain(error):
         parts.append(link)
-        if one.__traceback__ is not None:
-            parts += ["Traceback (most recent call last):\n", *traceback.format_tb(one.__traceback__)]
-        parts.append(f"{_name(one)}\n")
-        if isinstance(one, BaseExceptionGroup):
-            parts += [f"  with {_name(inner)}\n" for inner in one.exceptions[:_MAX_EXCEPTIONS]]
+        if cause.__traceback__ is not None:
+            parts += ["Traceback (most recent call last):\n", *traceback.format_tb(cause.__traceback__)]
+        parts.append(f"{_name(cause)}\n")
+        if isinstance(cause, BaseExceptionGroup):
+            parts += [f"  with {_name(inner)}\n" for inner in cause.exceptions[:_MAX_EXCEPTIONS]]
     return "".join(parts).rstrip("\n")
 
 

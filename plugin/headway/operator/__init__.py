@@ -1,4 +1,4 @@
-"""What operators see and change: presets, switches, orders, the status, and the metrics.
+"""The operator's view and means of change: presets, switches, commands, the status, and the metrics.
 
 One snapshot of the server is rendered as JSON and as Prometheus metrics.
 """

@@ -113,7 +113,7 @@ class AdmissionOrders:
         self._audit.record(caller, action, before=before, after=after, revision=revision, reason=reason, result=result)
 
     def _drain(self) -> None:
-        """With the operator's hold, which tells it from the drain of a server that closes."""
+        """Drain with the operator's hold, which tells it from the drain of a server that closes."""
         self._gateway.gate.pause()
         self._gateway.gate.drain()
 
@@ -174,7 +174,7 @@ class AdmissionOrders:
 
 
 def _words(change: AdmissionChanged) -> str:
-    """What became of the requests, for the audit."""
+    """The requests' fate, in words for the audit."""
     moved = [(change.dispatched, "dispatched"), (change.refused, "refused")]
-    counts = [(change.running, "running"), (change.waiting, "waiting"), *(one for one in moved if one[0])]
+    counts = [(change.running, "running"), (change.waiting, "waiting"), *(count for count in moved if count[0])]
     return ", ".join(f"{number} {word}" for number, word in counts)

@@ -172,12 +172,12 @@ class Control(SnapshotReader):
         self.audit.refuse(caller, action, why, preset=self.preset.name, revision=self.revision)
 
     def warnings(self, preset: Preset) -> list[str]:
-        """What ``headway preset validate`` warns of, seats that this engine has no use for, what cannot act here."""
+        """The warnings of ``headway preset validate``, of seats that this engine cannot use, and of inactive parts."""
         void = self.no_effect(preset, stated_only=True)
         return [*lint(preset, self.seat_bounds(preset)), *void.values()]
 
     def recording(self) -> Recording:
-        """What arrived in the last half hour."""
+        """The arrivals of the last half hour."""
         return self.recorder.recording(self.gateway.gate.now_s())
 
     # ------------------------------------------------------------------ inside
@@ -321,7 +321,10 @@ class Control(SnapshotReader):
             name=after.name,
             revision=revision,
             previous=previous,
-            changes=[schema.SettingChange(setting=one.setting, before=one.before, after=one.after) for one in changed],
+            changes=[
+                schema.SettingChange(setting=change.setting, before=change.before, after=change.after)
+                for change in changed
+            ],
             engine_limit_confirmed=self.gateway.link.limit_confirmed,
             warnings=self.warnings(after),
         )

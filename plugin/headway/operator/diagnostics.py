@@ -71,5 +71,5 @@ class Diagnostics:
         return found
 
     def facts(self) -> Facts:
-        """What is known now."""
+        """The facts that are known now."""
         return self._reader.facts(self._samples)

@@ -85,8 +85,8 @@ class ForecastErrors:
     def error_ratios(self) -> dict[str, float]:
         """The median error of each of ``FIGURES`` over the comparisons that are kept; empty before the first."""
         found: dict[str, list[float]] = {}
-        for one in self.comparisons:
-            for name, ratio in one.error_ratios().items():
+        for comparison in self.comparisons:
+            for name, ratio in comparison.error_ratios().items():
                 if name in FIGURES:
                     found.setdefault(name, []).append(ratio)
         return {name: median(found[name]) for name in FIGURES if name in found}
@@ -126,14 +126,14 @@ class ForecastErrors:
 def _said(forecast: PresetForecast) -> dict[str, float]:
     found = {"tokens_per_s": forecast.tokens_per_s, "mean_batch": forecast.mean_batch}
     intervals: dict[str, Interval | None] = dict(found)
-    for prefix, one in [("", forecast.all), *((f"{name}.", own) for name, own in forecast.classes.items())]:
-        intervals |= {f"{prefix}ttft_p50_s": one.ttft_s.p50, f"{prefix}ttft_p95_s": one.ttft_s.p95}
-    return {name: one.value for name, one in intervals.items() if one is not None}
+    for prefix, figures in [("", forecast.all), *((f"{name}.", own) for name, own in forecast.classes.items())]:
+        intervals |= {f"{prefix}ttft_p50_s": figures.ttft_s.p50, f"{prefix}ttft_p95_s": figures.ttft_s.p95}
+    return {name: interval.value for name, interval in intervals.items() if interval is not None}
 
 
 def _came(served: Mapping[str, Served], mean_batch: float | None) -> dict[str, float]:
     found = {"tokens_per_s": served[ALL].tokens_per_s, "mean_batch": mean_batch}
-    for name, one in served.items():
+    for name, figures in served.items():
         prefix = "" if name == ALL else f"{name}."
-        found |= {f"{prefix}ttft_p50_s": one.ttft_p50_s, f"{prefix}ttft_p95_s": one.ttft_p95_s}
+        found |= {f"{prefix}ttft_p50_s": figures.ttft_p50_s, f"{prefix}ttft_p95_s": figures.ttft_p95_s}
     return {name: value for name, value in found.items() if value is not None}

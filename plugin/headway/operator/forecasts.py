@@ -66,11 +66,11 @@ class PresetForecasts:
     def known(self, names: Sequence[str] | None) -> list[Preset]:
         """The presets of these names, or all. Raises UnknownPresetError."""
         if names is None:
-            return [one.preset for one in self._catalogue]
+            return [entry.preset for entry in self._catalogue]
         return [self._catalogue.get(name) for name in dict.fromkeys(names)]
 
     async def of(self, presets: Sequence[Preset], within_s: float = WITHIN_S, span_s: float | None = None) -> Forecast:
-        """What these presets would do with the traffic of the last ``span_s`` seconds, None: of half an hour.
+        """The forecast of these presets for the traffic of the last ``span_s`` seconds, None: of half an hour.
 
         Raises ForecastError or BusyError.
         """
@@ -105,10 +105,10 @@ class PresetForecasts:
     async def compute(self, job: Job, within_s: float = WITHIN_S) -> Forecasts:
         """The forecasts of a job, which ``recent`` knows from then on. Raises ForecastError or BusyError."""
         found, now_s = await self._forecaster.compute(job, within_s), job.recording.now_s
-        named = {one.name: one for one in job.presets}
+        named = {preset.name: preset for preset in job.presets}
         self._made = {name: made for name, made in self._made.items() if now_s - made[0] <= _KEPT_S}
-        for one in found.presets:
-            self._made[one.name] = now_s, named[one.name], one
+        for preset in found.presets:
+            self._made[preset.name] = now_s, named[preset.name], preset
         return found
 
     def recent(self, preset: Preset, within_s: float) -> PresetForecast | None:
@@ -118,7 +118,7 @@ class PresetForecasts:
 
     def made(self, within_s: float) -> list[tuple[Preset, PresetForecast]]:
         """The last forecast of each preset that can be switched to, as it is now, where it is not older."""
-        since_s, known = self._gate.now_s() - within_s, {one.preset.name: one.preset for one in self._catalogue}
+        since_s, known = self._gate.now_s() - within_s, {entry.preset.name: entry.preset for entry in self._catalogue}
         return [(of, found) for at_s, of, found in self._made.values() if at_s >= since_s and known.get(of.name) == of]
 
     def _model(self, since_s: float) -> EngineModel:

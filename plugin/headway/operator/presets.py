@@ -62,7 +62,7 @@ class PresetCatalogue:
             except PresetError as error:
                 wrong.append(error)
         if wrong:
-            issues = [one for error in wrong for one in error.issues]
+            issues = [issue for error in wrong for issue in error.issues]
             raise PresetError("; ".join(map(str, wrong)), issues)
 
     def add(self, path: str | Path) -> Preset:
@@ -101,33 +101,33 @@ class PresetCatalogue:
 
     def class_names(self) -> list[str]:
         """Every class of every preset, in a fixed order."""
-        return list(dict.fromkeys(name for one in self for name in one.preset.by_urgency()))
+        return list(dict.fromkeys(name for entry in self for name in entry.preset.by_urgency()))
 
     def times_s(self) -> set[float]:
         """The absolute objectives for a first token, and the time-outs before one, of every class."""
-        named = [(one.ttft_slo_s, one.first_token_timeout_s, one.queue_timeout_s) for one in self._terms()]
+        named = [(term.ttft_slo_s, term.first_token_timeout_s, term.queue_timeout_s) for term in self._terms()]
         return {time_s for times_s in named for time_s in times_s if isinstance(time_s, int | float)}
 
     def inter_token_times_s(self) -> set[float]:
         """The absolute objectives for the time between tokens of every class."""
-        stated = (one.inter_token_slo_ms for one in self._terms())
+        stated = (term.inter_token_slo_ms for term in self._terms())
         return {slo_ms / 1000 for slo_ms in stated if isinstance(slo_ms, int | float)}
 
     def ranges_s(self) -> set[tuple[float, float]]:
-        """The least and the most that each relative objective for a first token may come to; infinite: no bound."""
-        return {_range(one.ttft_slo_s, 1.0) for one in self._terms() if isinstance(one.ttft_slo_s, str)}
+        """The bounds of each relative objective for a first token, the smallest and the largest; infinite: no bound."""
+        return {_range(term.ttft_slo_s, 1.0) for term in self._terms() if isinstance(term.ttft_slo_s, str)}
 
     def inter_token_ranges_s(self) -> set[tuple[float, float]]:
         """The same for the time between tokens."""
-        stated = (one.inter_token_slo_ms for one in self._terms())
+        stated = (term.inter_token_slo_ms for term in self._terms())
         return {_range(slo_ms, 0.001) for slo_ms in stated if isinstance(slo_ms, str)}
 
     def _terms(self) -> Iterator[PriorityClass]:
-        return (terms for one in self for terms in one.preset.classes.values())
+        return (terms for entry in self for terms in entry.preset.classes.values())
 
     def largest(self) -> Listed:
         """The preset that states the most seats; of several, the first."""
-        return max(self, key=lambda one: stated_seats(one.preset))
+        return max(self, key=lambda entry: stated_seats(entry.preset))
 
     def stated_seats(self) -> int:
         """The largest number of seats that any preset states; one that follows the engine may come to more."""

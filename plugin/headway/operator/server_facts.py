@@ -100,28 +100,32 @@ class FactsReader:
             queued=desk.ledger.queued,
             kv_ratio=load.kv_usage_ratio if desk.seats_taken else 0.0,
             preemptions=self.activity.preemptions,
-            busy=frozenset(name for name, one in classes.items() if one.queued or one.in_flight),
-            classes={name: _counts(one.arrived, one.outcomes, one.refusals) for name, one in classes.items()},
+            busy=frozenset(name for name, counts in classes.items() if counts.queued or counts.in_flight),
+            classes={
+                name: _counts(counts.arrived, counts.outcomes, counts.refusals) for name, counts in classes.items()
+            },
         )
 
     def facts(self, samples: Sequence[Sample]) -> Facts:
-        """What is known of the last half minute; of its requests since five minutes ago, where none has ended in it.
+        """The facts of the last half minute; of its requests since five minutes ago, where none has ended in it.
 
         ``samples`` are those since the last switch, at least one, the newest last.
         """
         desk, now_s, long = self.gate.desk, self.gate.now_s(), samples
-        recent = [one for one in long if one.at_s >= now_s - WINDOW_S]
+        recent = [sample for sample in long if sample.at_s >= now_s - WINDOW_S]
         lately = ends = _Ends(recent[0], recent[-1])
-        busy = {name for name, one in lately.classes.items() if one.arrived}.union(*(one.busy for one in recent))
+        busy = {name for name, counts in lately.classes.items() if counts.arrived}.union(
+            *(sample.busy for sample in recent)
+        )
         if busy and not lately.ended:
             ends = _Ends(long[0], recent[-1])
         began_s = long[0].at_s
         served = self._figures(began_s, max(began_s, min(ends.since_s, now_s - WINDOW_S)), now_s)
         preset, ladder, reading = desk.preset, self.fallback.ladder, desk.read(now_s)
-        seats_taken = fmean(one.seats_taken for one in recent)
-        waiting = [one.seats_taken / one.limit for one in recent if one.queued and one.limit]
-        running = [one for one in recent if one.seats_taken]
-        pressed = [one for one in recent if one.queued] or recent
+        seats_taken = fmean(sample.seats_taken for sample in recent)
+        waiting = [sample.seats_taken / sample.limit for sample in recent if sample.queued and sample.limit]
+        running = [sample for sample in recent if sample.seats_taken]
+        pressed = [sample for sample in recent if sample.queued] or recent
         return Facts(
             engine=None if _never_up(desk) else desk.mode.engine,
             stopped=self._stopped(),
@@ -132,17 +136,17 @@ class FactsReader:
             strategy=preset.batching.strategy,
             adaptive=preset.limit.moves and not preset.limit.shadow,
             seats_taken=seats_taken,
-            limit=fmean(one.limit for one in recent),
+            limit=fmean(sample.limit for sample in recent),
             ceiling=desk.ceiling,
-            limit_reason=Counter(one.why for one in pressed).most_common(1)[0][0],
-            held_seats=fmean(one.held_free for one in recent),
+            limit_reason=Counter(sample.why for sample in pressed).most_common(1)[0][0],
+            held_seats=fmean(sample.held_free for sample in recent),
             capped=recent[-1].capped,
-            queued=fmean(one.queued for one in recent),
+            queued=fmean(sample.queued for sample in recent),
             oldest_wait_s=max(reading.oldest_wait_s.values(), default=0.0),
             used_while_waiting=fmean(waiting) if len(waiting) > _SELDOM * len(recent) else None,
             window_s=_gathering_s(preset, reading.window_s),
-            mean_batch=fmean(one.seats_taken for one in running) if running else None,
-            kv_ratio=fmean(one.kv_ratio for one in running) if running else 0.0,
+            mean_batch=fmean(sample.seats_taken for sample in running) if running else None,
+            kv_ratio=fmean(sample.kv_ratio for sample in running) if running else 0.0,
             preemptions=recent[-1].preemptions - recent[0].preemptions,
             doubling_gain=desk.engine_fit.doubling_gain(seats_taken) if seats_taken else None,
             compiling_s=0.0 if self.supervisor is None else self.supervisor.slow_compilation_s,
@@ -185,7 +189,7 @@ class FactsReader:
 
     def _other_forecasts(self, preset: Preset) -> tuple[Forecasted, ...]:
         made = self.forecasts.made(FORECAST_MAX_AGE_S)
-        return tuple(_forecasted(one, found, self.gate.desk) for one, found in made if one.name != preset.name)
+        return tuple(_forecasted(other, found, self.gate.desk) for other, found in made if other.name != preset.name)
 
 
 _NOTHING = Served()
@@ -213,13 +217,13 @@ def _counts(arrived: int, outcomes: Counter[Outcome], refusals: Counter[Reason])
 
 
 class _Ends:
-    """What ended between two samples."""
+    """The ends between two samples."""
 
     def __init__(self, before: Sample, now: Sample) -> None:
         self.since_s = before.at_s
-        self.classes = {name: _grown(before.classes.get(name), one) for name, one in now.classes.items()}
-        self.failures = sum((one.failures for one in self.classes.values()), Failures())
-        self.ended = sum(one.ended for one in self.classes.values())
+        self.classes = {name: _grown(before.classes.get(name), counts) for name, counts in now.classes.items()}
+        self.failures = sum((ends.failures for ends in self.classes.values()), Failures())
+        self.ended = sum(ends.ended for ends in self.classes.values())
 
     def share(self, *causes: str) -> float | None:
         """The share of these failures."""
@@ -233,7 +237,7 @@ def _grown(before: ClassCounts | None, now: ClassCounts) -> ClassCounts:
 
 
 def _share(number: float, ended: int) -> float | None:
-    """Of the requests that ended, those that their clients cancelled apart; None where none has."""
+    """The share of the requests that ended, those that their clients cancelled apart; None where none has."""
     return number / ended if ended else None
 
 
@@ -274,7 +278,7 @@ def _forecasted(preset: Preset, found: PresetForecast, desk: Desk) -> Forecasted
         name=preset.name,
         seats=preset.batching.seats,
         completed_ratio=whole.completed_ratio.value,
-        keeps_objectives=all(_keeps(one, _objectives(desk, name)) for name, one in found.classes.items()),
+        keeps_objectives=all(_keeps(figures, _objectives(desk, name)) for name, figures in found.classes.items()),
         ttft_p95_s=_value(whole.ttft_s.p95),
         inter_token_p95_s=_value(whole.inter_token_s.p95),
     )

@@ -68,11 +68,11 @@ class SnapshotReader:
     lacks: frozenset[Ability] | None = None
 
     def not_ready(self) -> list[str]:
-        """Why the server should receive no traffic; empty when it is ready."""
+        """The reason why the server should receive no traffic; empty when it is ready."""
         return not_ready(self.gateway.gate.desk, self.warmup.report, self.supervisor)
 
     def notes(self) -> list[str]:
-        """What an operator should look at, also while the server is ready."""
+        """The notes for an operator, also while the server is ready."""
         compiling_s = 0.0 if self.supervisor is None else self.supervisor.slow_compilation_s
         return [f"the engine has been compiling a grammar for {compiling_s:.0f} s"] if compiling_s > 0 else []
 
@@ -106,14 +106,14 @@ class SnapshotReader:
             rung=ladder.rung,
             steps=dict(ladder.steps),
             degraded=dict(gate.degraded),
-            switches={one.preset.name: history.switches[one.preset.name] for one in self.catalogue},
+            switches={entry.preset.name: history.switches[entry.preset.name] for entry in self.catalogue},
             last_change_s=history.last_change_s,
             effect_errors=gate.effect_errors,
             audit_lost=self.audit.lost,
         )
 
     def seat_bounds(self, preset: Preset, reading: DeskReading | None = None) -> SeatBounds:
-        """What this engine has seats for, at the recorded lengths, or before there are any at those of the preset."""
+        """The seat bounds of this engine, at the recorded lengths, or before there are any at those of the preset."""
         link, desk, kv_tokens = self.gateway.link, self.gateway.gate.desk, self.activity.load.kv_capacity_tokens
         recorded_tokens = (reading or desk.read(self.gateway.gate.now_s())).sequence_tokens
         longest = link.adapter.settings(link.engine).max_model_len
@@ -157,8 +157,8 @@ class SnapshotReader:
             in_flight=desk.ledger.in_flight,
             classes=class_statuses(desk, reading),
             prediction={
-                of: schema.PredictionStatus(samples=one.samples, error_ratio=round(one.error_ratio, 4))
-                for of, one in reading.accuracy.items()
+                of: schema.PredictionStatus(samples=accuracy.samples, error_ratio=round(accuracy.error_ratio, 4))
+                for of, accuracy in reading.accuracy.items()
             },
             forecast=schema.ForecastErrors(
                 comparisons=len(self.forecast_errors.comparisons),
@@ -237,7 +237,7 @@ class SnapshotReader:
             cap_ratio=report.cap_ratio,
             cleared={cache.value: report.cleared[cache] for cache in Cache},
             recycled={trigger: report.recycled[trigger] for trigger in TRIGGERS},
-            longest_gc_pause_s=round(max(one.largest for one in report.pauses.read()), 6),
+            longest_gc_pause_s=round(max(pauses.largest for pauses in report.pauses.read()), 6),
             recycling=self.engine_recycle.running,
             recycle_form=report.recycle_form,
         )
@@ -284,9 +284,10 @@ def _diagnosis(found: Diagnosis) -> schema.Diagnosis:
         statement=found.statement,
         symptoms=list(found.symptoms),
         evidence=[
-            schema.Evidence(figure=one.figure, value=round(one.value, 6), bound=one.bound) for one in found.evidence
+            schema.Evidence(figure=evidence.figure, value=round(evidence.value, 6), bound=evidence.bound)
+            for evidence in found.evidence
         ],
-        remedies=[schema.Remedy(**asdict(one)) for one in found.remedies],
+        remedies=[schema.Remedy(**asdict(remedy)) for remedy in found.remedies],
     )
 
 

@@ -40,7 +40,7 @@ class SwitchHistory:
 
     def before(self, revision: int, in_force: Preset) -> int | None:
         """The last revision before this one that differs from what is in force; None where none is known any more."""
-        return max((one for one in self.presets if one < revision and self._differs(one, in_force)), default=None)
+        return max((past for past in self.presets if past < revision and self._differs(past, in_force)), default=None)
 
     def _differs(self, revision: int, in_force: Preset) -> bool:
         preset = self.presets[revision]

@@ -48,7 +48,7 @@ class PresetTrial:
 
     @property
     def terms(self) -> TrialTerms:
-        """What it ends by."""
+        """The terms that end the trial."""
         return self.trial.terms
 
 
@@ -112,9 +112,11 @@ class PresetTrials:
             revert_after_s=trial.terms.revert_after_s,
             conditions=[
                 schema.TrialCondition(
-                    text=str(one), reading=None if trial.now is None else one.reading(trial.now), held_s=held
+                    text=str(condition),
+                    reading=None if trial.now is None else condition.reading(trial.now),
+                    held_s=held,
                 )
-                for one, held in zip(trial.terms.revert_if, held_s, strict=True)
+                for condition, held in zip(trial.terms.revert_if, held_s, strict=True)
             ],
             before=_served(trial.before),
             now=None if trial.now is None else _served(trial.now),
@@ -138,7 +140,7 @@ class PresetTrials:
         return trial.look(served, now_s)
 
     def _figures(self, began_s: float, now_s: float) -> Mapping[str, Served] | None:
-        """What was served lately of what has arrived since the switch; None while requests cannot be served."""
+        """The figures of the arrivals since the switch; None while requests cannot be completed."""
         desk = self._gate.desk
         if not desk.mode.engine_up or desk.mode.state is not AdmissionState.OPEN:
             return None
@@ -147,7 +149,7 @@ class PresetTrials:
 
 
 def _served(figures: Mapping[str, Served]) -> schema.ServedByClass:
-    by_class = {name: schema.ServedFigures(**asdict(one)) for name, one in figures.items()}
+    by_class = {name: schema.ServedFigures(**asdict(figure)) for name, figure in figures.items()}
     return schema.ServedByClass(all=by_class.pop(ALL, schema.ServedFigures()), classes=by_class)
 
 

@@ -80,7 +80,7 @@ class WarmupOrders:
         return self._warm
 
     def _conflict(self) -> str:
-        """Why none can run now, and what to do; empty where one can."""
+        """The reason why no warm-up can run now, and a remedy; empty where one can."""
         desk = self._gateway.gate.desk
         if self._gateway.link.closing:
             return "the server is closing: start it again once it has ended"

@@ -116,7 +116,8 @@ class _Rows:
         counts = Counter(kinds[place] for place in places)
         ended = counts.total() - counts[_CANCELLED]
         pace_p50, pace_p95, pace_p99 = _quantiles([paces[place] for place in places if paces[place] > 0])
-        ttft_p50, ttft_p95, ttft_p99 = _quantiles([one for index in indices for one in self.delays.get(index, ())])
+        delays_s = [delay_s for index in indices for delay_s in self.delays.get(index, ())]
+        ttft_p50, ttft_p95, ttft_p99 = _quantiles(delays_s)
 
         def ratio(kind: int) -> float | None:
             return counts[kind] / ended if ended else None
@@ -137,6 +138,6 @@ class _Rows:
 
 
 def _quantiles(values: list[float]) -> tuple[float | None, ...]:
-    """By the nearest rank."""
+    """The quantiles by the nearest rank."""
     values.sort()
     return tuple(values[ceil(ratio * len(values)) - 1] if values else None for ratio in _QUANTILES)

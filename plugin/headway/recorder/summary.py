@@ -1,4 +1,4 @@
-"""What the recent traffic is like: rates, lengths, bursts and the mix of classes and tenants.
+"""The character of the recent traffic: rates, lengths, bursts and the mix of classes and tenants.
 
 The rows are read in portions, between which other work of the event loop runs: a portion takes well below a
 millisecond, however many rows there are.
@@ -76,7 +76,7 @@ class _Tally:
             peak_ratio=max(self._peaks.values()) * span_s / (PEAK_S * count) if count and span_s > PEAK_S else None,
             tenants=len(self._tenants),
             largest_tenant_ratio=largest / count if count else None,
-            classes={name: _class(one, span_s) for name, one in named if one.requests},
+            classes={name: _class(seen, span_s) for name, seen in named if seen.requests},
         )
 
     def _gap_cv(self) -> float | None:
@@ -87,13 +87,13 @@ class _Tally:
         return math.sqrt(max(0.0, self._square_gaps / gaps - mean_s * mean_s)) / mean_s
 
 
-def _class(one: _OfClass, span_s: float) -> ClassTraffic:
+def _class(seen: _OfClass, span_s: float) -> ClassTraffic:
     return ClassTraffic(
-        requests=one.requests,
-        rate_per_s=_rate(one.requests, span_s),
-        sequences=one.sequences / one.requests,
-        prompt_tokens=_lengths(one.prompts),
-        output_tokens=_lengths(one.outputs),
+        requests=seen.requests,
+        rate_per_s=_rate(seen.requests, span_s),
+        sequences=seen.sequences / seen.requests,
+        prompt_tokens=_lengths(seen.prompts),
+        output_tokens=_lengths(seen.outputs),
     )
 
 

@@ -1,4 +1,4 @@
-"""What is particular to instances, for the gateway: sizes come with the request, progress with the readings."""
+"""The gateway's adapter to instances: sizes come with the request, progress with the readings."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ class InstancesAdapter(PlainAdapter):
         return sampling_params.n
 
     def usage(self, output: Piece) -> Usage | None:
-        """As the response said, or as its events were counted."""
+        """The usage as the response said, or as its events were counted."""
         return output.usage
 
     def unstreamed(self, sampling_params: CallParams) -> bool:
@@ -42,11 +42,11 @@ class InstancesAdapter(PlainAdapter):
         return nan if output.whole or output.status not in (None, HTTPStatus.OK) else None
 
     def unfinished(self, output: Piece) -> bool:
-        """Without its last piece it was cut short."""
+        """True where the response was cut short, without its last piece."""
         return not output.last
 
     def lacks(self, engine: Any) -> frozenset[Ability]:
-        """What instances of others never have; whether something replaces them is not the adapter's to say."""
+        """The features that instances of others never have; a replacement is not the adapter's to name."""
         return LACKS[Place.ROUTE] - {Ability.REPLACER}
 
     async def memory(self, engine: Any) -> Mapping[str, int]:

@@ -48,7 +48,7 @@ def read_instances(words: Iterable[str], option: str = "--instances") -> tuple[l
     texts = [part.strip() for word in words for part in word.split(",") if part.strip()]
     names = [text for text in texts if text.startswith(_DNS)]
     fixed = [text for text in texts if not text.startswith(_DNS)]
-    return read_addresses(fixed, option) if fixed or not names else [], [_dns_name(one, option) for one in names]
+    return read_addresses(fixed, option) if fixed or not names else [], [_dns_name(name, option) for name in names]
 
 
 def read_addresses(words: Iterable[str], option: str = "--instances") -> list[Address]:

@@ -82,7 +82,7 @@ class RouterService:
 
 
 def open_seats(gate: Gate, pool: InstancePool) -> None:
-    """As many seats are open as the healthy instances have free or filled by this front, and none without one."""
+    """Open as many seats as the healthy instances have free or filled by this front, and none without one."""
     present, elsewhere = pool.presence()
     gate.bound_seats(pool.open_seats(), present=present, elsewhere=elsewhere, front=pool.front_share())
     healthy = any(True for _ in pool.healthy())
@@ -177,7 +177,7 @@ class _Metrics:
     of_engine: EngineMetrics | None
 
     async def answer(self, request: Request) -> Response:
-        """Those of this process, and of the server that it has started, where there is one."""
+        """The metrics of this process, and of the server that it has started, where there is one."""
         text = generate_latest(REGISTRY).decode()
         if self.of_engine is not None:
             text += await self.of_engine.beside(text)

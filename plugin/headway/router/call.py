@@ -75,7 +75,8 @@ class Call:
                 step.add_done_callback(partial(_drop, undo))
 
     async def read(self, content: aiohttp.StreamReader) -> bytes:
-        """What has come of a response as a step; empty at its end. Raises what it raises, or what ``stop`` was given.
+        """The part of a response that has come as a step; empty at its end. Raises its error, or that given to
+        ``stop``.
 
         Each token is one, so there is no task for it.
         """

@@ -116,4 +116,4 @@ DIALECTS: Final = (VLLM, SGLANG, TGI, LLAMA_CPP)
 
 def dialect_of(owner: object, model: str) -> Dialect | None:
     """The dialect of a server that names this owner of this model; None for one that is not known."""
-    return next((one for one in DIALECTS if owner in [name.replace("{id}", model) for name in one.owners]), None)
+    return next((known for known in DIALECTS if owner in [name.replace("{id}", model) for name in known.owners]), None)

@@ -89,9 +89,9 @@ class Discovery:
         return (name.address(ip) for name, found in self._found.items() for ip in found)
 
     def _bounded(self, wanted: dict[str, Address]) -> list[Address]:
-        """Those that are in the pool, and so many others that it has no more than it may have."""
-        known = [one for name, one in wanted.items() if name in self._pool.links]
-        new = [one for name, one in wanted.items() if name not in self._pool.links]
+        """The addresses that are in the pool, and so many others that it has no more than it may have."""
+        known = [address for name, address in wanted.items() if name in self._pool.links]
+        new = [address for name, address in wanted.items() if name not in self._pool.links]
         room = MAX_INSTANCES - len(self._pool.links)
         if len(new) > room and len(new) - room != self._left_out:
             log.warning("%d instances are left out: at most %d are possible", len(new) - room, MAX_INSTANCES)

@@ -32,15 +32,15 @@ _MODEL: Final = "/v1/models/{model:path}"
 
 @dataclass(frozen=True, slots=True)
 class ForwardEndpoint:
-    """What is asked for on all forwarded routes; ``engine`` is the policy client of the router."""
+    """The endpoint of all forwarded routes; ``engine`` is the policy client of the router."""
 
     engine: Callable[[], InstancesEngine]
 
     def routes(self) -> list[BaseRoute]:
         """Every route that is forwarded."""
         relay = Relay(self.pieces)
-        known = [one for one in ROUTES if one.seats is not Seats.NOT_FORWARDED]
-        forwarded: list[BaseRoute] = [Route(one.path, relay, methods=one.methods) for one in known]
+        known = [route for route in ROUTES if route.seats is not Seats.NOT_FORWARDED]
+        forwarded: list[BaseRoute] = [Route(route.path, relay, methods=route.methods) for route in known]
         return [*forwarded, Route(_MODEL, relay, methods=["GET"])]
 
     def pieces(self, scope: Scope, body: bytes) -> AsyncGenerator[Piece, None]:
@@ -77,7 +77,7 @@ def _unsupported(text: str, param: str) -> BadRequest:
 
 
 def _own_headers(context: RequestContext | None) -> Headers:
-    """What this server knows better than the client: class and tenant, for an instance that trusts it."""
+    """The headers that this server knows better than the client: class and tenant, for an instance that trusts it."""
     if context is None:
         return ()
     known = (("x-headway-class", context.class_name), ("x-headway-tenant", context.tenant))

@@ -103,9 +103,9 @@ class InstancesEngine:
                             if piece.body and piece.status == HTTPStatus.OK:
                                 self.pool.answering(lease)
                                 limited.accepted()
-                            for one in held.add(piece):
+                            for passed in held.add(piece):
                                 call.begun = True
-                                yield one if sampling_params.stream else replace(one, whole=True)
+                                yield passed if sampling_params.stream else replace(passed, whole=True)
                     if not refusal:
                         verdict, how = Verdict.SUCCESS, "answered"
                         return
@@ -136,7 +136,7 @@ class InstancesEngine:
         """
         last: Exception = NoInstanceError()
         lost = 0
-        for link in sorted(self.pool.healthy(), key=lambda one: one.sent + one.others):
+        for link in sorted(self.pool.healthy(), key=lambda instance: instance.sent + instance.others):
             call = Call()
             link.calls.add(call)
             try:
@@ -252,8 +252,9 @@ class InstancesEngine:
 
 
 class _Tries:
-    """What became of a request so far: the refusals by instance, the instances that said to serve no request, how often
-    an instance failed with it, and how often one was lost."""
+    """The history of a request so far: the refusals by instance, the instances that said to serve no request, how often
+    an instance failed with it, and how often one was lost.
+    """
 
     def __init__(self) -> None:
         self.refused: dict[str, list[Piece]] = {}
@@ -271,7 +272,7 @@ class _Tries:
 
 
 class _AddedLimits:
-    """Which limit of tokens may be added to a request that names none.
+    """The limits of tokens that may be added to a request that names none.
 
     Without one an instance takes what its context has left, and it refuses a larger one: then the request is sent as it
     came. So the context is shorter than that limit and the prompt together, and a limit of about as much is not added
@@ -314,7 +315,7 @@ class _Limited:
         self.request, self._dropped, self._added = self._prompt, self._added, 0
 
     def accepted(self) -> None:
-        """It is served; where that is so without the limit, it was too large."""
+        """Note that a request is accepted; where it is so without the limit, that was too large."""
         if self._dropped:
             self._limits.too_large(self._dropped, len(self._prompt.body))
 

@@ -90,7 +90,7 @@ class Forwarded:
 
 @dataclass(frozen=True, slots=True)
 class CallParams:
-    """What the gate needs of a request: ``n`` sequences, its limit of tokens, whether its output comes at once (it
+    """The request as the gate needs it: ``n`` sequences, its limit of tokens, whether its output comes at once (it
     ``stream``s, or has no tokens), and whether that is a stream whose tokens can be ``timed``.
     """
 
@@ -136,7 +136,7 @@ def request_headers(headers: Iterable[tuple[str, str]], own: Headers) -> Headers
 
 
 def media_type(headers: Iterable[tuple[str, str]]) -> str:
-    """What a body is, in lower case, by headers in lower case; empty where they do not say it."""
+    """The type of a body, in lower case, by headers in lower case; empty where they do not say it."""
     said = next((value for name, value in headers if name == "content-type"), "")
     return said.partition(";")[0].strip().lower()
 

@@ -44,7 +44,7 @@ class Fronts:
 
     def __init__(self, addresses: Sequence[Address], pool: InstancePool, client: InstanceClient | None = None) -> None:
         self.desk: Desk | None = None
-        self.share = FrontShare(uuid4().hex, [one.name for one in addresses])
+        self.share = FrontShare(uuid4().hex, [address.name for address in addresses])
         self._addresses = addresses
         self._pool = pool
         self._client = client or InstanceClient()  # without the key of the instances
@@ -80,7 +80,7 @@ class Fronts:
         await self._client.close()
 
     def claims(self) -> FrontClaims:
-        """What this front claims now: of each instance what runs there, and no less than its part of the limit."""
+        """This front's claims now: of each instance the seats that run there, at least its part of the limit."""
         taken = 0.0 if self.desk is None else min(1.0, self.desk.seats_taken / self.share.limit)
         links = self._pool.links.items()
         return self.share.claims({name: max(link.sent, ceil(link.seats * taken)) for name, link in links})
@@ -111,7 +111,7 @@ class Fronts:
 
 
 def read_claims(text: str) -> FrontClaims:
-    """What a front claims, from its answer. Raises ValueError."""
+    """The claims of a front, from its answer. Raises ValueError."""
     try:
         said = json.loads(text)
         front, wanted, limit = str(said["front"])[:_NAME_CHARS], int(said["wanted"]), int(said["limit"])

@@ -109,7 +109,7 @@ class Heartbeat:
             learning.cancel()
 
     async def _learn(self, link: InstanceLink) -> None:
-        """What it serves, before it gets requests; whether it is well is not said by this."""
+        """Learn the instance's model, before it gets requests; whether it is well is not said by this."""
         if link.model is None and link.health.state(loop_time_s()) is BreakerState.OPEN:
             with suppress(aiohttp.ClientError, OSError):
                 async with asyncio.timeout(_WITHIN_S):
@@ -135,7 +135,7 @@ class Heartbeat:
                 await self._read_model(link)
 
     async def _read_model(self, link: InstanceLink) -> None:
-        """What it serves, once; asked again where it does not answer, or does not let this server in."""
+        """Read the instance's model, once; again where it does not answer, or does not let this server in."""
         status, said = await self._said(link, _MODELS)
         self._say_if_shut_out(link.address.name, status)
         if status != HTTPStatus.OK:

@@ -58,7 +58,7 @@ class InstanceLink:
         self.known = InstanceSeats(self.usual_seats)
 
     def serves(self, model: ServedModel) -> None:
-        """It has said what it serves, and its seats if it does."""
+        """True once the instance has said its model, and its seats if it says them."""
         self.model = model
         seats = model.seats or self.usual_seats
         if seats != self.known.usual:
@@ -82,7 +82,7 @@ class InstanceLink:
         return "" if self.model is None or self.model.dialect is None else self.model.dialect.maker
 
     def lacks(self) -> list[str]:
-        """What it does not say of itself, in words."""
+        """The gaps in the instance's own report, in words."""
         model = self.model or ServedModel()
         own = (("seats", self.says_seats), ("context", model.context_tokens), ("model", model.name))
         return [*self.reading.lacks, *(words for words, said in own if not said)]
@@ -118,7 +118,7 @@ class InstanceLink:
         return free if state is BreakerState.CLOSED else min(free, self.sent + self.health.takes(now_s))
 
     def state(self, now_s: float) -> Instance:
-        """What a routing policy sees of it."""
+        """The instance as a routing policy sees it."""
         return Instance(
             self.address.name,
             self.allowed(now_s),
@@ -129,7 +129,7 @@ class InstanceLink:
         )
 
     def read(self, reading: Reading, sent_before: int) -> None:
-        """It answered with this reading, while ``sent_before`` sequences of this router ran when it was asked."""
+        """Take a reading, for which the instance was asked while ``sent_before`` sequences of this router ran."""
         if reading.tokens != self.reading.tokens:
             self.progress += 1
         self.reading, self.read_s = reading, self.asked_s

@@ -40,7 +40,7 @@ _FORMAT: Final = "%(levelname)s %(asctime)s [headway/%(filename)s:%(lineno)d] %(
 
 @dataclass(frozen=True, slots=True)
 class RouteOptions:
-    """Where the router listens, and in front of which instances.
+    """The address of the router, and the instances behind it.
 
     The addresses of ``names`` are instances beside these. ``most`` is the number of instances that the limit of a
     preset is for where there are names. ``seats`` counts for an instance that does not say how many it has; ``drain_s``
@@ -130,7 +130,7 @@ class _Server(uvicorn.Server):
 
     @contextmanager
     def capture_signals(self) -> Iterator[None]:
-        """As uvicorn's own, but the process does not end by the signal: a server that was stopped has ended well."""
+        """Handle signals as uvicorn does, but end well: a signal that stops a server does not kill the process."""
         loop = asyncio.get_running_loop()
         numbers = (signal.SIGINT, signal.SIGTERM)
         for number in numbers:

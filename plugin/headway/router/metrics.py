@@ -23,7 +23,7 @@ class InstancesCollector(Collector):
 
     def collect(self) -> Iterator[Metric]:
         """All families."""
-        healthy = {one.address.name for one in self._pool.healthy()}
+        healthy = {link.address.name for link in self._pool.healthy()}
         up = gauge("headway_instance_up", "instance_name")
         seats = gauge("headway_instance_seats", "instance_name")
         own_seats = gauge("headway_instance_own_seats", "instance_name")

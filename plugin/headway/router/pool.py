@@ -49,7 +49,7 @@ class InstancePool:
         *,
         most: int | None = None,
     ) -> None:
-        self.links = {one.address.name: one for one in links}
+        self.links = {link.address.name: link for link in links}
         self.retried = 0
         self.most = most
         self.on_change: Callable[[], None] = lambda: None
@@ -61,64 +61,66 @@ class InstancePool:
         self._states: dict[str, BreakerState] = {}
 
     def healthy(self) -> Iterator[InstanceLink]:
-        """Those that may be given requests, the probes of half-open ones included."""
+        """The instances that may be given requests, the probes of half-open ones included."""
         now_s = self._now_s()
         return (
-            one for one in self.links.values() if not one.leaving and one.health.state(now_s) is not BreakerState.OPEN
+            link
+            for link in self.links.values()
+            if not link.leaving and link.health.state(now_s) is not BreakerState.OPEN
         )
 
     def states(self) -> list[InstanceStatus]:
-        """What an operator sees of each instance."""
-        up = {one.address.name for one in self.healthy()}
+        """The state of each instance, for an operator."""
+        up = {link.address.name for link in self.healthy()}
         return [
             InstanceStatus(
                 name=name,
                 up=name in up,
-                seats=one.seats,
-                running=one.sent,
-                others=one.others,
-                says_seats=one.says_seats,
-                maker=one.maker,
-                lacks=list(one.lacks()),
+                seats=link.seats,
+                running=link.sent,
+                others=link.others,
+                says_seats=link.says_seats,
+                maker=link.maker,
+                lacks=list(link.lacks()),
             )
-            for name, one in self.links.items()
+            for name, link in self.links.items()
         ]
 
     def model(self) -> str:
         """The name of the model that the instances serve; empty where none has said it."""
-        return next((one.model.name for one in self.healthy() if one.model is not None and one.model.name), "")
+        return next((link.model.name for link in self.healthy() if link.model is not None and link.model.name), "")
 
     def context_tokens(self) -> int | None:
         """The longest sequence that an instance takes, in tokens; None where none has said it."""
-        said = [one.model.context_tokens for one in self.links.values() if one.model is not None]
+        said = [link.model.context_tokens for link in self.links.values() if link.model is not None]
         return max((tokens for tokens in said if tokens is not None), default=None)
 
     def working(self) -> int:
         """How many are healthy and not on probation: one on probation says nothing of what an instance serves."""
         now_s = self._now_s()
-        return sum(one.health.state(now_s) is BreakerState.CLOSED for one in self.healthy())
+        return sum(link.health.state(now_s) is BreakerState.CLOSED for link in self.healthy())
 
     def seats(self) -> int:
         """The seats of the healthy instances."""
-        return sum(one.seats for one in self.healthy())
+        return sum(link.seats for link in self.healthy())
 
     def open_seats(self) -> int:
         """The seats that this router has filled or may fill: what the desk may dispatch to."""
         now_s = self._now_s()
-        return sum(one.open_seats(now_s) for one in self.links.values())
+        return sum(link.open_seats(now_s) for link in self.links.values())
 
     def presence(self) -> tuple[float, int]:
         """The share of the instances, by weight, that are healthy and not on probation; and the seats that are taken at
         the others, or are the probes' of those on probation.
         """
         now_s, there, whole, elsewhere = self._now_s(), 0.0, list[float](), 0
-        for one in self.links.values():
-            if not one.leaving:
-                whole.append(one.address.weight)
-            if one.leaving or one.health.state(now_s) is not BreakerState.CLOSED:
-                elsewhere += one.open_seats(now_s)
+        for link in self.links.values():
+            if not link.leaving:
+                whole.append(link.address.weight)
+            if link.leaving or link.health.state(now_s) is not BreakerState.CLOSED:
+                elsewhere += link.open_seats(now_s)
             else:
-                there += one.address.weight
+                there += link.address.weight
         if not whole:
             return 0.0, elsewhere
         return there / max(sum(whole), sum(whole) / len(whole) * (self.most or 0)), elsewhere
@@ -126,10 +128,10 @@ class InstancePool:
     def front_share(self) -> float:
         """The share of the healthy instances that this front may fill, of several; 1 where it is the only one."""
         now_s, there, ours = self._now_s(), 0.0, 0.0
-        for one in self.links.values() if self._grants else ():
-            if one.granted is not None and one.seats and one.health.state(now_s) is BreakerState.CLOSED:
-                there += one.address.weight
-                ours += one.address.weight * min(1.0, one.granted / one.seats)
+        for link in self.links.values() if self._grants else ():
+            if link.granted is not None and link.seats and link.health.state(now_s) is BreakerState.CLOSED:
+                there += link.address.weight
+                ours += link.address.weight * min(1.0, link.granted / link.seats)
         return ours / there if there else 1.0
 
     def grant(self, seats: Mapping[str, int], until_s: float) -> None:
@@ -162,18 +164,18 @@ class InstancePool:
             self._states.pop(name, None)
 
     def most_seats(self) -> int:
-        """The most seats that all instances may come to have, as far as they say it."""
-        return sum(one.known.most for one in self.links.values())
+        """The largest number of seats that all instances may come to have, as far as they say it."""
+        return sum(link.known.most for link in self.links.values())
 
     def load(self) -> Load:
         """The sequences that run in the healthy instances, those that wait there or for them, and the fullest KV cache;
         by their last readings."""
         links = list(self.healthy())
-        kv_use = max((one.reading.kv_use for one in links), default=0.0)
-        spaces = [one.reading.kv_tokens for one in links]
-        running = sum(one.running for one in links)
-        waiting = sum(one.reading.waiting for one in links)
-        kv_tokens = None if None in spaces else sum(one for one in spaces if one is not None)
+        kv_use = max((link.reading.kv_use for link in links), default=0.0)
+        spaces = [link.reading.kv_tokens for link in links]
+        running = sum(link.running for link in links)
+        waiting = sum(link.reading.waiting for link in links)
+        kv_tokens = None if None in spaces else sum(space for space in spaces if space is not None)
         return Load(running, waiting + self.waiting, kv_use, kv_capacity_tokens=kv_tokens or None)
 
     @property
@@ -229,7 +231,7 @@ class InstancePool:
             self._changed(link)
 
     def give_back(self, lease: Lease) -> None:
-        """Nothing was sent with this lease."""
+        """Give back a lease with which nothing was sent."""
         self.release(lease, Verdict.UNDECIDED, "unsent")
 
     def heard(self, link: InstanceLink) -> None:
@@ -265,9 +267,9 @@ class InstancePool:
             self._changed(link, "it does not answer its health route in time")
 
     def lost(self, link: InstanceLink) -> None:
-        """Nothing is there, or it is silent for too long. Its requests without output are tried elsewhere."""
+        """Note an absent or silent instance. Its requests without output are tried elsewhere."""
         self.broke(link)
-        for call in [one for one in link.calls if not one.begun]:
+        for call in [pending for pending in link.calls if not pending.begun]:
             call.stop(InstanceLostError(link.address.name, sent=True))
 
     # ------------------------------------------------------------------ inside
@@ -293,28 +295,28 @@ class InstancePool:
 
     def _serve(self) -> None:
         """Give seats to those that wait, in their order."""
-        for one in list(self._waiting):
-            if one.lease.done():
+        for waiting in list(self._waiting):
+            if waiting.lease.done():
                 continue
-            lease = self._choose(one.call, one.demand, one.without)
+            lease = self._choose(waiting.call, waiting.demand, waiting.without)
             if lease is not None:
-                one.lease.set_result(lease)
-                self._waiting.remove(one)
-            elif one.without:
+                waiting.lease.set_result(lease)
+                self._waiting.remove(waiting)
+            elif waiting.without:
                 try:
-                    self._check_tried(one.without)
+                    self._check_tried(waiting.without)
                 except AllTriedError as tried:
-                    one.lease.set_exception(tried)
-                    self._waiting.remove(one)
+                    waiting.lease.set_exception(tried)
+                    self._waiting.remove(waiting)
 
     def _choose(self, call: Call, demand: Demand, without: frozenset[str]) -> Lease | None:
         now_s = self._now_s()
         able = [
-            one
-            for name, one in self.links.items()
-            if name not in without and not one.leaving and one.health.takes(now_s) and one.seats > 0
+            instance
+            for name, instance in self.links.items()
+            if name not in without and not instance.leaving and instance.health.takes(now_s) and instance.seats > 0
         ]
-        name = self._router.choose(demand, [one.state(now_s) for one in able])
+        name = self._router.choose(demand, [link.state(now_s) for link in able])
         if name is None:
             return None
         link = self.links[name]
@@ -329,6 +331,6 @@ class InstancePool:
         return lease
 
     def _check_tried(self, without: frozenset[str]) -> None:
-        names = {one.address.name for one in self.healthy()}
+        names = {link.address.name for link in self.healthy()}
         if names and names <= without:
             raise AllTriedError

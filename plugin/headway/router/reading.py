@@ -15,7 +15,7 @@ from typing import Any, Final
 
 from headway.router.dialects import DIALECTS, Dialect, Names, dialect_of
 
-_PREFIXES: Final = ("headway_", *(one.prefix for one in DIALECTS))
+_PREFIXES: Final = ("headway_", *(dialect.prefix for dialect in DIALECTS))
 #: Longer lines are no gauge or counter of these.
 _MAX_LINE_CHARS: Final = 2048
 #: No gauge or counter of these is as large.
@@ -23,7 +23,7 @@ _MOST: Final = 1e15
 _MOST_NAME_CHARS: Final = 200
 
 _LIMIT, _QUEUED = "headway_limit", "headway_queue_depth"
-_SHARES: Final = frozenset(name for one in DIALECTS for name in one.kv_use)
+_SHARES: Final = frozenset(name for dialect in DIALECTS for name in dialect.kv_use)
 #: SGLang's count of one priority, which is in the total.
 _PART: Final = re.compile(r'[{,]priority="[^"]')
 #: What a scrape may lack, by the field of the dialect, in the words of ``headway status``.
@@ -76,12 +76,12 @@ def read(exposition: str) -> Reading:
         elif _PART.search(f"{{{labels}") is None:
             before = found.get(name, 0.0)
             found[name] = max(before, value) if name in _SHARES else before + value  # of several ranks the fullest
-    dialect = next((one for one in DIALECTS if any(name.startswith(one.prefix) for name in found)), DIALECTS[0])
+    dialect = next((known for known in DIALECTS if any(name.startswith(known.prefix) for name in found)), DIALECTS[0])
     kv_tokens = kv_tokens or int(_first(found, dialect.kv_tokens))
     kv_use = _first(found, dialect.kv_use) or _first(found, dialect.kv_used) / (kv_tokens or 1)
-    said = {name for name in _LACKS if any(one in found for one in getattr(dialect, name))}
+    said = {name for name in _LACKS if any(key in found for key in getattr(dialect, name))}
     said |= {"kv_tokens"} if kv_tokens else set()
-    said |= {"kv_use"} if kv_tokens and any(one in found for one in dialect.kv_used) else set()
+    said |= {"kv_use"} if kv_tokens and any(key in found for key in dialect.kv_used) else set()
     return Reading(
         limit=limits.get('kind="live"}'),
         reach=limits.get('kind="reach"}'),
@@ -100,8 +100,8 @@ def read(exposition: str) -> Reading:
 
 @dataclass(frozen=True, slots=True)
 class ServedModel:
-    """What an instance serves: the name of its model, empty where it says none; its longest sequence in tokens, and the
-    most sequences that it runs at once, None where it does not say them. ``dialect`` is None for a maker not known.
+    """The model of an instance: the name of its model, empty where it says none; its longest sequence in tokens, and
+    the most sequences that it runs at once, None where it does not say them. ``dialect`` is None for a maker not known.
     """
 
     name: str = ""
@@ -144,7 +144,7 @@ def _number(said: Any, places: Names) -> int | None:
 def _at(said: Any, steps: list[str]) -> int:
     """The number at a place; of a list the sum of its elements, 0 where there is none."""
     if isinstance(said, list):
-        return sum(_at(one, steps) for one in said)
+        return sum(_at(figure, steps) for figure in said)
     if steps:
         return _at(said.get(steps[0]), steps[1:]) if isinstance(said, dict) else 0
     return said if isinstance(said, int) and not isinstance(said, bool) else 0

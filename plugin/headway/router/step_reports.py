@@ -1,4 +1,4 @@
-"""What the instances do, as steps of one engine, for the policies that follow an engine's steps.
+"""The work of the instances as steps of one engine, for the policies that follow an engine's steps.
 
     a stream          the gaps between its tokens (``stream_pace``), reported several times a second
     the metrics       where no stream was timed since the last report: vLLM's own count of the gaps between tokens
@@ -96,18 +96,18 @@ class StepReports:
     def report(self) -> None:
         """Every instance was read: tell the listener."""
         now_s, links = loop_time_s(), self._pool.links
-        progress = sum(one.progress for one in links.values())
-        grown = [_grown(self._before.get(name, one.reading), one.reading) for name, one in links.items()]
-        self._before = {name: one.reading for name, one in links.items()}
+        progress = sum(link.progress for link in links.values())
+        grown = [_grown(self._before.get(name, link.reading), link.reading) for name, link in links.items()]
+        self._before = {name: link.reading for name, link in links.items()}
         elapsed_s, self._reported_s = now_s - self._reported_s, now_s
         timed, self._timed = self._timed, False
         stood, self._progress = progress == self._progress, progress
         if self.listener is None:
             return
         first_tokens = None if self._untimed else 0  # those of streams are reported as they come
-        preemptions = int(sum(one.preemptions for one in grown))
+        preemptions = int(sum(growth.preemptions for growth in grown))
         load = replace(self._pool.load(), preemptions=preemptions, first_tokens=first_tokens)
-        if stood and any(one.exclusive for one in links.values()):
+        if stood and any(link.exclusive for link in links.values()):
             self.listener.seen(load)
             return
         steps = None if timed else _counted(grown, elapsed_s)
@@ -120,12 +120,12 @@ def _with(load: Load, steps: Steps) -> Load:
 
 def _counted(grown: list[Reading], elapsed_s: float) -> Steps | None:
     """The steps since the last report, by the instances' own counts; None where they have none."""
-    gaps, gaps_s = sum(one.gaps for one in grown), sum(one.gaps_s for one in grown)
+    gaps, gaps_s = sum(growth.gaps for growth in grown), sum(growth.gaps_s for growth in grown)
     if gaps <= 0 or gaps_s <= 0:
         return None
     step_s = gaps_s / gaps
     count = max(1, min(round(elapsed_s / step_s), _MOST_STEPS))
-    return Steps(count, step_s, round(sum(one.prompt_tokens for one in grown) / count), 0)
+    return Steps(count, step_s, round(sum(growth.prompt_tokens for growth in grown) / count), 0)
 
 
 def _grown(before: Reading, now: Reading) -> Reading:

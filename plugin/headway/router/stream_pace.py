@@ -110,11 +110,11 @@ class StreamPace:
 
     def _close(self, lasted_s: float) -> Steps | None:
         """The steps of the window; None where what was seen of it cannot be a step after the other."""
-        seen = [one for one in self._streams if one.tokens]
-        step_s = median(one.took_s / one.tokens for one in seen)
-        count = max(1, round(median(one.tokens for one in seen)))
-        for one in seen:
-            one.tokens, one.took_s = 0, 0.0
+        seen = [stream for stream in self._streams if stream.tokens]
+        step_s = median(stream.took_s / stream.tokens for stream in seen)
+        count = max(1, round(median(stream.tokens for stream in seen)))
+        for stream in seen:
+            stream.tokens, stream.took_s = 0, 0.0
         prompt_tokens, self._prompt_tokens = self._prompt_tokens, 0
         first_tokens, self._first_tokens = self._first_tokens, 0
         self._opened_s = None

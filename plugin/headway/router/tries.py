@@ -32,7 +32,7 @@ class Held:
         self._holds = False
 
     def add(self, piece: Piece) -> list[Piece]:
-        """What is to be sent now."""
+        """Add a piece; returns the pieces to be sent now."""
         if piece.status is not None:
             self._holds = media_type(piece.headers) == "application/json"
         self._pieces.append(piece)
@@ -43,5 +43,5 @@ class Held:
         pieces, self._pieces = self._pieces, []
         if not whole:
             return pieces
-        body = b"".join(one.body for one in pieces)
+        body = b"".join(part.body for part in pieces)
         return [replace(piece, body=body, status=pieces[0].status, headers=pieces[0].headers)]

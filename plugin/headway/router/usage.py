@@ -37,7 +37,7 @@ class UsageReader:
             del self._tail[:-_TAIL_BYTES]
 
     def usage(self) -> Usage | None:
-        """That of the whole response; None where nothing can be said."""
+        """The usage of the whole response; None where nothing can be said."""
         output = _last(_OUTPUT, self._tail)
         if output is not None:
             prompt = _last(_PROMPT, self._tail) or _last(_PROMPT, self._head)

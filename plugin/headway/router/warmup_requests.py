@@ -45,8 +45,8 @@ class InstanceWarmupRequests:
     """
 
     def __init__(self, engine: InstancesEngine, model: str) -> None:
-        readings = [one.reading for one in engine.pool.healthy()]
-        self.only_measures = any(one.limit is not None or one.tokens for one in readings)
+        readings = [link.reading for link in engine.pool.healthy()]
+        self.only_measures = any(reading.limit is not None or reading.tokens for reading in readings)
         self._engine = engine
         self._model = model
         self._serials = itertools.count(1)
@@ -55,7 +55,7 @@ class InstanceWarmupRequests:
         """Start one request of this stage. Raises StageNotSupportedError for one that the instances do not need."""
         if self.only_measures and stage is not Stage.ALONE:
             raise StageNotSupportedError(f"{stage}: an instance is warm already")
-        if stage is Stage.ALONE and any(one.others for one in self._engine.pool.healthy()):
+        if stage is Stage.ALONE and any(link.others for link in self._engine.pool.healthy()):
             raise StageNotSupportedError(f"{stage}: requests of others run there")
         length = config.prompt_tokens[index % len(config.prompt_tokens)]
         return self._start(stage, length, config.answer_tokens(stage), request_id)

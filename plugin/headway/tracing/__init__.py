@@ -1,4 +1,4 @@
-"""What log lines and spans of one request are joined by: its ids, its trace, and the span of its wait."""
+"""The link between the log lines and spans of one request: its ids, its trace, and the span of its wait."""
 
 from headway.tracing.current_request import CURRENT_REQUEST, CurrentRequest
 from headway.tracing.queue_spans import QueueSpans, queue_spans

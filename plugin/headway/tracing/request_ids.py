@@ -84,7 +84,7 @@ def _naming(send: Send, request_id: str) -> Send:
 
     async def naming(message: Message) -> None:
         if message["type"] in _STARTS:
-            others = [one for one in message.get("headers", ()) if one[0].lower() != HEADER]
+            others = [header for header in message.get("headers", ()) if header[0].lower() != HEADER]
             message = {**message, "headers": [*others, field]}
         await send(message)
 

@@ -37,7 +37,7 @@ async def run_internal(gateway: Gateway, tasks: BackgroundTasks, purpose: str, s
 
 
 def _abort(gateway: Gateway, tasks: BackgroundTasks, request_id: str) -> None:
-    """Without waiting. vLLM itself forgets a request that is cancelled while it is added."""
+    """Abort the request without waiting. vLLM itself forgets a request that is cancelled while it is added."""
     engine = gateway.link.engine
     if not engine.errored:
         tasks.start(f"abort of {request_id}", engine.abort(request_id))

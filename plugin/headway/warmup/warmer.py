@@ -140,7 +140,7 @@ class Warmer:
                 log.warning("warm-up: skipped %s, which the engine refuses: %s", stage, _cause(error))
         else:
             plan.ran(self._gateway.gate.now_s() - began_s)
-            report.stages = {str(one): list(rounds_s) for one, rounds_s in plan.took_s.items()}
+            report.stages = {str(stage): list(rounds_s) for stage, rounds_s in plan.took_s.items()}
 
     async def _together(self, stage: Stage, size: int, config: Warmup) -> None:
         """So many requests at once. The first that fails cancels the others."""

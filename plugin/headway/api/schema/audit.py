@@ -10,7 +10,7 @@ from headway.api.schema.base import Answer
 
 
 class AuditKind(StrEnum):
-    """What an entry of the audit log is about."""
+    """The subject of an entry of the audit log."""
 
     CHANGE = "change"  # what was changed, or failed to be
     NOOP = "noop"  # an order that was carried out and changed nothing, or was a repetition

@@ -1,4 +1,4 @@
-"""What several answers share: the base of all, the preset in force, and the costs of a step."""
+"""The common parts of several answers: the base of all, the preset in force, and the costs of a step."""
 
 from __future__ import annotations
 

@@ -16,7 +16,7 @@ class Evidence(Answer):
 
 
 class Remedy(Answer):
-    """What would help, what it costs, and the command that does it; empty where it is not one command."""
+    """A remedy, its cost, and the command that does it; empty where it is not one command."""
 
     action: str
     cost: str = ""
@@ -24,8 +24,7 @@ class Remedy(Answer):
 
 
 class Diagnosis(Answer):
-    """What limits the server now, how bad that is, what is wrong in a sentence each, and what would help, the best
-    first."""
+    """The bottleneck of the server, its severity, the symptoms in a sentence each, and the remedies, the best first."""
 
     severity: str = Field(description="ok, watch, degraded, overloaded or down")
     bottleneck: str = Field(description="What limits: seats, engine_speed, memory, ...; none: nothing does.")

@@ -40,7 +40,7 @@ class MemoryStatus(Answer):
 
 
 class UnloadedTimes(Answer):
-    """What the engine takes for one request alone: what relative objectives are multiples of."""
+    """The engine's times for one request alone, of which relative objectives are multiples."""
 
     token_s: float = Field(description="Between two tokens of a single sequence.")
     prefill_token_s: float = Field(

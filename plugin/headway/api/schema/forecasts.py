@@ -30,7 +30,7 @@ class ClassTraffic(Answer):
 
 
 class Traffic(Answer):
-    """What arrived in the last half hour, the refused requests too."""
+    """The arrivals of the last half hour, the refused requests too."""
 
     span_s: float = Field(description="The time that these figures are of.")
     whole: bool = Field(default=True, description="false: there were so many that the oldest were dropped.")
@@ -62,7 +62,7 @@ class Quantiles(Answer):
 
 
 class ClassForecast(Answer):
-    """What the requests of one class would meet; ratios are of those that were offered."""
+    """The forecast for the requests of one class; ratios are of those that were offered."""
 
     offered: int
     completed_ratio: Interval
@@ -76,7 +76,7 @@ class ClassForecast(Answer):
 
 
 class PresetForecast(Answer):
-    """What one preset would do with the recent traffic."""
+    """The forecast of one preset for the recent traffic."""
 
     name: str
     tokens_per_s: Interval

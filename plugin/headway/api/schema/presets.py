@@ -40,7 +40,7 @@ class SettingChange(Answer):
 
 
 class ServedFigures(Answer):
-    """What a class of requests got in a stretch of time; null where nothing was measured.
+    """The results of a class of requests in a stretch of time; null where nothing was measured.
 
     Ratios are of the requests that ended. A request that waits for its first token counts with its age so far.
     """

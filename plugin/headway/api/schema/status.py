@@ -12,7 +12,7 @@ from headway.api.schema.engine_status import EngineStatus, MemoryStatus, WarmupS
 
 
 class TrialEnds(Answer):
-    """What comes back, and when at the latest, unless the preset on trial is kept."""
+    """The preset that comes back, and when at the latest, unless the preset on trial is kept."""
 
     back_to: str
     left_s: float

@@ -1,4 +1,4 @@
-"""Which identity a request has, and whether it may use a route: the decisions of the route guard.
+"""The identity of a request and its right to use a route: the decisions of the route guard.
 
     open, admin     every request passes; the admin API checks its own tokens
     inference       a key of the keys file, or one of vLLM's own; without either every client is the tenant anonymous.
@@ -72,7 +72,7 @@ class AccessRefused(BadRequest):
 
 @dataclass(frozen=True, slots=True)
 class Access:
-    """What the guard decides by.
+    """The inputs of the guard's decisions.
 
     ``role`` gives the role of an ``Authorization`` header in the admin API, ``has_tokens`` says whether that has any
     token. ``preset`` gives the preset in force, ``keys`` the present keys of the keys file; None: there is no such

@@ -27,7 +27,7 @@ class Credentials:
 
     @classmethod
     def of(cls, scope: Scope) -> Credentials:
-        """Those of this request."""
+        """The keys of this request."""
         found: dict[bytes, str] = {}
         for name, value in scope["headers"]:
             if name in (b"authorization", b"x-api-key"):

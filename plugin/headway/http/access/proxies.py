@@ -38,7 +38,7 @@ class TrustedProxies:
     def from_environment(cls, environment: Mapping[str, str] | None = None) -> TrustedProxies:
         """Read the list. Raises HeadwayError in one line that names the entry."""
         environment = os.environ if environment is None else environment
-        entries = [one.strip() for one in environment.get(TRUSTED_PROXIES, "").split(",") if one.strip()]
+        entries = [entry.strip() for entry in environment.get(TRUSTED_PROXIES, "").split(",") if entry.strip()]
         if len(entries) > _MAX_NETWORKS:
             raise HeadwayError(f"{TRUSTED_PROXIES}: {len(entries)} entries, and {_MAX_NETWORKS} at most are possible")
         return cls(tuple(_network(entry) for entry in entries))

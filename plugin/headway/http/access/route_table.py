@@ -78,7 +78,7 @@ class RouteTable:
             known[path] = Route(path, None, RouteAccess.INFERENCE)
         for path in _paths(environment, CLOSED_ROUTES):
             if path not in known or known[path].access is not RouteAccess.OPEN:
-                choice = ", ".join(sorted(one.path for one in known.values() if one.access is RouteAccess.OPEN))
+                choice = ", ".join(sorted(route.path for route in known.values() if route.access is RouteAccess.OPEN))
                 raise HeadwayError(f"{CLOSED_ROUTES}: {path} is no open route; those are {choice}")
             known[path] = replace(known[path], access=RouteAccess.CLOSED)
         return cls(known.values())

@@ -1,4 +1,4 @@
-"""What the handlers of the admin API share: the order that was read, the name of an action, the answer."""
+"""The common parts of the admin API's handlers: the command that was read, the name of an action, the answer."""
 
 from __future__ import annotations
 

@@ -54,7 +54,7 @@ def routes(control: Callable[[], Control], tokens: Tokens, rules: AdminRules = _
         return handle
 
     async def healthz(request: Request) -> Response:
-        """Without the control room, which is not there before the engine is."""
+        """Answer without the control room, which is not there before the engine is."""
         return answer(schema.Liveness(alive=True))
 
     return [
@@ -91,13 +91,13 @@ async def _trace(control: Control, request: Request, caller: Caller) -> Response
 async def _presets(control: Control, request: Request, caller: Caller) -> Response:
     listed = [
         schema.PresetEntry(
-            name=one.preset.name,
-            description=one.preset.description,
-            source=one.source,
-            settings=one.preset.settings(),
-            warnings=control.warnings(one.preset),
+            name=entry.preset.name,
+            description=entry.preset.description,
+            source=entry.source,
+            settings=entry.preset.settings(),
+            warnings=control.warnings(entry.preset),
         )
-        for one in control.catalogue
+        for entry in control.catalogue
     ]
     current = schema.PresetInForce(name=control.preset.name, revision=control.revision)
     return answer(schema.PresetList(current=current, presets=listed))

@@ -73,7 +73,7 @@ def _ordered(
 
 @contextmanager
 def _refusals() -> Iterator[None]:
-    """Why such an order is refused, as problems."""
+    """The problems for which such a command is refused."""
     try:
         yield
     except (CannotReplaceError, NoWarmupError) as error:

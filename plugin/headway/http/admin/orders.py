@@ -29,8 +29,8 @@ def parse_order(body: bytes, expected: type[AnOrder]) -> AnOrder:
     try:
         return expected.model_validate(json.loads(body))
     except ValidationError as error:
-        wrong = [_issue(one) for one in error.errors()[:_MAX_ERRORS]]
-        detail = "; ".join(f"{one.where}: {one.message}" for one in wrong)
+        wrong = [_issue(mistake) for mistake in error.errors()[:_MAX_ERRORS]]
+        detail = "; ".join(f"{issue.where}: {issue.message}" for issue in wrong)
         raise ProblemError(HTTPStatus.UNPROCESSABLE_ENTITY, f"{detail}.", errors=wrong) from None
     except (ValueError, RecursionError):
         raise ProblemError(HTTPStatus.UNPROCESSABLE_ENTITY, "The body is not valid JSON.") from None

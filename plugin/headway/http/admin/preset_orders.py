@@ -55,8 +55,10 @@ async def _switch(control: Control, request: Request, caller: Caller) -> Respons
 
 
 def _trial_terms(control: Control, request: Request, caller: Caller, wanted: schema.SwitchOrder) -> TrialTerms:
-    """What a switch is taken back by. Raises ProblemError with every condition that cannot be read."""
-    class_names = next((one.preset.by_urgency() for one in control.catalogue if one.preset.name == wanted.name), None)
+    """The terms that revert a switch. Raises ProblemError with every condition that cannot be read."""
+    class_names = next(
+        (entry.preset.by_urgency() for entry in control.catalogue if entry.preset.name == wanted.name), None
+    )
     found, wrong = list[Condition](), list[Issue]()
     for place, text in enumerate(wanted.revert_if or ()):
         try:
@@ -64,7 +66,7 @@ def _trial_terms(control: Control, request: Request, caller: Caller, wanted: sch
         except ConditionError as error:
             wrong.append(Issue(f"revert_if.{place}", str(error), shown(text)))
     if wrong:
-        detail = "; ".join(f"{one.where}: {one.message}" for one in wrong)
+        detail = "; ".join(f"{issue.where}: {issue.message}" for issue in wrong)
         control.refused(caller, action(request), detail)
         raise ProblemError(HTTPStatus.UNPROCESSABLE_ENTITY, f"{detail}.", errors=wrong)
     return TrialTerms(wanted.revert_after_s, found)
@@ -121,7 +123,7 @@ async def _order_limit(control: Control, request: Request, caller: Caller) -> Re
 
 @contextmanager
 def _refusals_of_a_change() -> Iterator[None]:
-    """Why any change of the preset may be refused, as problems."""
+    """The problems for which any change of the preset may be refused."""
     try:
         yield
     except StaleRevisionError as error:

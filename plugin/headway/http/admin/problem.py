@@ -27,7 +27,9 @@ class ProblemError(Exception):
 
 def problem_response(problem: ProblemError) -> Response:
     """The answer for a problem; ``errors`` is left out where there is none."""
-    errors = [schema.ProblemError(where=one.where, message=one.message, value=one.value) for one in problem.errors]
+    errors = [
+        schema.ProblemError(where=error.where, message=error.message, value=error.value) for error in problem.errors
+    ]
     body = schema.Problem(
         title=problem.status.phrase, status=int(problem.status), detail=problem.detail, errors=errors or None
     )

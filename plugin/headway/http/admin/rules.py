@@ -1,4 +1,4 @@
-"""What an operator demands of orders beyond a token: from the server's environment."""
+"""The operator's demands on commands beyond a token: from the server's environment."""
 
 from __future__ import annotations
 

@@ -35,7 +35,7 @@ _LAST_EVENT_S = 1.25
 
 
 class ResponseState(StrEnum):
-    """What of the response has been sent."""
+    """The part of the response that has been sent."""
 
     HELD = "held"
     FORWARDING = "forwarding"
@@ -47,7 +47,7 @@ class ResponseState(StrEnum):
 
 
 class ResponseEvent(StrEnum):
-    """What moves a response to another state."""
+    """An event that moves a response to another state."""
 
     START = "start"
     END = "end"

@@ -116,7 +116,7 @@ class AdmissionMiddleware:
         return FallbackRoute(controller, controller.other_model, context, scope["path"], headers, body, receive, send)
 
     def _checked(self, context: RequestContext, path: str, send: Send) -> Send:
-        """What the application sends through: the operator's check of the answer, where there is one."""
+        """The callable through which the application sends: the operator's check of the answer, where there is one."""
         check = self.rules.result_check
         return send if check is None else CheckedAnswer(check, path, context, send).send
 

@@ -30,7 +30,7 @@ class CallFailedError(Exception):
 
 @dataclass(frozen=True, slots=True)
 class _Outcome:
-    """What a call has come to: a message of the function, a failure, or neither."""
+    """The outcome of a call: a message of the function, a failure, or neither."""
 
     message: str | None = None
     failure: str | None = None

@@ -1,4 +1,4 @@
-"""What admission knows of a request before its prompt is rendered: from its headers and its body, once.
+"""Admission's knowledge of a request before its prompt is rendered: from its headers and its body, once.
 
 What the body asks for is capped here, before the request waits for a seat.
 """

@@ -1,4 +1,4 @@
-"""What the operator demands of every request, from the server's environment.
+"""The operator's demands on every request, from the server's environment.
 
 Each rule has a variable:
 

@@ -54,7 +54,7 @@ class TierEcho:
         if self._over:
             return messages
         if self._streams:
-            return [self._event(one) for one in messages]
+            return [self._event(message) for message in messages]
         self._over = True
         return self._whole(messages)
 

@@ -47,14 +47,14 @@ class TenantCharges:
 
 @dataclass(frozen=True, slots=True)
 class TenantCharge:
-    """What one request was charged, in tokens."""
+    """The tokens that one request was charged."""
 
     rates: TenantRates
     identity: Identity
     tokens: int
 
     def headers(self) -> list[tuple[bytes, bytes]]:
-        """What is left of the tenant's rates, for the response; empty where it has none."""
+        """The rest of the tenant's rates, for the response; empty where it has none."""
         return list(_left(self.rates.left(self.identity.entitlement, loop_time_s())))
 
     def settle(self, context: RequestContext) -> None:
@@ -85,9 +85,9 @@ def _over_rate(refusal: RateRefusal) -> BadRequest:
 
 
 def _left(allowances: Allowances) -> Iterator[tuple[bytes, bytes]]:
-    for name, one in (("requests", allowances.requests), ("tokens", allowances.tokens)):
-        if one is not None:
-            yield from _fields(name, one)
+    for name, allowance in (("requests", allowances.requests), ("tokens", allowances.tokens)):
+        if allowance is not None:
+            yield from _fields(name, allowance)
 
 
 def _fields(name: str, allowance: Allowance) -> Iterator[tuple[bytes, bytes]]:

@@ -75,7 +75,7 @@ class JsonShape:
             self._check("levels", max(depths), MAX_DEPTH)
 
     def _unescaped(self, chunk: bytes) -> bytes:
-        """Without escaped quotes; a backslash that may belong to the next slice waits for it."""
+        """The text without escaped quotes; a backslash that may belong to the next slice waits for it."""
         text = self._torn + chunk
         self._torn = b""
         if b"\\" not in text:

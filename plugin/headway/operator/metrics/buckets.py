@@ -21,7 +21,7 @@ def bounds(
 ) -> tuple[float, ...]:
     """The usual bounds, the fixed objectives, the ends of the ranges, and what makes the grid fine inside of them."""
     ranges = [(least_s, min(most_s, usual_s[-1])) for least_s, most_s in ranges_s]
-    ends = [end_s for one in ranges for end_s in one if end_s > 0]
+    ends = [end_s for stretch in ranges for end_s in stretch if end_s > 0]
     found = sorted({*usual_s, *fixed_s, *ends})
     wide = [
         pair for pair in pairwise(found) if any(pair[0] < most_s and least_s < pair[1] for least_s, most_s in ranges)

@@ -14,8 +14,8 @@ def machine_families(processors: ProcessorUse, gpus: Gpus) -> Iterator[Metric]:
     """One reading. What is not known, a GPU above all, is absent and not 0."""
     processes = read_processes()
     resident = gauge("headway_process_resident_bytes", "process")
-    for name, one in processes.items():
-        resident.add_metric([name], one.resident_bytes)
+    for name, process in processes.items():
+        resident.add_metric([name], process.resident_bytes)
     yield resident
     yield one_gauge("headway_memory_limit_bytes", memory_limit_bytes())
     busy = gauge("headway_processor_busy_ratio", "process")

@@ -156,7 +156,7 @@ class Meters(Collector):
     def judged(self, objective: str) -> tuple[int, int]:
         """The requests of all classes that an objective was judged for, and those that met it."""
         meters = self._classes.values()
-        return sum(one.judged[objective] for one in meters), sum(one.met[objective] for one in meters)
+        return sum(meter.judged[objective] for meter in meters), sum(meter.met[objective] for meter in meters)
 
     # ------------------------------------------------------------------ the scrape
 

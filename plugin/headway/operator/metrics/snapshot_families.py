@@ -38,17 +38,18 @@ def _requests(shot: Snapshot) -> Iterator[Metric]:
     retries = counter("headway_retries_total", "class")
     recalls = counter("headway_recalls_total", "class")
     objectives = gauge("headway_objective_seconds", "class", "objective")
-    for one in shot.status.classes:
-        name, counts = one.name, shot.ledgers[one.name]
+    for class_status in shot.status.classes:
+        name, counts = class_status.name, shot.ledgers[class_status.name]
         arrivals.add_metric([name], counts.arrived)
         depth.add_metric([name], counts.queued)
-        oldest.add_metric([name], one.oldest_wait_s)
-        overloaded.add_metric([name], one.overloaded)
-        held.add_metric([name], one.held_seats)
+        oldest.add_metric([name], class_status.oldest_wait_s)
+        overloaded.add_metric([name], class_status.overloaded)
+        held.add_metric([name], class_status.held_seats)
         in_flight.add_metric([name], counts.in_flight)
         retries.add_metric([name], counts.retries)
         recalls.add_metric([name], counts.recalls)
-        for objective, seconds in ({} if one.objectives is None else objectives_s(one.objectives)).items():
+        stated = {} if class_status.objectives is None else objectives_s(class_status.objectives)
+        for objective, seconds in stated.items():
             objectives.add_metric([name, objective], seconds)
         for decision in Decision:
             decisions.add_metric([name, decision], counts.decisions[decision])
@@ -96,8 +97,8 @@ def _server(shot: Snapshot) -> Iterator[Metric]:
     for figure, ratio in status.forecast.error_ratio.items():
         forecast.add_metric([figure], ratio)
     bottleneck = gauge("headway_bottleneck", "bottleneck")
-    for one in Bottleneck:
-        bottleneck.add_metric([one], one is shot.diagnosis.bottleneck)
+    for kind in Bottleneck:
+        bottleneck.add_metric([kind], kind is shot.diagnosis.bottleneck)
     held = gauge("headway_dispatch_held", "hold")
     for hold in Hold:
         held.add_metric([hold], hold in status.holds)
@@ -126,8 +127,8 @@ def _process(shot: Snapshot) -> Iterator[Metric]:
 
 def _engine(shot: Snapshot) -> Iterator[Metric]:
     state = gauge("headway_engine_state", "state")
-    for one in EngineState:
-        state.add_metric([one], one is shot.engine)
+    for possible in EngineState:
+        state.add_metric([possible], possible is shot.engine)
     engine = shot.status.engine
     deaths = counter("headway_engine_deaths_total", "cause")
     for cause in Cause:

@@ -46,7 +46,7 @@ class LoadReader:
         if self._seats_of_one <= 0:
             return None
         reading, terms = desk.read(now_s), desk.preset.classes
-        due_s = {name: _due_s(one, desk.objectives(name)) for name, one in terms.items()}
+        due_s = {name: _due_s(term, desk.objectives(name)) for name, term in terms.items()}
         queues = {
             name: ClassQueue(reading.waiting_seat_s.get(name, 0.0), reading.oldest_wait_s.get(name, 0.0), due)
             for name, due in due_s.items()
@@ -72,7 +72,7 @@ class LoadReader:
 
 
 def _due_s(terms: PriorityClass, found: Resolved) -> float | None:
-    """Until when a first token of this class is due; None where the class waits as long as it takes."""
+    """The time until a first token of this class is due; None where the class waits as long as it takes."""
     if found.ttft_s is not None:
         return found.ttft_s
     return None if terms.queue_timeout_s is None else _DUE_RATIO * terms.queue_timeout_s

@@ -36,7 +36,7 @@ class OwnNeed:
     _settings = Scaling()
 
     def update(self, seen: ScalingSignals) -> float:
-        """In parts of an instance."""
+        """Update the signal, in parts of an instance."""
         return own_need(self._settings, seen).instances
 
     def end(self) -> None:
