@@ -100,7 +100,7 @@ ARGUMENTS = tuple(f"vllm.entrypoints.{one}.cli_args" for one in ("common", "laun
 SERVERS = ("vllm.entrypoints.launchers.api_server.entry", "vllm.entrypoints.openai.api_server")
 STARTUP = ("vllm.entrypoints.common.startup", "vllm.entrypoints.serve.utils.api_utils", "vllm.entrypoints.utils")
 
-#: (feature, what of it, check). The features are the columns of the table in explain/versions.md.
+#: (feature, what of it, check). `make test-versions` has a column for each feature.
 USED: list[tuple[str, str, Check]] = [
     ("wrap", "engine", defines("vllm.engine.async_llm_engine", "AsyncLLMEngine")),
     ("wrap", "arguments", defines("vllm", "AsyncEngineArgs", "SamplingParams")),
