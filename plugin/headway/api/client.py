@@ -68,7 +68,7 @@ class AdminClient:
 
     The token goes into one header of requests to this server, and nowhere else: no redirect is followed. ``lenient``
     reads answers of any version (``headway.api.lenient``). Proxies of the environment are used for other machines only,
-    and not at all without ``use_proxies``. Every method raises AdminError. Nothing is sent twice; an order has a
+    and not at all without ``use_proxies``. Every method raises AdminError. Nothing is sent twice; a command has a
     connection of its own, which the server has not closed meanwhile as an idle one.
     """
 
@@ -234,7 +234,7 @@ class AdminClient:
         return self._ask(routes.PAUSE, AdmissionChanged, PauseOrder.model_construct(**given, **_said(reason, actor)))
 
     def resume(self, *, reason: str | None = None, actor: str | None = None) -> AdmissionChanged:
-        """End a pause or a drain. Raises RefusedError where no order stops dispatch."""
+        """End a pause or a drain. Raises RefusedError where no command stops dispatch."""
         return self._ask(routes.RESUME, AdmissionChanged, Order.model_construct(**_said(reason, actor)))
 
     def drain(self, *, reason: str | None = None, actor: str | None = None) -> AdmissionChanged:
@@ -246,7 +246,7 @@ class AdminClient:
         return self._ask(routes.WARMUP, WarmupAccepted, Order.model_construct(**_said(reason, actor)))
 
     def audit(self, limit: int = routes.DEFAULT_AUDIT_ENTRIES, kind: AuditKind | None = None) -> list[AuditEntry]:
-        """The newest entries of the audit log, the newest first; None: all but the orders that changed nothing."""
+        """The newest entries of the audit log, the newest first; None: all but the commands that changed nothing."""
         asked: dict[str, Any] = {"limit": limit} if kind is None else {"limit": limit, "kind": kind.value}
         return self._ask(routes.AUDIT, AuditLog, params=asked).entries
 

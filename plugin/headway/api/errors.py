@@ -13,7 +13,7 @@
           ├── RoleError             403: the token may only read
           ├── SwitchedOffError      404: the server was started without a token
           ├── StaleError            412: the preset was switched meanwhile
-          ├── InvalidOrderError     422: the server does not accept the order
+          ├── InvalidOrderError     422: the server does not accept the command
           └── TooManyError          429: too many wrong tokens from this address
 
 The text of each is one sentence for a person.
@@ -87,7 +87,7 @@ class StaleError(RefusedError):
 
 
 class InvalidOrderError(RefusedError):
-    """The server does not accept the order."""
+    """The server does not accept the command."""
 
 
 class TooManyError(RefusedError):

@@ -101,7 +101,7 @@ def _parameters(route: Route) -> list[dict[str, Any]]:
                 "name": "If-Match",
                 "in": "header",
                 "required": True,
-                "description": "The ETag of the preset that the order was decided on; * for any.",
+                "description": "The ETag of the preset that the command was decided on; * for any.",
                 "schema": {"type": "string"},
             }
         )
@@ -112,7 +112,7 @@ def _parameters(route: Route) -> list[dict[str, Any]]:
             {
                 "name": "kind",
                 "in": "query",
-                "description": "Only entries of this kind; without it all but those of orders that changed nothing.",
+                "description": "Only entries of this kind; without it all but those of commands that changed nothing.",
                 "schema": {"type": "string", "enum": [kind.value for kind in schema.AuditKind]},
             }
         )

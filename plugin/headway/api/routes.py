@@ -28,8 +28,8 @@ class Route:
 
     ``role`` is None where no token is needed, ``answer`` is None for the OpenAPI document itself and for an answer that
     is no JSON, whose type is ``media``. ``otherwise`` is a second status with the same answer. ``versioned``: the
-    answer carries the revision of the preset as its ETag; a versioned route with an order needs that ETag in
-    ``If-Match``. ``computes``: its order only asks for figures.
+    answer carries the revision of the preset as its ETag; a versioned route with a command needs that ETag in
+    ``If-Match``. ``computes``: its command only asks for figures.
     """
 
     name: str
@@ -257,7 +257,7 @@ AUDIT = Route(
     "audit",
     "GET",
     "/headway/v1/audit",
-    "The last changes and refused attempts, or the last orders that changed nothing.",
+    "The last changes and refused attempts, or the last commands that changed nothing.",
     Role.VIEWER,
     schema.AuditLog,
     problems=(HTTPStatus.UNPROCESSABLE_ENTITY,),

@@ -1,4 +1,4 @@
-"""The audit: changes, refused attempts and orders that changed nothing, in memory, in the log and in a file.
+"""The audit: changes, refused attempts and commands that changed nothing, in memory, in the log and in a file.
 
     caller      the person or program behind an action
     attempts    entries that are counted where they repeat

@@ -1,7 +1,7 @@
 """The audit in memory, for the admin API; each entry is a line of the log and of the audit file too.
 
 What a client wrote is kept short and without control characters. Each kind of entry has places of its own, so that
-refused attempts and orders that change nothing push out no change; attempts without a token have places of their own
+refused attempts and commands that change nothing push out no change; attempts without a token have places of their own
 among the refused ones, and a file of their own. An attempt that is repeated is counted in its entry; it is written
 again when the count has doubled.
 """
@@ -24,7 +24,7 @@ from headway_policies import Desk
 log = logging.getLogger("headway.audit")
 
 MAX_CHANGES = 500
-#: Of orders that were read and then refused, and of attempts that were refused before: so many of each.
+#: Of commands that were read and then refused, and of attempts that were refused before: so many of each.
 MAX_REFUSED = 100
 MAX_STRANGERS = 50
 MAX_NO_OPS = 100
@@ -60,13 +60,13 @@ class Audit:
 
     @property
     def recorded(self) -> int:
-        """How many changes and refused orders were recorded: an order that leaves it as it is has changed nothing."""
+        """The number of recorded changes and refused commands; a command that leaves it alone has changed nothing."""
         return self._recorded
 
     def record(
         self, caller: Caller, action: str, *, before: str, after: str, revision: int, reason: str, result: str
     ) -> None:
-        """Record a change, or an order that was refused once it had been read: its result begins with "refused"."""
+        """Record a change, or a command that was refused once it had been read: its result begins with "refused"."""
         entry = _entry(caller, action, before, after, revision, reason, result)
         refused = result.startswith(_REFUSED)
         line = Line(next(self._numbers), AuditKind.REFUSED if refused else AuditKind.CHANGE, entry)
@@ -75,7 +75,7 @@ class Audit:
         self._write(line, caller, self._file)
 
     def order(self, caller: Caller, action: str, desk: Desk, reason: str, result: str) -> None:
-        """Record an order to the engine, under the preset in force."""
+        """Record a command to the engine, under the preset in force."""
         name, revision = desk.preset.name, desk.mode.revision
         self.record(caller, action, before=name, after=name, revision=revision, reason=reason, result=result)
 
@@ -88,7 +88,7 @@ class Audit:
         self._count(self._refused if known else self._strangers, kind, entry, caller, file)
 
     def no_op(self, caller: Caller, action: str, result: str, *, preset: str, revision: int, reason: str = "") -> None:
-        """Record an order that was carried out and changed nothing."""
+        """Record a command that was carried out and changed nothing."""
         entry = _entry(caller, action, preset, preset, revision, reason, result)
         self._count(self._no_ops, AuditKind.NOOP, entry, caller, self._file)
 

@@ -1,4 +1,4 @@
-"""Orders of an operator that stop dispatch, and the one that ends them.
+"""Commands of an operator that stop dispatch, and the one that ends them.
 
     order    new requests                     waiting requests               running requests
     pause    wait, bounded and timed          keep waiting                   finish
@@ -34,7 +34,7 @@ _DRAINS = "the server is draining already: resume ends the drain"
 
 @dataclass(frozen=True, slots=True)
 class OrderedStop:
-    """An order that stops dispatch: the state it led to, since when (gate's clock, wall clock), by whom and why.
+    """A command that stops dispatch: the state it led to, since when (gate's clock, wall clock), by whom and why.
 
     ``ends_s`` is a time of the gate's clock; None: a resume ends it.
     """
@@ -54,7 +54,7 @@ class OrderedStop:
 
 
 class AdmissionOrders:
-    """The orders to pause, drain and resume one server. Call it on the event loop's thread only."""
+    """The commands to pause, drain and resume one server. Call it on the event loop's thread only."""
 
     def __init__(self, gateway: Gateway, tasks: BackgroundTasks, audit: Audit) -> None:
         self._gateway = gateway
@@ -64,7 +64,7 @@ class AdmissionOrders:
 
     @property
     def stop(self) -> OrderedStop | None:
-        """The order that stops dispatch now; None where no order does."""
+        """The command that stops dispatch now; None where no command does."""
         return self._last if Hold.OPERATOR in self._gateway.gate.desk.mode.holds else None
 
     def pause(self, caller: Caller, reason: str = "", expires_s: float | None = None) -> AdmissionChanged:
@@ -95,7 +95,7 @@ class AdmissionOrders:
         return change
 
     def resume(self, caller: Caller, reason: str = "") -> AdmissionChanged:
-        """End the pause and the drain of an operator. Raises OrderConflictError where no order stops dispatch."""
+        """End the pause and the drain of an operator. Raises OrderConflictError where no command stops dispatch."""
         gate, why = self._gateway.gate, ""
         if Hold.OPERATOR not in gate.desk.mode.holds:
             why = "no order stops dispatch"
@@ -126,7 +126,7 @@ class AdmissionOrders:
         reason: str,
         expires_s: float | None = None,
     ) -> AdmissionChanged:
-        """Carry an order out in one synchronous step, and record it, or why it is refused."""
+        """Carry a command out in one synchronous step, and record it, or why it is refused."""
         gate = self._gateway.gate
         desk, ledger = gate.desk, gate.desk.ledger
         before, waiting, running = desk.mode.state, ledger.queued, ledger.in_flight
@@ -150,7 +150,7 @@ class AdmissionOrders:
         return change
 
     def _stop_by(self, caller: Caller, reason: str, last: OrderedStop | None, expires_s: float | None) -> OrderedStop:
-        """The order that stops dispatch from now on; a renewal is the last one with a later end."""
+        """The command that stops dispatch from now on; a renewal is the last one with a later end."""
         gate = self._gateway.gate
         now_s = gate.now_s()
         ends_s = None if expires_s is None else now_s + expires_s

@@ -1,6 +1,6 @@
-"""Commands of one running server: switch of the preset, orders of a limit or a fallback rung, recycle of the engine.
+"""Commands of one running server: switch of the preset, commands of a limit or a fallback rung, recycle of the engine.
 
-``admission`` has the orders to pause, drain and resume, ``warmups`` that of a warm-up beside the traffic.
+``admission`` has the commands to pause, drain and resume, ``warmups`` that of a warm-up beside the traffic.
 
 A switch is one synchronous step at the gate, then one call into the engine; everything that can refuse it is checked
 before the first of them. ``status`` and ``snapshot`` read, and change nothing.
@@ -107,9 +107,9 @@ class Control(SnapshotReader):
         caller: Caller,
         reason: str = "",
     ) -> schema.Switched:
-        """Put the preset in force on a fixed number of seats; None: back to what was in force before the order.
+        """Put the preset in force on a fixed number of seats; None: back to what was in force before the command.
 
-        With ``expires_s`` the server goes back by itself after so long. An order that changes no setting keeps the
+        With ``expires_s`` the server goes back by itself after so long. A command that changes no setting keeps the
         revision: only its end counts. Raises StaleRevisionError, LimitOrderError, or UnusablePresetError; then nothing
         has changed.
         """
@@ -138,7 +138,7 @@ class Control(SnapshotReader):
     def order_fallback(self, word: str | None, *, caller: Caller, reason: str = "") -> None:
         """Put the fallback ladder on a rung; None: let it move by itself. Raises UnknownRungError.
 
-        An order that changes nothing is not recorded.
+        A command that changes nothing is not recorded.
         """
         ladder = self.fallback_controller.ladder
         before, ordered = ladder.rung.word, ladder.ordered
@@ -259,7 +259,7 @@ class Control(SnapshotReader):
         return self._switched(self.preset.name, self.preset, self.revision, [])
 
     def _limited(self, order: OrderedLimit) -> Preset:
-        """The preset of an order. Raises LimitOrderError."""
+        """The preset of a command. Raises LimitOrderError."""
         ceiling = self.gateway.gate.desk.ceiling
         if ceiling is not None and order.seats > ceiling:
             raise LimitOrderError(f"{order.seats} seats are more than the {ceiling} that the engine was started with")
@@ -269,7 +269,7 @@ class Control(SnapshotReader):
             raise LimitOrderError(str(error)) from None
 
     async def _end_order(self, expected_revision: int | None, caller: Caller, reason: str) -> schema.Switched:
-        """Go back to what was in force before the order; where there is none, nothing changes."""
+        """Go back to what was in force before the command; where there is none, nothing changes."""
         order, before, words = self.orders.in_force, self.preset, self._in_force_words
         try:
             self._check_revision(expected_revision)
@@ -285,7 +285,7 @@ class Control(SnapshotReader):
         return await self._tell_engine("order_limit", caller, before, said, reason, revision)
 
     async def _expire(self, order: OrderedLimit) -> None:
-        """The time of an order is over: go back to what was in force before it."""
+        """The time of a command is over: go back to what was in force before it."""
         before, words = self.preset, self._in_force_words
         self.orders.expire(order)
         if not changes(before, order.back_to):

@@ -1,7 +1,7 @@
 """Limits that an operator orders in place of the preset's: the one in force, and its end.
 
-An order with an end is a trial: when its time is over the server itself puts back what was in force before it, whatever
-has become of the client. An order without one holds until the next switch. A trial may stand on an order without an
+A command with an end is a trial: when its time is over the server itself puts back what was in force before, whatever
+has become of the client. A command without one holds until the next switch. A trial may stand on a command without an
 end, never the other way round: that one replaces the trial.
 """
 
@@ -19,9 +19,9 @@ TASK = "limit order"
 
 @dataclass(frozen=True, slots=True)
 class OrderedLimit:
-    """An order: the seats, the batch window where one was given, its author and reason.
+    """A command: the seats, the batch window where one was given, its author and reason.
 
-    ``own`` is the preset without any order. ``back_to`` comes back when the order ends, and with it the order
+    ``own`` is the preset without any command. ``back_to`` comes back when the command ends, and with it the command
     ``beneath``, if there was one. ``ends_s`` is a time of the gate's clock; None: the next switch ends it.
     """
 
@@ -36,29 +36,29 @@ class OrderedLimit:
 
     @property
     def words(self) -> str:
-        """The order in the audit log."""
+        """The command in the audit log."""
         window = "" if self.window_ms is None else f", window {self.window_ms:g} ms"
         return f"{self.own.name}: {self.seats} seats{window}"
 
     def takes_over(self, other: OrderedLimit | None) -> bool:
-        """Whether it has another author, or another reason, than the order before it."""
+        """Whether it has another author, or another reason, than the command before it."""
         return other is not None and (self.actor, self.reason) != (other.actor, other.reason)
 
 
 class LimitOrders:
-    """The order in force, and the task that ends it. Call it on the event loop's thread only."""
+    """The command in force, and the task that ends it. Call it on the event loop's thread only."""
 
     def __init__(self, tasks: BackgroundTasks) -> None:
         self._tasks = tasks
         self.in_force: OrderedLimit | None = None
 
     def left_s(self, now_s: float) -> float | None:
-        """How long the order in force still holds; None where nothing is ordered, or it has no end."""
+        """How long the command in force still holds; None where nothing is ordered, or it has no end."""
         order = self.in_force
         return None if order is None or order.ends_s is None else max(0.0, order.ends_s - now_s)
 
     def next(self, seats: int, window_ms: float | None, current: Preset, ends_s: float | None) -> OrderedLimit:
-        """The order, without an author yet, that would follow the one in force."""
+        """The command, without an author yet, that would follow the one in force."""
         before = self.in_force
         own = current if before is None else before.own
         if ends_s is None:
@@ -68,7 +68,7 @@ class LimitOrders:
         return OrderedLimit(seats, window_ms, own, before.back_to, before.beneath, ends_s)
 
     def adopt(self, order: OrderedLimit, now_s: float, end: Callable[[OrderedLimit], Awaitable[None]]) -> None:
-        """Put an order in force; ``end`` is awaited when its time is over."""
+        """Put a command in force; ``end`` is awaited when its time is over."""
         self.in_force = order
         if order.ends_s is None:
             self._tasks.stop(TASK)
@@ -76,12 +76,12 @@ class LimitOrders:
             self._tasks.start(TASK, _after(order.ends_s - now_s, order, end))
 
     def leave(self, beneath: OrderedLimit | None = None) -> None:
-        """Forget the order in force, for the one beneath it where that holds again."""
+        """Forget the command in force, for the one beneath it where that holds again."""
         self.in_force = beneath
         self._tasks.stop(TASK)
 
     def expire(self, order: OrderedLimit) -> None:
-        """The time of the order in force is over: the one beneath it holds again. Its task tells the engine."""
+        """The time of the command in force is over: the one beneath it holds again. Its task tells the engine."""
         self.in_force = order.beneath
 
 

@@ -1,4 +1,4 @@
-"""Orders of a warm-up: the preset's plan, once, on the engine that serves, beside its requests.
+"""Commands of a warm-up: the preset's plan, once, on the engine that serves, beside its requests.
 
 One at a time, and only on an engine that is up and warm: another one is warmed up by what starts it. A failure changes
 nothing but the audit, which has the end of each.

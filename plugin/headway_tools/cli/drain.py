@@ -37,7 +37,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 
 def run(chosen: argparse.Namespace) -> int:
-    """Send the order, and wait for its end where that is asked for."""
+    """Send the command, and wait for its end where that is asked for."""
     with connect(chosen.url, os.environ) as client:
         changed = client.drain(reason=chosen.reason, actor=actor_of(chosen))
         print(changed.model_dump_json() if chosen.json else text(changed), flush=True)

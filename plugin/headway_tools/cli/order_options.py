@@ -1,4 +1,4 @@
-"""The options of an order to a running server: where it is, and what its audit log says of the order."""
+"""The options of a command to a running server: where it is, and what its audit log says of the command."""
 
 from __future__ import annotations
 

@@ -31,7 +31,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 
 def run(chosen: argparse.Namespace) -> int:
-    """Send the order."""
+    """Send the command."""
     with connect(chosen.url, os.environ) as client:
         accepted = client.recycle(reason=chosen.reason, actor=actor_of(chosen))
     print(accepted.model_dump_json() if chosen.json else text(accepted))

@@ -29,7 +29,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 
 def run(chosen: argparse.Namespace) -> int:
-    """Send the order."""
+    """Send the command."""
     with connect(chosen.url, os.environ) as client:
         changed = client.resume(reason=chosen.reason, actor=actor_of(chosen))
     print(changed.model_dump_json() if chosen.json else text(changed))

@@ -50,7 +50,7 @@ does. A server where another client orders a limit, or has a preset on trial, is
 ordered limit is fixed: the adaptive limit of a preset rests meanwhile. Run one of these commands for each machine.
 
 With --metrics-port Prometheus can read on this machine, for each server, the seats it has, wants and uses, and whether
-it is paused, late, and follows orders (headway_share_seats and others).
+it is paused, late, and follows commands (headway_share_seats and others).
 
 Needs one admin token for all servers (HEADWAY_ADMIN_TOKEN or HEADWAY_ADMIN_TOKEN_FILE), an operator's.
 exit codes: 0 ended by SIGTERM   1 a limit or a pause could not be given back   2 wrong usage

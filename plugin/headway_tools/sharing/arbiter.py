@@ -4,9 +4,9 @@ A limit is raised only into seats that no server holds: ``total`` less, for ever
 and its taken seats. So once the servers have come within the total they stay there, running requests included, while a
 server whose limit was lowered still drains.
 
-    a server that does not answer    keeps its seats for EXPIRES_S, the time in which its order ends; then it has none
+    a server that does not answer    keeps its seats for EXPIRES_S, the time in which its command ends; then it has none
     a server left alone              keeps what it has; the others share the rest, and have a seat each in any case
-    an order that fails              counts as given where that is more; the next step reads the server again
+    a command that fails             counts as given where that is more; the next step reads the server again
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ RENEW_PAUSE_S = 15.0
 
 @dataclass(frozen=True, slots=True)
 class Standing:
-    """One server after a step: its limit and its pause, or why it has no order, or not all that it should have."""
+    """One server after a step: its limit and its pause, or why it has no command, or not all that it should have."""
 
     model: str
     seats: int
@@ -40,7 +40,7 @@ class Standing:
 
     @property
     def managed(self) -> bool:
-        """Whether it answers and follows orders."""
+        """Whether it answers and follows commands."""
         return not self.problem
 
 
@@ -60,7 +60,7 @@ class Arbiter:
 
     @property
     def readings(self) -> Mapping[str, Reading]:
-        """The servers that answered in the last step, by URL, as they were before its orders."""
+        """The servers that answered in the last step, by URL, as they were before its commands."""
         return self._seen
 
     def step(self, now_s: float) -> dict[str, Standing]:
@@ -90,7 +90,7 @@ class Arbiter:
             try:
                 try:
                     server.give_back()
-                except StaleError:  # changed between the look and the order
+                except StaleError:  # changed between the look and the command
                     server.give_back()
             except AdminError as error:
                 failed[url] = str(error)

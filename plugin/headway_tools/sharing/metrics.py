@@ -1,4 +1,4 @@
-"""The metrics of an arbiter: what each server has, what it wants, and whether it follows orders.
+"""The metrics of an arbiter: what each server has, what it wants, and whether it follows commands.
 
 They are served on this machine alone. A server that did not answer in the last step has ``headway_share_managed`` 0 and
 no other series.

@@ -19,9 +19,9 @@ _ROUNDING_SEATS = 0.01
 class Reading:
     """One server now: its model and load, the limit in force, and the seats taken.
 
-    ``ordered`` says whether that limit is the arbiter's order, ``paused`` whether its pause is in force, for another
+    ``ordered`` says whether that limit is the arbiter's command, ``paused`` whether its pause is in force, for another
     ``pause_left_s``, ``can_pause`` whether a pause would be taken. A server with a ``left_alone`` belongs to another
-    client: it gets no order but the end of its pause, and that is the reason.
+    client: it gets no command but the end of its pause, and that is the reason.
     """
 
     model: str
@@ -41,7 +41,7 @@ class Reading:
 
 
 class Shared(Protocol):
-    """One server as the arbiter uses it. Every method raises AdminError; an order holds for ``EXPIRES_S``."""
+    """One server as the arbiter uses it. Every method raises AdminError; a command holds for ``EXPIRES_S``."""
 
     @property
     def url(self) -> str:

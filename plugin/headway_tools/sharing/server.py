@@ -1,4 +1,4 @@
-"""One server that shares the machine: its status, and orders that it ends by itself when the arbiter is gone."""
+"""One server that shares the machine: its status, and commands that it ends by itself when the arbiter is gone."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from headway.api import AdminClient, Status
 from headway_policies.sharing import ModelLoad
 from headway_tools.sharing.reading import REASON, Reading, demand_seats, late_ratio
 
-#: How long an order holds without a renewal.
+#: How long a command holds without a renewal.
 EXPIRES_S = 30.0
 
 
@@ -79,7 +79,7 @@ class SharedServer:
 
     def pause(self) -> None:
         """Suspend its dispatch for ``EXPIRES_S``, or for as long again."""
-        self._stopped_it = True  # before the answer, as for an order
+        self._stopped_it = True  # before the answer, as for a command
         self._client.pause(expires_s=EXPIRES_S, reason=REASON, actor=self._actor)
 
     def resume(self) -> None:
@@ -97,7 +97,7 @@ class SharedServer:
         self._asked = frozenset()
 
     def _ours(self, status: Status) -> bool:
-        """Whether the limit in force is the arbiter's order."""
+        """Whether the limit in force is the arbiter's command."""
         order = status.limit.ordered
         return order is not None and order.left_s is not None and order.seats in self._asked
 

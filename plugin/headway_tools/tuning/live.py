@@ -10,7 +10,7 @@ from headway.api import AdminClient, StaleError
 from headway_tools.console import FailedError, fetch_metrics
 from headway_tools.load.scrape import Counts, read
 
-#: How long an order holds beyond the time that its step needs.
+#: How long a command holds beyond the time that its step needs.
 GRACE_S = 20.0
 _DRAIN_WITHIN_S = 60.0
 _POLL_S = 0.5
@@ -63,7 +63,7 @@ class Live:
         self._change(seats, window_ms, min(for_s + GRACE_S, 3600.0))
 
     def drained(self, seats: int, window_ms: float | None, for_s: float) -> None:
-        """Wait until no more than ``seats`` are taken, or a minute, and renew the order for ``for_s`` meanwhile."""
+        """Wait until no more than ``seats`` are taken, or a minute, and renew the command for ``for_s`` meanwhile."""
         until_s, renewed_s = self.now_s() + _DRAIN_WITHIN_S, self.now_s()
         while self.client.status().seats_taken > seats and self.now_s() < until_s:
             self.sleep(_POLL_S)
@@ -73,7 +73,7 @@ class Live:
         self.order(seats, window_ms, for_s)
 
     def check(self) -> None:
-        """Raise OvertakenError where another client has changed the preset, or the order has expired."""
+        """Raise OvertakenError where another client has changed the preset, or the command has expired."""
         if self.client.preset().revision != self.revision:
             raise OvertakenError(self._overtaken())
 

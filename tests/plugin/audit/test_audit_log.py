@@ -30,7 +30,7 @@ def refused(audit: Audit, action: str, caller: Caller = ANNA) -> None:
 
 
 def test_each_kind_can_be_asked_for() -> None:
-    """Without a kind there is everything but the orders that changed nothing, the newest first."""
+    """Without a kind there is everything but the commands that changed nothing, the newest first."""
     audit = Audit()
     change(audit, "latency")
     change(audit, "nonsense", "refused: there is no such preset")

@@ -13,7 +13,7 @@ class AuditKind(StrEnum):
     """The subject of an entry of the audit log."""
 
     CHANGE = "change"  # what was changed, or failed to be
-    NOOP = "noop"  # an order that was carried out and changed nothing, or was a repetition
+    NOOP = "noop"  # a command that was carried out and changed nothing, or was a repetition
     REFUSED = "refused"  # a refused order
     READ = "read"  # a refused read
 

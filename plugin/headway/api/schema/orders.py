@@ -1,4 +1,4 @@
-"""The bodies of orders."""
+"""The bodies of commands."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ class LimitOrder(Order):
     """Put the preset in force on a fixed number of seats; null puts it back.
 
     ``expires_s`` bounds how long it holds: afterwards the server itself goes back to what was in force before. Without
-    it the order holds until the next switch, or a restart.
+    it the command holds until the next switch, or a restart.
     """
 
     seats: int | None = Field(ge=1, le=65_536)

@@ -1,4 +1,4 @@
-"""The answers to orders: the fallback ladder, recycling, pause, resume, drain and warm-up."""
+"""The answers to commands: the fallback ladder, recycling, pause, resume, drain and warm-up."""
 
 from __future__ import annotations
 
@@ -47,14 +47,14 @@ class RecycleAccepted(Answer):
 
 
 class AdmissionChanged(Answer):
-    """The state of admission after an order, and what the order did to the requests that were here."""
+    """The state of admission after a command, and what the command did to the requests that were here."""
 
     state: str = Field(description="open, paused or draining")
     holds: list[str] = Field(description="The causes for which nothing is dispatched; a resume ends the operator's.")
     running: int = Field(description="Requests that the engine has now: they finish.")
     waiting: int = Field(description="Requests that wait now: bounded, and their time-outs go on.")
-    dispatched: int = Field(default=0, description="Waiting requests that the order has sent to the engine at once.")
-    refused: int = Field(default=0, description="Waiting requests that the order has refused, with Retry-After.")
+    dispatched: int = Field(default=0, description="Waiting requests that the command has sent to the engine at once.")
+    refused: int = Field(default=0, description="Waiting requests that the command has refused, with Retry-After.")
 
 
 class WarmupAccepted(Answer):

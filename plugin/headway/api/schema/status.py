@@ -136,7 +136,7 @@ class ForecastErrors(Answer):
 
 
 class OrderedStop(Answer):
-    """An order that has stopped dispatch: paused or draining, since when, by whom, why, and its end."""
+    """A command that has stopped dispatch: paused or draining, since when, by whom, why, and its end."""
 
     state: str
     since: str

@@ -1,4 +1,4 @@
-"""The admin API under ``/headway/v1/`` and the two probes: its routes, tokens, rules, orders and error answers."""
+"""The admin API under ``/headway/v1/`` and the two probes: its routes, tokens, rules, commands and error answers."""
 
 from headway.http.admin.handlers import routes
 from headway.http.admin.rules import AdminRules

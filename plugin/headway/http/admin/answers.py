@@ -15,7 +15,7 @@ from headway.operator import Control
 
 Handler = Callable[[Control, Request, Caller], Awaitable[Response]]
 
-#: Where the ASGI scope of a request holds its order, once it has been read and checked.
+#: Where the ASGI scope of a request holds its command, once it has been read and checked.
 ORDER = "headway.order"
 
 
@@ -25,7 +25,7 @@ def action(request: Request) -> str:
 
 
 def order(request: Request, expected: type[AnOrder]) -> AnOrder:
-    """The order in the body, which is of the kind that the table of routes names."""
+    """The command in the body, which is of the kind that the table of routes names."""
     found = request.scope[ORDER]
     assert isinstance(found, expected)
     return found

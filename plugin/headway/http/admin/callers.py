@@ -11,11 +11,12 @@ its answers do not tell a right one. The machine's own addresses are the excepti
 taken, or any local program with an outdated token would lock the operator's shell out. Its wrong tokens are refused as
 elsewhere; a token has at least 32 characters, so that the lock-out is not what keeps it from being guessed.
 
-The page that an order comes from is not looked at. The token is read from ``Authorization: Bearer`` alone, which no
+The page that a command comes from is not looked at. The token is read from ``Authorization: Bearer`` alone, which no
 browser adds to the request of a page by itself, as it adds a cookie or the password of Basic; neither of those is a
 credential here. A page that knows the token may as well use it elsewhere. Where a proxy adds the token to whatever
-passes it, an order from a page of another site still does not arrive: its type, ``application/json``, makes the browser
-ask first, and the route guard refuses that preflight (``headway.http.access.route_guard``); any other type is 415.
+passes it, a command from a page of another site still does not arrive: its type, ``application/json``, makes the
+browser ask first, and the route guard refuses that preflight (``headway.http.access.route_guard``); any other type is
+415.
 """
 
 from __future__ import annotations

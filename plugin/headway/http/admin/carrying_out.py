@@ -1,8 +1,8 @@
-"""The way of an order: it is read, checked, carried out, and written down where it changed nothing.
+"""The way of a command: it is read, checked, carried out, and written down where it changed nothing.
 
-An order may be sent again where its answer was lost. An order about the preset or its limit names the revision it was
-decided on, which is stale once the first has changed it (412). An order of a pause, a drain, a resume or a rung that is
-in force already is 409 or changes nothing. A recycle or a warm-up is 409 while the first goes on, another later.
+A command may be sent again where its answer was lost. A command about the preset or its limit names the revision it was
+decided on, which is stale once the first has changed it (412). A pause, a drain, a resume or a rung that is in force
+already is 409 or changes nothing. A recycle or a warm-up is 409 while the first goes on, another later.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from headway_policies.preset import Issue
 async def carry_out(
     rules: AdminRules, control: Control, request: Request, caller: Caller, route: Route, handler: Handler
 ) -> Response:
-    """The answer to an order. Raises ProblemError; one that cannot be read is in the audit log as refused."""
+    """The answer to a command. Raises ProblemError; one that cannot be read is in the audit log as refused."""
     assert route.order is not None
     try:
         wanted = parse_order(await read_body(request), route.order)
@@ -51,7 +51,7 @@ def _record_no_op(control: Control, request: Request, caller: Caller, reason: st
 
 
 def _check_said(wanted: schema.Order) -> None:
-    """Raises ProblemError for an order without a reason or a name, with each as an error of its own."""
+    """Raises ProblemError for a command without a reason or a name, with each as an error of its own."""
     missing = [name for name, text in (("reason", wanted.reason), ("actor", wanted.actor)) if not text.strip()]
     if missing:
         errors = [Issue(name, "this server wants one with every order") for name in missing]

@@ -1,7 +1,7 @@
 """The admin API under ``/headway/v1/`` and the two probes beside it.
 
 The routes are those of ``headway.api.routes``, the bodies those of ``headway.api.schema``. The API is off (404) unless
-a token is configured. The caller is found out before the body is read (``callers``), and an order takes the same way
+a token is configured. The caller is found out before the body is read (``callers``), and a command takes the same way
 whatever it is about (``carrying_out``). Errors are problem details (RFC 9457); ``errors`` lists each by itself: where,
 the message, the wrong value.
 """
@@ -108,7 +108,7 @@ async def _fallback(control: Control, request: Request, caller: Caller) -> Respo
 
 
 async def _order_fallback(control: Control, request: Request, caller: Caller) -> Response:
-    """An order for a rung is the same whatever was in force before: it needs no revision."""
+    """A command for a rung is the same whatever was in force before: it needs no revision."""
     wanted = order(request, schema.FallbackOrder)
     try:
         control.order_fallback(wanted.rung, caller=caller, reason=wanted.reason)

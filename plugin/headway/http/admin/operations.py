@@ -1,6 +1,6 @@
-"""The handlers of the orders beside a preset: pause, drain, resume, warm-up and recycle.
+"""The handlers of the commands beside a preset: pause, drain, resume, warm-up and recycle.
 
-An order that is carried out already, or cannot be now, is 409; one that this server cannot carry out at all is 501.
+A command that is carried out already, or cannot be now, is 409; one that this server cannot carry out at all is 501.
 """
 
 from __future__ import annotations
@@ -65,7 +65,7 @@ HANDLERS: Mapping[str, Handler] = {
 def _ordered(
     request: Request, caller: Caller, act: Callable[[Caller, str], schema.AdmissionChanged]
 ) -> schema.AdmissionChanged:
-    """Carry an order out."""
+    """Carry a command out."""
     wanted = order(request, schema.Order)
     with _refusals():
         return act(caller, wanted.reason)

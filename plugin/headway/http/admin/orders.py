@@ -1,4 +1,4 @@
-"""The bodies of orders to the admin API: read within bounds of bytes and time, and checked."""
+"""The bodies of commands to the admin API: read within bounds of bytes and time, and checked."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from headway.http.admin.problem import ProblemError
 from headway_policies.preset import Issue, shown
 
 MAX_BODY_BYTES = 16 * 1024
-#: How long an order may take to arrive, in all.
+#: How long a command may take to arrive, in all.
 BODY_WITHIN_S = 10.0
 _MAX_ERRORS = 10  # of one body; the keys in it are the client's own
 _MAX_KEY_CHARS = 60
@@ -25,7 +25,7 @@ AnOrder = TypeVar("AnOrder", bound=Order)
 
 
 def parse_order(body: bytes, expected: type[AnOrder]) -> AnOrder:
-    """The order in a body. Raises ProblemError for one that is no JSON, or none of this kind."""
+    """The command in a body. Raises ProblemError for one that is no JSON, or none of this kind."""
     try:
         return expected.model_validate(json.loads(body))
     except ValidationError as error:
@@ -37,7 +37,7 @@ def parse_order(body: bytes, expected: type[AnOrder]) -> AnOrder:
 
 
 async def read_body(request: Request) -> bytes:
-    """The whole body of an order. Raises ProblemError: it is no JSON by its type, too large, late, or not whole."""
+    """The whole body of a command. Raises ProblemError: it is no JSON by its type, too large, late, or not whole."""
     if request.headers.get("content-type", "").partition(";")[0].strip().lower() != "application/json":
         raise ProblemError(HTTPStatus.UNSUPPORTED_MEDIA_TYPE, "The body must be application/json.")
     body = bytearray()

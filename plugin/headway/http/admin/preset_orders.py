@@ -1,6 +1,6 @@
-"""The handlers of what is in force: the preset, its trial, and the orders that change them.
+"""The handlers of what is in force: the preset, its trial, and the commands that change them.
 
-An order carries the revision that it was decided on in ``If-Match`` (RFC 9110, section 13.1.1): 428 without it, 412
+A command carries the revision that it was decided on in ``If-Match`` (RFC 9110, section 13.1.1): 428 without it, 412
 when it is stale.
 """
 
@@ -138,7 +138,7 @@ def _changed(done: schema.Switched) -> Response:
 
 
 def _if_match(control: Control, request: Request, caller: Caller) -> int | None:
-    """The revision that the order was decided on; None for ``*``, which means whatever is in force."""
+    """The revision that the command was decided on; None for ``*``, which means whatever is in force."""
     value = request.headers.get("if-match", "").strip()
     if not value:
         advice = 'Send If-Match with the ETag of GET /headway/v1/preset, such as If-Match: "3".'

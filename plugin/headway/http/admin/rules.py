@@ -13,7 +13,7 @@ _REASON = "HEADWAY_REQUIRE_REASON"
 
 @dataclass(frozen=True, slots=True)
 class AdminRules:
-    """The rules in force. ``require_reason``: whether an order must have a reason and a name."""
+    """The rules in force. ``require_reason``: whether a command must have a reason and a name."""
 
     require_reason: bool = False
 

@@ -121,7 +121,7 @@ TABLE: dict[str, tuple[str, str]] = {
     "headway_share_taken_seats": ("gauge", "Share: seats of the server that are taken."),
     "headway_share_paused": ("gauge", "Share: 1 while the server is paused for an urgent one."),
     "headway_share_late": ("gauge", "Share: 1 while the server is urgent and late."),
-    "headway_share_managed": ("gauge", "Share: 1 while the server answers and follows orders."),
+    "headway_share_managed": ("gauge", "Share: 1 while the server answers and follows commands."),
     "headway_build_info": ("gauge", "Version and backend; always 1."),
 }
 METRIC_NAMES = tuple(TABLE)

@@ -81,7 +81,7 @@ async def test_a_drain_and_a_warm_up_go_on_in_the_background() -> None:
 
 @on_virtual_time
 async def test_a_pause_may_have_an_end_and_is_renewed() -> None:
-    """A renewal has changed nothing that the audit lists; it is among the orders that changed nothing."""
+    """A renewal has changed nothing that the audit lists; it is among the commands that changed nothing."""
     async with serving() as (client, control):
         for _ in range(3):
             paused = await post(client, "pause", json={"expires_s": 30, "actor": "bob"})
