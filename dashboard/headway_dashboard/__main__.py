@@ -44,14 +44,12 @@ def parser() -> argparse.ArgumentParser:
         description="Watch a Headway server, and switch its presets.",
         epilog="The token comes from HEADWAY_ADMIN_TOKEN or HEADWAY_ADMIN_TOKEN_FILE; without one the page only shows.",
     )
-    watched = command.add_mutually_exclusive_group()
-    watched.add_argument(
+    command.add_argument(
         "--url",
         type=_address,
         action="append",
         help=f"the server; several times for several servers (default: $HEADWAY_URL, else {DEFAULT_URL})",
     )
-    watched.add_argument("--demo", action="store_true", help="show simulated figures, without a server")
     command.add_argument("--host", default="127.0.0.1", help="address to listen on (default: %(default)s)")
     command.add_argument("--port", type=int, default=8501, help="port to listen on (default: %(default)s)")
     command.add_argument("--prometheus-url", type=_address, help="read history from this Prometheus")
@@ -71,7 +69,6 @@ def environment_of(asked: argparse.Namespace) -> dict[str, str]:
     """The variables that say what the options say: the pages read the environment alone."""
     wanted = {
         "HEADWAY_URL": ",".join(asked.url) if asked.url else None,
-        "HEADWAY_DASHBOARD_DEMO": "1" if asked.demo else "" if asked.url else None,
         "HEADWAY_PROMETHEUS_URL": asked.prometheus_url,
         "HEADWAY_REFRESH_S": asked.refresh_s,
     }
@@ -92,8 +89,7 @@ def main(argv: Sequence[str] | None = None) -> None:
     command = parser()
     asked = command.parse_args(argv)
     os.environ.update(environment_of(asked))
-    if not Settings.from_environment().demo:
-        check_servers(command, os.environ)
+    check_servers(command, os.environ)
     sys.argv = [str(SCRIPT)]  # Streamlit takes its folder for sys.path and its name for messages
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, _end)

@@ -10,7 +10,6 @@ from dataclasses import dataclass
 import streamlit as st
 
 from headway.api import AdminClient, AdminError, PresetList, SwitchedOffError, TokenRefusedError
-from headway_dashboard.analysis.demo_words import DEMO_CONTROL
 from headway_dashboard.reach import READ_ONLY, is_open
 from headway_dashboard.settings import Settings
 from headway_dashboard.trusted_proxy import PROVEN, TrustedProxy
@@ -34,8 +33,6 @@ class Rights:
 
 def ask(settings: Settings, client: AdminClient) -> tuple[PresetList | None, Rights]:
     """The server's presets, None where it does not show them, and what may be done with them."""
-    if settings.demo:
-        return None, Rights(False, DEMO_CONTROL)
     if settings.token is None:
         problem = f"{settings.token_problem} " if settings.token_problem else ""
         return None, Rights(False, f"{problem}{_HOW_TO_APPLY}")

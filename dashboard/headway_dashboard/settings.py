@@ -11,14 +11,12 @@ from dataclasses import dataclass, field, replace
 from typing import Literal
 
 from headway.api.secret_text import SecretFileError, find_secret
-from headway_dashboard.analysis.demo_words import DEMO_WORDS
 
 Role = Literal["operator", "viewer", "none"]
 
 DEFAULT_URL = "http://127.0.0.1:8000"
 #: More servers than this are watched through Prometheus.
 MAX_SERVERS = 32
-_YES = ("1", "true", "yes", "on")
 DEFAULT_REFRESH_S = 2.0
 
 
@@ -29,12 +27,11 @@ class Settings:
     ``url`` is the server that is changed, or the first of several; ``others`` are watched beside it, with the same
     token.
     ``role`` is what the token should allow; the server has the last word. The token is left out of ``repr`` and of
-    comparisons, so that it cannot reach a log line or a cache key. ``demo`` shows simulated figures, without a server.
+    comparisons, so that it cannot reach a log line or a cache key.
     """
 
     url: str = DEFAULT_URL
     others: tuple[str, ...] = ()
-    demo: bool = False
     prometheus_url: str | None = None
     refresh_s: float = DEFAULT_REFRESH_S
     role: Role = "none"
@@ -49,8 +46,6 @@ class Settings:
     @property
     def address(self) -> str:
         """What is watched, in words for the head of a page."""
-        if self.demo:
-            return DEMO_WORDS
         return self.url if not self.others else f"{len(self.urls)} servers: {', '.join(self.urls)}"
 
     def of(self, url: str) -> Settings:
@@ -59,12 +54,7 @@ class Settings:
 
     @classmethod
     def from_environment(cls, environment: Mapping[str, str] = os.environ) -> Settings:
-        """Read ``HEADWAY_URL``, ``HEADWAY_PROMETHEUS_URL``, ``HEADWAY_REFRESH_S`` and the token of either role.
-
-        With ``HEADWAY_DASHBOARD_DEMO`` neither server, Prometheus nor token count.
-        """
-        if (environment.get("HEADWAY_DASHBOARD_DEMO") or "").strip().lower() in _YES:
-            return cls(demo=True, refresh_s=_seconds(environment.get("HEADWAY_REFRESH_S")))
+        """Read ``HEADWAY_URL``, ``HEADWAY_PROMETHEUS_URL``, ``HEADWAY_REFRESH_S`` and the token of either role."""
         url, *others = server_urls(environment.get("HEADWAY_URL") or "") or (DEFAULT_URL,)
         role: Role = "none"
         token, problem = _secret(environment, "HEADWAY_ADMIN_TOKEN")

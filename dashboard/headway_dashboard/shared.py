@@ -16,8 +16,6 @@ from headway_dashboard.long_lived import freeze_when_drawn
 from headway_dashboard.settings import Settings
 from headway_dashboard.sources import (
     ChosenSource,
-    DemoSource,
-    DemoStatus,
     FallbackSource,
     MergedStatusSource,
     PrometheusSource,
@@ -39,12 +37,6 @@ def source_for(urls: tuple[str, ...], prometheus_url: str | None, refresh_s: flo
     return FallbackSource(PrometheusSource(prometheus_url, instances=names, interval_s=refresh_s), scrape)
 
 
-@st.cache_resource(show_spinner=False)
-def demo_source(refresh_s: float) -> DemoSource:
-    """The simulated figures, for all visitors."""
-    return DemoSource(interval_s=refresh_s)
-
-
 @st.cache_resource(show_spinner=False, on_release=lambda server_status: server_status.close())
 def telling_for(url: str, refresh_s: float, _token: str | None) -> ServerStatusSource:
     """The server's status, for all visitors. The underscore keeps the token out of the key."""
@@ -53,11 +45,7 @@ def telling_for(url: str, refresh_s: float, _token: str | None) -> ServerStatusS
 
 def watched() -> tuple[Settings, Source, StatusSource]:
     """What a visitor watches, as every page needs it: all servers, or the one that the address of the page names."""
-    settings = Settings.from_environment()
-    if settings.demo:
-        demo = demo_source(settings.refresh_s)
-        return settings, demo, DemoStatus(demo)
-    return watched_at(settings, chosen_instance())
+    return watched_at(Settings.from_environment(), chosen_instance())
 
 
 def watched_at(settings: Settings, name: str) -> tuple[Settings, Source, StatusSource]:
@@ -96,8 +84,7 @@ def chosen_instance() -> str:
 async def watching(app: st.App) -> AsyncIterator[None]:
     """Begin to watch when the web server starts. The first reading may wait a second, so not on its event loop."""
     freeze_when_drawn()
-    settings = Settings.from_environment()
-    source = demo_source(settings.refresh_s) if settings.demo else watched_at(settings, "")[1]
+    _, source, _ = watched_at(Settings.from_environment(), "")
     begun = asyncio.create_task(asyncio.to_thread(read, source, (), 0.0))
     yield
     await begun

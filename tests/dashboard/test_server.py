@@ -54,7 +54,6 @@ def test_plotly_is_served_from_here() -> None:
         ["--url", "ftp://x"],
         ["--url", "http://me:secret@host"],
         ["--url", "http://a:1,http://b:1"],
-        ["--url", "http://a:1", "--demo"],
         ["--refresh-s", "0"],
         ["--token", "x"],
     ],
@@ -71,19 +70,15 @@ def test_bad_command_lines_are_refused(words: list[str], capsys: pytest.CaptureF
     ("words", "expected"),
     [
         ([], {}),
-        (["--url", "http://a:1/"], {"HEADWAY_URL": "http://a:1", "HEADWAY_DASHBOARD_DEMO": ""}),
-        (
-            ["--url", "http://a:1", "--url", "http://b:2"],
-            {"HEADWAY_URL": "http://a:1,http://b:2", "HEADWAY_DASHBOARD_DEMO": ""},
-        ),
-        (["--demo"], {"HEADWAY_DASHBOARD_DEMO": "1"}),
+        (["--url", "http://a:1/"], {"HEADWAY_URL": "http://a:1"}),
+        (["--url", "http://a:1", "--url", "http://b:2"], {"HEADWAY_URL": "http://a:1,http://b:2"}),
         (["--prometheus-url", "http://p:9", "--refresh-s", "3"],
          {"HEADWAY_PROMETHEUS_URL": "http://p:9", "HEADWAY_REFRESH_S": "3.0"}),
     ],
-    ids=["nothing", "one server", "two servers", "demo", "the others"],
+    ids=["nothing", "one server", "two servers", "the others"],
 )  # fmt: skip
 def test_options_reach_the_pages_through_the_environment(words: list[str], expected: dict[str, str]) -> None:
-    """What is not given is left to the environment; a server that is named ends a demo that is asked for there."""
+    """What is not given is left to the environment."""
     assert environment_of(parser().parse_args(words)) == expected
 
 

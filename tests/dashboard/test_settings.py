@@ -37,20 +37,6 @@ def test_servers(text: str, urls: tuple[str, ...]) -> None:
     assert (settings.address == urls[0]) == (len(urls) == 1)
 
 
-@pytest.mark.parametrize(("text", "demo"), [("1", True), ("true", True), ("YES", True), ("0", False), ("", False)])
-def test_the_demo_counts_before_everything_else(text: str, demo: bool) -> None:
-    """No server is named beside simulated figures, and no token is in reach."""
-    environment = {
-        "HEADWAY_DASHBOARD_DEMO": text, "HEADWAY_URL": "http://a:1", "HEADWAY_ADMIN_TOKEN": TOKEN,
-        "HEADWAY_PROMETHEUS_URL": "http://p:1", "HEADWAY_REFRESH_S": "5",
-    }  # fmt: skip
-    settings = Settings.from_environment(environment)
-    assert settings.demo == demo
-    assert (settings.token is None, settings.prometheus_url is None) == (demo, demo)
-    assert ("no server" in settings.address) == demo
-    assert settings.refresh_s == 5
-
-
 @pytest.mark.parametrize(
     ("environment", "role"),
     [

@@ -13,7 +13,7 @@ from headway_dashboard.server import SCRIPT
 
 VARIABLES = (
     "HEADWAY_URL", "HEADWAY_PROMETHEUS_URL", "HEADWAY_ADMIN_TOKEN", "HEADWAY_ADMIN_TOKEN_FILE", "HEADWAY_VIEWER_TOKEN",
-    "HEADWAY_VIEWER_TOKEN_FILE", "HEADWAY_DASHBOARD_DEMO",
+    "HEADWAY_VIEWER_TOKEN_FILE",
 )  # fmt: skip
 #: One page alone, with or without the frame above it.
 FRAMED = """

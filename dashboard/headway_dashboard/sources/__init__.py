@@ -2,7 +2,6 @@
 
 from headway_dashboard.analysis.queries.reading import Health, Questions, Reading, Source, read
 from headway_dashboard.sources.chosen import ChosenSource
-from headway_dashboard.sources.demo import DemoSource, DemoStatus
 from headway_dashboard.sources.fallback import FallbackSource
 from headway_dashboard.sources.merged_status import MergedStatusSource
 from headway_dashboard.sources.prometheus import PrometheusSource
@@ -12,8 +11,6 @@ from headway_dashboard.sources.status_source import StatusSource
 
 __all__ = [
     "ChosenSource",
-    "DemoSource",
-    "DemoStatus",
     "FallbackSource",
     "Health",
     "MergedStatusSource",

@@ -4,7 +4,11 @@ from __future__ import annotations
 
 import argparse
 import os
+import secrets
+import socket
+import subprocess
 import sys
+from collections.abc import Mapping
 
 from headway_tools.console import UsageError, missing_dashboard_packages, port, try_bind
 
@@ -16,11 +20,14 @@ examples:
   headway dashboard --url http://10.0.0.5:8000 --port 8600
   headway dashboard --url http://10.0.0.5:8000 --url http://10.0.0.6:8000       two servers together
   headway dashboard --prometheus-url http://127.0.0.1:9090      charts from Prometheus instead of /metrics
-  headway dashboard --demo                                      a look at the pages, with simulated figures
+  headway dashboard --demo                                      a look at the pages, of a simulated server
 
 Its Control page switches presets only if HEADWAY_ADMIN_TOKEN or HEADWAY_ADMIN_TOKEN_FILE is set.
 """
 PORT = 8501
+_HOST = "127.0.0.1"
+#: What would let the dashboard of a simulation watch something else, or show less.
+_OTHERS = ("HEADWAY_ADMIN_TOKEN_FILE", "HEADWAY_VIEWER_TOKEN", "HEADWAY_VIEWER_TOKEN_FILE", "HEADWAY_PROMETHEUS_URL")
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
@@ -29,7 +36,9 @@ def configure(parser: argparse.ArgumentParser) -> None:
     watched.add_argument(
         "--url", action="append", help="a server; several times for several (default: $HEADWAY_URL, a list with commas)"
     )
-    watched.add_argument("--demo", action="store_true", help="show simulated figures, without a server")
+    watched.add_argument(
+        "--demo", action="store_true", help="of a simulated server with sample traffic, which it starts"
+    )
     parser.add_argument("--host", default="127.0.0.1", help="address to listen on (default: 127.0.0.1)")
     parser.add_argument("--port", type=port, default=PORT, help=f"port to listen on (default: {PORT})")
     parser.add_argument("--prometheus-url", metavar="URL", help="read the charts' data from this Prometheus")
@@ -43,9 +52,9 @@ def run(chosen: argparse.Namespace) -> int:
             f"the dashboard needs {', '.join(missing)}; install it with: pip install 'vllm-headway[dashboard]'"
         )
     try_bind(chosen.host, chosen.port)
+    environment = of_simulation(os.environ) if chosen.demo else dict(os.environ)
     sys.stdout.flush()
-    words = command(chosen)
-    os.execv(sys.executable, words)  # noqa: S606 - this interpreter, no shell
+    os.execve(sys.executable, command(chosen), environment)  # noqa: S606 - this interpreter, no shell
 
 
 def command(chosen: argparse.Namespace) -> list[str]:
@@ -53,7 +62,23 @@ def command(chosen: argparse.Namespace) -> list[str]:
     words = [sys.executable, "-m", "headway_dashboard"]
     for url in chosen.url or ():
         words += ["--url", url]
-    if chosen.demo:
-        words.append("--demo")
     words += ["--host", chosen.host, "--port", str(chosen.port)]
     return [*words, "--prometheus-url", chosen.prometheus_url] if chosen.prometheus_url else words
+
+
+def of_simulation(environ: Mapping[str, str]) -> dict[str, str]:
+    """Start a simulated server, which ends with this process; returns the environment of its dashboard."""
+    token = {"HEADWAY_ADMIN_TOKEN": secrets.token_urlsafe(32)}
+    others = {name: text for name, text in environ.items() if not name.startswith("HEADWAY_")}
+    with socket.create_server((_HOST, 0)) as listening:
+        descriptor, port = listening.fileno(), listening.getsockname()[1]
+        words = [sys.executable, "-m", "headway_tools.demo.simulated_server", str(descriptor), str(os.getpid())]
+        subprocess.Popen(  # noqa: S603 - this interpreter, no shell
+            words,
+            env=others | token,
+            stdin=subprocess.DEVNULL,
+            pass_fds=(descriptor,),
+            start_new_session=True,  # Ctrl-C is for the dashboard
+        )
+    kept = {name: text for name, text in environ.items() if name not in _OTHERS}
+    return kept | token | {"HEADWAY_URL": f"http://{_HOST}:{port}"}

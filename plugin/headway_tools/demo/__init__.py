@@ -5,6 +5,7 @@ parts      how the two child processes are called   server           calls to th
 overload/  more than the engine can serve           summary, report  whether it adds up; the text of it
 children   processes that leave nothing behind      show             the whole, from the first check to the last line
 loading    what the server is doing before ready
+simulated_engine, simulated_server    what `headway dashboard --demo` starts: the server without a model
 
 ``headway_tools.load`` sends the requests and reads what the server counted.
 """

@@ -22,7 +22,6 @@ from stub_server import OPERATOR_TOKEN, VIEWER_TOKEN, StubServer
 from tiers import LONG
 
 from headway_dashboard import server_client
-from headway_dashboard.analysis.demo_words import DEMO_CONTROL, DEMO_SOURCE, DEMO_WORDS
 from headway_dashboard.analysis.server import condition
 from headway_dashboard.analysis.units import MISSING
 from headway_dashboard.deep_links import PATHS
@@ -44,8 +43,8 @@ class State:
     """A state of the server as a visitor meets it.
 
     ``words`` stand above every page. ``begin`` and ``then`` change the stub before and after it was first seen.
-    ``tiles`` are what some tiles show where a number is missing; ``known`` says whether there is history from before
-    the visit. ``reads`` is why nothing may be pressed, empty where an operator may.
+    ``tiles`` are what some tiles show where a number is missing. ``reads`` is why nothing may be pressed, empty where
+    an operator may.
     """
 
     words: tuple[str, ...]
@@ -56,7 +55,6 @@ class State:
     tiles: Mapping[str, str] = field(default_factory=dict)
     notes: frozenset[str] | None = None
     rows: Mapping[str, str] = field(default_factory=dict)
-    known: bool = False
     reads: str = ""
 
 
@@ -120,13 +118,6 @@ STATES: dict[str, State] = {
     ),
     "viewer": State(
         ("Live", "balanced"), {"HEADWAY_VIEWER_TOKEN": VIEWER_TOKEN}, begin=moving, reads="a viewer's token"
-    ),
-    "demo": State(
-        (DEMO_WORDS, DEMO_SOURCE),
-        {"HEADWAY_DASHBOARD_DEMO": "1", "HEADWAY_REFRESH_S": "2"},
-        first=DEMO_SOURCE,
-        known=True,
-        reads=DEMO_CONTROL,
     ),
 }
 
@@ -207,7 +198,7 @@ def test_a_page_in_a_state(entered: Entered, path: str) -> None:
     app.run()  # what the first drawing had to wait for
     assert [one for one in texts(app) if NO_NUMBER.search(one)] == []
     assert_missing_is_named(app, state, path)
-    assert_gaps(figures(app), known=state.known)
+    assert_gaps(figures(app))
     assert_rights(app, state, path)
     if path == "control" and state.reads:
         assert state.reads in "\n".join(texts(app))
@@ -230,15 +221,13 @@ def assert_missing_is_named(app: AppTest, state: State, path: str) -> None:
         assert shown["Engine"] == MISSING
 
 
-def assert_gaps(drawn: Mapping[str, dict[str, Any]], *, known: bool) -> None:
+def assert_gaps(drawn: Mapping[str, dict[str, Any]]) -> None:
     """A chart begins with a gap where nothing was measured yet, never with a zero; no point is infinite."""
     for name, figure in drawn.items():
         points = [point for trace in figure["traces"] for point in trace.get("y", ()) if isinstance(point, float)]
         assert all(abs(point) < float("inf") for point in points), name
-        if not known:
-            assert [trace["name"] for trace in figure["traces"] if begins_too_early(trace, figure["times_ms"])] == [], (
-                name
-            )
+        early = [trace["name"] for trace in figure["traces"] if begins_too_early(trace, figure["times_ms"])]
+        assert early == [], name
 
 
 def begins_too_early(trace: Mapping[str, Any], times_ms: Sequence[int]) -> bool:

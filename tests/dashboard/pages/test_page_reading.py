@@ -9,7 +9,7 @@ from headway_dashboard.analysis.server.identity import LAST_CHANGE
 from headway_dashboard.analysis.view import Span, View
 from headway_dashboard.page import PAGES
 from headway_dashboard.pages.page_reading import EVENTS_S, RECENT_S, Page, read_page
-from headway_dashboard.sources import DemoSource, DemoStatus, Health, Questions, Reading
+from headway_dashboard.sources import Health, MergedStatusSource, Questions, Reading
 
 
 class Counting:
@@ -33,7 +33,7 @@ class Counting:
 @pytest.mark.parametrize("page", PAGES, ids=[one.path for one in PAGES])
 def test_a_refresh_reads_once(page: Page) -> None:
     """The figures of now, the charts and the events, of one moment."""
-    source, status = Counting(), DemoStatus(DemoSource())
+    source, status = Counting(), MergedStatusSource({})
     read_page(page, source, status, View(range_s=900.0))
     assert source.asked == [{Span(RECENT_S), Span(900.0), Span(EVENTS_S)}]
     read_page(page, source, status, View(range_s=900.0, end_s=500.0))
@@ -43,5 +43,5 @@ def test_a_refresh_reads_once(page: Page) -> None:
 def test_a_comparison_is_a_second_reading() -> None:
     """It is of the time before the last change, which the first one has found."""
     source = Counting()
-    read_page(PAGES[0], source, DemoStatus(DemoSource()), View(range_s=900.0, before_change=True))
+    read_page(PAGES[0], source, MergedStatusSource({}), View(range_s=900.0, before_change=True))
     assert source.asked[1:] == [{Span(900.0, 700.0)}]

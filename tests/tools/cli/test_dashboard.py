@@ -14,7 +14,7 @@ from headway_tools.cli import dashboard, main
 def became(monkeypatch: pytest.MonkeyPatch) -> list[list[str]]:
     """Record instead of replacing this process."""
     calls: list[list[str]] = []
-    monkeypatch.setattr(dashboard.os, "execv", lambda program, words: calls.append(words))
+    monkeypatch.setattr(dashboard.os, "execve", lambda program, words, environment: calls.append(words))
     monkeypatch.setattr(dashboard, "missing_dashboard_packages", list)
     return calls
 
@@ -37,9 +37,8 @@ def test_it_becomes_the_dashboard_of_this_interpreter(became: list[list[str]]) -
     [
         ([], []),
         (["--url", "http://a:1", "--url", "http://b:2"], ["--url", "http://a:1", "--url", "http://b:2"]),
-        (["--demo"], ["--demo"]),
     ],
-    ids=["as the environment says", "two servers", "demo"],
+    ids=["as the environment says", "two servers"],
 )
 def test_what_is_watched_goes_along(became: list[list[str]], words: list[str], expected: list[str]) -> None:
     """Without an option the dashboard reads HEADWAY_URL itself, which may be a list."""
@@ -49,7 +48,18 @@ def test_what_is_watched_goes_along(became: list[list[str]], words: list[str], e
     assert became == [[sys.executable, "-m", "headway_dashboard", *expected, "--host", "127.0.0.1", "--port", port]]
 
 
-def test_a_demo_has_no_server(became: list[list[str]], capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_demo_watches_the_server_that_it_starts(monkeypatch: pytest.MonkeyPatch) -> None:
+    """And no other: neither of the environment's servers, Prometheus and tokens reaches the page or that server."""
+    started: list[dict[str, str]] = []
+    monkeypatch.setattr(dashboard.subprocess, "Popen", lambda *_, env, **__: started.append(env))
+    named = {"HEADWAY_URL": "http://a:1", "HEADWAY_VIEWER_TOKEN": "v" * 40, "HEADWAY_PROMETHEUS_URL": "http://p:2"}
+    found = dashboard.of_simulation(named | {"HEADWAY_REFRESH_S": "5", "PATH": "/bin"})
+    assert found.keys() == {"HEADWAY_URL", "HEADWAY_ADMIN_TOKEN", "HEADWAY_REFRESH_S", "PATH"}
+    assert found["HEADWAY_URL"].startswith("http://127.0.0.1:")
+    assert started == [{"PATH": "/bin", "HEADWAY_ADMIN_TOKEN": found["HEADWAY_ADMIN_TOKEN"]}]
+
+
+def test_a_demo_has_no_other_server(became: list[list[str]], capsys: pytest.CaptureFixture[str]) -> None:
     """Both at once is a mistake, and nothing starts."""
     assert main(["dashboard", "--demo", "--url", "http://a:1"]) == 2
     assert "not allowed with" in capsys.readouterr().err

@@ -118,7 +118,7 @@ def test_what_else_prometheus_scrapes_is_no_server() -> None:
 
 
 def test_without_figures_there_are_no_events() -> None:
-    """The demo has no ``up``, and an empty reading has nothing."""
+    """No ``up``, or nothing at all."""
     assert scale_events(reading_of({})) == []
     assert scale_events(history({}, servers=("a",))) == []
 
