@@ -10,7 +10,7 @@ from typing import Literal
 from headway_policies import units
 from headway_policies.units import compact
 
-__all__ = ["GIB", "KIB", "MIB", "MISSING", "Scale", "Unit", "compact", "duration", "scale", "written"]
+__all__ = ["GIB", "KIB", "MIB", "MISSING", "Scale", "Unit", "compact", "counted", "duration", "scale", "written"]
 
 Unit = Literal["count", "per_s", "seconds", "bytes", "ratio"]
 
@@ -62,6 +62,11 @@ def written(value: float | None, unit: Unit) -> str:
         case _:
             chosen = scale(unit, [value])
             return f"{compact(value * chosen.factor)}{chosen.suffix}"
+
+
+def counted(number: float, one: str, more: str) -> str:
+    """A number with its noun: ``one`` after 1, else ``more``."""
+    return f"{compact(number)} {one if number == 1 else more}"
 
 
 def duration(value_s: float) -> str:

@@ -6,6 +6,7 @@ from headway_dashboard.components.headline import headline
 from headway_dashboard.components.live_plot import live_plot
 from headway_dashboard.components.notice import notice
 from headway_dashboard.components.sortable_table import sortable_table
+from headway_dashboard.components.table import table
 from headway_dashboard.components.tile import tile
 
-__all__ = ["alerts", "banner", "headline", "live_plot", "notice", "sortable_table", "tile"]
+__all__ = ["alerts", "banner", "headline", "live_plot", "notice", "sortable_table", "table", "tile"]

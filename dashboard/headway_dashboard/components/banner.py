@@ -22,13 +22,13 @@ SEVERITIES: Mapping[Severity, Colour] = {
     Severity.OVERLOADED: "red",
     Severity.DOWN: "red",
 }
-_LOOKS: dict[State, tuple[str, Colour]] = {
-    State.LIVE: ("Live", "green"),
-    State.NO_TRAFFIC: ("No traffic", "gray"),
-    State.NOT_READY: ("Not ready", "orange"),
-    State.STALE: ("Stale", "orange"),
-    State.DOWN: ("Down", "red"),
-    State.CONNECTING: ("Connecting", "blue"),
+_STATES: dict[State, Colour] = {
+    State.LIVE: "green",
+    State.NO_TRAFFIC: "gray",
+    State.NOT_READY: "orange",
+    State.STALE: "orange",
+    State.DOWN: "red",
+    State.CONNECTING: "blue",
 }
 _LOUD = {State.DOWN: st.error, State.STALE: st.warning}
 
@@ -48,11 +48,10 @@ def banner(
     ``severity`` is None where it is not known. ``rung`` is the rung of the fallback ladder, if not normal.
     ``has_notice``: a notice below has the details.
     """
-    words, colour = _LOOKS[condition.state]
     with st.container(horizontal=True, vertical_alignment="center", gap="xsmall", key="headway-banner"):
         if severity is not None:
             st.badge(severity.word, color=SEVERITIES[severity], help="The severity of the diagnosis on the Overview.")
-        st.badge(words, color=colour)
+        st.badge(condition.state.capitalize(), color=_STATES[condition.state])
         if identity.preset:
             st.badge(plain(identity.preset_words), color="primary", help=_since(identity))
         if rung:

@@ -7,27 +7,22 @@ from collections.abc import Sequence
 import streamlit as st
 
 from headway_dashboard.analysis.queries.model import Point
-from headway_dashboard.analysis.server.newest_values import Tone
+from headway_dashboard.analysis.server.newest_values import TileText
 from headway_dashboard.components.banner import plain
 
 
-def tile(
-    label: str, value: str, *, explanation: str, course: Sequence[Point] = (), note: str = "", tone: Tone = "off"
-) -> None:
-    """Draw one tile. ``course`` is its last minutes; gaps are left out.
-
-    ``note`` says what the value is of, or whether it keeps its bound, in the colour ``tone``.
-    """
+def tile(text: TileText, course: Sequence[Point] = ()) -> None:
+    """Draw one tile. ``course`` is its last minutes; gaps are left out."""
     known = [point for point in course if point is not None]
     st.metric(
-        label,
-        value,
-        help=explanation,
+        text.label,
+        text.value,
+        help=text.explanation,
         border=True,
         height="stretch",
         chart_data=known if len(known) > 1 else None,
         chart_type="area",
-        delta=plain(note) or None,
+        delta=plain(text.note) or None,
         delta_arrow="off",
-        delta_color=tone if note else "blue",
+        delta_color=text.tone if text.note else "blue",
     )

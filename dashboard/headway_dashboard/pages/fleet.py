@@ -17,7 +17,7 @@ from headway_dashboard.analysis.server.fleet_rows import as_they_were, fleet_row
 from headway_dashboard.analysis.server.instances import INSTANCE
 from headway_dashboard.analysis.units import duration
 from headway_dashboard.analysis.view import Span
-from headway_dashboard.components import sortable_table
+from headway_dashboard.components import sortable_table, table
 from headway_dashboard.components.banner import plain
 from headway_dashboard.pages.charts import draw
 from headway_dashboard.pages.page_reading import RECENT_S, Page, PageReading
@@ -78,7 +78,7 @@ def _routed(newest: Reading) -> None:
     if rows:
         with st.container(border=True, gap="xsmall", key="headway-routed"):
             st.markdown("**Instances behind the router**", help=routed.EXPLANATION)
-            st.table([{name: plain(text) for name, text in row.items()} for row in rows], hide_index=True)
+            table(rows)
 
 
 def _events(history: Reading) -> None:
@@ -89,11 +89,7 @@ def _events(history: Reading) -> None:
             "**Servers that appeared, were gone or restarted**",
             help="The newest first. The same events are marked on every chart over time.",
         )
-        if rows:
-            shown = [{key: plain(value) for key, value in row.items()} for row in rows]
-            st.table(shown, border="horizontal", hide_index=True)
-        else:
-            st.caption(f"There were none in the last {duration(history.range_s)} that are recorded.")
+        table(rows, f"There were none in the last {duration(history.range_s)} that are recorded.")
 
 
 PAGE = Page(

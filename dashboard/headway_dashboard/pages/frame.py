@@ -17,7 +17,7 @@ from headway_dashboard.analysis.diagnosis import alerts
 from headway_dashboard.analysis.diagnosis import headline as headlines
 from headway_dashboard.analysis.server import descriptions, newest_values
 from headway_dashboard.analysis.server import identity as identities
-from headway_dashboard.analysis.server.instances import away_details
+from headway_dashboard.analysis.server.instances import ALL_INSTANCES, INSTANCE, away_details
 from headway_dashboard.analysis.view import (
     CLASSES,
     COMPARE,
@@ -34,7 +34,6 @@ from headway_dashboard.components import alerts as alert_line
 from headway_dashboard.components import banner, notice
 from headway_dashboard.pages import head
 from headway_dashboard.pages.charts import download
-from headway_dashboard.pages.instance_choice import instance_choice
 from headway_dashboard.pages.page_reading import RECENT_S, Page, PageReading, read_page
 from headway_dashboard.settings import Settings
 from headway_dashboard.shared import instance_names
@@ -84,7 +83,15 @@ def _bar(known: tuple[str, ...], longest_s: float, servers: tuple[str, ...]) -> 
             args=(None,),
         )
         _live_or_paused()
-        instance_choice(servers)
+        if servers:
+            st.selectbox(
+                "Server",
+                (ALL_INSTANCES, *servers),
+                key=INSTANCE,
+                bind="query-params",
+                width=220,
+                help="all: counts and rates are summed, and histograms merged before a quantile is read from them.",
+            )
         if known:
             st.pills(
                 "Classes",

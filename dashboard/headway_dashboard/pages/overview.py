@@ -11,7 +11,7 @@ from headway_dashboard.analysis.server.last_changes import EXPRESSIONS, change_r
 from headway_dashboard.analysis.server.objectives import objective_lines
 from headway_dashboard.analysis.server.status import Status
 from headway_dashboard.analysis.server.stop_words import limit_order_words
-from headway_dashboard.components import headline, tile
+from headway_dashboard.components import headline, table, tile
 from headway_dashboard.components.banner import plain
 from headway_dashboard.pages import charts
 from headway_dashboard.pages.page_reading import Page, PageReading
@@ -41,8 +41,7 @@ def tiles(reading: PageReading, *, columns: int = 4, courses: bool = True) -> No
             expression = for_classes(one.expression, reading.view.classes)
             text = newest_values.tile_text(one, newest, expression, state)
             text = tile_notes.noted(text, one, newest, reading.status, state, reading.view)
-            course = newest[expression].line() if courses else ()
-            tile(text.label, text.value, explanation=text.explanation, course=course, note=text.note, tone=text.tone)
+            tile(text, newest[expression].line() if courses else ())
 
 
 def _class_table(newest: Reading, classes: tuple[str, ...], status: Status) -> None:
@@ -50,20 +49,15 @@ def _class_table(newest: Reading, classes: tuple[str, ...], status: Status) -> N
         return
     with st.container(border=True, gap="xsmall"):
         st.markdown("**Classes**", help="The newest numbers of each priority class; rates over the last 30 s.")
-        st.table(newest_values.class_rows(newest, classes), border="horizontal", hide_index=True)
+        table(newest_values.class_rows(newest, classes))
         for line in objective_lines(status.objectives, classes):
             st.caption(plain(line))
 
 
 def _last_changes(history: Reading) -> None:
-    rows = change_rows(history)
     with st.container(border=True, gap="xsmall", key="headway-changes"):
         st.markdown("**Last changes**", help="Preset switches and changes of the engine's state, the newest first.")
-        if rows:
-            st.table([{key: plain(value) for key, value in row.items()} for row in rows], border="horizontal",
-                     hide_index=True)  # fmt: skip
-        else:
-            st.caption("There were none in the time that is recorded.")
+        table(change_rows(history), "There were none in the time that is recorded.")
 
 
 PAGE = Page(

@@ -9,7 +9,7 @@ from headway_dashboard.analysis.catalogue import engine_panels
 from headway_dashboard.analysis.catalogue.priority_panels import HOUR_S, LADDER_SECTION, REQUESTS_SECTION
 from headway_dashboard.analysis.server import descriptions
 from headway_dashboard.analysis.units import duration
-from headway_dashboard.components.banner import plain
+from headway_dashboard.components import table
 from headway_dashboard.pages.charts import draw
 from headway_dashboard.pages.page_reading import Page, PageReading
 from headway_dashboard.sources import Reading
@@ -36,24 +36,15 @@ def _steps(recent: Reading) -> None:
         st.markdown(
             "**Steps of the ladder**", help="How often it moved to each rung since the server started, by trigger."
         )
-        rows = descriptions.step_rows(recent)
-        if rows:
-            st.table(rows, border="horizontal", hide_index=True)
-        else:
-            st.caption("The ladder has not moved since the server started.")
+        table(descriptions.step_rows(recent), "The ladder has not moved since the server started.")
 
 
 def _moves(ladder: FallbackState) -> None:
     with st.container(border=True, gap="xsmall", height="stretch"):
         st.markdown("**Last moves of the ladder**", help="The newest first. Readable with a token only.")
-        rows = descriptions.move_rows(ladder)
-        if rows:
-            st.table([{key: plain(value) for key, value in row.items()} for row in rows], border="horizontal",
-                     hide_index=True)  # fmt: skip
-        elif ladder.rung:
-            st.caption("There were none since the server started.")
-        else:
-            st.caption("They are shown when the dashboard has a token of the server.")
+        known = "There were none since the server started."
+        unknown = "They are shown when the dashboard has a token of the server."
+        table(descriptions.move_rows(ladder), known if ladder.rung else unknown)
 
 
 PAGE = Page("Requests & priorities", "requests", _draw, figures=(engine_panels.RUNG_STEPS,), csv="requests")

@@ -7,7 +7,7 @@ import streamlit as st
 from headway_dashboard.analysis.catalogue import engine_panels
 from headway_dashboard.analysis.server import descriptions
 from headway_dashboard.analysis.server.status import Status
-from headway_dashboard.components import tile
+from headway_dashboard.components import table, tile
 from headway_dashboard.components.banner import plain
 from headway_dashboard.pages.charts import draw
 from headway_dashboard.pages.page_reading import Page, PageReading
@@ -20,7 +20,7 @@ def _draw(reading: PageReading) -> None:
     newest, status = reading.newest, reading.status
     with st.grid(6, min_column_width=_TILE_PX, gap="xsmall", key="headway-server-tiles"):
         for text in descriptions.server_tiles(newest, status, reading.state):
-            tile(text.label, text.value, explanation=text.explanation, note=text.note)
+            tile(text)
     draw(PAGE.panels, reading, key="headway-server")
     _warmup(newest, status)
 
@@ -33,11 +33,7 @@ def _warmup(newest: Reading, status: Status) -> None:
         if words := descriptions.warmup_words(status.warmup):
             st.caption(plain(words))
         rows = descriptions.warmup_rows(newest, status.warmup)
-        if rows:
-            st.table([{key: plain(value) for key, value in row.items()} for row in rows], border="horizontal",
-                     hide_index=True)  # fmt: skip
-        elif not words:
-            st.caption("No stage has run since the server started.")
+        table(rows, "" if words else "No stage has run since the server started.")
 
 
 PAGE = Page(

@@ -443,9 +443,9 @@ def test_server_shows_deaths_and_the_warm_up(visit: Open, stub: StubServer) -> N
 def order(app: AppTest, rung: str, confirm: str) -> AppTest:
     """Choose a rung, type the word, and press."""
     next(group for group in app.button_group if group.label == "Set it to").set_value(rung).run()
-    app.text_input(key="order_reason").set_value("half the GPUs are away")
-    app.text_input(key="order_actor").set_value("anna")
-    app.text_input(key="order_confirm").set_value(confirm)
+    app.text_input(key="ladder_reason").set_value("half the GPUs are away")
+    app.text_input(key="ladder_actor").set_value("anna")
+    app.text_input(key="ladder_confirm").set_value(confirm)
     return press(app, f"Set to {'automatic' if rung == 'auto' else rung}")
 
 

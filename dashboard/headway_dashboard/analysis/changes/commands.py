@@ -8,57 +8,19 @@ from collections.abc import Sequence
 from typing import Any
 
 
+def command(url: str, *words: str, reason: str = "") -> str:
+    """A command of ``headway`` for the server at ``url``."""
+    said = [f"--reason={reason}"] if reason.startswith("-") else ["--reason", reason]
+    return shlex.join(["headway", *words, "--url", url, *(said if reason else [])])
+
+
 def use_command(
     url: str, name: str, *, reason: str = "", revert_after_s: float | None = None, revert_if: Sequence[str] = ()
 ) -> str:
     """Put a preset in force, for good or on trial."""
-    words = ["headway", "preset", "use", name]
-    if revert_after_s is not None:
-        words += ["--revert-after", f"{revert_after_s:g}s"]
-    for one in revert_if:
-        words += ["--revert-if", one]
-    return _joined(words, url, reason)
-
-
-def keep_command(url: str) -> str:
-    """End a trial: the preset stays."""
-    return _joined(["headway", "preset", "keep"], url)
-
-
-def undo_command(url: str, revision: int | None = None) -> str:
-    """Put an earlier revision in force again."""
-    words = ["headway", "preset", "undo"]
-    return _joined(words if revision is None else [*words, str(revision)], url)
-
-
-def fallback_command(url: str, rung: str | None) -> str:
-    """Put the fallback ladder on a rung; None: let it move by itself."""
-    return _joined(["headway", "fallback", *(["auto"] if rung is None else ["set", rung])], url)
-
-
-def recycle_command(url: str) -> str:
-    """Replace the engine."""
-    return _joined(["headway", "recycle"], url)
-
-
-def pause_command(url: str, expires_s: float | None = None) -> str:
-    """Suspend dispatch, for a time or until a resume."""
-    return _joined(["headway", "pause", *([] if expires_s is None else ["--for", f"{expires_s:g}s"])], url)
-
-
-def drain_command(url: str) -> str:
-    """Refuse new and waiting requests."""
-    return _joined(["headway", "drain"], url)
-
-
-def resume_command(url: str) -> str:
-    """End a pause or a drain."""
-    return _joined(["headway", "resume"], url)
-
-
-def warmup_command(url: str) -> str:
-    """Warm the running engine up."""
-    return _joined(["headway", "warmup"], url)
+    after = [] if revert_after_s is None else ["--revert-after", f"{revert_after_s:g}s"]
+    conditions = [word for one in revert_if for word in ("--revert-if", one)]
+    return command(url, "preset", "use", name, *after, *conditions, reason=reason)
 
 
 def limit_call(url: str, seats: int | None, revision: int, expires_s: float | None = None) -> str:
@@ -71,8 +33,3 @@ def limit_call(url: str, seats: int | None, revision: int, expires_s: float | No
             f"-d {shlex.quote(json.dumps(body))} {shlex.quote(url + '/headway/v1/limit')}",
         ]
     )
-
-
-def _joined(words: Sequence[str], url: str, reason: str = "") -> str:
-    said = [f"--reason={reason}"] if reason.startswith("-") else ["--reason", reason]
-    return shlex.join([*words, "--url", url, *(said if reason else [])])

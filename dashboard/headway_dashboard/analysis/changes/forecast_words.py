@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from headway.api.schema import ClassForecast, Forecast, ForecastErrors, Interval, PresetForecast, Quantiles
-from headway_dashboard.analysis.units import MISSING, compact, duration, written
+from headway_dashboard.analysis.units import MISSING, compact, counted, duration, written
 
 _ALL = "all"
 
@@ -68,10 +68,13 @@ def _spread(value: str, low: str, high: str) -> str:
 
 def basis_words(forecast: Forecast, age_s: float) -> str:
     """What was replayed, on which model, and how long ago; then how true earlier forecasts were."""
+    sequences = counted(forecast.requests, "sequence", "sequences")
+    replays = counted(forecast.seeds, "replay", "replays")
+    off = written(forecast.engine.error_ratio, "ratio")
     return (
-        f"Forecast made {duration(age_s)} ago: {compact(forecast.requests)} sequences of {duration(forecast.span_s)} "
-        f"of recorded traffic, {forecast.seeds} replays of each preset. The model of the engine was off by "
-        f"{written(forecast.engine.error_ratio, 'ratio')} of its recent step times. {earlier_words(forecast.earlier)}"
+        f"Forecast made {duration(age_s)} ago: {sequences} of {duration(forecast.span_s)} of recorded traffic, "
+        f"{replays} of each preset. The model of the engine was off by {off} of its recent step times. "
+        f"{earlier_words(forecast.earlier)}"
     )
 
 

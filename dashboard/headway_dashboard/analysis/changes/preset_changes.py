@@ -8,7 +8,6 @@ they are capped.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 
 from headway.api.schema import Setting
 from headway_dashboard.analysis.units import MISSING
@@ -63,29 +62,25 @@ BY_TERM: Mapping[str, str] = {
 _SEATS = ("batching.seats", "limit.max_seats", "limit.min_seats")
 
 
-@dataclass(frozen=True, slots=True)
-class ChangeRow:
-    """One setting that differs. ``ceiling`` is empty where the setting has none."""
-
-    setting: str
-    now: str
-    after: str
-    ceiling: str
-    applies: str
-
-
 def change_rows(
     before: Mapping[str, Setting], after: Mapping[str, Setting], ceiling: int | None = None
-) -> list[ChangeRow]:
+) -> list[dict[str, str]]:
     """The settings with an effect that differ; ``ceiling`` is the most seats of this engine, None: not known."""
-    found = []
+    rows = []
     for one in differences(effective(before), effective(after)):
-        bound = str(ceiling) if ceiling is not None and one.setting in _SEATS else ""
         applies = applies_when(one.setting, one.before, one.after, ceiling)
         if one.setting == "batching.seats" and moves(after):
             applies += "; the limit starts there"
-        found.append(ChangeRow(one.setting, setting_text(one.before), setting_text(one.after), bound, applies))
-    return found
+        rows.append(
+            {
+                "Setting": one.setting,
+                "Now": setting_text(one.before),
+                "After": setting_text(one.after),
+                "Ceiling": str(ceiling) if ceiling is not None and one.setting in _SEATS else "",
+                "Applies": applies,
+            }
+        )
+    return rows
 
 
 def applies_when(setting: str, before: Setting | None, after: Setting | None, ceiling: int | None = None) -> str:

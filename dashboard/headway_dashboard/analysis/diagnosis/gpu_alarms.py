@@ -13,7 +13,7 @@ from headway_dashboard.analysis.catalogue.memory_panels import GPU_BUSY, PROCESS
 from headway_dashboard.analysis.catalogue.thresholds import GPU_IDLE_RATIO, PROCESSOR_RATIO
 from headway_dashboard.analysis.queries.expressions import Expression
 from headway_dashboard.analysis.queries.reading import Reading
-from headway_dashboard.analysis.units import compact, duration, written
+from headway_dashboard.analysis.units import counted, duration, written
 
 FULL_FROM_RATIO = 0.995
 #: The share of the recent points at which requests must have waited: a queue of a moment is no alarm.
@@ -34,7 +34,7 @@ def gpu_alarms(reading: Reading) -> list[str]:
         if busy < GPU_IDLE_RATIO:
             found.append(f"Idle: {where}, while requests waited{_processor(reading)}.")
         elif busy >= FULL_FROM_RATIO:
-            found.append(f"Overloaded: {where}, and {compact(queued[-1])} requests wait.")
+            found.append(f"Overloaded: {where}, and {counted(queued[-1], 'request waits', 'requests wait')}.")
     return found
 
 

@@ -17,7 +17,7 @@ from headway_dashboard.analysis.server.engine_deaths import last_cause, not_orde
 from headway_dashboard.analysis.server.newest_values import TileText, now
 from headway_dashboard.analysis.server.notices import STAGES, Notice, Situation, notices, stage_words
 from headway_dashboard.analysis.server.status import Status
-from headway_dashboard.analysis.units import MISSING, compact, duration, written
+from headway_dashboard.analysis.units import MISSING, compact, counted, duration, written
 from headway_policies.limits import WHYS
 
 NORMAL = "normal"
@@ -186,7 +186,7 @@ def warmup_words(status: WarmupStatus) -> str:
             return "Skipped, as configured."
         case _:
             end = f"{status.state.capitalize()}."
-    size = f" A full batch has {status.batch_size} requests." if status.batch_size else ""
+    size = f" A full batch has {counted(status.batch_size, 'request', 'requests')}." if status.batch_size else ""
     attempt = f" Attempt {status.attempt}." if status.attempt > 1 else ""
     reason = f" {status.reason[:1].upper()}{status.reason[1:]}." if status.reason and status.state != "done" else ""
     return f"{end}{attempt}{reason}{size}"
@@ -201,7 +201,7 @@ def limit_words(reading: Reading, status: Status) -> str:
         why = WHYS.get(status.limit_reason) or status.limit_reason
     else:
         end = "until the next switch" if order.left_s is None else f"for another {duration(order.left_s)}"
-        why = f"{compact(order.seats)} seats ordered in place of the preset's, {end}"
+        why = f"{counted(order.seats, 'seat', 'seats')} ordered in place of the preset's, {end}"
     return f"{line} · {why}" if why else line
 
 
@@ -221,7 +221,9 @@ def prediction_words(reading: Reading) -> str:
     lines = reading[engine_panels.PREDICTION_SAMPLES].lines
     say = palette.words_of(palette.PREDICTIONS)
     known = [
-        f"{say(labels[0])}: {compact(number)} samples" for labels, line in lines.items() if (number := newest(line))
+        f"{say(labels[0])}: {counted(number, 'sample', 'samples')}"
+        for labels, line in lines.items()
+        if (number := newest(line))
     ]
     return f"Predictions compared with the outcome: {', '.join(known)}." if known else ""
 

@@ -10,7 +10,7 @@ from headway_dashboard.analysis.catalogue import panels
 from headway_dashboard.analysis.queries.model import Point
 from headway_dashboard.analysis.queries.reading import Health, Reading
 from headway_dashboard.analysis.server import fleet_columns as columns
-from headway_dashboard.analysis.server.condition import Activity, Condition, State
+from headway_dashboard.analysis.server.condition import Activity, Condition
 from headway_dashboard.analysis.server.engine_steps import WORDS
 from headway_dashboard.analysis.server.fleet_columns import COLUMNS, HEADINGS, Cell, Column
 from headway_dashboard.analysis.server.instances import condition_of_one
@@ -20,14 +20,6 @@ from headway_dashboard.analysis.units import MISSING, compact, written
 #: Beside a value that stands out.
 MARKS: Mapping[Side, str] = {"above": "▲", "below": "▼"}
 _DIFFERS = "≠"
-_STATES = {
-    State.LIVE: "Live",
-    State.NO_TRAFFIC: "No traffic",
-    State.NOT_READY: "Not ready",
-    State.STALE: "Stale",
-    State.DOWN: "Down",
-    State.CONNECTING: "Connecting",
-}
 
 
 @dataclass(frozen=True, slots=True)
@@ -134,7 +126,8 @@ def _engine_words(reading: Reading, name: str) -> str:
 
 def _state_cell(reading: Reading, name: str, state: Condition) -> Cell:
     engine = _engine_words(reading, name)
-    text = f"{_STATES[state.state]}, {engine}" if engine else _STATES[state.state]
+    words = state.state.capitalize()
+    text = f"{words}, {engine}" if engine else words
     return Cell(text, text, state.sentence)
 
 
@@ -166,7 +159,7 @@ def _since(time_s: Point, now_s: float, zone: tzinfo) -> Cell:
 
 def _away(reading: Reading, name: str, state: Condition, now_s: float, zone: tzinfo) -> tuple[Cell, ...]:
     """A server without current figures: none of the past stands beside those of the others."""
-    health, words = reading.instances[name], _STATES[state.state]
+    health, words = reading.instances[name], state.state.capitalize()
     gap = (Cell(MISSING),) * (len(HEADINGS) - 4)
     return (
         Cell(name, name),

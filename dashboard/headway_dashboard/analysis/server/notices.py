@@ -24,7 +24,7 @@ from headway.api.schema import WarmupStatus
 from headway_dashboard.analysis.server.engine_deaths import RECYCLE
 from headway_dashboard.analysis.server.status import Status
 from headway_dashboard.analysis.server.stop_words import DRAINING, by_and_since, end_words, ordered_stop
-from headway_dashboard.analysis.units import compact, duration
+from headway_dashboard.analysis.units import compact, counted, duration
 from headway_policies.engine import Stage
 
 Kind = Literal["info", "warning", "error"]
@@ -115,7 +115,7 @@ def _recycling(now: Situation, status: Status) -> Notice:
 
 def _taken(status: Status) -> str:
     running = status.seats_taken
-    return f"{_number(running, 'seat is', 'seats are')} still taken" if running else "no seat is taken any more"
+    return f"{counted(running, 'seat is', 'seats are')} still taken" if running else "no seat is taken any more"
 
 
 def _restarting(now: Situation, status: Status) -> Notice:
@@ -181,11 +181,7 @@ def _for(now: Situation) -> str:
 def _waiting(now: Situation) -> str:
     if now.queued is None:
         return "an unknown number of requests wait"
-    return _number(now.queued, "request waits", "requests wait") if now.queued else "no request waits"
-
-
-def _number(number: float, one: str, more: str) -> str:
-    return f"{compact(number)} {one if number == 1 else more}"
+    return counted(now.queued, "request waits", "requests wait") if now.queued else "no request waits"
 
 
 def _sentence(text: str) -> str:
@@ -238,7 +234,7 @@ def _warming(warmup: WarmupStatus) -> Notice:
     done = [stage_words(stage) for stage in passed if stage is not Stage.BATCH]
     rounds = len(warmup.stages.get(Stage.BATCH, ()))
     if rounds:
-        done.append(_number(rounds, "full batch", "full batches"))
+        done.append(counted(rounds, "full batch", "full batches"))
     text = f"Done so far: {', '.join(done) or 'nothing yet'}. The server takes no traffic until all is done."
     if warmup.reason:
         text += f" {_sentence(_ended(warmup.reason))}"

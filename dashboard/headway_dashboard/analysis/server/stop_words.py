@@ -6,7 +6,7 @@ What an operator wrote stands in these words as it is: a page shows them as plai
 from __future__ import annotations
 
 from headway_dashboard.analysis.server.status import Status
-from headway_dashboard.analysis.units import compact, duration
+from headway_dashboard.analysis.units import counted, duration
 
 OPERATOR = "operator"
 DRAINING = "draining"
@@ -48,7 +48,7 @@ def limit_order_words(status: Status) -> str:
     end = "until the next switch" if order.left_s is None else f"for another {duration(round(order.left_s))}"
     by = f" by {order.actor}" if order.actor else ""
     why = f" ({order.reason})" if order.reason else ""
-    return f"The limit is ordered{by}{why}: {compact(order.seats)} seats in place of the preset's, {end}."
+    return f"The limit is ordered{by}{why}: {counted(order.seats, 'seat', 'seats')} in place of the preset's, {end}."
 
 
 def admission_words(status: Status) -> str:

@@ -6,12 +6,7 @@ forecast_view   the predicted effect of each preset
 preset_change   what a preset would change, and the form that applies it
 trial_watch     the trial that goes on: keep it or undo it
 undo            earlier revisions
-orders          the orders beside a preset, a card each:
-admission_order   pause, drain, resume
-limit_order       a held limit
-ladder_order      a rung of the fallback ladder
-warmup_order      a warm-up beside the traffic
-recycle_order     another engine
+orders          the table of the orders beside a preset, and their cards
 order_form      reason, name and confirmation of an order
 results         the answer to the last press of a button
 audit_log       who has changed what

@@ -8,6 +8,7 @@ from headway.api import PresetList
 from headway.api.schema import Forecast
 from headway_dashboard.analysis.changes.forecast_words import basis_words, class_rows
 from headway_dashboard.analysis.changes.preset_changes import by_urgency
+from headway_dashboard.components import table
 from headway_dashboard.components.banner import plain
 from headway_dashboard.rights import Rights
 from headway_dashboard.settings import Settings
@@ -63,10 +64,10 @@ def forecast_table(forecast: Forecast | None, presets: PresetList) -> None:
         return
     settings = {one.name: one.settings for one in presets.presets}
     rows = [
-        {"Preset": plain(one.name), **{key: plain(text) for key, text in row.items()}}
+        {"Preset": one.name, **row}
         for one in forecast.presets
         for row in class_rows(one, by_urgency(settings.get(one.name, {})))
     ]
     with st.expander("Forecast by class"):
         st.caption("Each figure is the median of the replays, with the least and the largest where they differ.")
-        st.table(rows, border="horizontal", hide_index=True)
+        table(rows)

@@ -1,21 +1,80 @@
-"""The orders of an operator beside a preset, each a card: what it costs the requests that are here, a word to type,
-the command that does the same, and the answer. The server checks the token and has the last word.
+"""The orders of an operator beside a preset, in cards: one table, and one form for all of them.
+
+A card shows how things stand, what may be chosen, what the choice costs the requests that are here, a word to type, the
+command that does the same, and the answer. The server checks the token and has the last word.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+
 import streamlit as st
 
-from headway_dashboard.pages.control.admission_order import admission_order
-from headway_dashboard.pages.control.ladder_order import ladder_order
-from headway_dashboard.pages.control.limit_order import limit_order
-from headway_dashboard.pages.control.recycle_order import recycle_order
-from headway_dashboard.pages.control.warmup_order import warmup_order
+from headway.api import AdminClient
+from headway_dashboard.analysis.changes import order_words
+from headway_dashboard.analysis.changes.commands import command, limit_call
+from headway_dashboard.analysis.server import descriptions, stop_words
+from headway_dashboard.analysis.server.status import Status
+from headway_dashboard.analysis.units import counted
+from headway_dashboard.components.banner import plain
+from headway_dashboard.pages.control.order_form import Ask, order_form
+from headway_dashboard.pages.control.results import say
 from headway_dashboard.rights import Rights
 from headway_dashboard.settings import Settings
 from headway_dashboard.sources import StatusSource
 
 _COLUMN_PX = 360
+_MAX_SEATS = 65_536
+_SEATS = "limit_seats"
+AUTO, HOLD = "auto", "hold"
+#: How long a pause or a held limit lasts, in seconds; None: until it is ended.
+_PAUSE_TIMES: Mapping[str, float | None] = {"until Resume": None, "1 min": 60.0, "5 min": 300.0, "1 h": 3600.0}
+_LIMIT_TIMES: Mapping[str, float | None] = {
+    "5 min": 300.0, "15 min": 900.0, "1 h": 3600.0, "until the next switch": None,
+}  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True)
+class Seen:
+    """What the page shows: the server, its status, and the revision and the seats that are in force."""
+
+    url: str
+    status: Status
+    off: bool
+    revision: int
+    limit: int | None
+    ceiling: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class Order:
+    """One order: its button, its cost by the newest status, its command, and how it is sent."""
+
+    label: str
+    cost: Callable[[Status], str]
+    command: str
+    ask: Ask
+
+
+@dataclass(frozen=True, slots=True)
+class Card:
+    """The orders of one kind.
+
+    ``order`` draws what else there is to choose, and makes the order of a word, which confirms it. ``choices`` are the
+    words under their title; without a title there is one. ``now`` says how things stand, ``idle`` stands there until a
+    word is chosen.
+    """
+
+    key: str
+    title: str
+    help: str
+    choices: Callable[[Status], Sequence[str]]
+    order: Callable[[str, Seen], Order]
+    about: str = ""
+    choose: str = ""
+    idle: str = ""
+    now: Callable[[Status], str] | None = None
 
 
 def show(
@@ -28,16 +87,203 @@ def show(
     ceiling: int | None,
 ) -> None:
     """Draw the orders beside each other; ``limit`` are the seats that are in force."""
-    seen = (settings, server_status, rights)
+    seen = Seen(settings.url, server_status.read(), not rights.may_apply, revision, limit, ceiling)
     st.markdown("#### Operator actions")
     with st.grid(3, min_column_width=_COLUMN_PX, gap="small", key="headway-orders"):
-        with st.container(border=True, height="stretch", gap="small", key="headway-order-admission"):
-            admission_order(*seen)
-        with st.container(border=True, height="stretch", gap="small", key="headway-order-limit"):
-            limit_order(*seen, revision=revision, limit=limit, ceiling=ceiling)
-        with st.container(border=True, height="stretch", gap="small", key="headway-order-ladder"):
-            ladder_order(*seen)
-        with st.container(border=True, height="stretch", gap="small", key="headway-order-warmup"):
-            warmup_order(*seen, limit=limit)
-        with st.container(border=True, height="stretch", gap="small", key="headway-order-recycle"):
-            recycle_order(*seen)
+        for card in CARDS:
+            with st.container(border=True, height="stretch", gap="small", key=f"headway-order-{card.key}"):
+                _draw(card, settings, server_status, rights, seen)
+
+
+def _draw(card: Card, settings: Settings, server_status: StatusSource, rights: Rights, seen: Seen) -> None:
+    st.markdown(f"**{card.title}**", help=card.help)
+    if card.about:
+        st.markdown(card.about)
+    if card.now is not None:
+        st.fragment(_stands, run_every=settings.refresh_s)(server_status, card.now)
+    words = card.choices(seen.status)
+    chosen: str | None = words[0]
+    if card.choose:
+        chosen = st.pills(card.choose, words, key=f"{card.key}_what", format_func=_named, disabled=seen.off)
+    if chosen is None:
+        st.caption(card.idle)
+    else:
+        order = card.order(chosen, seen)
+        st.fragment(_effect, run_every=settings.refresh_s)(server_status, order.cost)
+        order_form(card.key, chosen, order.label, settings, rights, order.ask)
+        st.code(order.command, language="bash")
+    say(f"{card.key}_result")
+
+
+def _stands(server_status: StatusSource, now: Callable[[Status], str]) -> None:
+    words = now(server_status.read())
+    st.markdown(words or "Its state is shown when the dashboard has a token of the server.")
+
+
+def _effect(server_status: StatusSource, cost: Callable[[Status], str]) -> None:
+    if words := cost(server_status.read()):
+        st.caption(words)
+
+
+def _named(word: str) -> str:
+    return "automatic" if word == AUTO else word
+
+
+# ---------------------------------------------------------------------- pause, drain, resume
+
+
+def _dispatch(word: str, seen: Seen) -> Order:
+    match word:
+        case "pause":
+            return _pause(seen)
+        case "drain":
+            return Order(
+                "Drain the server",
+                order_words.drain_cost,
+                command(seen.url, "drain"),
+                lambda client, reason, actor: order_words.drained(client.drain(reason=reason, actor=actor)),
+            )
+        case _:
+            return Order(
+                "Resume dispatch",
+                order_words.resume_cost,
+                command(seen.url, "resume"),
+                lambda client, reason, actor: order_words.resumed(client.resume(reason=reason, actor=actor)),
+            )
+
+
+def _pause(seen: Seen) -> Order:
+    expires_s = _PAUSE_TIMES[st.selectbox("For", list(_PAUSE_TIMES), key="admission_time", disabled=seen.off)]
+
+    def ask(client: AdminClient, reason: str, actor: str) -> str:
+        return order_words.paused(client.pause(expires_s=expires_s, reason=reason, actor=actor))
+
+    ends = [] if expires_s is None else ["--for", f"{expires_s:g}s"]
+    return Order("Pause dispatch", order_words.pause_cost, command(seen.url, "pause", *ends), ask)
+
+
+# ---------------------------------------------------------------------- a held limit
+
+
+def _limit(word: str, seen: Seen) -> Order:
+    seats, expires_s = _held(seen) if word == HOLD else (None, None)
+
+    def ask(client: AdminClient, reason: str, actor: str) -> str:
+        done = client.order_limit(seats, revision=seen.revision, expires_s=expires_s, reason=reason, actor=actor)
+        return order_words.limited(done, seats)
+
+    return Order(
+        "Release the limit" if seats is None else f"Hold {counted(seats, 'seat', 'seats')}",
+        lambda status: order_words.limit_cost(seats, status, seen.ceiling),
+        limit_call(seen.url, seats, seen.revision, expires_s),
+        ask,
+    )
+
+
+def _held(seen: Seen) -> tuple[int, float | None]:
+    """The seats and the time that are chosen; at first those that are in force."""
+    most = seen.ceiling or _MAX_SEATS
+    st.session_state[_SEATS] = min(max(1, st.session_state.get(_SEATS) or seen.limit or 1), most)
+    seats = int(st.number_input("Seats", min_value=1, max_value=most, step=1, key=_SEATS, disabled=seen.off))
+    return seats, _LIMIT_TIMES[st.selectbox("For", list(_LIMIT_TIMES), key="limit_time", disabled=seen.off)]
+
+
+def _limit_now(status: Status) -> str:
+    if words := stop_words.limit_order_words(status):
+        return plain(words)
+    return "The limit is the preset's." if status.known else ""
+
+
+# ---------------------------------------------------------------------- the ladder
+
+
+def _ladder(word: str, seen: Seen) -> Order:
+    rung = None if word == AUTO else word
+
+    def ask(client: AdminClient, reason: str, actor: str) -> str:
+        return order_words.laddered(client.order_fallback(rung, reason=reason, actor=actor))
+
+    def cost(status: Status) -> str:
+        if rung is None:
+            return "The ladder follows the preset's thresholds again."
+        effect = descriptions.order_words(status.ladder, rung)
+        words = f"From then on, until it is set to automatic: {effect}. {order_words.rung_cost(rung, status)}"
+        return words.strip()
+
+    given = ["auto"] if rung is None else ["set", rung]
+    return Order(f"Set to {_named(word)}", cost, command(seen.url, "fallback", *given), ask)
+
+
+# ---------------------------------------------------------------------- the engine
+
+
+def _warm_up(word: str, seen: Seen) -> Order:
+    return Order(
+        "Warm the engine up",
+        lambda status: order_words.warmup_cost(status, seen.limit),
+        command(seen.url, "warmup"),
+        lambda client, reason, actor: order_words.warming(client.warm_up(reason=reason, actor=actor)),
+    )
+
+
+def _recycle(word: str, seen: Seen) -> Order:
+    return Order(
+        "Recycle the engine",
+        order_words.recycle_cost,
+        command(seen.url, "recycle"),
+        lambda client, reason, actor: order_words.recycling(client.recycle(reason=reason, actor=actor).seats_taken),
+    )
+
+
+CARDS = (
+    Card(
+        "admission",
+        "Pause, drain, resume",
+        "A pause lets requests wait, a drain refuses them; a resume ends both.",
+        lambda status: ("pause", "drain", "resume"),
+        _dispatch,
+        choose="Dispatch",
+        idle="Choose one to see its effect. A drain lasts until Resume, a pause until then or its own end, also across "
+        "preset switches.",
+        now=lambda status: plain(stop_words.admission_words(status)),
+    ),
+    Card(
+        "limit",
+        "Hold the limit",
+        "A fixed number of seats in place of the preset's, without another preset.",
+        lambda status: (HOLD, "release"),
+        _limit,
+        choose="Limit",
+        idle="Choose hold to see its effect; release puts the preset's own limit back.",
+        now=_limit_now,
+    ),
+    Card(
+        "ladder",
+        "Fallback ladder",
+        "A rung degrades only requests of classes whose preset allows it.",
+        lambda status: (*descriptions.orderable(status.ladder), AUTO),
+        _ladder,
+        choose="Set it to",
+        idle="Choose a rung to see its effect. It stays set until the next change here, also across preset switches.",
+        now=lambda status: descriptions.ladder_words(status.ladder),
+    ),
+    Card(
+        "warmup",
+        "Warm the engine up",
+        "The warm-up of the preset in force runs once more.",
+        lambda status: ("warm up",),
+        _warm_up,
+        about="Its requests run once, past the queue and counted nowhere, for some seconds. The server stays ready, no "
+        "request is refused, and a failure changes nothing. One runs at a time.",
+    ),
+    Card(
+        "recycle",
+        "Recycle the engine",
+        "The running engine is replaced by another one.",
+        lambda status: ("recycle",),
+        _recycle,
+        about="Where memory allows two engines, the new one is started first, while the old one serves. Then running "
+        "requests finish, within the preset's time; new ones wait until the engine is replaced, without room for two "
+        "as long as loading the model takes. Time-outs keep running meanwhile.",
+    ),
+)

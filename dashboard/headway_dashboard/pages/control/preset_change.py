@@ -10,6 +10,7 @@ from headway.api import AdminClient, PresetEntry, Setting, Switched
 from headway_dashboard.analysis.changes import commands
 from headway_dashboard.analysis.changes.preset_changes import by_urgency, change_rows, seat_change, setting_text
 from headway_dashboard.analysis.changes.trial_terms import Terms, read_terms
+from headway_dashboard.components import table
 from headway_dashboard.components.banner import plain
 from headway_dashboard.pages.control.order_form import carry_out, reason_and_name
 from headway_dashboard.pages.control.preset_cards import CHOSEN, RESULT
@@ -29,30 +30,13 @@ def proposal(
         st.markdown(f"#### {plain(running or 'now')} → {plain(chosen.name)}")
         if words := seat_change(before, chosen.settings, ceiling):
             st.markdown(plain(words))
-        _differences(before, chosen, ceiling)
+        table(change_rows(before, chosen.settings, ceiling), "Both presets have the same settings.")
         for warning in chosen.warnings:
             st.warning(plain(warning))
         st.caption("No queued request is dropped and no running one is stopped; fewer seats empty as requests finish.")
         _form(settings, chosen, rights, revision)
         st.caption("The same from a shell:")
         st.code(_command(settings, chosen), language="bash")
-
-
-def _differences(before: Mapping[str, Setting], chosen: PresetEntry, ceiling: int | None) -> None:
-    rows = [
-        {
-            "Setting": plain(one.setting),
-            "Now": plain(one.now),
-            "After": plain(one.after),
-            "Ceiling": one.ceiling,
-            "Applies": plain(one.applies),
-        }
-        for one in change_rows(before, chosen.settings, ceiling)
-    ]
-    if rows:
-        st.table(rows, border="horizontal", hide_index=True)
-    else:
-        st.caption("Both presets have the same settings.")
 
 
 def _form(settings: Settings, chosen: PresetEntry, rights: Rights, revision: int) -> None:

@@ -5,10 +5,11 @@ from __future__ import annotations
 import streamlit as st
 
 from headway.api import AdminClient, AdminError, Trial
-from headway_dashboard.analysis.changes import commands
+from headway_dashboard.analysis.changes.commands import command
 from headway_dashboard.analysis.changes.trial_words import condition_rows, figure_rows, head_words, running
 from headway_dashboard.analysis.server.status import Status
 from headway_dashboard.analysis.units import duration
+from headway_dashboard.components import table
 from headway_dashboard.components.banner import plain
 from headway_dashboard.pages.control.order_form import carry_out
 from headway_dashboard.pages.control.preset_cards import RESULT as APPLIED
@@ -66,15 +67,15 @@ def _newest(settings: Settings, status: Status) -> Trial | None:
 def _running(settings: Settings, trial: Trial, rights: Rights) -> None:
     with st.container(border=True, gap="small", key="headway-trial"):
         st.info(plain(head_words(trial)))
-        if trial.conditions:
-            st.table(_plain(condition_rows(trial)), border="horizontal", hide_index=True)
+        table(condition_rows(trial))
         st.caption("Before → now, of what arrived since the switch, over the last seconds:")
-        st.table(_plain(figure_rows(trial)), border="horizontal", hide_index=True)
+        table(figure_rows(trial))
         with st.container(horizontal=True, gap="small"):
             off = not rights.may_apply
             st.button("Keep", key="trial_keep", type="primary", on_click=_keep, args=(settings, trial), disabled=off)
             st.button("Undo", key="trial_undo", on_click=_undo, args=(settings, trial), disabled=off)
-        st.code(f"{commands.keep_command(settings.url)}\n{commands.undo_command(settings.url)}", language="bash")
+        keep, undo = (command(settings.url, "preset", word) for word in ("keep", "undo"))
+        st.code(f"{keep}\n{undo}", language="bash")
 
 
 def _announced(status: Status) -> None:
@@ -117,7 +118,3 @@ def _undo(settings: Settings, trial: Trial) -> None:
 def _forget_apply() -> None:
     """What the cards say of the switch that began the trial holds no longer."""
     st.session_state.pop(APPLIED, None)
-
-
-def _plain(rows: list[dict[str, str]]) -> list[dict[str, str]]:
-    return [{key: plain(text) for key, text in row.items()} for row in rows]

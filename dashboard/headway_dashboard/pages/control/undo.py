@@ -8,8 +8,8 @@ import streamlit as st
 
 from headway.api import AdminClient
 from headway.api.schema import AuditEntry
-from headway_dashboard.analysis.changes import commands
 from headway_dashboard.analysis.changes.audit_rows import revisions
+from headway_dashboard.analysis.changes.commands import command
 from headway_dashboard.pages.control.order_form import carry_out, reason_and_name
 from headway_dashboard.pages.control.preset_change import switched_words
 from headway_dashboard.pages.control.results import say
@@ -39,7 +39,7 @@ def undo(settings: Settings, entries: Sequence[AuditEntry], rights: Rights, *, c
                 f"Undo to revision {chosen}", key="undo_go", on_click=_undo, args=(settings, chosen, current),
                 disabled=not rights.may_apply,
             )  # fmt: skip
-        st.code(commands.undo_command(settings.url, chosen), language="bash")
+        st.code(command(settings.url, "preset", "undo", str(chosen)), language="bash")
     say("undo_result")
 
 

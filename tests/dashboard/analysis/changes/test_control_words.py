@@ -10,11 +10,9 @@ import pytest
 
 from headway.api import AdmissionChanged, WarmupAccepted
 from headway.api.schema import OrderedStop
-from headway_dashboard.analysis.changes import commands, order_results
-from headway_dashboard.analysis.changes.order_costs import (
-    Here,
+from headway_dashboard.analysis.changes import commands, order_words
+from headway_dashboard.analysis.changes.order_words import (
     drain_cost,
-    here_of,
     limit_cost,
     pause_cost,
     recycle_cost,
@@ -27,7 +25,25 @@ from headway_dashboard.analysis.server.stop_words import admission_words
 from headway_tools.cli import _parser
 
 URL = "http://127.0.0.1:8000"
+COMMANDS = (
+    ("preset", "keep"),
+    ("preset", "undo"),
+    ("preset", "undo", "3"),
+    ("fallback", "auto"),
+    ("fallback", "set", "shed"),
+    ("recycle",),
+    ("pause",),
+    ("pause", "--for", "300s"),
+    ("drain",),
+    ("resume",),
+    ("warmup",),
+)
 CONDITIONS = ("realtime.ttft_p95_s > 2 for 30 s", "error_ratio > 0.05 for 30 s")
+
+
+def here(running: int, waiting: int) -> Status:
+    """The status of a server with so many requests."""
+    return Status(known=True, seats_taken=running, queued=waiting)
 
 
 @pytest.mark.parametrize(
@@ -37,17 +53,7 @@ CONDITIONS = ("realtime.ttft_p95_s > 2 for 30 s", "error_ratio > 0.05 for 30 s")
         commands.use_command(URL, "latency", reason="a 'quoted' $reason; --json", revert_after_s=600.0),
         commands.use_command(URL, "latency", revert_after_s=86_400.0, revert_if=CONDITIONS),
         commands.use_command(URL, "latency", reason="--json"),
-        commands.keep_command(URL),
-        commands.undo_command(URL),
-        commands.undo_command(URL, 3),
-        commands.fallback_command(URL, None),
-        commands.fallback_command(URL, "shed"),
-        commands.recycle_command(URL),
-        commands.pause_command(URL),
-        commands.pause_command(URL, 300.0),
-        commands.drain_command(URL),
-        commands.resume_command(URL),
-        commands.warmup_command(URL),
+        *(commands.command(URL, *words) for words in COMMANDS),
     ],
 )
 def test_every_command_is_one_of_headway(command: str) -> None:
@@ -76,65 +82,61 @@ def test_the_call_that_holds_a_limit_names_a_variable_and_no_token() -> None:
 
 def test_a_recycle_costs_the_wait_of_all_that_are_here() -> None:
     """Those that run finish, those that wait keep waiting."""
-    assert recycle_cost(Here(3, 37)) == (
+    assert recycle_cost(here(3, 37)) == (
         "Now: 3 running requests finish first; 37 waiting requests keep waiting until the engine is replaced."
     )
-    assert recycle_cost(Here(1, 0)).startswith("Now: 1 running request finishes first; no request waits")
-    assert "37" not in recycle_cost(Here())
+    assert recycle_cost(here(1, 0)).startswith("Now: 1 running request finishes first; no request waits")
+    assert "37" not in recycle_cost(Status())
 
 
 @pytest.mark.parametrize(
-    ("seats", "here", "words"),
+    ("seats", "status", "words"),
     [
-        (8, Here(20, 37), "12 of 20 running requests finish before the next is dispatched; 37 waiting requests keep"),
-        (32, Here(20, 37), "12 waiting requests can be dispatched at once; 25 waiting requests keep waiting"),
-        (100, Here(), "refuses more than the 64 seats"),
-        (8, Here(), "waiting requests wait longer"),
-        (None, Here(20, 37), "own limit returns"),
+        (8, here(20, 37), "12 of 20 running requests finish before the next is dispatched; 37 waiting requests keep"),
+        (32, here(20, 37), "12 waiting requests can be dispatched at once; 25 waiting requests keep waiting"),
+        (20, here(20, 1), "Now: 1 waiting request keeps waiting."),
+        (19, here(20, 1), "1 of 20 running requests finishes before the next is dispatched; 1 waiting request keeps"),
+        (100, Status(), "refuses more than the 64 seats"),
+        (8, Status(), "waiting requests wait longer"),
+        (None, here(20, 37), "own limit returns"),
     ],
 )
-def test_a_held_limit_costs_what_does_not_fit(seats: int | None, here: Here, words: str) -> None:
+def test_a_held_limit_costs_what_does_not_fit(seats: int | None, status: Status, words: str) -> None:
     """By the requests that are here."""
-    assert words in limit_cost(seats, here, 64)
+    assert words in limit_cost(seats, status, 64)
 
 
 def test_a_pause_keeps_all_waiting() -> None:
     """Until it is taken back; a rung whose cost is not known from the numbers says nothing."""
-    assert "37 waiting requests keep waiting until the order ends" in rung_cost("pause", Here(3, 37))
-    assert "of 37 waiting requests those of sheddable classes" in rung_cost("shed", Here(3, 37))
-    assert rung_cost("cap", Here(3, 37)) == ""
+    assert "37 waiting requests keep waiting until the order ends" in rung_cost("pause", here(3, 37))
+    assert "of 37 waiting requests those of sheddable classes" in rung_cost("shed", here(3, 37))
+    assert rung_cost("cap", here(3, 37)) == ""
 
 
 @pytest.mark.parametrize(
     ("words", "expected"),
     [
         (
-            pause_cost(Here(1, 37)),
+            pause_cost(here(1, 37)),
             "Now: 1 running request finishes; 37 waiting requests keep waiting, and new ones wait",
         ),
-        (pause_cost(Here()), "Running requests finish; waiting and new ones wait until Resume."),
-        (drain_cost(Here(3, 1)), "Now: 3 running requests finish; 1 waiting request is refused. New ones are refused"),
-        (drain_cost(Here(0, 0)), "Now: no request runs; no request waits. New ones are refused with Retry-After"),
-        (drain_cost(Here()), "waiting and new ones are refused"),
-        (resume_cost(Here(3, 37)), "Now: 37 waiting requests are dispatched as seats are free."),
-        (resume_cost(Here(3, 0)), "Now: no request waits; new ones are admitted"),
-        (resume_cost(Here()), "Waiting requests are dispatched as seats are free"),
-        (warmup_cost(Here(3, 37), 8), "Now: batches of at most 5 beside 3 running requests"),
-        (warmup_cost(Here(9, 0), 8), "batches of at most 1 beside 9 running requests"),
-        (warmup_cost(Here(0, 0), 8), "Now: batches of at most 8 on an idle engine"),
-        (warmup_cost(Here(), 8), "take the free seats"),
-        (warmup_cost(Here(1, 1), None), "take the free seats"),
+        (pause_cost(Status()), "Running requests finish; waiting and new ones wait until Resume."),
+        (drain_cost(here(3, 1)), "Now: 3 running requests finish; 1 waiting request is refused. New ones are refused"),
+        (drain_cost(here(0, 0)), "Now: no request runs; no request waits. New ones are refused with Retry-After"),
+        (drain_cost(Status()), "waiting and new ones are refused"),
+        (resume_cost(here(3, 37)), "Now: 37 waiting requests are dispatched as seats are free."),
+        (resume_cost(here(3, 0)), "Now: no request waits; new ones are admitted"),
+        (resume_cost(Status()), "Waiting requests are dispatched as seats are free"),
+        (warmup_cost(here(3, 37), 8), "Now: batches of at most 5 beside 3 running requests"),
+        (warmup_cost(here(9, 0), 8), "batches of at most 1 beside 9 running requests"),
+        (warmup_cost(here(0, 0), 8), "Now: batches of at most 8 on an idle engine"),
+        (warmup_cost(Status(), 8), "take the free seats"),
+        (warmup_cost(here(1, 1), None), "take the free seats"),
     ],
 )
 def test_each_order_says_what_it_costs(words: str, expected: str) -> None:
     """By the requests that are here, and without numbers where they are not known."""
     assert expected in words
-
-
-def test_the_requests_that_are_here_come_from_the_status() -> None:
-    """Without an answer nothing is known of them, which is not the same as none."""
-    assert here_of(Status(known=True, seats_taken=3, queued=37)) == Here(3, 37)
-    assert here_of(Status()) == Here()
 
 
 @pytest.mark.parametrize(
@@ -167,10 +169,10 @@ def test_an_order_that_stops_dispatch_is_named_with_its_author_age_and_reason() 
 @pytest.mark.parametrize(
     ("words", "expected"),
     [
-        (order_results.paused, "Paused: 1 running request will finish, 2 waiting requests wait on."),
-        (order_results.drained, "Draining: 4 waiting requests refused. 1 running request will finish; the audit log"),
+        (order_words.paused, "Paused: 1 running request will finish, 2 waiting requests wait on."),
+        (order_words.drained, "Draining: 4 waiting requests refused. 1 running request will finish; the audit log"),
         (
-            order_results.resumed,
+            order_words.resumed,
             "Resumed: 3 waiting requests dispatched at once, 2 still waiting. Dispatch is still held ",
         ),
     ],
@@ -184,7 +186,7 @@ def test_an_answer_says_what_became_of_the_requests(words: Callable[[AdmissionCh
 def test_an_answer_of_an_empty_server_claims_nothing() -> None:
     """A drain with nothing to wait for is over at once."""
     empty = AdmissionChanged(state="open", holds=[], running=0, waiting=0)
-    assert order_results.drained(empty) == "Drained: 0 waiting requests refused, none runs."
-    assert "held" not in order_results.resumed(empty)
+    assert order_words.drained(empty) == "Drained: 0 waiting requests refused, none runs."
+    assert "held" not in order_words.resumed(empty)
     begun = WarmupAccepted(accepted=True, batch_size=8, running=0, waiting=0)
-    assert order_results.warming(begun).startswith("Accepted: batches of at most 8 on an idle engine.")
+    assert order_words.warming(begun).startswith("Accepted: batches of at most 8 on an idle engine.")

@@ -58,12 +58,22 @@ def test_the_table_has_only_what_has_an_effect_and_the_ceiling_beside_seats() ->
     """A window that no strategy uses is not a change; only seats have a ceiling."""
     presets = bundled_presets()
     rows = change_rows(presets["balanced"].settings(), presets["throughput"].settings(), 48)
-    named = {one.setting: one for one in rows}
+    named = {one["Setting"]: one for one in rows}
     seats = named["batching.seats"]
-    assert (seats.now, seats.after, seats.ceiling) == ("32", "64", "48")
-    assert seats.applies.startswith("capped at 48")
+    assert (seats["Now"], seats["After"], seats["Ceiling"]) == ("32", "64", "48")
+    assert seats["Applies"].startswith("capped at 48")
     assert "batching.window_ms" not in named
-    assert {one.ceiling for one in rows if "seats" not in one.setting} == {""}
+    assert {one["Ceiling"] for one in rows if "seats" not in one["Setting"]} == {""}
+
+
+def test_settings_are_written_exactly() -> None:
+    """Two values that differ in the last digit look different, and an empty list is not taken for a missing one."""
+    before = {"memory.gpu_usage_ratio": 0.98, "memory.caches": ["worker"], "batching.seats": 10_000}
+    after = {"memory.gpu_usage_ratio": 0.985, "memory.caches": [], "batching.seats": 10_001}
+    rows = {one["Setting"]: (one["Now"], one["After"]) for one in change_rows(before, after)}
+    assert rows["memory.gpu_usage_ratio"] == ("0.98", "0.985")
+    assert rows["memory.caches"] == ('["worker"]', "[]")
+    assert rows["batching.seats"] == ("10000", "10001")
 
 
 @pytest.mark.parametrize("name", list(bundled_presets()))
@@ -88,7 +98,7 @@ def test_a_switch_says_how_far_the_limit_reaches_before_and_after() -> None:
     assert seat_change(moving, fixed, 256) == "Seats: starts at 64, up to 128 → fixed at 64."
     assert seat_change(fixed, {**fixed, "queue.max_waiting": 5}, 256) == ""
     (row,) = change_rows(moving, {**moving, "batching.seats": 32}, 256)
-    assert (row.setting, row.applies) == ("batching.seats", "as requests finish; the limit starts there")
+    assert (row["Setting"], row["Applies"]) == ("batching.seats", "as requests finish; the limit starts there")
 
 
 def test_classes_by_urgency() -> None:

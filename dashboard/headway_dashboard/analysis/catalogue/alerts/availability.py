@@ -57,7 +57,7 @@ GROUP = Group(
             Compared(Grown(Metric("headway_outcomes_total", (("outcome", ("engine_lost",)),)), 300), ">", 0),
             "0s",
             "critical",
-            text="the engine was lost and with it {value} requests",
+            text="the engine was lost, and {value} of its requests with it",
             action="The log names the cause; out of memory is the usual one: fewer seats, or a smaller "
             "--max-model-len.",
             panel="errors",

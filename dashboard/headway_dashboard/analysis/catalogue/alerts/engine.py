@@ -39,7 +39,7 @@ GROUP = Group(
             Compared(Grown(Metric("headway_grammar_checks_total", (("result", ("unchecked",)),)), 300), ">", 0),
             "0s",
             "warning",
-            text="{value} grammars reached the engine unchecked",
+            text="grammars that reached the engine unchecked: {value}",
             action="The process that compiles them first does not start; the log says why. Until then one grammar can "
             "stop the structured output of all.",
             fires="grammars that are not checked",
