@@ -291,7 +291,7 @@ def test_a_restart_is_shown_while_it_lasts(page: Page, dashboard: Callable[..., 
         )
         expect(page.get_by_text("Attempt 2 of 3: starting another engine")).to_be_visible()
         expect(page.get_by_test_id("stProgress")).to_be_visible()
-        expect(page.get_by_text("engine restarts")).to_have_count(4)
+        expect(page.locator(".js-plotly-plot").get_by_text("engine restarting")).to_have_count(4)
         expect(page.locator(".st-key-headway-headline")).to_contain_text("The engine is being replaced")
         for place in (BANNER, ".st-key-headway-headline"):  # above all pages, and in the headline
             expect(page.locator(place).get_by_text("down", exact=True).first).to_be_visible()
@@ -300,7 +300,7 @@ def test_a_restart_is_shown_while_it_lasts(page: Page, dashboard: Callable[..., 
         world.restart_step, world.restart_attempts = "", 0
         expect(page.get_by_text("Attempt 2 of 3")).to_have_count(0)
         expect(page).not_to_have_title(re.compile("^down"))
-        expect(page.get_by_text("engine restarts")).to_have_count(4)
+        expect(page.locator(".js-plotly-plot").get_by_text("engine restarting")).to_have_count(4)
 
 
 def test_order_a_rung_with_a_typed_word(page: Page, dashboard: Callable[..., str]) -> None:

@@ -58,8 +58,8 @@ def _row(page: Page) -> Iterator[tuple[dict[str, int], dict[str, Any]]]:
     yield _place(0, _WIDTH, _ROW_HEIGHT, 0), {"type": "row", "title": page.title, "collapsed": False, "panels": []}
     for at, tile in enumerate(page.tiles):
         yield _place(at, _TILE_WIDTH, _TILE_HEIGHT, _ROW_HEIGHT), tile_panel(tile)
-    for at, chart in enumerate(page.charts):
-        yield _place(at, _CHART_WIDTH, _CHART_HEIGHT, _ROW_HEIGHT + _tiles_height(page)), chart_panel(chart)
+    for at, panel in enumerate(page.panels):
+        yield _place(at, _CHART_WIDTH, _CHART_HEIGHT, _ROW_HEIGHT + _tiles_height(page)), chart_panel(panel)
 
 
 def _place(at: int, width: int, height: int, top: int) -> dict[str, int]:
@@ -68,7 +68,7 @@ def _place(at: int, width: int, height: int, top: int) -> dict[str, int]:
 
 
 def _height(page: Page) -> int:
-    return _ROW_HEIGHT + _tiles_height(page) + _lines(len(page.charts), _CHART_WIDTH) * _CHART_HEIGHT
+    return _ROW_HEIGHT + _tiles_height(page) + _lines(len(page.panels), _CHART_WIDTH) * _CHART_HEIGHT
 
 
 def _tiles_height(page: Page) -> int:

@@ -6,11 +6,11 @@ from collections.abc import Sequence
 from typing import Any
 
 from headway_dashboard.analysis.catalogue import palette
-from headway_dashboard.analysis.catalogue.panels import Tile
+from headway_dashboard.analysis.catalogue.panels import Panel, Tile
 from headway_dashboard.analysis.catalogue.thresholds import Bound
 from headway_dashboard.analysis.units import Unit
 from headway_dashboard.export.board_query import DATASOURCE, query
-from headway_dashboard.export.chart import Chart, Curve
+from headway_dashboard.export.chart import Curve, bounds_of, curves_of
 
 #: Grafana's names of the units.
 _UNITS: dict[Unit, str] = {
@@ -24,60 +24,63 @@ _COLOURS = {"warning": palette.ORANGE, "critical": palette.RED}
 _DASHES = {"dash": [10, 10], "dot": [2, 6]}
 
 
-def chart_panel(chart: Chart) -> dict[str, Any]:
-    """A chart as a heat map, a state timeline or a time series, by the kind of its lines."""
-    kinds = {curve.kind for curve in chart.curves}
+def chart_panel(panel: Panel) -> dict[str, Any]:
+    """A panel as a heat map, a state timeline or a time series, by the kind of its lines."""
+    kinds = {line.kind for line in panel.lines}
     if "heat" in kinds:
-        return _heat_map(chart)
-    return _state_timeline(chart) if kinds & {"state", "band"} else _time_series(chart)
+        return _heat_map(panel)
+    return _state_timeline(panel) if kinds & {"state", "band"} else _time_series(panel)
 
 
-def _time_series(chart: Chart) -> dict[str, Any]:
-    limits = {"min": 0} | ({} if chart.ceiling is None else {"max": chart.ceiling})
-    defaults = _defaults(chart) | limits | {"mappings": _step_words(chart.steps), "custom": _custom(chart)}
+def _time_series(panel: Panel) -> dict[str, Any]:
+    limits = {"min": 0} | ({} if panel.ceiling is None else {"max": panel.ceiling})
+    defaults = _defaults(panel) | limits | {"mappings": _step_words(panel.steps), "custom": _custom(panel)}
     options = {
         "legend": {"displayMode": "list", "placement": "bottom", "showLegend": True},
         "tooltip": {"mode": "multi", "sort": "desc"},
     }
-    panel = _panel("timeseries", chart, defaults, options)
-    return panel | {"fieldConfig": {"defaults": defaults, "overrides": _overrides(chart.curves)}}
+    found = _panel("timeseries", panel, defaults, options)
+    return found | {"fieldConfig": {"defaults": defaults, "overrides": _overrides(curves_of(panel))}}
 
 
-def _state_timeline(chart: Chart) -> dict[str, Any]:
-    defaults = _defaults(chart) | {"mappings": _state_words(), "custom": {"fillOpacity": 80}}
-    return _panel("state-timeline", chart, defaults, {"showValue": "never"})
+def _state_timeline(panel: Panel) -> dict[str, Any]:
+    defaults = _defaults(panel) | {"mappings": _state_words(), "custom": {"fillOpacity": 80}}
+    return _panel("state-timeline", panel, defaults, {"showValue": "never"})
 
 
-def _heat_map(chart: Chart) -> dict[str, Any]:
+def _heat_map(panel: Panel) -> dict[str, Any]:
     """Prometheus' buckets hold all observations at or below their bound: Grafana takes the differences itself."""
     options = {
         "calculate": False,
-        "yAxis": {"unit": _UNITS[chart.unit], "axisPlacement": "left"},
+        "yAxis": {"unit": _UNITS[panel.unit], "axisPlacement": "left"},
         "color": {"mode": "scheme", "scheme": "Blues", "steps": 64},
         "tooltip": {"mode": "single"},
     }
-    panel = _panel("heatmap", chart, _defaults(chart), options)
-    return panel | {"targets": [target | {"format": "heatmap"} for target in panel["targets"]]}
+    found = _panel("heatmap", panel, _defaults(panel), options)
+    return found | {"targets": [target | {"format": "heatmap"} for target in found["targets"]]}
 
 
-def _panel(kind: str, chart: Chart, defaults: dict[str, Any], options: dict[str, Any]) -> dict[str, Any]:
+def _panel(kind: str, panel: Panel, defaults: dict[str, Any], options: dict[str, Any]) -> dict[str, Any]:
     return {
         "type": kind,
-        "title": chart.title,
-        "description": chart.help,
+        "title": panel.title,
+        "description": f"{panel.help}\n\n{panel.caption}".strip(),
         "datasource": DATASOURCE,
         "fieldConfig": {"defaults": defaults, "overrides": []},
         "options": options,
-        "targets": [query(curve.expression, curve.legend, at) for at, curve in enumerate(chart.curves)],
+        "targets": [query(curve.expression, curve.legend, at) for at, curve in enumerate(curves_of(panel))],
     }
 
 
-def _defaults(chart: Chart) -> dict[str, Any]:
+def _defaults(panel: Panel) -> dict[str, Any]:
     return {
-        "unit": _UNITS[chart.unit],
-        "noValue": chart.empty,
+        "unit": _UNITS[panel.unit],
+        "noValue": panel.idle or "no data",
         "color": {"mode": "palette-classic"},
-        "thresholds": {"mode": "absolute", "steps": threshold_steps(chart.bounds, chart.marks)},
+        "thresholds": {
+            "mode": "absolute",
+            "steps": threshold_steps(bounds_of(panel), [one.value for one in panel.bounds]),
+        },
     }
 
 
@@ -119,8 +122,8 @@ def threshold_steps(bounds: Sequence[Bound], marks: Sequence[float] = ()) -> lis
     return [{"color": colour, "value": value} for colour, value in zip(colours, values, strict=True)]
 
 
-def _custom(chart: Chart) -> dict[str, Any]:
-    bars = all(curve.kind == "bar" for curve in chart.curves)
+def _custom(panel: Panel) -> dict[str, Any]:
+    bars = all(curve.kind == "bar" for curve in curves_of(panel))
     return {
         "drawStyle": "bars" if bars else "line",
         "fillOpacity": 80 if bars else 0,
@@ -128,7 +131,7 @@ def _custom(chart: Chart) -> dict[str, Any]:
         "showPoints": "never",
         "spanNulls": False,
         "stacking": {"mode": "normal" if bars else "none", "group": "A"},
-        "thresholdsStyle": {"mode": "dashed" if chart.bounds or chart.marks else "off"},
+        "thresholdsStyle": {"mode": "dashed" if bounds_of(panel) or panel.bounds else "off"},
     }
 
 

@@ -1,4 +1,4 @@
-"""One chart as other programs draw it: a panel of the catalogue, or a quantity that only the alerts compare."""
+"""The curves of a panel of the catalogue as other programs draw them."""
 
 from __future__ import annotations
 
@@ -7,8 +7,6 @@ from dataclasses import dataclass
 from headway_dashboard.analysis.catalogue import causes, thresholds
 from headway_dashboard.analysis.catalogue.panels import Kind, Line, Panel
 from headway_dashboard.analysis.queries.expressions import Expression
-from headway_dashboard.analysis.units import Unit
-from headway_dashboard.export.readable import names_of
 
 #: Stands for a value that no label has, to see the words around it.
 _VALUE = "@"
@@ -30,41 +28,17 @@ class Curve:
     right: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class Chart:
-    """One chart; ``empty`` is what it says without data, ``marks`` are constants that it draws without an alert."""
-
-    id: str
-    title: str
-    help: str
-    unit: Unit
-    curves: tuple[Curve, ...]
-    empty: str = "no data"
-    ceiling: float | None = None
-    steps: tuple[str, ...] = ()
-    marks: tuple[float, ...] = ()
-
-    @property
-    def bounds(self) -> tuple[thresholds.Bound, ...]:
-        """The bounds of its alerts, which it draws."""
-        return thresholds.PANEL_BOUNDS.get(self.id, ())
-
-    @property
-    def metrics(self) -> tuple[str, ...]:
-        """All metrics that it reads, each once."""
-        return tuple(dict.fromkeys(name for curve in self.curves for name in names_of(curve.expression)))
-
-
-def chart_of(panel: Panel) -> Chart:
-    """A panel of the catalogue. What its page draws across another quantity is here drawn over time beside it."""
+def curves_of(panel: Panel) -> tuple[Curve, ...]:
+    """The lines of a panel. What its page draws across another quantity is here drawn over time beside it."""
     curves = tuple(_curve(line) for line in panel.lines)
-    if panel.across is not None:
-        curves = (*curves, Curve(panel.across.title, panel.across.expression, right=True))
-    text = f"{panel.help}\n\n{panel.caption}".strip()
-    marks = tuple(bound.value for bound in panel.bounds)
-    return Chart(
-        panel.id, panel.title, text, panel.unit, curves, panel.idle or "no data", panel.ceiling, panel.steps, marks
-    )
+    if panel.across is None:
+        return curves
+    return (*curves, Curve(panel.across.title, panel.across.expression, right=True))
+
+
+def bounds_of(panel: Panel) -> tuple[thresholds.Bound, ...]:
+    """The bounds of its alerts, which it draws."""
+    return thresholds.PANEL_BOUNDS.get(panel.id, ())
 
 
 def _curve(line: Line) -> Curve:

@@ -6,11 +6,11 @@ from collections.abc import Iterator, Sequence
 
 from headway_dashboard.analysis.catalogue.alerts import RULES
 from headway_dashboard.analysis.catalogue.alerts.rule import Rule
+from headway_dashboard.analysis.catalogue.panels import Panel
 from headway_dashboard.analysis.catalogue.thresholds import Bound
+from headway_dashboard.analysis.queries.metric import names_of
 from headway_dashboard.analysis.units import Unit, compact
-from headway_dashboard.export.chart import Chart
 from headway_dashboard.export.pages import pages
-from headway_dashboard.export.readable import names_of
 
 _UNITS: dict[Unit, str] = {"count": "number", "per_s": "1/s", "seconds": "s", "bytes": "bytes", "ratio": "%"}
 
@@ -27,17 +27,18 @@ def _panel_rows() -> Iterator[str]:
     for page in pages():
         for tile in page.tiles:
             yield _row(f"{tile.label} (key figure)", page.title, _UNITS[tile.unit], names_of(tile.expression), ())
-    for chart, titles in _charts():
-        watching = [(_threshold(one, chart), one) for one in RULES if one.watches(chart.id)]
-        yield _row(chart.title, ", ".join(titles), _UNITS[chart.unit], chart.metrics, watching)
+    for panel, titles in _panels():
+        watching = [(_threshold(one, panel), one) for one in RULES if one.watches(panel.id)]
+        metrics = dict.fromkeys(name for expression in panel.expressions for name in names_of(expression))
+        yield _row(panel.title, ", ".join(titles), _UNITS[panel.unit], tuple(metrics), watching)
 
 
-def _charts() -> Iterator[tuple[Chart, list[str]]]:
-    """Every chart once, with the pages that draw it."""
-    found: dict[tuple[str, str], tuple[Chart, list[str]]] = {}
+def _panels() -> Iterator[tuple[Panel, list[str]]]:
+    """Every panel once, with the pages that draw it."""
+    found: dict[tuple[str, str], tuple[Panel, list[str]]] = {}
     for page in pages():
-        for chart in page.charts:
-            found.setdefault((chart.id, chart.title), (chart, []))[1].append(page.title)
+        for panel in page.panels:
+            found.setdefault((panel.id, panel.title), (panel, []))[1].append(page.title)
     yield from found.values()
 
 
@@ -54,8 +55,8 @@ def _row(title: str, page: str, unit: str, metrics: Sequence[str], watching: Seq
     return f"| {title} | {page} | {unit} | {named} | {bounds} | {names} |"
 
 
-def _threshold(one: Rule, chart: Chart) -> str:
-    return one.fires or ", ".join(_words(bound, chart.unit) for bound in one.bounds_of(chart.id))
+def _threshold(one: Rule, panel: Panel) -> str:
+    return one.fires or ", ".join(_words(bound, panel.unit) for bound in one.bounds_of(panel.id))
 
 
 def _words(bound: Bound, unit: Unit) -> str:

@@ -40,14 +40,15 @@ from headway_dashboard.analysis.queries.model import (
     Labels,
     Point,
     Series,
+    cut,
     growth,
     held,
+    peaks,
     quantiles,
     quotient,
     rate,
     total,
 )  # fmt: skip
-from headway_dashboard.analysis.queries.peaks import cut, peaks
 
 _MAX_KNOWN = 1000
 _SIGNS: Mapping[Sign, Callable[[float, float], bool]] = {"<": lt, "==": eq, ">=": ge, ">": gt}

@@ -72,7 +72,7 @@ def test_there_is_a_row_for_each_page_with_its_panels_under_it(shown: dict[str, 
         else:
             found[title].append(panel["title"])
     expected = {
-        page.title: [*(one.label for one in page.tiles), *(one.title for one in page.charts)] for page in pages()
+        page.title: [*(one.label for one in page.tiles), *(one.title for one in page.panels)] for page in pages()
     }
     assert list(found.items()) == list(expected.items())
 

@@ -8,7 +8,7 @@ from headway_dashboard.analysis.catalogue import engine_panels, latency_panels, 
 from headway_dashboard.analysis.catalogue.panels import Panel
 from headway_dashboard.analysis.catalogue.thresholds import Bound
 from headway_dashboard.export.board_panel import chart_panel, threshold_steps
-from headway_dashboard.export.chart import chart_of
+from headway_dashboard.export.chart import curves_of
 
 
 @pytest.mark.parametrize(
@@ -26,7 +26,7 @@ from headway_dashboard.export.chart import chart_of
 )
 def test_lines_are_named_by_their_labels(panel: Panel, legends: list[str]) -> None:
     """Words around a value stay; words in its place are left to the page, since Grafana has the value only."""
-    assert [curve.legend for curve in chart_of(panel).curves] == legends
+    assert [curve.legend for curve in curves_of(panel)] == legends
 
 
 @pytest.mark.parametrize(
@@ -42,14 +42,14 @@ def test_lines_are_named_by_their_labels(panel: Panel, legends: list[str]) -> No
 )
 def test_each_kind_of_panel_has_its_kind_in_grafana(panel: Panel, kind: str) -> None:
     """States are bands, buckets a heat map, all else lines or bars."""
-    assert chart_panel(chart_of(panel))["type"] == kind
+    assert chart_panel(panel)["type"] == kind
 
 
 def test_what_stands_across_is_drawn_beside() -> None:
     """Over time, with a scale of its own on the right."""
-    first, second = chart_of(latency_panels.TOKEN_TIME_PANEL).curves
+    first, second = curves_of(latency_panels.TOKEN_TIME_PANEL)
     assert (first.right, second.right) == (False, True)
-    overrides = chart_panel(chart_of(latency_panels.TOKEN_TIME_PANEL))["fieldConfig"]["overrides"]
+    overrides = chart_panel(latency_panels.TOKEN_TIME_PANEL)["fieldConfig"]["overrides"]
     assert {"id": "custom.axisPlacement", "value": "right"} in overrides[1]["properties"]
 
 
@@ -63,5 +63,5 @@ def test_steps_colour_both_sides_of_a_bound() -> None:
 
 def test_the_rungs_have_their_words() -> None:
     """A number that stands for a rung is shown as its word."""
-    (words,) = chart_panel(chart_of(engine_panels.RUNG_PANEL))["fieldConfig"]["defaults"]["mappings"]
+    (words,) = chart_panel(engine_panels.RUNG_PANEL)["fieldConfig"]["defaults"]["mappings"]
     assert words["options"]["0"]["text"] == engine_panels.RUNG_PANEL.steps[0]

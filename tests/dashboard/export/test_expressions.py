@@ -14,9 +14,8 @@ from headway_dashboard.analysis.queries.expressions import (
     Rate,
     Share,
 )
-from headway_dashboard.analysis.queries.metric import by_server
+from headway_dashboard.analysis.queries.metric import by_server, names_of
 from headway_dashboard.export.board_query import board_promql
-from headway_dashboard.export.readable import names_of
 
 A, B = Metric("headway_a", by=("gpu",)), Metric("headway_b", by=("gpu",))
 

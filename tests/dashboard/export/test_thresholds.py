@@ -70,7 +70,7 @@ def test_every_documented_bound_is_drawn_and_alerted() -> None:
 
 def test_every_bound_of_an_alert_is_drawn_and_documented() -> None:
     """The other way: what thresholds.py says of a panel has reached all three."""
-    titles = {chart.id: chart.title for page in pages.pages() for chart in page.charts}
+    titles = {panel.id: panel.title for page in pages.pages() for panel in page.panels}
     lines, alerts, table = drawn(), compared(), documented()
     for panel, bounds in thresholds.PANEL_BOUNDS.items():
         title = titles[panel]

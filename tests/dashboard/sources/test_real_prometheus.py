@@ -162,7 +162,7 @@ def test_a_restart_shorter_than_a_step_is_marked_by_prometheus(tmp_path: Path, u
     with running_prometheus(tmp_path, tmp_path / "prometheus.yml") as url:
         asked = (panels.ENGINE_STATES_SEEN, panels.ENGINE_STATE)
         found = all_answers(url, asked, end_s, until, range_s=3600.0)
-    said = {"restarting": "engine restarts"}
+    said = {"restarting": "engine restarting"}
     (mark,) = onset_marks(found[panels.ENGINE_STATES_SEEN], said)
     assert 0 <= mark.time_s - (start_s + at_s - 1) <= 15
     assert onset_marks(found[panels.ENGINE_STATE], said) == []

@@ -9,36 +9,31 @@ from __future__ import annotations
 from dataclasses import replace
 
 from headway_dashboard.analysis.catalogue import palette, panels
-from headway_dashboard.analysis.catalogue.panels import Line, Panel
+from headway_dashboard.analysis.catalogue.panels import Line, Panel, lines_of, of
 from headway_dashboard.analysis.queries.expressions import Gauge, Metric, Quantile, Rate
 from headway_policies.fallback import Rung
 
-
-def _plain(name: str, *by: str) -> Metric:
-    return Metric(name, by=by)
-
-
-DEATHS_BY_CAUSE = Gauge(_plain("headway_engine_deaths_total", "cause"))
-HANGS = Gauge(_plain("headway_engine_hangs_total"))
-RETRIES = Gauge(_plain("headway_retries_total"))
-RETRIES_BY_CLASS = Gauge(_plain("headway_retries_total", "class"))
-ENGINE_RUNNING = Gauge(_plain("headway_engine_running"))
-ENGINE_WAITING = Gauge(_plain("headway_engine_waiting"))
-RECYCLES = Gauge(_plain("headway_recycles_total"))
-WARMUP_S = Gauge(_plain("headway_warmup_duration_seconds", "stage"), largest=True)
-RUNG_STEPS = Gauge(_plain("headway_fallback_steps_total", "rung", "trigger"))
-DEGRADED_BY_KIND = Rate(_plain("headway_degraded_total", "kind"))
-QUEUE_TOKENS = Gauge(_plain("headway_queue_tokens"))
-QUEUE_BYTES = Gauge(_plain("headway_queue_bytes"))
+DEATHS_BY_CAUSE = Gauge(of("headway_engine_deaths_total", "cause"))
+HANGS = Gauge(of("headway_engine_hangs_total"))
+RETRIES = Gauge(of("headway_retries_total"))
+RETRIES_BY_CLASS = Gauge(of("headway_retries_total", "class"))
+ENGINE_RUNNING = Gauge(of("headway_engine_running"))
+ENGINE_WAITING = Gauge(of("headway_engine_waiting"))
+RECYCLES = Gauge(of("headway_recycles_total"))
+WARMUP_S = Gauge(of("headway_warmup_duration_seconds", "stage"), largest=True)
+RUNG_STEPS = Gauge(of("headway_fallback_steps_total", "rung", "trigger"))
+DEGRADED_BY_KIND = Rate(of("headway_degraded_total", "kind"))
+QUEUE_TOKENS = Gauge(of("headway_queue_tokens"))
+QUEUE_BYTES = Gauge(of("headway_queue_bytes"))
 PROPOSED = Gauge(Metric("headway_limit", (("kind", ("proposed",)),)))
-WINDOW = Gauge(_plain("headway_batch_window_seconds"), largest=True)
-PREDICTION_ERROR = Gauge(_plain("headway_prediction_error_ratio", "of"), largest=True)
-FORECAST_ERROR = Gauge(_plain("headway_forecast_error_ratio", "figure"), largest=True)
-PREDICTION_SAMPLES = Gauge(_plain("headway_prediction_samples", "of"))
-MEMORY_CAP = Gauge(_plain("headway_memory_cap_ratio"), least=True)
-CACHE_CLEARS = Gauge(_plain("headway_cache_clears_total", "cache"))
+WINDOW = Gauge(of("headway_batch_window_seconds"), largest=True)
+PREDICTION_ERROR = Gauge(of("headway_prediction_error_ratio", "of"), largest=True)
+FORECAST_ERROR = Gauge(of("headway_forecast_error_ratio", "figure"), largest=True)
+PREDICTION_SAMPLES = Gauge(of("headway_prediction_samples", "of"))
+MEMORY_CAP = Gauge(of("headway_memory_cap_ratio"), least=True)
+CACHE_CLEARS = Gauge(of("headway_cache_clears_total", "cache"))
 GC_PAUSE_P99 = Quantile(
-    0.99, _plain("headway_gc_pause_seconds", "generation"), _plain("headway_gc_longest_pause_seconds", "generation")
+    0.99, of("headway_gc_pause_seconds", "generation"), of("headway_gc_longest_pause_seconds", "generation")
 )
 
 RESIDENT_PANEL = replace(
@@ -63,15 +58,10 @@ DEGRADED_PANEL = Panel(
     "Requests degraded by the ladder",
     "Requests a second that the ladder degraded, by kind.",
     "per_s",
-    (
-        Line(
-            "", DEGRADED_BY_KIND, kind="bar",
-            words=palette.words_of(palette.LOSSES), colours=palette.colour_of(palette.LOSSES),
-        ),
-    ),
+    (lines_of(DEGRADED_BY_KIND, palette.LOSSES, "bar"),),
     "Shortened: to the fallback_max_tokens of the class. Refused: the class was shed, and its clients got Retry-After.",
     quiet="no request was degraded in this time",
-)  # fmt: skip
+)
 OLDEST_PANEL = Panel(
     "oldest",
     "Longest wait by class",
@@ -117,29 +107,19 @@ PREDICTION_PANEL = Panel(
     "Prediction error",
     "Mean absolute error of the predictions, as a share of the mean outcome, since the server started.",
     "ratio",
-    (
-        Line(
-            "", PREDICTION_ERROR,
-            words=palette.words_of(palette.PREDICTIONS), colours=palette.colour_of(palette.PREDICTIONS),
-        ),
-    ),
+    (lines_of(PREDICTION_ERROR, palette.PREDICTIONS),),
     "Requests are refused early when their predicted wait is too long. Far above 100 %, they are not reliable.",
     quiet="nothing was predicted yet",
-)  # fmt: skip
+)
 FORECAST_PANEL = Panel(
     "forecast",
     "Forecast error",
     "What was forecast for a preset against what came after the switch to it: the median over the last switches.",
     "ratio",
-    (
-        Line(
-            "", FORECAST_ERROR,
-            words=palette.words_of(palette.FORECASTS), colours=palette.colour_of(palette.FORECASTS),
-        ),
-    ),
+    (lines_of(FORECAST_ERROR, palette.FORECASTS),),
     "Traffic that changed after a switch counts as an error too. Far above 30 %, a forecast says little.",
     quiet="no switch was compared with its forecast yet",
-)  # fmt: skip
+)
 CAP_PANEL = Panel(
     "cap",
     "Seats left by the memory rules",
@@ -163,59 +143,41 @@ CLEARS_PANEL = Panel(
     "Caches cleared",
     "How often each cache was cleared since the server started.",
     "count",
-    (
-        Line(
-            "", CACHE_CLEARS, kind="bar",
-            words=palette.words_of(palette.CACHES), colours=palette.colour_of(palette.CACHES),
-        ),
-    ),
+    (lines_of(CACHE_CLEARS, palette.CACHES, "bar"),),
     "The requests after a clear are slower. Frequent clears: the memory is too small for this traffic.",
     quiet="no cache was cleared since the server started",
-)  # fmt: skip
+)
 GC_PANEL = Panel(
     "gc",
     "Garbage-collection pauses (p99)",
     "How long Python's collector stopped the server: 99 of 100 pauses were shorter, by generation.",
     "seconds",
-    (
-        Line(
-            "", GC_PAUSE_P99,
-            words=palette.words_of(palette.GENERATIONS), colours=palette.colour_of(palette.GENERATIONS),
-        ),
-    ),
+    (lines_of(GC_PAUSE_P99, palette.GENERATIONS),),
     "No token is sent during a pause. Above 100 ms: check the memory of the API server.",
     idle="the collector did not run in this time",
-)  # fmt: skip
+)
 ENGINE_STATE_PANEL = Panel(
     "engine-state",
     "Engine state",
     "Up: it serves. Silent: unresponsive, dispatch is suspended. Restarting: another one is being started. "
     "Lost: no request is admitted.",
     "count",
-    (
-        Line(
-            "", panels.ENGINE_STATE, kind="state",
-            words=palette.words_of(palette.ENGINE_STATES), colours=palette.colour_of(palette.ENGINE_STATES),
-        ),
-    ),
+    (lines_of(panels.ENGINE_STATE, palette.ENGINE_STATES, "state"),),
     "While it is unresponsive or restarting, requests wait in the queue, within their time limits.",
     quiet="the engine's state was not known in this time",
-)  # fmt: skip
+)
 DEATHS_PANEL = Panel(
     "deaths",
     "Engine deaths and hangs",
     "How many engines died or were ended since the server started, by cause, and how often one hung.",
     "count",
     (
-        Line(
-            "", DEATHS_BY_CAUSE, kind="bar",
-            words=palette.words_of(palette.DEATHS), colours=palette.colour_of(palette.DEATHS),
-        ),
+        lines_of(DEATHS_BY_CAUSE, palette.DEATHS, "bar"),
         Line("hangs", HANGS, palette.GOLD, "dot", "step"),
     ),
     "A crash ends its requests; those that had sent no output yet are retried.",
     quiet="the engine has neither died nor hung since the server started",
-)  # fmt: skip
+)
 RETRIES_PANEL = Panel(
     "retries",
     "Retried requests",

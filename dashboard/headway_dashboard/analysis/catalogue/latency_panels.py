@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import Literal
 
 from headway_dashboard.analysis.catalogue import palette, panels
-from headway_dashboard.analysis.catalogue.panels import Across, Line, Panel
+from headway_dashboard.analysis.catalogue.panels import Across, Line, Panel, quantile_lines
 from headway_dashboard.analysis.queries.durations import Measured, histogram, quantiles
-from headway_dashboard.analysis.queries.expressions import Buckets, Gauge, Mean, Metric, Quantile, Rate, Share
+from headway_dashboard.analysis.queries.expressions import Buckets, Gauge, Mean, Metric, Rate, Share
 
 INTER_TOKEN = quantiles("inter_token")
 END_TO_END = quantiles("end_to_end")
@@ -34,15 +34,6 @@ def objective_line(objective: Literal["first_token", "inter_token"]) -> Line:
         words=lambda name: f"objective of {name}",
         colours=palette.of_class,
         reference=True,
-    )
-
-
-def quantile_lines(found: dict[float, Quantile]) -> tuple[Line, ...]:
-    """p50, p95 and p99 in their colours."""
-    return (
-        Line("p50", found[0.5], palette.GREEN),
-        Line("p95", found[0.95], palette.BLUE),
-        Line("p99", found[0.99], palette.RED, "dot"),
     )
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from headway_dashboard.analysis.catalogue import engine_panels, palette, panels
-from headway_dashboard.analysis.catalogue.panels import Bound, Line, Panel
+from headway_dashboard.analysis.catalogue.panels import Bound, Line, Panel, lines_of
 from headway_dashboard.analysis.catalogue.thresholds import GPU_IDLE_RATIO, PROCESSOR_RATIO
 from headway_dashboard.analysis.queries.expressions import Buckets, Either, Gauge, Metric, Rate, Share
 from headway_dashboard.analysis.units import compact
@@ -28,14 +28,11 @@ COMPONENTS_PANEL = Panel(
     "without one by the engine's processes: what is above the stack are activations, compiled graphs and the runtime.",
     "bytes",
     (
-        Line(
-            "", Gauge(Metric("headway_engine_memory_bytes", by=("component",))), kind="bar",
-            words=palette.words_of(palette.COMPONENTS), colours=palette.colour_of(palette.COMPONENTS),
-        ),
+        lines_of(Gauge(Metric("headway_engine_memory_bytes", by=("component",))), palette.COMPONENTS, "bar"),
         Line("in use", IN_USE, palette.GREY, "dot", "step", reference=True),
     ),
     "The KV cache is taken at the start: how full it is stands in the chart of its use. A gap that grows is a leak.",
-)  # fmt: skip
+)
 BATCH_HEAT = Panel(
     "heat-batch",
     "Engine steps by batch size",
@@ -94,16 +91,11 @@ PROCESSOR_PANEL = Panel(
     "Processor time of the API server, of the engine and of the whole machine, as a share of all processors that the "
     "server may use.",
     "ratio",
-    (
-        Line(
-            "", PROCESSOR_BUSY,
-            words=palette.words_of(palette.PROCESSORS), colours=palette.colour_of(palette.PROCESSORS),
-        ),
-    ),
+    (lines_of(PROCESSOR_BUSY, palette.PROCESSORS),),
     "On a CPU the engine computes here. With a GPU, a busy processor beside an idle GPU is the bottleneck.",
     ceiling=1.0,
     bounds=(Bound("saturated", PROCESSOR_RATIO),),
-)  # fmt: skip
+)
 BATCH_SECTION = (
     engine_panels.LIMIT_PANEL,
     panels.BATCH_PANEL,

@@ -30,6 +30,9 @@ ENGINE_STATES = {
     "lost": ("lost", RED),
 }
 
+#: What is said of an engine that came into a state.
+ENGINE_WORDS = {state: f"engine {words}" for state, (words, _) in ENGINE_STATES.items()}
+
 #: Why an engine ended.
 DEATHS = {
     "crash": ("crashed", RED),

@@ -6,7 +6,7 @@ apart. Error share and causes are read from the same series (``causes``).
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from typing import Literal
 
@@ -19,6 +19,7 @@ from headway_dashboard.analysis.queries.expressions import (
     Mean,
     Metric,
     Peak,
+    Quantile,
     Rate,
     Share,
     limited,
@@ -132,28 +133,43 @@ class Tile:
     expression: Expression
 
 
-def _plain(name: str, *by: str) -> Metric:
+def of(name: str, *by: str) -> Metric:
+    """A metric, its lines kept apart by these labels."""
     return Metric(name, by=by)
 
 
-ARRIVALS = Rate(_plain("headway_arrivals_total"))
-TOKENS = Rate(_plain("vllm:generation_tokens_total"))
-BATCH = Mean(_plain("headway_batch_size"))
-SEATS = Gauge(_plain("headway_seats_taken"))
+def lines_of(expression: Expression, meanings: palette.Meanings, kind: Kind = "line") -> Line:
+    """A line for each value of the label of an expression, in the words and the colours of its meanings."""
+    return Line("", expression, kind=kind, words=palette.words_of(meanings), colours=palette.colour_of(meanings))
+
+
+def quantile_lines(found: Mapping[float, Quantile]) -> tuple[Line, ...]:
+    """p50, p95 and p99 in their colours."""
+    return (
+        Line("p50", found[0.5], palette.GREEN),
+        Line("p95", found[0.95], palette.BLUE),
+        Line("p99", found[0.99], palette.RED, "dot"),
+    )
+
+
+ARRIVALS = Rate(of("headway_arrivals_total"))
+TOKENS = Rate(of("vllm:generation_tokens_total"))
+BATCH = Mean(of("headway_batch_size"))
+SEATS = Gauge(of("headway_seats_taken"))
 LIMIT = Gauge(Metric("headway_limit", (("kind", ("live",)),)))
 CEILING = Gauge(Metric("headway_limit", (("kind", ("ceiling",)),)))
 #: The seats of one server: what the mean batch of an engine is compared with, also where there are several.
 LIMIT_OF_ONE = Gauge(LIMIT.of, largest=True)
 CEILING_OF_ONE = Gauge(CEILING.of, largest=True)
-QUEUED = Gauge(_plain("headway_queue_depth"))
-QUEUED_BY_CLASS = Gauge(_plain("headway_queue_depth", "class"))
-OLDEST = Gauge(_plain("headway_queue_oldest_wait_seconds"), largest=True)
-OLDEST_BY_CLASS = Gauge(_plain("headway_queue_oldest_wait_seconds", "class"), largest=True)
-IN_FLIGHT = Gauge(_plain("headway_in_flight"))
-IN_FLIGHT_BY_CLASS = Gauge(_plain("headway_in_flight", "class"))
-OVERLOADED_BY_CLASS = Gauge(_plain("headway_overloaded", "class"), largest=True)
-HELD_SEATS_BY_CLASS = Gauge(_plain("headway_held_seats", "class"))
-ARRIVALS_BY_CLASS = Rate(_plain("headway_arrivals_total", "class"))
+QUEUED = Gauge(of("headway_queue_depth"))
+QUEUED_BY_CLASS = Gauge(of("headway_queue_depth", "class"))
+OLDEST = Gauge(of("headway_queue_oldest_wait_seconds"), largest=True)
+OLDEST_BY_CLASS = Gauge(of("headway_queue_oldest_wait_seconds", "class"), largest=True)
+IN_FLIGHT = Gauge(of("headway_in_flight"))
+IN_FLIGHT_BY_CLASS = Gauge(of("headway_in_flight", "class"))
+OVERLOADED_BY_CLASS = Gauge(of("headway_overloaded", "class"), largest=True)
+HELD_SEATS_BY_CLASS = Gauge(of("headway_held_seats", "class"))
+ARRIVALS_BY_CLASS = Rate(of("headway_arrivals_total", "class"))
 TTFT = quantiles("first_token")
 TTFT_P95_BY_CLASS = quantile(0.95, "first_token", "class")
 #: Every request that ended, each once: by its reason where it was refused or given up, else by its outcome.
@@ -163,21 +179,21 @@ ERROR_SHARE = Share(Rate(_FAILED), Rate(_ENDS))
 ERROR_SHARE_BY_CLASS = Share(Rate(replace(_FAILED, by=("class",))), Rate(replace(_ENDS, by=("class",))))
 ERRORS_BY_CAUSE = Rate(replace(_FAILED, by=("reason", "outcome")))
 KV_USE = Either(
-    Gauge(_plain("headway_engine_kv_cache_usage_ratio"), largest=True),
-    Gauge(_plain("vllm:kv_cache_usage_perc"), largest=True),
+    Gauge(of("headway_engine_kv_cache_usage_ratio"), largest=True),
+    Gauge(of("vllm:kv_cache_usage_perc"), largest=True),
 )
-GPU_USED = Gauge(_plain("headway_gpu_memory_used_bytes"))
-GPU_TOTAL = Gauge(_plain("headway_gpu_memory_total_bytes"))
-RESIDENT = Gauge(_plain("headway_process_resident_bytes"))
-READY = Gauge(_plain("headway_ready"), largest=True)
-ENGINE_STATE = Gauge(_plain("headway_engine_state", "state"), largest=True)
+GPU_USED = Gauge(of("headway_gpu_memory_used_bytes"))
+GPU_TOTAL = Gauge(of("headway_gpu_memory_total_bytes"))
+RESIDENT = Gauge(of("headway_process_resident_bytes"))
+READY = Gauge(of("headway_ready"), largest=True)
+ENGINE_STATE = Gauge(of("headway_engine_state", "state"), largest=True)
 #: All states since the instant before: marks stand for what held for less than a step, too.
 ENGINE_STATES_SEEN = Peak(ENGINE_STATE.of)
-DEATHS = Gauge(_plain("headway_engine_deaths_total"))
-RUNG = Gauge(_plain("headway_fallback_rung"), largest=True)
-PRESET = Gauge(_plain("headway_preset_info", "preset", "revision"), largest=True)
+DEATHS = Gauge(of("headway_engine_deaths_total"))
+RUNG = Gauge(of("headway_fallback_rung"), largest=True)
+PRESET = Gauge(of("headway_preset_info", "preset", "revision"), largest=True)
 PRESETS_SEEN = Peak(PRESET.of)
-BACKEND = Gauge(_plain("headway_build_info", "backend"), largest=True)
+BACKEND = Gauge(of("headway_build_info", "backend"), largest=True)
 
 TILES = (
     Tile("requests", "Requests", "Arrivals a second, over the last 30 s.", "per_s", ARRIVALS),
@@ -222,11 +238,7 @@ TTFT_PANEL = Panel(
     "Time to first token",
     "From arrival to the first token, waiting in the queue included.",
     "seconds",
-    (
-        Line("p50", TTFT[0.5], palette.GREEN),
-        Line("p95", TTFT[0.95], palette.BLUE),
-        Line("p99", TTFT[0.99], palette.RED, "dot"),
-    ),
+    quantile_lines(TTFT),
     "p50 and p99 far apart: some requests wait long, so look at the queue. All rise together: the batch is heavy.",
     idle="no first tokens in this time",
 )
@@ -256,9 +268,9 @@ GPU_PANEL = Panel(
     "Memory in use on each GPU, as the driver reports it, and what there is.",
     "bytes",
     (
-        Line("total", Gauge(_plain("headway_gpu_memory_total_bytes", "gpu")), palette.GREY, "dot", "step",
+        Line("total", Gauge(of("headway_gpu_memory_total_bytes", "gpu")), palette.GREY, "dot", "step",
              words=lambda gpu: f"total, GPU {gpu}", colours=lambda gpu: palette.GREY),
-        Line("used", Gauge(_plain("headway_gpu_memory_used_bytes", "gpu")), palette.GREEN,
+        Line("used", Gauge(of("headway_gpu_memory_used_bytes", "gpu")), palette.GREEN,
              words=lambda gpu: f"used, GPU {gpu}", colours=palette.of_gpu),
     ),
     "vLLM takes its share at the start and keeps it: a flat line is healthy.",
@@ -269,26 +281,18 @@ CPU_PANEL = Panel(
     "Resident memory of the server's processes. The engine's holds the weights and the KV cache.",
     "bytes",
     (
+        lines_of(Gauge(of("headway_process_resident_bytes", "process")), palette.PROCESSES),
         Line(
-            "",
-            Gauge(_plain("headway_process_resident_bytes", "process")),
-            words=palette.words_of(palette.PROCESSES),
-            colours=lambda process: palette.GREEN if process == "engine" else palette.GOLD,
-        ),
-        Line(
-            "limit of the machine or container", Gauge(_plain("headway_memory_limit_bytes")),
+            "limit of the machine or container", Gauge(of("headway_memory_limit_bytes")),
             palette.GREY, "dot", "step", reference=True,
         ),
     ),
     "The engine's part settles after warm-up. A line that climbs for hours is a leak.",
 )  # fmt: skip
-GPU_UNKNOWN_PANEL = Panel(
-    "memory",
-    "Memory (no GPU figures: nvidia-ml-py is missing)",
-    CPU_PANEL.help,
-    "bytes",
-    CPU_PANEL.lines,
-    "Install the gpu extra beside the server to see the GPU's memory here.",
+GPU_UNKNOWN_PANEL = replace(
+    CPU_PANEL,
+    title="Memory (no GPU figures: nvidia-ml-py is missing)",
+    caption="Install the gpu extra beside the server to see the GPU's memory here.",
 )
 
 CLASS_TABLE = (

@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
 from headway_dashboard.analysis.catalogue import causes, engine_panels, palette, panels
-from headway_dashboard.analysis.catalogue.latency_panels import quantile_lines
-from headway_dashboard.analysis.catalogue.panels import Bound, Line, Panel
+from headway_dashboard.analysis.catalogue.panels import Bound, Line, Panel, lines_of, quantile_lines
 from headway_dashboard.analysis.catalogue.thresholds import ERROR_RATIO, QUEUE_AGE_S
 from headway_dashboard.analysis.queries.durations import quantiles
 from headway_dashboard.analysis.queries.expressions import Above, Metric, Over, Portion, Rate, Share
@@ -31,12 +28,6 @@ def _errors(window_s: float) -> Over:
     return Over(panels.ERROR_SHARE, window_s)
 
 
-def _words(meanings: palette.Meanings) -> tuple[Callable[[str], str], Callable[[str], str]]:
-    return palette.words_of(meanings), palette.colour_of(meanings)
-
-
-_OUTCOME_WORDS, _OUTCOME_COLOURS = _words(palette.OUTCOMES)
-_FINISH_WORDS, _FINISH_COLOURS = _words(palette.FINISHES)
 _BOUNDS = ", ".join(f"{name} {duration(bound_s)}" for name, bound_s in STARVING.bounds)
 
 ARRIVALS_PANEL = Panel(
@@ -62,7 +53,7 @@ OUTCOMES_PANEL = Panel(
     "Ends by outcome",
     "Requests a second that ended, by outcome; each request has exactly one.",
     "per_s",
-    (Line("", OUTCOMES, kind="bar", words=_OUTCOME_WORDS, colours=_OUTCOME_COLOURS),),
+    (lines_of(OUTCOMES, palette.OUTCOMES, "bar"),),
     "Cancelled ones were ended by their client: many of them mean that users do not wait so long.",
     quiet="no request ended in this time",
 )
@@ -100,7 +91,7 @@ FINISHES_PANEL = Panel(
     "Finish reasons",
     "Requests a second by the finish reason of their answer.",
     "per_s",
-    (Line("", FINISHES, kind="bar", words=_FINISH_WORDS, colours=_FINISH_COLOURS),),
+    (lines_of(FINISHES, palette.FINISHES, "bar"),),
     "More length than usual: clients ask for few tokens, or the fallback ladder shortens answers.",
     quiet="no answer ended in this time",
 )

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from headway_dashboard.analysis.catalogue import engine_panels, palette, panels
 from headway_dashboard.analysis.diagnosis import alerts
 from headway_dashboard.analysis.queries.expressions import Expression
-from headway_dashboard.analysis.queries.model import Mark, MarkKind, Series, change_marks, newest, onset_marks
+from headway_dashboard.analysis.queries.model import UP, Mark, MarkKind, Series, change_marks, newest, onset_marks
 from headway_dashboard.analysis.queries.reading import Reading
 from headway_dashboard.analysis.server import scale_events
 
@@ -27,7 +27,7 @@ EXPRESSIONS: tuple[Expression, ...] = (
 MOST = 12
 #: Over a longer time the points are further apart than the conditions of the alerts look back.
 _ALERTS_UP_TO_S = 6 * 3600.0
-_TROUBLE = {"silent": "engine unresponsive", "restarting": "engine restarts", "lost": "engine lost"}
+_TROUBLE = {state: words for state, words in palette.ENGINE_WORDS.items() if state != UP}
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, fields, is_dataclass, replace
 from typing import Any, TypeVar, cast
 
@@ -73,6 +73,19 @@ def with_metrics(expression: T, change: Callable[[Metric], Metric]) -> T:
         return replace(node, **{field.name: walk(getattr(node, field.name)) for field in fields(node)})
 
     return cast(T, walk(expression))
+
+
+def names_of(expression: object) -> tuple[str, ...]:
+    """The names of all metrics that an expression reads, each once."""
+    return tuple(dict.fromkeys(name for one in _metrics(expression) for name in (one.name, *one.also)))
+
+
+def _metrics(node: object) -> Iterator[Metric]:
+    if isinstance(node, Metric):
+        yield node
+    elif is_dataclass(node):
+        for field in fields(node):
+            yield from _metrics(getattr(node, field.name))
 
 
 def by_instance(expression: T) -> T:

@@ -139,6 +139,26 @@ def growth(times_s: Sequence[float], values: Sequence[float], on: Grid, stale_s:
     ]
 
 
+def peaks(times_s: Sequence[float], values: Sequence[float], on: Grid) -> list[Point]:
+    """The largest sample in each point's window, as PromQL's ``max_over_time``; a gap where there is none."""
+    points: list[Point] = []
+    for instant in on.times_s:
+        window = values[bisect_left(times_s, instant - on.window_s) : bisect_right(times_s, instant)]
+        points.append(max(window, default=None))
+    return points
+
+
+def cut(line: Sequence[Point], tops: Sequence[Point]) -> list[Point]:
+    """The line, nowhere above the tops: a quantile is interpolated, and may come out above every observation.
+
+    A top that is missing or not positive cuts nothing.
+    """
+    return [
+        top if point is not None and top is not None and 0 < top < point else point
+        for point, top in zip(line, tops, strict=True)
+    ]
+
+
 def total(lines: Iterable[Sequence[Point]]) -> list[Point]:
     """The sum of lines point by point, over those that were measured; a gap where none was."""
     return [_sum(column) for column in zip(*lines, strict=True)]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from datetime import UTC, datetime
 
-from headway_dashboard.analysis.catalogue import panels
+from headway_dashboard.analysis.catalogue import palette, panels
 from headway_dashboard.analysis.queries.expressions import Expression
 from headway_dashboard.analysis.queries.model import Mark, change_marks, onset_marks
 from headway_dashboard.analysis.queries.reading import Reading
@@ -12,20 +12,13 @@ from headway_dashboard.analysis.queries.reading import Reading
 EXPRESSIONS: tuple[Expression, ...] = (panels.PRESETS_SEEN, panels.ENGINE_STATES_SEEN)
 MOST = 5
 
-_STATES = {
-    "up": "Engine up",
-    "silent": "Engine unresponsive",
-    "restarting": "Engine being replaced",
-    "lost": "Engine lost",
-}
-
 
 def change_rows(history: Reading) -> list[dict[str, str]]:
     """The last changes in the time of a reading, the newest first."""
     presets = [Mark(one.time_s, f"Preset {one.label}") for one in change_marks(history[panels.PRESETS_SEEN])]
-    states = onset_marks(history[panels.ENGINE_STATES_SEEN], _STATES)
+    states = onset_marks(history[panels.ENGINE_STATES_SEEN], palette.ENGINE_WORDS)
     newest = sorted((*presets, *states), key=lambda one: one.time_s, reverse=True)[:MOST]
-    return [{"When (UTC)": _clock(one.time_s), "Change": one.label} for one in newest]
+    return [{"When (UTC)": _clock(one.time_s), "Change": f"{one.label[:1].upper()}{one.label[1:]}"} for one in newest]
 
 
 def _clock(time_s: float) -> str:

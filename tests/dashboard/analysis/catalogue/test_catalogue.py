@@ -12,7 +12,7 @@ from headway.operator.metrics import METRIC_NAMES
 from headway_dashboard.analysis.catalogue import ALL_PANELS, panels
 from headway_dashboard.analysis.catalogue.panels import Panel
 from headway_dashboard.analysis.diagnosis import alerts, gpu_alarms
-from headway_dashboard.export.readable import names_of
+from headway_dashboard.analysis.queries.metric import names_of
 from headway_dashboard.page import PAGES
 
 EVERY = [(page, panel) for page, shown in ALL_PANELS.items() for panel in shown]

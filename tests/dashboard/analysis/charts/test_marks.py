@@ -75,7 +75,7 @@ def test_presets_engine_and_warmups_stand_in_their_order() -> None:
         }
     )
     assert marks_of(history) == [
-        Mark(END_S - 4, "engine restarts", "engine"),
+        Mark(END_S - 4, "engine restarting", "engine"),
         Mark(END_S - 2, "restarted", "server", "a:1"),
         Mark(END_S - 2, "warm-up ended", "warm-up"),
         Mark(END_S, "latency"),

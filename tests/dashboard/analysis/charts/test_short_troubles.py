@@ -57,7 +57,7 @@ def test_a_short_restart_stays_marked_while_the_chart_goes_on() -> None:
         on = grid(now_s, RANGE_S, EVERY_S)
         series = {one: continued.evaluate(one, on, now_s) for one in EXPRESSIONS}
         marks = marks_of(Reading(series, Health(), EVERY_S, "test", range_s=RANGE_S, end_s=on.end_s))
-        assert [mark.label for mark in marks] == ["engine restarts"] * (at >= 101)
+        assert [mark.label for mark in marks] == ["engine restarting"] * (at >= 101)
 
 
 def test_two_presets_of_one_step_are_one_change_to_the_newest() -> None:

@@ -12,8 +12,7 @@ from hypothesis import strategies as st
 from headway_dashboard.analysis.catalogue import ALL_PANELS, panels
 from headway_dashboard.analysis.queries.durations import quantile
 from headway_dashboard.analysis.queries.expressions import Gauge, Quantile, limited
-from headway_dashboard.analysis.queries.model import Grid, Point
-from headway_dashboard.analysis.queries.peaks import cut, peaks
+from headway_dashboard.analysis.queries.model import Grid, Point, cut, peaks
 from headway_dashboard.sources.exposition import SampleKey
 from headway_dashboard.sources.ring import Ring
 

@@ -20,7 +20,7 @@ def test_the_newest_change_comes_first() -> None:
     assert change_rows(found) == [
         {"When (UTC)": "1970-01-01 00:33:20", "Change": "Engine up"},
         {"When (UTC)": "1970-01-01 00:33:18", "Change": "Preset latency"},
-        {"When (UTC)": "1970-01-01 00:33:16", "Change": "Engine being replaced"},
+        {"When (UTC)": "1970-01-01 00:33:16", "Change": "Engine restarting"},
     ]
 
 
