@@ -6,8 +6,7 @@ from collections.abc import Callable, Iterator
 
 import live_stand_in
 import pytest
-import streamlit as st
-from app_pages import PAGE, again_until, clear_settings, opened_alone, press, words
+from app_pages import PAGE, again_until, opened_alone, press, words
 from live_stand_in import LiveStandIn
 from predicted import forecast
 from streamlit.testing.v1 import AppTest
@@ -29,18 +28,14 @@ TRAFFIC = {"span_s": 600.0, "requests": 300, "rate_per_s": 0.5}
 
 
 @pytest.fixture
-def visit(monkeypatch: pytest.MonkeyPatch) -> Iterator[Open]:
+def visit(watching: Callable[..., None]) -> Open:
     """Open the page of a dashboard that watches ``url``."""
-    clear_settings(monkeypatch)
 
     def visit(url: str, token: str = OPERATOR_TOKEN, name: str = "HEADWAY_ADMIN_TOKEN") -> AppTest:
-        monkeypatch.setenv("HEADWAY_URL", url)
-        if token:
-            monkeypatch.setenv(name, token)
+        watching(url, **({name: token} if token else {}))
         return opened_alone("control", PAGE)
 
-    yield visit
-    st.cache_resource.clear()
+    return visit
 
 
 @pytest.fixture

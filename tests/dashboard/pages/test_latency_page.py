@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 
 import pytest
-import streamlit as st
-from app_pages import again_until, clear_settings, opened_alone, refresh_until, words
+from app_pages import again_until, refresh_until, words
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, HistogramMetricFamily, Metric
 from prometheus_client.registry import Collector
 from streamlit.testing.v1 import AppTest
@@ -50,21 +49,6 @@ class Latencies(Collector):
             for objective in ("first_token", "inter_token", "both"):
                 family.add_metric(["batch", objective], count)
             yield family
-
-
-@pytest.fixture
-def visit(monkeypatch: pytest.MonkeyPatch) -> Iterator[Open]:
-    """Open a page of a dashboard that watches ``url``."""
-    clear_settings(monkeypatch)
-
-    def visit(page: str, url: str, **environment: str) -> AppTest:
-        monkeypatch.setenv("HEADWAY_URL", url)
-        for name, value in environment.items():
-            monkeypatch.setenv(name, value)
-        return opened_alone(page)
-
-    yield visit
-    st.cache_resource.clear()
 
 
 def older(stub: StubServer) -> StubServer:
@@ -142,4 +126,5 @@ def test_a_gpu_has_its_utilisation(visit: Open) -> None:
         app = visit("engine", stub.url)
         text = again_until(app, "**GPU memory**\n")
         assert "**GPU utilisation**" in text
+        assert "Memory of the server's processes" in text
         assert "CPU backend" not in text

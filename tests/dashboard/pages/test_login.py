@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 
 import pytest
-import streamlit as st
-from app_pages import PAGE, clear_settings, opened_alone
+from app_pages import PAGE, opened_alone
 from streamlit import config
 from streamlit.testing.v1 import AppTest
 from stub_server import OPERATOR_TOKEN, StubServer
@@ -20,22 +19,17 @@ Open = Callable[..., AppTest]
 
 
 @pytest.fixture
-def visit(monkeypatch: pytest.MonkeyPatch, stub: StubServer) -> Iterator[Open]:
+def visit(monkeypatch: pytest.MonkeyPatch, watching: Callable[..., None], stub: StubServer) -> Open:
     """Open Control, with the operator's token, on a dashboard that listens on ``address``."""
-    clear_settings(monkeypatch)
     for name in (HEADER, PROXIES, LOOPBACK_ONLY):
         monkeypatch.delenv(name, raising=False)
-    monkeypatch.setenv("HEADWAY_URL", stub.url)
-    monkeypatch.setenv("HEADWAY_ADMIN_TOKEN", OPERATOR_TOKEN)
 
     def visit(address: str, **environment: str) -> AppTest:
         config.set_option("server.address", address)
-        for name, value in environment.items():
-            monkeypatch.setenv(name, value)
+        watching(stub.url, HEADWAY_ADMIN_TOKEN=OPERATOR_TOKEN, **environment)
         return opened_alone("control", PAGE)
 
-    yield visit
-    st.cache_resource.clear()
+    return visit
 
 
 def may_change(app: AppTest) -> bool:

@@ -3,37 +3,19 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 
 import pytest
-import streamlit as st
-from app_pages import again_until, clear_settings, opened_alone, press, refresh_until, tiles, words
+from app_pages import again_until, press, refresh_until, tiles, words
 from streamlit.testing.v1 import AppTest
 from stub_server import OPERATOR_TOKEN, VIEWER_TOKEN, WARM, StubServer
 
 from headway.api import schema
-from headway_dashboard.sources import scrape
-from headway_policies import Reason
 from headway_policies.fallback.rungs import Rung
 
 pytestmark = pytest.mark.slow
 
 Open = Callable[..., AppTest]
-
-
-@pytest.fixture
-def visit(monkeypatch: pytest.MonkeyPatch) -> Iterator[Open]:
-    """Open a page of a dashboard that watches ``url``."""
-    clear_settings(monkeypatch)
-
-    def visit(page: str, url: str, **environment: str) -> AppTest:
-        monkeypatch.setenv("HEADWAY_URL", url)
-        for name, value in environment.items():
-            monkeypatch.setenv(name, value)
-        return opened_alone(page)
-
-    yield visit
-    st.cache_resource.clear()
 
 
 def test_overview_live(visit: Open, stub: StubServer) -> None:
@@ -58,26 +40,6 @@ def test_overview_says_that_the_limit_is_ordered(visit: Open, stub: StubServer) 
     assert [one for one in app.caption if "headway \\*share\\*" in one.value]
 
 
-def test_overview_names_the_cause(visit: Open, stub: StubServer) -> None:
-    """Overload of a single kind: the headline names it as the cause, and no sentence is friendly."""
-    stub.world.load, stub.world.ends_per_s = 0.1, {Reason.DEADLINE_INFEASIBLE: 4.0}
-    stub.moving = True
-    app = visit("overview", stub.url, HEADWAY_ADMIN_TOKEN=OPERATOR_TOKEN)
-    text = again_until(app, "of requests end without an answer; main cause: expected wait too long.")
-    assert "Far below capacity" not in text
-    assert "Not known" not in text
-
-
-def test_overview_of_a_server_that_does_well(visit: Open, stub: StubServer) -> None:
-    """Capacity is stated only with a token, because the objectives it is measured by are the preset's."""
-    stub.moving, stub.world.fail_ratio, stub.world.expire_per_s, stub.world.load = True, 0.0, 0.0, 0.3
-    told = visit("overview", stub.url, HEADWAY_ADMIN_TOKEN=OPERATOR_TOKEN)
-    again_until(told, "#### :green-badge[ok] Far below capacity")
-    st.cache_resource.clear()
-    text = again_until(visit("overview", stub.url, HEADWAY_ADMIN_TOKEN=""), "Not known: objectives of")
-    assert "Far below capacity" not in text
-
-
 def test_overview_says_what_would_help(visit: Open, stub: StubServer) -> None:
     """More arrives than is served: the severity in a word, the best remedy with its cost, and its command to copy."""
     stub.moving, stub.world.load, stub.world.fail_ratio = True, 6.0, 0.0
@@ -88,23 +50,6 @@ def test_overview_says_what_would_help(visit: Open, stub: StubServer) -> None:
     assert [one.value for one in app.code] == ["headway preset forecast"]
 
 
-def test_the_tab_of_the_overview_names_the_severity(
-    visit: Open, stub: StubServer, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """An engine that is gone shows in a tab that nobody looks at; when it is back, the tab has its name again."""
-    titles: list[str] = []
-    monkeypatch.setattr(st, "set_page_config", lambda page_title: titles.append(page_title))
-    stub.moving, stub.world.fail_ratio, stub.world.expire_per_s, stub.world.load = True, 0.0, 0.0, 3.0
-    world_of(stub, state="lost", ready=False)
-    app = visit("overview", stub.url, HEADWAY_ADMIN_TOKEN=OPERATOR_TOKEN)
-    again_until(app, "#### :red-badge[down] The engine is gone")
-    again_until(app, "waiting")
-    assert titles[-1] == "down · Headway"
-    stub.world.load = 0.0
-    world_of(stub, state="up", ready=True)
-    refresh_until(app, lambda: titles[-1] == "Headway")
-
-
 def test_overview_with_a_gpu(visit: Open) -> None:
     """With GPU figures the panel is the GPU's."""
     with StubServer(gpu=True, moving=True) as stub:
@@ -112,14 +57,6 @@ def test_overview_with_a_gpu(visit: Open) -> None:
         again_until(app, "Live")
         assert "GPU memory" in tiles(app)
         refresh_until(app, lambda: tiles(app)["GPU memory"] == "71.3 GiB / 79.6 GiB")
-
-
-def test_overview_down_from_the_start(visit: Open, nobody: str) -> None:
-    """Unreachable: shown in red, and every tile is a dash, not a zero."""
-    app = visit("overview", nobody)
-    text = again_until(app, "Not reached since this page started")
-    assert "#### :red-badge[down] The server cannot be reached" in text
-    assert set(tiles(app).values()) == {"—"}
 
 
 def test_overview_goes_down_and_comes_back(visit: Open) -> None:
@@ -134,33 +71,6 @@ def test_overview_goes_down_and_comes_back(visit: Open) -> None:
     assert "last known values" in app.error[0].value
     with StubServer(moving=True, port=port):
         again_until(app, "Live")
-
-
-def test_overview_stale(visit: Open, stub: StubServer, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A server that hangs makes the numbers stale, which is not down."""
-    monkeypatch.setattr(scrape, "READ_TIMEOUT_S", 0.2)
-    stub.moving = True
-    app = visit("overview", stub.url)
-    again_until(app, "Live")
-    stub.delay_s = 1.0
-    text = again_until(app, "No new figures")
-    assert "Stale" in text
-    assert "#### Old figures allow no diagnosis." in text
-    assert "Down" not in text
-
-
-def test_overview_not_ready(visit: Open, stub: StubServer) -> None:
-    """Without a token: a server that takes no traffic says why, and one whose engine died that another is coming."""
-    stub.world.ready = False
-    app = visit("overview", stub.url)
-    text = again_until(app, "takes no traffic")
-    assert "Not ready" in text
-    assert "#### :red-badge[down] No request is dispatched: warm-up done" in text
-    stub.world.state, stub.world.restart_step = "restarting", "starting another engine"
-    stub.world.deaths["crash"] = 2
-    assert "no request waits for it" in again_until(
-        app, "Death number 2 since the server started: starting another engine"
-    )
 
 
 def test_class_filter_and_range(visit: Open, stub: StubServer) -> None:
@@ -207,45 +117,6 @@ def test_control_applies_a_preset(visit: Open, stub: StubServer) -> None:
     assert (log["Actor"], log["After"], log["Reason"], log["Result"]) == ("anna", "latency", "rush hour", "applied")
 
 
-def test_control_prints_settings_exactly(visit: Open, stub: StubServer) -> None:
-    """Two values that differ in the last digit look different, and an empty list is not taken for a missing one."""
-    app = visit("control", stub.url, HEADWAY_ADMIN_TOKEN=OPERATOR_TOKEN)
-    balanced = {"memory.gpu_usage_ratio": 0.98, "memory.caches": ["worker"], "batching.seats": 10_000}
-    latency = {"memory.gpu_usage_ratio": 0.985, "memory.caches": [], "batching.seats": 10_001}
-    listed = [
-        {"name": name, "description": "", "source": "bundled", "settings": settings}
-        for name, settings in (("balanced", balanced), ("latency", latency))
-    ]
-    answer = {"current": {"name": "balanced", "revision": 1}, "presets": listed}
-    stub.forced["GET", "/headway/v1/presets"] = (200, answer)
-    in_force = {"name": "balanced", "revision": 1, "description": "", "settings": balanced}
-    stub.forced["GET", "/headway/v1/preset"] = (200, in_force)
-    app.run()
-    compare(app)
-    difference = app.table[0].value
-    assert [text.replace("\\", "") for text in difference["Now"]] == ["0.98", '["worker"]', "10000"]
-    assert [text.replace("\\", "") for text in difference["After"]] == ["0.985", "[]", "10001"]
-
-
-def test_a_card_has_the_window_where_it_applies(visit: Open, stub: StubServer) -> None:
-    """Only dynamic batches wait for a window."""
-    app = visit("control", stub.url, HEADWAY_ADMIN_TOKEN=OPERATOR_TOKEN)
-    listed = [
-        {"name": strategy, "description": "", "source": "bundled",
-         "settings": {"batching.strategy": strategy, "batching.seats": 8, "batching.window_ms": 10}}
-        for strategy in ("continuous", "dynamic")
-    ]  # fmt: skip
-    stub.forced["GET", "/headway/v1/presets"] = (
-        200,
-        {"current": {"name": "continuous", "revision": 1}, "presets": listed},
-    )
-    app.run()
-    cards = [text for one in app.markdown if (text := one.value.replace("\\", "")).startswith("seats: ")]
-    assert cards == [
-        "seats: fixed at 8 · continuous batching", "seats: fixed at 8 · dynamic batching · 10 ms window",
-    ]  # fmt: skip
-
-
 def test_control_refuses_on_an_old_view(visit: Open, stub: StubServer) -> None:
     """Another operator switched meanwhile: nothing is applied, and the page says so and shows the new state."""
     app = visit("control", stub.url, HEADWAY_ADMIN_TOKEN=OPERATOR_TOKEN)
@@ -253,7 +124,7 @@ def test_control_refuses_on_an_old_view(visit: Open, stub: StubServer) -> None:
     stub.world.switch("throughput", {"actor": "ben", "role": "operator", "address": "-"}, "")
     press(app, "Apply latency")
     assert stub.world.preset == "throughput"
-    assert "preset was changed meanwhile" in app.warning[0].value
+    assert "preset was changed meanwhile" in "".join(one.value for one in app.warning)  # a scrape may tell it as well
     assert app.table[0].value["Now"].iloc[0] == "64"
 
 
@@ -265,24 +136,6 @@ def test_control_says_that_a_switch_changed_nothing(visit: Open, stub: StubServe
     stub.forced["PUT", "/headway/v1/preset"] = (200, answer)
     press(app, "Apply latency")
     assert "was in force already, as revision 1. Nothing was changed." in app.success[0].value.replace("\\", "")
-
-
-@pytest.mark.parametrize(
-    ("environment", "sentence"),
-    [
-        ({}, "HEADWAY_ADMIN_TOKEN"),
-        ({"HEADWAY_VIEWER_TOKEN": VIEWER_TOKEN}, "viewer's token"),
-        ({"HEADWAY_ADMIN_TOKEN": "x" * 40}, "does not know this token"),
-    ],
-    ids=["no token", "viewer", "wrong token"],
-)
-def test_control_read_only(visit: Open, stub: StubServer, environment: dict[str, str], sentence: str) -> None:
-    """Without the right to change, the page shows everything else and says what to set."""
-    app = visit("control", stub.url, **environment)
-    assert sentence in app.info[0].value
-    compare(app)
-    assert not apply_button(app)
-    assert ("PUT", "/headway/v1/preset") not in stub.requests
 
 
 def test_control_learns_that_its_token_only_reads(visit: Open, stub: StubServer) -> None:
@@ -311,12 +164,6 @@ def test_control_says_that_a_preset_is_on_trial(visit: Open, stub: StubServer) -
     text = info.value.replace("\\", "").replace("\xa0", " ")
     assert text.startswith("**balanced** is on trial: **latency** returns within 9 min")
     assert "`headway preset keep`" in text
-
-
-def test_control_down(visit: Open, nobody: str) -> None:
-    """An unreachable server leaves a page with one sentence, not a trace."""
-    app = visit("control", nobody, HEADWAY_ADMIN_TOKEN=OPERATOR_TOKEN)
-    assert "not reachable" in words(app)
 
 
 # ---------------------------------------------------------------------- the engine's notices
@@ -379,7 +226,7 @@ def test_pages_live(visit: Open, stub: StubServer, page: str, token: str) -> Non
     assert "balanced" in text
 
 
-@pytest.mark.parametrize("page", ["requests", "engine", "server"])
+@pytest.mark.parametrize("page", ["overview", "requests", "engine", "server"])
 def test_pages_down(visit: Open, nobody: str, page: str) -> None:
     """An unreachable server leaves a page that says so, without a traceback and without a zero."""
     app = visit(page, nobody, HEADWAY_ADMIN_TOKEN=OPERATOR_TOKEN)
@@ -417,13 +264,6 @@ def test_engine_says_why_the_limit_is_what_it_is(visit: Open, stub: StubServer) 
     assert "collection pause since the server started: 31" in text
     assert "answer length: 100 samples" in text
     assert "CPU backend, no GPU" in text
-
-
-def test_engine_with_a_gpu_shows_the_host_as_well(visit: Open) -> None:
-    """The GPU's memory and the processes' are two charts."""
-    with StubServer(gpu=True) as stub:
-        text = again_until(visit("engine", stub.url), "**GPU memory**")
-        assert "Memory of the server's processes" in text
 
 
 def test_server_shows_deaths_and_the_warm_up(visit: Open, stub: StubServer) -> None:
@@ -484,13 +324,3 @@ def test_nothing_is_ordered_without_the_word(visit: Open, stub: StubServer) -> N
     assert 'type "pause" to confirm' in words(app)
     assert 'type "recycle" to confirm' in words(app)
     assert not {("PUT", "/headway/v1/fallback"), ("POST", "/headway/v1/recycle")} & {*stub.requests}
-
-
-def test_orders_learn_that_the_token_only_reads(visit: Open, stub: StubServer) -> None:
-    """A viewer's token given as the operator's: the server refuses once, then nothing is offered again."""
-    app = visit("control", stub.url, HEADWAY_ADMIN_TOKEN=VIEWER_TOKEN)
-    app.text_input(key="recycle_confirm").set_value("recycle")
-    press(app, "Recycle the engine")
-    assert not stub.world.recycling
-    assert "only read" in app.info[0].value
-    assert all(one.disabled for one in app.button if one.label == "Recycle the engine")

@@ -7,8 +7,7 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
-import streamlit as st
-from app_pages import clear_settings, opened, refresh_until, tiles, words
+from app_pages import opened, refresh_until, tiles, words
 from streamlit.testing.v1 import AppTest
 from stub_server import OPERATOR_TOKEN, StubServer
 
@@ -20,18 +19,14 @@ Open = Callable[..., AppTest]
 
 
 @pytest.fixture
-def visit(monkeypatch: pytest.MonkeyPatch) -> Iterator[Open]:
+def visit(watching: Callable[..., None]) -> Open:
     """Open a page of a dashboard that watches these servers."""
-    clear_settings(monkeypatch)
 
     def visit(*urls: str, path: str = "", instance: str = "", token: str = "") -> AppTest:
-        monkeypatch.setenv("HEADWAY_URL", ",".join(urls))
-        if token:
-            monkeypatch.setenv("HEADWAY_ADMIN_TOKEN", token)
+        watching(*urls, **({"HEADWAY_ADMIN_TOKEN": token} if token else {}))
         return opened(path, {"instance": instance} if instance else None)
 
-    yield visit
-    st.cache_resource.clear()
+    return visit
 
 
 @pytest.fixture

@@ -18,11 +18,10 @@ from counter_histories import (
 from error_share_sum import sums_to_the_share
 from hypothesis import given
 from hypothesis import strategies as st
-from stub_server import CLASSES, StubServer
+from stub_server import StubServer
 
 from headway_dashboard.analysis.catalogue import panels
 from headway_dashboard.analysis.catalogue.causes import BY_REASON, COLOURS, NOT_FAILED, colour, words
-from headway_dashboard.analysis.charts.figure import figure
 from headway_dashboard.analysis.queries.model import Grid, Point
 from headway_dashboard.analysis.server import newest_values
 from headway_dashboard.sources import Health, Reading
@@ -128,23 +127,6 @@ def scraped(stub: StubServer, scrapes: int = 10) -> Ring:
         ring.add(GRID.end_s - (scrapes - 1 - at) * STEP_S, samples(stub.scrape().decode()))
         stub.world.step(STEP_S)
     return ring
-
-
-@pytest.mark.parametrize("how", [*Reason, *ENDS[len(Reason) :], UNKNOWN_REASON])
-def test_the_stub_can_end_requests_in_every_way(stub: StubServer, how: str) -> None:
-    """Each reason, and each outcome that needs none: counted once, and shown under its own cause or as no error."""
-    stub.world.load = 0.0
-    stub.world.ends_per_s = {how: 1.0}
-    reading = reading_of(scraped(stub))
-    world = stub.world
-    assert sum(world.arrived.values()) == sum(world.outcomes.values()) == 10 * STEP_S * len(CLASSES)
-    failed = how not in NOT_FAILED
-    assert reading[panels.ERROR_SHARE].latest() in ((1.0,) if failed else (None, 0.0))
-    assert newest_values.causes_now(reading) == ({words(how): pytest.approx(len(CLASSES))} if failed else {})
-    drawn = figure(panels.ERROR_PANEL, reading)
-    assert [trace["name"] for trace in drawn.traces] == ([words(how)] if failed else [])
-    assert drawn.layout["showlegend"] is failed
-    assert ("no errors in this time" in drawn.summary) is not failed
 
 
 def test_the_ends_of_the_stub_are_all_there_are() -> None:
