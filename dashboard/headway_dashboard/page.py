@@ -27,7 +27,7 @@ STYLE = """<style>
 [data-testid="stTabs"] [role="tablist"],
 [data-testid="stTab"]:not([data-disabled]) { opacity: 1 !important; transition: none !important; }
 [data-testid="stMetric"] { display: flex; flex-direction: column; justify-content: space-between; height: 100%; }
-[data-testid="stMetricDelta"], [data-testid="stMetricDelta"] * { white-space: normal; overflow: visible; }
+[data-testid="stMetricDelta"], [data-testid="stMetricDelta"] * { white-space: normal !important; overflow: visible; }
 @media (max-width: 640px) { .stMainBlockContainer { padding-left: 0.75rem; padding-right: 0.75rem; } }
 </style>"""
 
