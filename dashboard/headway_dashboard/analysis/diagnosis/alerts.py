@@ -46,7 +46,7 @@ def alerts_of(reading: Reading, state: Condition) -> tuple[Alert, ...]:
 def alert_marks(history: Reading) -> list[Mark]:
     """Where the condition of a rule began to hold. The first instant is where our knowledge begins, not an onset."""
     marks: list[Mark] = []
-    for condition, rule in _SHOWN.items():
+    for condition, rule in _rules(history):
         series = history[condition]
         held = [any(point is not None for point in column) for column in zip(*series.lines.values(), strict=True)]
         changes = zip(series.times_s[1:], pairwise(held), strict=False)
@@ -55,9 +55,13 @@ def alert_marks(history: Reading) -> list[Mark]:
     return marks
 
 
+def _rules(reading: Reading) -> list[tuple[Expression, Rule]]:
+    return [(asked, rule) for asked, rule in _SHOWN.items() if len(reading.instances) > 1 or not rule.of_several]
+
+
 def _holding(reading: Reading) -> Iterator[Alert]:
     """An alert for each rule that holds, with the words of its largest value; of several servers, of which one."""
-    for condition, rule in _SHOWN.items():
+    for condition, rule in _rules(reading):
         values = {key: line[-1] for key, line in reading[condition].lines.items() if line and line[-1] is not None}
         if not values:
             continue

@@ -116,6 +116,17 @@ def test_a_short_memory_starves_nobody() -> None:
     assert names(ring, 900.0) == ["HeadwayClassStarves"]
 
 
+def test_a_switch_of_a_single_server_is_no_difference_between_servers() -> None:
+    """Its old preset is still held for some seconds; of two servers another preset is one."""
+    info = 'headway_preset_info{{job="",instance="{}",preset="{}",revision="1"}}'
+    switched = ring_of({info.format("a", "balanced"): "1x59 _x1", info.format("a", "latency"): "_x60 1x0"})
+    assert names(switched, 60 * STEP_S) == []
+    assert alert_marks(reading_of(switched, 60 * STEP_S)) == []
+    ring = ring_of({info.format("a", "balanced"): "1x60", info.format("b", "latency"): "1x60"})
+    (found,) = alerts_of(reading_of(ring, 60 * STEP_S, instances="ab"), NOW)
+    assert (found.name, found.text) == ("HeadwayPresetsDiffer", "the servers run 2 different presets")
+
+
 def test_a_server_that_begins_again_or_comes_back_raises_nothing() -> None:
     """Growth is counted on each server: neither a fall of the sum nor its jump is a burst of failures."""
     ends = 'headway_outcomes_total{{job="",instance="{}",outcome="{}"}}'

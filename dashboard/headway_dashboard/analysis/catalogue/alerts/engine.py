@@ -63,6 +63,7 @@ GROUP = Group(
             text="the servers run {value} different presets",
             action="`headway preset use NAME --url URL` for each brings them together.",
             fires="more than one preset in a job",
+            of_several=True,
         ),
     ),
 )

@@ -44,6 +44,7 @@ class Rule:
     how long it must hold until Prometheus notifies, as a duration of Prometheus. ``text`` says what is wrong, without
     the server and without a full stop; a label of the condition and ``value`` stand in braces. ``panel`` is the id of
     the panel that draws the quantity. ``fires`` says in words when; empty where the bounds of that panel say it.
+    ``of_several``: it compares servers, and a page of a single one leaves it out.
     """
 
     name: str
@@ -55,6 +56,7 @@ class Rule:
     unit: Unit = "count"
     panel: str = ""
     fires: str = ""
+    of_several: bool = False
 
     @property
     def asked(self) -> Expression:
