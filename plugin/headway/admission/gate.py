@@ -16,9 +16,9 @@ import logging
 from collections import Counter
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
-from typing import Any, ParamSpec, Protocol, TypedDict, Unpack, assert_never
+from typing import Any, TypedDict, Unpack, assert_never
 
-from headway.admission.ended_request import EndedRequest
+from headway.admission.listeners import Listeners, Meter, TrafficLog
 from headway.admission.permit import Permit
 from headway.distribution import Distribution
 from headway.errors import UnknownClassError
@@ -34,7 +34,6 @@ from headway_policies import (
     Expire,
     Hold,
     Load,
-    Outcome,
     Preset,
     Reason,
     Recall,
@@ -42,7 +41,6 @@ from headway_policies import (
     Requeue,
     Ticket,
     Timeouts,
-    Usage,
     WakeAt,
 )
 from headway_policies.desk import dump
@@ -50,48 +48,6 @@ from headway_policies.fallback import Degradation, Rung
 from headway_policies.limits import Learnt
 from headway_policies.request import LEFT, NO_TIMEOUTS, REFUSED
 
-
-class Meter(Protocol):
-    """Receives durations from the gate; counts are read from the desk's ledger."""
-
-    def waited(self, class_name: str, wait_s: float) -> None:
-        """A ticket was dispatched after this wait."""
-        ...
-
-    def first_token(self, class_name: str, delay_s: float, prefill_s: float) -> None:
-        """A ticket's first token came this long after its arrival, and after its dispatch."""
-        ...
-
-    def ended(self, ended: EndedRequest) -> None:
-        """A request ended, however it did."""
-        ...
-
-
-class TrafficLog(Protocol):
-    """Receives each request at its arrival, at its first token, and once or twice at its end; and each step."""
-
-    def arrived(self, ticket: Ticket) -> None:
-        """A request arrived, whatever becomes of it."""
-        ...
-
-    def completed(self, ticket: Ticket, usage: Usage) -> None:
-        """A request ran to its end and used so many tokens, summed over its sequences."""
-        ...
-
-    def first_token(self, ticket: Ticket, delay_s: float, now_s: float) -> None:
-        """The first token of a request came so long after its arrival."""
-        ...
-
-    def ended(self, ticket: Ticket, outcome: Outcome, now_s: float, tokens: int = 0, pace_s: float = 0.0) -> None:
-        """A request ended, however it did, after so many tokens, with so long between two of them; 0: not known."""
-        ...
-
-    def stepped(self, load: Load, now_s: float) -> None:
-        """The engine made a step."""
-        ...
-
-
-P = ParamSpec("P")
 _LOGGER = logging.getLogger(__name__)
 
 #: A process whose timer comes so late stood still: it was stopped, its memory was paged out, or its loop was blocked.
@@ -148,8 +104,7 @@ class Gate:
         self.degraded: Counter[tuple[str, Degradation]] = Counter()
         self.effect_errors = 0
         self.loop_lag = Distribution(LAG_BUCKETS_S)
-        self._meter = meter
-        self._traffic = traffic
+        self.listeners = Listeners(self.desk, meter, traffic, self._failed)
         self._permits: dict[int, Permit] = {}
         self._ids = itertools.count(1)
         self._timer: asyncio.TimerHandle | None = None
@@ -179,8 +134,7 @@ class Gate:
         ticket = Ticket(next(self._ids), name, now_s, asked=asked, **options)
         stalls = terms.stall_timeout_s is not None or asked.stall_s is not None
         permit = self._permits[ticket.id] = Permit(self, ticket, stalls=stalls, preset_name=preset.name)
-        if self._traffic is not None:
-            self._tell(self._traffic.arrived, ticket)
+        self.listeners.arrived(ticket)
         self._carry_out(self.desk.arrive(ticket, now_s))
         permit.check()
         return permit
@@ -214,8 +168,7 @@ class Gate:
     def observe(self, load: Load) -> None:
         """Pass an engine step's figures to the limit policy."""
         now_s = self.now_s()
-        if self._traffic is not None:
-            self._tell(self._traffic.stepped, load, now_s)
+        self.listeners.stepped(load, now_s)
         self._carry_out(self.desk.observe(load, now_s))
 
     def report_lag(self, late_s: float) -> None:
@@ -303,10 +256,7 @@ class Gate:
 
     def report_first_token(self, permit: Permit, delay_s: float) -> None:
         """The first visible token of a permit came ``delay_s`` after its arrival."""
-        if self._meter is not None:
-            self._tell(self._meter.first_token, permit.ticket.class_name, delay_s, max(0.0, delay_s - permit.wait_s))
-        if self._traffic is not None:
-            self._tell(self._traffic.first_token, permit.ticket, delay_s, self.now_s())
+        self.listeners.first_token(permit, delay_s, self.now_s())
 
     def report_progress(self, permit: Permit, *, first: bool) -> None:
         """Tokens of a permit came; ``first`` for the first ones since its last dispatch."""
@@ -326,7 +276,7 @@ class Gate:
         if self._permits.pop(permit.ticket.id, None) is not None:
             reason = permit.reason
             outcome = LEFT[ending][permit.dispatched_s is not None] if reason is None else REFUSED[reason]
-            self._log_end(permit, outcome, now_s)
+            self.listeners.ended(permit, outcome, now_s)
 
     # ------------------------------------------------------------------ inside
 
@@ -350,105 +300,41 @@ class Gate:
     def _carry_out_one(self, effect: Effect) -> None:
         match effect:
             case Dispatch():
-                self._dispatch(effect)
+                permit = self._permits[effect.ticket_id]
+                permit.dispatch(self.desk.preset.name, beside=effect.beside)
+                if permit.most_tokens is not None:
+                    self.count_degraded(permit.ticket.class_name, Degradation.MAX_TOKENS)
+                if permit.beside:
+                    self.count_degraded(permit.ticket.class_name, Degradation.ORDER)
+                self.listeners.dispatched(permit)
             case Reject() | Expire():
                 permit = self._permits.pop(effect.ticket_id)
+                permit.refuse(effect.reason, effect.retry_after_s)
                 if effect.reason is Reason.SHED:
                     self.count_degraded(permit.ticket.class_name, Degradation.REFUSED)
-                permit.left = True
-                permit.refuse(effect.reason, effect.retry_after_s)
-                self._log_end(permit, REFUSED[effect.reason], self.now_s())
+                self.listeners.ended(permit, REFUSED[effect.reason], self.now_s())
             case Abort():
-                self._abort(effect)
+                permit = self._permits[effect.ticket_id]
+                permit.abort(effect.reason, self.desk.retry_after_s(self.now_s()))
+                self.listeners.tell(permit.on_stop)
+                self.listeners.tell(permit.on_abort)
             case Degrade():
                 self._permits[effect.ticket_id].most_tokens = effect.max_tokens
             case Requeue():
                 self._permits[effect.ticket_id].requeue()
             case Recall():
-                self._recall(effect)
+                permit = self._permits[effect.ticket_id]
+                permit.requeue()
+                self.listeners.tell(permit.on_stop)
             case WakeAt():
                 self._arm(effect.at_s)
             case _:
                 assert_never(effect)
 
-    def _tell(self, listener: Callable[P, None], *args: P.args, **kwargs: P.kwargs) -> None:
-        """Tell a meter, a traffic log or a permit's owner; an error there is not the request's."""
-        try:
-            listener(*args, **kwargs)
-        except Exception:
-            self._failed(getattr(listener, "__qualname__", "a call-back"))
-
     def _failed(self, what: str) -> None:
         """Count and log the error that is being handled."""
         self.effect_errors += 1
         _LOGGER.exception("an effect of admission failed, the others were carried out: %s", what)
-
-    def _dispatch(self, effect: Dispatch) -> None:
-        permit = self._permits[effect.ticket_id]
-        ticket = permit.ticket
-        permit.batch, permit.beside = effect.batch, effect.beside
-        if permit.most_tokens is not None:
-            self.count_degraded(ticket.class_name, Degradation.MAX_TOKENS)
-        if permit.beside:
-            self.count_degraded(ticket.class_name, Degradation.ORDER)
-        permit.dispatched_s = self.now_s()
-        permit.preset_name = self.desk.preset.name
-        permit.wake()
-        if self._meter is not None:
-            self._tell(self._meter.waited, ticket.class_name, permit.dispatched_s - ticket.arrived_s)
-
-    def _log_end(self, permit: Permit, outcome: Outcome, now_s: float) -> None:
-        """Log a request that is over, whether it went to its end by itself, was aborted before, or was refused."""
-        ticket, usage = permit.ticket, permit.usage
-        tokens = 0 if usage is None else usage.output_tokens
-        total_s = (now_s if permit.ended_s is None else permit.ended_s) - ticket.arrived_s
-        decode_s = None if permit.first_token_s is None else max(0.0, total_s - permit.first_token_s)
-        completed = outcome is Outcome.COMPLETED
-        paced = completed and ticket.seats == 1 and tokens > 1
-        pace_s = decode_s / (tokens - 1) if paced and decode_s is not None else 0.0
-        if self._traffic is not None:
-            if completed and usage is not None:
-                self._tell(self._traffic.completed, ticket, usage)
-            self._tell(self._traffic.ended, ticket, outcome, now_s, tokens, pace_s)
-        if self._meter is not None:
-            ttft_slo_s, inter_token_slo_s = self._objectives_s(ticket)
-            self._tell(
-                self._meter.ended,
-                EndedRequest(
-                    class_name=ticket.class_name,
-                    outcome=outcome,
-                    ttft_slo_s=ttft_slo_s,
-                    inter_token_slo_s=inter_token_slo_s,
-                    dispatched=permit.dispatched_s is not None,
-                    first_token_s=permit.first_token_s,
-                    decode_s=decode_s,
-                    total_s=total_s,
-                    pace_s=pace_s,
-                    usage=usage,
-                    finish_reasons=permit.finish_reasons,
-                ),
-            )
-
-    def _objectives_s(self, ticket: Ticket) -> tuple[float | None, float | None]:
-        """The objectives that a request is judged by: first token, and between tokens."""
-        desk = self.desk
-        if ticket.class_name not in desk.preset.classes:
-            return None, None
-        found = desk.objectives(ticket.class_name, ticket.prompt_tokens)
-        return found.ttft_s, found.inter_token_s
-
-    def _abort(self, effect: Abort) -> None:
-        permit = self._permits[effect.ticket_id]
-        permit.refuse(effect.reason, self.desk.retry_after_s(self.now_s()))
-        for told in (permit.on_stop, permit.on_abort):
-            if told is not None:
-                self._tell(told)
-
-    def _recall(self, effect: Recall) -> None:
-        permit = self._permits[effect.ticket_id]
-        permit.requeue()
-        if permit.on_stop is not None:
-            self._tell(permit.on_stop)
 
     def _arm(self, at_s: float) -> None:
         """Tick at that time. One that has come already ticks at the loop's next turn, after all that is ready now."""

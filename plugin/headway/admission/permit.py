@@ -1,6 +1,7 @@
 """The permit: one request's way through the gate, as the gateway or a program sees it.
 
-A permit knows of its gate only what ``PermitGate`` says; the gate holds its permits.
+A permit knows of its gate only what ``PermitGate`` says; the gate holds its permits. Its phases and what moves it from
+one to the next are those of its ticket in the desk: ``headway_policies.desk.transitions`` has the table.
 """
 
 from __future__ import annotations
@@ -11,6 +12,7 @@ from typing import Protocol
 
 from headway.errors import Refused, refusal
 from headway_policies import Ending, Reason, Ticket, Usage
+from headway_policies.desk.transitions import Event, Phase, after
 
 
 class PermitGate(Protocol):
@@ -44,15 +46,14 @@ class Permit:
     Ownership: the gate settles refusals and time-outs by itself; the caller settles every other end. Only the first
     counts. ``on_stop`` is called, synchronously, when a request has to leave the engine: the desk aborts it, which
     calls ``on_abort`` as well, or it makes room for a more urgent one. The latter, and one whose engine died, is queued
-    again: then ``waiting`` is true and ``admitted`` waits, too.
-    ``wake``, ``refuse`` and ``requeue`` are for the gate.
+    again: then ``admitted`` waits, too. ``dispatch``, ``refuse``, ``abort`` and ``requeue`` are for the gate: each
+    carries out an effect of the desk, and raises IllegalTransitionError where that cannot happen in this ``phase``.
     """
 
     __slots__ = (
         "_gate",
         "_turn",
         "_why",
-        "batch",
         "begun",
         "beside",
         "dispatched_s",
@@ -62,10 +63,10 @@ class Permit:
         "finish_reasons",
         "first_token_s",
         "in_engine",
-        "left",
         "most_tokens",
         "on_abort",
         "on_stop",
+        "phase",
         "preset_name",
         "requeues",
         "stalls",
@@ -78,26 +79,27 @@ class Permit:
         self._gate = gate
         self.ticket = ticket
         self.stalls = stalls
-        self._turn: asyncio.Future[None] | None = None
-        self.begun = False
-        self.batch: int | None = None
-        self.beside = False
-        self.most_tokens: int | None = None
+        self.preset_name = preset_name
+        self.phase = Phase.WAITING
+        self._why: tuple[Reason, int] | None = None
         self.usage: Usage | None = None
-        self.dispatched_s: float | None = None
         self.token_s: float | None = None
         self.first_token_s: float | None = None
-        self.ended_s: float | None = None
-        self.finish_reasons: tuple[str, ...] = ()
-        self.preset_name = preset_name
-        self._why: tuple[Reason, int] | None = None
         self.on_abort: Callable[[], None] | None = None
         self.on_stop: Callable[[], None] | None = None
-        self.left = False
         self.ending: Ending | None = None
         self.requeues = 0
-        self.ended_sequences = 0
-        self.in_engine = 0
+        self._start_over()
+
+    def _start_over(self) -> None:
+        """Nothing is known of a run in the engine."""
+        self._turn: asyncio.Future[None] | None = None
+        self.dispatched_s: float | None = None
+        self.most_tokens: int | None = None
+        self.beside = self.begun = False
+        self.ended_sequences = self.in_engine = 0
+        self.ended_s: float | None = None
+        self.finish_reasons: tuple[str, ...] = ()
 
     @property
     def wait_s(self) -> float:
@@ -114,7 +116,7 @@ class Permit:
     @property
     def waiting(self) -> bool:
         """Whether the request is queued: not dispatched, not refused, not over."""
-        return self.dispatched_s is None and self._why is None and not self.left
+        return self.phase is Phase.WAITING
 
     @property
     def refused(self) -> Refused | None:
@@ -133,14 +135,13 @@ class Permit:
 
     async def admitted(self) -> None:
         """Wait for the desk's decision. Raises Refused. Several calls of one request may wait together."""
-        if self.left:
-            self.check()
-            raise asyncio.CancelledError("this request is over")
         while self.waiting:
             if self._turn is None:
                 self._turn = asyncio.get_running_loop().create_future()
             await asyncio.shield(self._turn)
         self.check()
+        if self.phase is Phase.ENDED:
+            raise asyncio.CancelledError("this request is over")
 
     def first_token(self, delay_s: float | None = None) -> None:
         """Report the first visible token; ``delay_s`` where the engine measured it, from arrival, in seconds."""
@@ -161,7 +162,7 @@ class Permit:
     @property
     def watched(self) -> bool:
         """Whether the time of this request's next token matters."""
-        return not self.left and (self.stalls or not self.begun)
+        return self.phase is not Phase.ENDED and (self.stalls or not self.begun)
 
     def use(self, prompt_tokens: int, output_tokens: int, finish_reason: str = "") -> None:
         """Report the end of one of its sequences: what it used, in tokens, which add up, and why it ended, if known."""
@@ -178,7 +179,7 @@ class Permit:
         holds seats only as long as the engine has sequences of it.
         """
         before, self.in_engine = self.in_engine, in_engine
-        if not self.left:
+        if self.phase is not Phase.ENDED:
             seats = max(in_engine, self.ticket.seats - self.ended_sequences)
         elif before:
             seats = in_engine
@@ -188,28 +189,37 @@ class Permit:
 
     def leave(self, ending: Ending, usage: Usage | None = None) -> None:
         """Settle the request; ``usage`` in place of what ``use`` added up. Later calls do nothing."""
-        if not self.left:
-            self.left, self.ending = True, ending
-            self.usage = usage or self.usage
-            self._gate.settle(self, ending)
-            if self._turn is not None:
-                self._turn.cancel()  # another call of this request may still wait
+        if self.phase is Phase.ENDED:
+            return
+        self.ending, self.usage = ending, usage or self.usage
+        self._gate.settle(self, ending)
+        if self.phase is not Phase.ENDED:  # else its time ran out in this very event, while it waited
+            self.phase = after(self.phase, Event.LEAVE)
+        if self._turn is not None:
+            self._turn.cancel()  # another call of this request may still wait
+
+    def dispatch(self, preset_name: str, *, beside: bool) -> None:
+        """It has its seats, under this preset: the calls that wait in ``admitted`` go on."""
+        self._move(Event.DISPATCH)
+        self.preset_name, self.beside, self.dispatched_s = preset_name, beside, self._gate.now_s()
+
+    def refuse(self, reason: Reason, retry_after_s: int) -> None:
+        """It is refused while it waits, and over."""
+        self._why = reason, retry_after_s
+        self._move(Event.REFUSE)
+
+    def abort(self, reason: Reason, retry_after_s: int) -> None:
+        """It is given up while it runs; its caller has still to leave."""
+        self._why = reason, retry_after_s
+        self._move(Event.ABORT)
 
     def requeue(self) -> None:
         """The engine that ran the request died, or it made room: it waits for another dispatch."""
-        self.dispatched_s, self.batch, self._turn = None, None, None
-        self.begun, self.ended_sequences, self.in_engine = False, 0, 0
-        self.ended_s, self.finish_reasons = None, ()
+        self._move(Event.REQUEUE)
+        self._start_over()
         self.requeues += 1
-        self.beside, self.most_tokens = False, None
 
-    def refuse(self, reason: Reason, retry_after_s: int) -> None:
-        """The desk refused the request; only the first reason counts."""
-        self._why = self._why or (reason, retry_after_s)
-        if self._turn is not None:
-            self.wake()
-
-    def wake(self) -> None:
-        """Something was decided: the calls that wait in ``admitted`` look again."""
+    def _move(self, event: Event) -> None:
+        self.phase = after(self.phase, event)
         if self._turn is not None and not self._turn.done():
             self._turn.set_result(None)

@@ -25,6 +25,7 @@ from headway.admission.ended_request import EndedRequest
 from headway.admission.gate import Gate, Permit
 from headway.errors import Refused
 from headway_policies import Ending, Load, Outcome, PriorityClass, Ticket, Timeouts, Usage
+from headway_policies.desk import Phase
 from headway_policies.request import REFUSED
 
 CLASSES: dict[str, PriorityClass] = {
@@ -193,7 +194,7 @@ class GateMachine(RuleBasedStateMachine):
     @rule(data=st.data(), first=st.booleans())
     def token(self, data: st.DataObject, first: bool) -> None:
         permit = data.draw(st.sampled_from(self.open_permits))
-        if permit.dispatched_s is not None and not permit.left:
+        if permit.phase in (Phase.RUNNING, Phase.SETTLED):
             (permit.first_token if first else permit.progress)()
 
     @rule(
@@ -232,7 +233,7 @@ class GateMachine(RuleBasedStateMachine):
         assert len(told) == len(set(told))
         found = Counter((name, outcome) for _, name, outcome in self.traffic.ends)
         assert found == self.meter.metered
-        aborted = [one for one in self.open_permits if one.reason is not None and not one.left]
+        aborted = [one for one in self.open_permits if one.phase is Phase.SETTLED]
         found.update((one.ticket.class_name, _outcome(one)) for one in aborted)  # told when their caller leaves
         counted = Counter[tuple[str, Outcome]]()
         for name, counts in self.gate.desk.ledger.classes.items():
@@ -242,7 +243,7 @@ class GateMachine(RuleBasedStateMachine):
 
     @invariant()
     def no_permit_outlives_its_ticket(self) -> None:
-        known = {one.ticket.id for one in self.open_permits if not one.left}
+        known = {one.ticket.id for one in self.open_permits if one.phase is not Phase.ENDED}
         assert self.gate._permits.keys() == known
 
     def teardown(self) -> None:

@@ -161,7 +161,7 @@ class GatewayMachine(RuleBasedStateMachine):
         self.harness.replacement.fails = fails
         self.engine, self.gateway = self.harness.engine, self.harness.control.gateway
         self.gate, self.link = self.gateway.gate, self.gateway.link
-        self.gate._traffic, self.gate._meter = self.traffic, self.meter
+        self.gate.listeners.traffic, self.gate.listeners.meter = self.traffic, self.meter
 
     def do(self, act: Callable[[], object], for_s: float = 0.0) -> None:
         """Act on the loop, and let time pass."""

@@ -1,0 +1,138 @@
+"""The listeners of a gate: the meter and the traffic log, which are told what becomes of each request.
+
+An error in one of them is not the request's: it is reported, and the request goes on.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import ParamSpec, Protocol
+
+from headway.admission.ended_request import EndedRequest
+from headway.admission.permit import Permit
+from headway_policies import Desk, Load, Outcome, Ticket, Usage
+
+P = ParamSpec("P")
+
+
+class Meter(Protocol):
+    """Receives durations from the gate; counts are read from the desk's ledger."""
+
+    def waited(self, class_name: str, wait_s: float) -> None:
+        """A ticket was dispatched after this wait."""
+        ...
+
+    def first_token(self, class_name: str, delay_s: float, prefill_s: float) -> None:
+        """A ticket's first token came this long after its arrival, and after its dispatch."""
+        ...
+
+    def ended(self, ended: EndedRequest) -> None:
+        """A request ended, however it did."""
+        ...
+
+
+class TrafficLog(Protocol):
+    """Receives each request at its arrival, at its first token, and once or twice at its end; and each step."""
+
+    def arrived(self, ticket: Ticket) -> None:
+        """A request arrived, whatever becomes of it."""
+        ...
+
+    def completed(self, ticket: Ticket, usage: Usage) -> None:
+        """A request ran to its end and used so many tokens, summed over its sequences."""
+        ...
+
+    def first_token(self, ticket: Ticket, delay_s: float, now_s: float) -> None:
+        """The first token of a request came so long after its arrival."""
+        ...
+
+    def ended(self, ticket: Ticket, outcome: Outcome, now_s: float, tokens: int = 0, pace_s: float = 0.0) -> None:
+        """A request ended, however it did, after so many tokens, with so long between two of them; 0: not known."""
+        ...
+
+    def stepped(self, load: Load, now_s: float) -> None:
+        """The engine made a step."""
+        ...
+
+
+class Listeners:
+    """The meter and the traffic log of a gate, as far as there are any.
+
+    ``failed`` is called, while the error is being handled, with the name of what raised it.
+    """
+
+    def __init__(
+        self, desk: Desk, meter: Meter | None, traffic: TrafficLog | None, failed: Callable[[str], None]
+    ) -> None:
+        self.meter = meter
+        self.traffic = traffic
+        self._desk = desk
+        self._failed = failed
+
+    def tell(self, listener: Callable[P, None] | None, *args: P.args, **kwargs: P.kwargs) -> None:
+        """Tell one listener, or the owner of a permit, where there is one."""
+        if listener is not None:
+            try:
+                listener(*args, **kwargs)
+            except Exception:
+                self._failed(getattr(listener, "__qualname__", "a call-back"))
+
+    def arrived(self, ticket: Ticket) -> None:
+        """A request arrived, whatever becomes of it."""
+        if self.traffic is not None:
+            self.tell(self.traffic.arrived, ticket)
+
+    def stepped(self, load: Load, now_s: float) -> None:
+        """The engine made a step."""
+        if self.traffic is not None:
+            self.tell(self.traffic.stepped, load, now_s)
+
+    def dispatched(self, permit: Permit) -> None:
+        """A request has its seats."""
+        if self.meter is not None:
+            self.tell(self.meter.waited, permit.ticket.class_name, permit.wait_s)
+
+    def first_token(self, permit: Permit, delay_s: float, now_s: float) -> None:
+        """The first visible token of a request came so long after its arrival."""
+        ticket = permit.ticket
+        if self.meter is not None:
+            self.tell(self.meter.first_token, ticket.class_name, delay_s, max(0.0, delay_s - permit.wait_s))
+        if self.traffic is not None:
+            self.tell(self.traffic.first_token, ticket, delay_s, now_s)
+
+    def ended(self, permit: Permit, outcome: Outcome, now_s: float) -> None:
+        """A request is over, whether it went to its end by itself, was aborted before, or was refused."""
+        ticket, usage = permit.ticket, permit.usage
+        tokens = 0 if usage is None else usage.output_tokens
+        total_s = (now_s if permit.ended_s is None else permit.ended_s) - ticket.arrived_s
+        decode_s = None if permit.first_token_s is None else max(0.0, total_s - permit.first_token_s)
+        completed = outcome is Outcome.COMPLETED
+        paced = completed and ticket.seats == 1 and tokens > 1
+        pace_s = decode_s / (tokens - 1) if paced and decode_s is not None else 0.0
+        if self.traffic is not None:
+            if completed and usage is not None:
+                self.tell(self.traffic.completed, ticket, usage)
+            self.tell(self.traffic.ended, ticket, outcome, now_s, tokens, pace_s)
+        if self.meter is not None:
+            ttft_slo_s, inter_token_slo_s = self._objectives_s(ticket)
+            ended = EndedRequest(
+                class_name=ticket.class_name,
+                outcome=outcome,
+                ttft_slo_s=ttft_slo_s,
+                inter_token_slo_s=inter_token_slo_s,
+                dispatched=permit.dispatched_s is not None,
+                first_token_s=permit.first_token_s,
+                decode_s=decode_s,
+                total_s=total_s,
+                pace_s=pace_s,
+                usage=usage,
+                finish_reasons=permit.finish_reasons,
+            )
+            self.tell(self.meter.ended, ended)
+
+    def _objectives_s(self, ticket: Ticket) -> tuple[float | None, float | None]:
+        """The objectives that a request is judged by: first token, and between tokens."""
+        if ticket.class_name not in self._desk.preset.classes:
+            return None, None
+        found = self._desk.objectives(ticket.class_name, ticket.prompt_tokens)
+        return found.ttft_s, found.inter_token_s
