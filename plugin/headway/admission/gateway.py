@@ -2,8 +2,9 @@
 
 Ownership of a request. Inside an HTTP request there is a ``RequestContext``: the middleware made it, all calls of that
 request share its one permit, and the middleware settles it when the response is over. Without a context the call is a
-program's own, and is settled when its generator ends. A cancelled call is settled at once in both cases. A call that
-has sent no output when the engine dies is retried, under another id, when its permit is dispatched again.
+program's own, and is settled when its generator ends. A cancelled call settles it at once in both cases, unless another
+call of the request has failed: then the response tells how it ended. A call that has sent no output when the engine
+dies is retried, under another id, when its permit is dispatched again.
 """
 
 from __future__ import annotations
@@ -142,7 +143,7 @@ class Gateway:
             finished = output is not None and not self.link.adapter.unfinished(output)
         except (asyncio.CancelledError, GeneratorExit):
             self._account_usage(call, output)
-            if call_context.permit is not None:
+            if call_context.permit is not None and not call_context.calls_failed:  # else it is cancelled for that failure
                 call_context.permit.leave(Ending.CANCELLED)
             raise
         except Refused as refused:

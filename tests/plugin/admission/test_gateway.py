@@ -133,6 +133,29 @@ async def test_a_request_takes_a_seat_for_each_answer_to_each_prompt(context: Re
     await assert_no_residue(control)
 
 
+@pytest.mark.parametrize(("trips", "ending"), [(True, "failed"), (False, "cancelled_running")])
+@on_virtual_time
+async def test_a_request_one_of_whose_calls_fails_is_not_counted_as_cancelled(
+    context: RequestContext, trips: bool, ending: str
+) -> None:
+    """Its server cancels the other calls for that; where its client does, nothing else has failed."""
+    engine, control = behind_a_gate(seats=2)
+    context.asked = Asked(prompts=2)
+    calls = [asyncio.create_task(read(engine, name, tokens=9)) for name in "ab"]
+    await asyncio.sleep(1.5)
+    if trips:
+        engine.trips_over = {"a"}
+        with pytest.raises(RuntimeError):
+            await calls[0]
+    for one in calls:
+        one.cancel()
+    await asyncio.gather(*calls, return_exceptions=True)
+    assert context.permit is not None
+    context.permit.leave(Ending.FAILED)
+    assert outcomes(control) == {ending: 1}
+    await assert_no_residue(control)
+
+
 @on_virtual_time
 async def test_a_follow_up_call_of_a_request_does_not_queue_again(context: RequestContext) -> None:
     """A tool turn is dispatched at once, even though all other requests wait for the seats."""
