@@ -90,10 +90,10 @@ class Heartbeat:
 
     async def _ask(self, link: InstanceLink) -> None:
         """Its health."""
-        pool, learning = self._engine.pool, asyncio.ensure_future(self._learn(link))
+        pool = self._engine.pool
         try:
             ready = await self._ready(link)
-            await learning
+            await self._learn(link)
         except TimeoutError:
             pool.late(link)
         except (aiohttp.ClientError, OSError):
@@ -105,8 +105,6 @@ class Heartbeat:
                 pool.heard(link)
             else:
                 pool.unready(link)
-        finally:
-            learning.cancel()
 
     async def _learn(self, link: InstanceLink) -> None:
         """Learn the instance's model, before it gets requests; whether it is well is not said by this."""
