@@ -1,9 +1,9 @@
 """The link to one engine: its death and return, its own limit, its pause, and the closing of the server.
 
-Ownership: the link alone says whether there is an engine (``engine_gone``, ``engine_lost``). Reading a property or
-``errored`` never acts; a death is reported by ``check_engine`` (the supervisor's round, a call that failed, each new
-request of a program, which has no supervisor) or ``engine_died``, from any thread. It is handled once, on the gate's
-loop: one that was reported before there was a loop, by the next report or by the first request.
+Ownership: the link alone says whether there is an engine (``life``), and tells the desk. Reading a property never acts;
+a death is reported by ``check_engine`` (the supervisor's round, a call that failed, each new request where nothing
+replaces the engine) or ``engine_died``, from any thread. It is handled once, on the gate's loop: one that was reported
+before there was a loop, by the next report or by the first request.
 """
 
 from __future__ import annotations
@@ -19,8 +19,8 @@ from headway.admission.engine_calls import Call, Calls
 from headway.admission.engine_pause import EnginePause
 from headway.admission.gate import Gate
 from headway.admission.gate_loop import GateLoop
-from headway.engine import Confirmation, Engine, EngineAdapter, PendingQueries
-from headway_policies import EngineState, Hold, Reason, Watchdog
+from headway.engine import FOLLOWS, GONE, Confirmation, Engine, EngineAdapter, EngineLife, PendingQueries
+from headway_policies import Hold, Reason, Watchdog
 
 log = logging.getLogger(__name__)
 
@@ -41,9 +41,8 @@ class DeathHandler(Protocol):
 
 @dataclass(slots=True)
 class EngineLink:
-    """One engine, as far as it is not about single calls.
+    """One engine, as far as it is not about single calls. ``closing`` says that its server ends.
 
-    ``engine_gone`` is true from the death of an engine until there is another, ``engine_lost`` when there will be none.
     ``limit_pending`` says that the engine did not answer when its limit was sent; ``limit_confirmed`` is false then and
     after an error, until the engine confirms a limit or has none of its own. ``reported`` is the number of sequences in
     the engine by its last report, None before the first. ``on_begin`` is called once, on the gate's loop, by the first
@@ -54,9 +53,8 @@ class EngineLink:
     adapter: EngineAdapter
     engine: Engine
     core_limit: int | None = None
+    life: EngineLife = EngineLife.UP
     closing: bool = False
-    engine_gone: bool = False
-    engine_lost: bool = False
     limit_pending: bool = False
     limit_confirmed: bool = True
     reported: int | None = None
@@ -69,7 +67,6 @@ class EngineLink:
     pause: EnginePause = field(init=False)
     loop: GateLoop = field(init=False)
     _engine_dead: Callable[[], bool] = field(init=False)
-    _death_pending: bool = False  # reported, and not handled yet
     _abort_failed: bool = False
     _confirmation: Confirmation = field(init=False)
 
@@ -95,6 +92,16 @@ class EngineLink:
     # ------------------------------------------------------------------ death and return
 
     @property
+    def engine_gone(self) -> bool:
+        """Whether an engine has died, or was stopped, and there is no other one yet."""
+        return self.life in GONE
+
+    @property
+    def engine_lost(self) -> bool:
+        """Whether the engine is gone, and no other one will come."""
+        return self.life is EngineLife.LOST
+
+    @property
     def errored(self) -> bool:
         """Whether the engine is dead and no other one will follow. Any thread may read it."""
         return self._engine_dead() and (self.death_handler is None or self.engine_lost or self.closing)
@@ -102,7 +109,7 @@ class EngineLink:
     @property
     def restarting(self) -> bool:
         """Whether the engine is dead and another one is coming."""
-        return self.engine_gone and self.death_handler is not None and not (self.engine_lost or self.closing)
+        return self.life in (EngineLife.DEAD, EngineLife.RESTARTING) and not self.closing
 
     def check_engine(self) -> None:
         """Report the engine's death, if it is dead. From any thread."""
@@ -114,25 +121,45 @@ class EngineLink:
 
         May be called from any thread.
         """
-        if not self.engine_gone:
-            self.engine_gone = self._death_pending = True
-        if self._death_pending:
+        if self._becomes(EngineLife.DEAD) or self.life is EngineLife.DEAD:
             self.loop.call(self._settle_death)
+
+    def engine_not_ready(self) -> None:
+        """The warm-up of the engine has failed: requests are refused until it has succeeded."""
+        if self._becomes(EngineLife.STARTING):
+            self.gate.engine_lost(Reason.NOT_READY)
+
+    def engine_silent(self) -> None:
+        """The engine does not answer: dispatch is suspended until it does. Time-outs go on."""
+        if self._becomes(EngineLife.SILENT):
+            self.gate.engine_silent()
+
+    def engine_responds(self) -> None:
+        """A silent engine answers again."""
+        if self.life is EngineLife.SILENT:
+            self.life = EngineLife.UP
+            self.gate.engine_back()
 
     def engine_back(self) -> None:
         """There is an engine again, and it may be lost again. Call it on the gate's loop."""
-        self.engine_gone = self.engine_lost = False
-        self.gate.engine_back()
-        self.resend_limit()
+        if self._becomes(EngineLife.UP):
+            self.gate.engine_back()
+            self.resend_limit()
 
-    def engine_restarting(self) -> None:
-        """Another engine is coming: requests without output are queued for it. Call it on the gate's loop."""
-        self.gate.engine_restarting(lambda permit: not any(call.shown for call in self.calls.of(permit)))
+    def engine_restarting(self, *, admitting: bool = True) -> None:
+        """Another engine is coming: requests without output are queued for it, or, where it is not ``admitting``, all
+        are refused until it is there. Call it on the gate's loop.
+        """
+        self._becomes(EngineLife.RESTARTING)
+        if admitting:
+            self.gate.engine_restarting(lambda permit: not any(call.shown for call in self.calls.of(permit)))
+        else:
+            self.gate.engine_lost(Reason.OUT_OF_MEMORY)
 
     def give_up(self) -> None:
         """There will be no other engine: refuse all requests. Call it on the gate's loop."""
-        self.engine_gone = self.engine_lost = True
-        self.gate.engine_lost()
+        if self._becomes(EngineLife.LOST):
+            self.gate.engine_lost()
 
     # ------------------------------------------------------------------ queries
 
@@ -212,11 +239,18 @@ class EngineLink:
 
     def _settle_death(self) -> None:
         """Handle the death that was reported, unless that is done."""
-        if self._death_pending:
-            self._death_pending = False
+        if self.life is EngineLife.DEAD:
             (self._closed if self.closing else self._handle_death)()
 
+    def _becomes(self, life: EngineLife) -> bool:
+        """Whether the engine is in this state now; where that cannot be, nothing has changed."""
+        if self.life not in FOLLOWS[life]:
+            return False
+        self.life = life
+        return True
+
     def _handle_death(self) -> None:
+        self._becomes(EngineLife.RESTARTING)
         self.reported = None
         self.queries.end()
         self.pause.forget()
@@ -229,6 +263,7 @@ class EngineLink:
 
     def _closed(self) -> None:
         """The engine was stopped while the server closed, or died then, which is the same."""
+        self._becomes(EngineLife.CLOSED)
         self.queries.end()
         self.gate.engine_lost(Reason.DRAINING)
         if self.on_closed is not None:
@@ -257,7 +292,7 @@ class EngineLink:
 
     async def _ask_in_turn(self) -> None:
         """Wait until the engine has processed what it was sent. A dead one has nothing left to process."""
-        if self.engine_gone or self.gate.desk.mode.engine is EngineState.LOST:
+        if self.engine_gone:
             return
         with suppress(Exception):  # it died, or cannot be asked: then its abort is all there is to know
             await self.queries.ask(self.adapter.catch_up(self.engine))

@@ -15,14 +15,13 @@ from collections.abc import Awaitable, Callable, Coroutine, Sequence
 from typing import Any, Protocol
 
 from headway.admission import Gateway
+from headway.engine import EngineLife
 from headway.errors import NoEngineError
 from headway.supervision.spare_engine import SpareStarter
 from headway_policies import (
     CapReason,
     Cause,
-    EngineState,
     Progress,
-    Reason,
     Recovery,
     Restart,
     RestartPolicy,
@@ -110,10 +109,8 @@ class Supervisor:
         self._settled.clear()
         if self._next is None:
             self._gateway.link.give_up()
-        elif self._next.admitting:
-            self._gateway.link.engine_restarting()
         else:
-            self._gateway.gate.engine_lost(Reason.OUT_OF_MEMORY)
+            self._gateway.link.engine_restarting(admitting=self._next.admitting)
 
     async def run(self) -> None:
         """Check the engine, round by round, for as long as the server runs."""
@@ -280,16 +277,15 @@ class Supervisor:
             self._ping = asyncio.create_task(self._ask(watchdog), name="headway ping")
         if gateway.link.limit_pending and watchdog.silent_s(now_s) <= POLL_S:
             gateway.link.resend_limit()
-        state = gateway.gate.desk.mode.engine
         self._log_slow_step(watchdog.slow(now_s, self.config))
         if not watchdog.hung(now_s, self.config):
-            if state is EngineState.SILENT:
+            if gateway.link.life is EngineLife.SILENT:
                 log.warning("the engine responds again: dispatch resumed")
-                gateway.gate.engine_back()
-        elif state is EngineState.UP:
+                gateway.link.engine_responds()
+        elif gateway.link.life is EngineLife.UP:
             self.hangs += 1
             log.error("engine unresponsive for %g s: dispatch suspended", self.config.hang_after_s)
-            gateway.gate.engine_silent()
+            gateway.link.engine_silent()
             if self.config.restart_hung and self._replacer is not None:
                 self._kill(Cause.HANG)
                 return

@@ -16,7 +16,6 @@ from headway.operator import EngineParts
 from headway.supervision import WarmupReport
 from headway.warmup.internal_requests import run_internal
 from headway.warmup.sources import Source, StageNotSupportedError
-from headway_policies import Reason
 from headway_policies.engine import Stage, Warmup, WarmupPlan, retry_after_s
 
 log = logging.getLogger(__name__)
@@ -42,7 +41,7 @@ class Warmer:
         if await self._attempt():
             self._gateway.gate.warmed_up()
         else:
-            self._gateway.gate.engine_lost(Reason.NOT_READY)
+            self._gateway.link.engine_not_ready()
             self._tasks.start(TASK, self._retry())
 
     async def rewarm(self) -> None:

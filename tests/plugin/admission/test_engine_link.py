@@ -10,7 +10,7 @@ from engines import ServingEngine, assert_no_residue, outcomes
 from small_presets import small_preset
 from virtual_time import on_virtual_time
 
-from headway.engine import PlainAdapter
+from headway.engine import EngineLife, PlainAdapter
 from headway.engine.fake import FakeParams
 from headway.errors import Refused
 from headway.operator import PresetCatalogue, install, prepare
@@ -43,7 +43,7 @@ async def test_reading_errored_changes_nothing() -> None:
     assert await asyncio.to_thread(lambda: engine.errored) is True
     await asyncio.sleep(1)
     desk, link = control.gateway.gate.desk, control.gateway.link
-    assert (desk.mode.engine, link.engine_gone, link.engine_lost) == (EngineState.UP, False, False)
+    assert (desk.mode.engine, link.life) == (EngineState.UP, EngineLife.UP)
     await assert_no_residue(control)
 
 
@@ -127,7 +127,7 @@ class Handler:
         self.deaths += 1
 
 
-@pytest.mark.parametrize("final", ["engine_lost", "closing"])
+@pytest.mark.parametrize("final", ["lost", "closing"])
 @on_virtual_time
 async def test_an_engine_that_will_be_replaced_is_not_errored(final: str) -> None:
     """With a death handler ``errored`` is false until no other engine will follow; each death is handled once."""
@@ -141,7 +141,9 @@ async def test_an_engine_that_will_be_replaced_is_not_errored(final: str) -> Non
     link.check_engine()
     link.check_engine()
     assert handler.deaths == 1
-    setattr(link, final, True)
+    link.closing = final == "closing"
+    if not link.closing:
+        link.give_up()
     assert engine.errored
 
 

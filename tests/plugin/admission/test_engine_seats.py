@@ -13,6 +13,7 @@ from small_presets import small_preset
 from virtual_time import on_virtual_time
 
 from headway.admission.request_context import REQUEST_CONTEXT, RequestContext
+from headway.engine import EngineLife
 from headway.engine.fake import FakeOutput, FakeParams
 from headway.engine.pending_queries import Confirmation, PendingQueries
 from headway.engine.port import Answer, Ended, PlainAdapter
@@ -432,7 +433,7 @@ class AbortFails(ServingEngine):
         raise RuntimeError("no such call")
 
 
-@pytest.mark.parametrize(("state", "said"), [("engine_gone", 0), ("closing", 0), (None, 1)])
+@pytest.mark.parametrize(("state", "said"), [("life", 0), ("closing", 0), (None, 1)])
 @on_virtual_time
 async def test_an_abort_that_fails_is_logged_of_an_engine_that_should_accept_it(
     state: str | None, said: int, caplog: pytest.LogCaptureFixture
@@ -443,7 +444,7 @@ async def test_an_abort_that_fails_is_logged_of_an_engine_that_should_accept_it(
     stream = engine.generate("text", FakeParams(50), "a")
     await anext(stream)
     if state is not None:
-        setattr(control.gateway.link, state, True)
+        setattr(control.gateway.link, state, EngineLife.DEAD if state == "life" else True)
     await stream.aclose()
     await asyncio.sleep(2)
     assert sum("could not abort" in record.message for record in caplog.records) == said

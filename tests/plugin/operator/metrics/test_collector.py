@@ -15,6 +15,7 @@ from small_presets import small_preset
 
 import headway
 from headway.api.schema import LimitStatus
+from headway.engine import EngineLife
 from headway.engine.fake import FakeEngine, FakeParams
 from headway.engine.port import PlainAdapter
 from headway.http.access.route_guard import REASONS
@@ -280,5 +281,5 @@ async def test_the_memory_of_the_engine_is_shown_while_there_is_one() -> None:
         return {one.labels["component"]: one.value for one in found}
 
     assert shown() == {"weights": 700, "kv_cache": 300}
-    control.gateway.link.engine_gone = True
+    control.gateway.link.life = EngineLife.LOST
     assert shown() == {}

@@ -1,0 +1,42 @@
+"""The life of an engine: whether it is there and answers. The link to it has its state, and tells the desk.
+
+state        meaning                                          the desk has it as
+UP           it serves                                        up
+STARTING     it is there, and its warm-up has not succeeded   lost (not ready)
+SILENT       it does not answer                               silent
+DEAD         its death is reported, and not handled yet       what it was before
+RESTARTING   its death is handled, and another one is coming  restarting, or lost (out of memory)
+LOST         it is gone, and no other one will come           lost
+CLOSED       it was stopped with its server                   lost (draining)
+"""
+
+from __future__ import annotations
+
+from enum import StrEnum
+
+
+class EngineLife(StrEnum):
+    """The state of an engine, as its link has it."""
+
+    UP = "up"
+    STARTING = "starting"
+    SILENT = "silent"
+    DEAD = "dead"
+    RESTARTING = "restarting"
+    LOST = "lost"
+    CLOSED = "closed"
+
+
+_ALIVE = frozenset({EngineLife.UP, EngineLife.STARTING, EngineLife.SILENT})
+#: The states in which there is no engine.
+GONE = frozenset(EngineLife) - _ALIVE
+#: The states that each can follow. A report that comes in another one changes nothing.
+FOLLOWS = {
+    EngineLife.UP: frozenset(EngineLife) - {EngineLife.CLOSED},
+    EngineLife.STARTING: _ALIVE,
+    EngineLife.SILENT: frozenset({EngineLife.UP}),
+    EngineLife.DEAD: _ALIVE,
+    EngineLife.RESTARTING: _ALIVE | {EngineLife.DEAD},
+    EngineLife.LOST: frozenset(EngineLife) - {EngineLife.CLOSED},
+    EngineLife.CLOSED: frozenset(EngineLife) - {EngineLife.LOST},
+}
