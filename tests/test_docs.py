@@ -18,12 +18,11 @@ from vllm_source import VllmSource
 
 from headway_policies import Outcome, conformance, parse_preset
 from headway_tools.cli import main
-from headway_tools.doctor.variables import INTERNAL, KNOWN
 
 DOCS = ROOT / "deploy" / "site" / "docs"
+SOURCES = [one for folder in ("plugin", "policies", "dashboard") for one in ROOT.glob(f"{folder}/**/*.py")]
 BATCH, POLICY = "deploy/site/docs/how-to/batch-a-function.md", "deploy/site/docs/how-to/write-a-policy.md"
 OWN_POLICIES = "plugin/examples/own_policies.py"
-SOURCES = [one for folder in ("plugin", "policies", "dashboard") for one in ROOT.glob(f"{folder}/**/*.py")]
 
 
 def _read(path: str | Path) -> str:
@@ -47,13 +46,6 @@ def test_every_page_is_in_the_navigation() -> None:
     listed = re.findall(r": (\S+\.md)$", (DOCS.parent / "mkdocs.yml").read_text(encoding="utf-8"), re.MULTILINE)
     assert sorted(listed) == sorted(pages)
     assert set(re.findall(r"\]\((\S+\.md)\)", (DOCS / "index.md").read_text(encoding="utf-8"))) == pages - {"index.md"}
-
-
-def test_a_variable_that_is_read_is_known() -> None:
-    """The reference lists the known variables, so each of the code is among them."""
-    texts = " ".join(path.read_text(encoding="utf-8") for path in SOURCES)
-    read = set(re.findall(r"\bHEADWAY_[A-Z][A-Z_]*[A-Z]\b", texts))
-    assert {name.removeprefix("HEADWAY_") for name in read} <= KNOWN | INTERNAL
 
 
 def test_every_outcome_has_its_word_in_the_glossary() -> None:

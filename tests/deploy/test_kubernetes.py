@@ -12,11 +12,11 @@ from typing import TYPE_CHECKING
 import environment
 import pytest
 import yaml
+from headway_tools.doctor.variables import KNOWN
 
 from headway.api.routes import HEALTHZ, READYZ
 from headway_tools.cli import dashboard as dashboard_command
 from headway_tools.console.serve_flags import split
-from headway_tools.doctor.variables import KNOWN
 
 if TYPE_CHECKING:
     from conftest import Manifests

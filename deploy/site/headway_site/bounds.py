@@ -6,7 +6,6 @@ from headway import audit
 from headway.admission import engine_calls as calls
 from headway.admission import prefix_hashes
 from headway.api import client, secret_text
-from headway.api_server.settings import USUAL_PROMPT_LOGPROBS
 from headway.audit import audit_file
 from headway.fallback import client as upstream
 from headway.fallback import fixed_reply
@@ -20,6 +19,7 @@ from headway.keys import parse
 from headway.keys import schema as key_schema
 from headway.openai.routes import route_at
 from headway.operator import presets as catalogue
+from headway.settings import Environment
 from headway.vllm_adapter.grammars import Limits
 from headway.vllm_adapter.grammars.frames import MOST_MEAN_S
 from headway_dashboard import server_client, settings
@@ -104,7 +104,8 @@ BOUNDS = {
     "alternatives listed at each token, of all answers to a prompt": f"{caps.MAX_LISTED}, and `HEADWAY_MAX_LOGPROBS`, "
     f"{CAPS.logprobs}, of one answer",
     "items of a conversation in `input`": f"{caps.MAX_ITEMS}",
-    "log probabilities over a whole prompt": f"`HEADWAY_MAX_PROMPT_LOGPROBS`, {USUAL_PROMPT_LOGPROBS}",
+    "log probabilities over a whole prompt": "`HEADWAY_MAX_PROMPT_LOGPROBS`, "
+    f"{Environment.max_prompt_logprobs.default}",
     "headers that trace a request": ", ".join(f"`{name}` {most}" for name, most in upstream.TRACING_CHARS.items()),
     "a request that is sent on": f"{_size(upstream.MAX_REQUEST_BYTES)}, {JSON_BOUNDS}",
     "an answer of the other model": f"{_size(upstream.MAX_ANSWER_BYTES)}, {JSON_BOUNDS}",

@@ -8,10 +8,10 @@ from functools import cache
 from pathlib import Path
 
 from headway.operator.metrics import METRIC_NAMES
+from headway.settings import VARIABLES
 from headway_dashboard.analysis.catalogue.alerts import RULES
 from headway_site.tables import ROOT
 from headway_tools.cli import _COMMANDS
-from headway_tools.doctor.variables import INTERNAL, KNOWN, PREFIX
 
 _LINK = re.compile(r"\]\((?!\w+:)([^)\s#]*)(?:#([^)\s]*))?\)")
 _CODE = re.compile(r"```.*?```|`[^`\n]+`", re.DOTALL)
@@ -54,7 +54,7 @@ def _named(text: str) -> set[str]:
 
 @cache
 def _names() -> set[str]:
-    variables = {PREFIX + name for name in KNOWN | INTERNAL} | _OF_COMPOSE
+    variables = {name for one in VARIABLES for name in one.names} | _OF_COMPOSE
     commands = {f"headway {module.NAME}" for module in _COMMANDS}
     return variables | commands | set(METRIC_NAMES) | {one.name for one in RULES} | {"HeadwayError"}
 

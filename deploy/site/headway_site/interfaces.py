@@ -9,23 +9,19 @@ from headway.api_errors import ERRORS
 from headway.http.access.route_table import known_routes
 from headway.http.inference.timeouts import FIRST_TOKEN, QUEUE, STALL, TOTAL
 from headway.operator.metrics import TABLE
-from headway.vllm_adapter.patches import PATCHES
+from headway.patches import PATCHES
+from headway.settings import VARIABLES
 from headway_dashboard.analysis.catalogue.alerts import RULES
 from headway_dashboard.export.docs_table import table_text
-from headway_site.tables import code, data, page, table, words
-from headway_tools.doctor.variables import INTERNAL, KNOWN, PREFIX
+from headway_site.tables import code, page, table, words
 
 
 def environment() -> str:
-    """Every variable by what reads it; KeyError where the code and the table differ."""
-    rows = data("environment", "variable")
-    named = {name.removeprefix(PREFIX) for row in rows for name in row["names"]}
-    if differing := named ^ (KNOWN | INTERNAL):
-        raise KeyError(f"environment.toml and headway_tools.doctor.variables differ in {sorted(differing)}")
+    """Every variable by what reads it."""
     parts = []
-    for of in dict.fromkeys(row["of"] for row in rows):
-        cells = [[code(row["names"]), row["meaning"], row["default"]] for row in rows if row["of"] == of]
-        parts += [f"## Read by the {of}", table(["variable", "meaning", "default"], cells)]
+    for of in dict.fromkeys(one.of for one in VARIABLES):
+        cells = [[code(one.names), one.wanted.strip(","), one.usual, one.meaning] for one in VARIABLES if one.of == of]
+        parts += [f"## Read by the {of}", table(["variable", "value", "default", "meaning"], cells)]
     return page(
         "Environment", "A wrong value ends the start in one line. `headway doctor` names a misspelt name.", *parts
     )

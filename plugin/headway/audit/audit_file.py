@@ -26,19 +26,17 @@ from pathlib import Path
 from typing import Any, Final
 
 from headway.errors import HeadwayError
-from headway.variables import whole_number
+from headway.settings import Environment
 
 log = logging.getLogger("headway.audit")
 
 #: The size at which a file is rotated, and how many older ones are kept beside it.
-MAX_FILE_BYTES: Final = 10 * 1024 * 1024
+MAX_FILE_BYTES: Final = Environment.audit_file_bytes.default
 KEPT_FILES: Final = 5
 KEPT_STRANGERS: Final = 1
 #: Lines that wait for the thread; a line has at most some 5 KB.
 MAX_WAITING: Final = 1000
-_LEAST_FILE_BYTES: Final = 64 * 1024
 _CLOSE_WITHIN_S: Final = 5.0
-_PATH, _BYTES = "HEADWAY_AUDIT_FILE", "HEADWAY_AUDIT_FILE_BYTES"
 
 
 class AuditFile:
@@ -61,17 +59,18 @@ class AuditFile:
     @classmethod
     def from_environment(cls, environment: Mapping[str, str] | None = None) -> AuditFile | None:
         """The file that ``HEADWAY_AUDIT_FILE`` names, None without it. Raises HeadwayError in one line."""
-        found = os.environ if environment is None else environment
-        max_bytes = whole_number(found, _BYTES, MAX_FILE_BYTES, least=_LEAST_FILE_BYTES)
-        path = found.get(_PATH, "").strip()
-        if not path:
+        found = Environment(environment)
+        path, max_bytes = found.audit_file, found.audit_file_bytes
+        if path is None:
             return None
         try:
             return cls(path, max_bytes)
         except (OSError, ValueError) as error:
             cause = error.strerror if isinstance(error, OSError) else str(error)
             advice = "name a file in a folder that the server may write to"
-            raise HeadwayError(f"{_PATH} ({path[:200]}): cannot be opened: {cause}; {advice}") from None
+            raise HeadwayError(
+                f"{Environment.audit_file.name} ({path[:200]}): cannot be opened: {cause}; {advice}"
+            ) from None
 
     def of_strangers(self) -> AuditFile | None:
         """Open the file beside this one for attempts without a token; None, with a warning, where that fails."""

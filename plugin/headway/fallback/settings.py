@@ -8,21 +8,17 @@ HEADWAY_FALLBACK_TIMEOUT_S; or HEADWAY_FALLBACK_REPLY.
 from __future__ import annotations
 
 import importlib.util
-import os
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from urllib.parse import urlsplit
 
-from headway.api.secret_text import SecretFileError, find_secret, is_one_word
+from headway.api.secret_text import is_one_word
 from headway.errors import HeadwayError
-from headway.variables import seconds
+from headway.settings import Environment
 
-_URL = "HEADWAY_FALLBACK_URL"
-_MODEL = "HEADWAY_FALLBACK_MODEL"
-_KEY = "HEADWAY_FALLBACK_API_KEY"
-_TIMEOUT = "HEADWAY_FALLBACK_TIMEOUT_S"
-_REPLY = "HEADWAY_FALLBACK_REPLY"
-_USUAL_TIMEOUT_S = 60.0
+_URL = Environment.fallback_url.name
+_MODEL = Environment.fallback_model.name
+_REPLY = Environment.fallback_reply.name
 _MAX_MODEL_CHARS = 200
 _MAX_REPLY_CHARS = 4096
 
@@ -34,35 +30,34 @@ class FallbackSettings:
     url: str
     model: str
     api_key: str | None = field(default=None, repr=False)
-    timeout_s: float = _USUAL_TIMEOUT_S
+    timeout_s: float = Environment.fallback_timeout_s.default
 
     @classmethod
     def from_environment(cls, environment: Mapping[str, str] | None = None) -> FallbackSettings | None:
-        """The settings in the environment; None where no other model is named. None where no other model is named.
-        Raises HeadwayError in one line.
-        """
-        environment = os.environ if environment is None else environment
-        url = environment.get(_URL)
-        if not url:
-            _nothing_else_said(environment)
+        """The settings in the environment; None where no other model is named. Raises HeadwayError in one line."""
+        found = Environment(environment)
+        if found.fallback_url is None:
+            _nothing_else_said(found.given)
             return None
+        key = found.fallback_api_key
         settings = cls(
-            _url(url),
-            _model(environment.get(_MODEL)),
-            _key(environment),
-            seconds(environment, _TIMEOUT, _USUAL_TIMEOUT_S),
+            _url(found.fallback_url),
+            _model(found.fallback_model),
+            None if key is None else key.text,
+            found.fallback_timeout_s,
         )
         if importlib.util.find_spec("aiohttp") is None:
             raise HeadwayError(f"{_URL}: needs aiohttp, which comes with vLLM; install it with: pip install aiohttp")
         return settings
 
 
-def fixed_reply(environment: Mapping[str, str]) -> str | None:
+def fixed_reply(environment: Mapping[str, str] | None = None) -> str | None:
     """The text of a fixed reply; None where there is none. Raises HeadwayError in one line."""
-    text = environment.get(_REPLY)
+    found = Environment(environment)
+    text = found.fallback_reply
     if text is None:
         return None
-    if environment.get(_URL):
+    if found.fallback_url is not None:
         raise HeadwayError(f"{_REPLY}: has no effect beside {_URL}; unset one of them")
     try:
         valid = bool(text.strip().encode()) and len(text) <= _MAX_REPLY_CHARS
@@ -74,9 +69,9 @@ def fixed_reply(environment: Mapping[str, str]) -> str | None:
     return text
 
 
-def _nothing_else_said(environment: Mapping[str, str]) -> None:
-    for variable in (_MODEL, _KEY, f"{_KEY}_FILE", _TIMEOUT):
-        if environment.get(variable):
+def _nothing_else_said(given: Mapping[str, str]) -> None:
+    for variable in (_MODEL, *Environment.fallback_api_key.names, Environment.fallback_timeout_s.name):
+        if given.get(variable):
             raise HeadwayError(f"{variable}: has no effect without {_URL}; set that, too, or unset this")
 
 
@@ -89,28 +84,14 @@ def _url(text: str) -> str:
     if not valid or not is_one_word(text):
         raise HeadwayError(f"{_URL}: the base of an OpenAI-compatible API is needed, such as http://127.0.0.1:8001/v1")
     if "@" in parts.netloc or parts.query or parts.fragment:
-        raise HeadwayError(f"{_URL}: no user, password, query or fragment is allowed; a key goes into {_KEY}")
+        key = Environment.fallback_api_key.name
+        raise HeadwayError(f"{_URL}: no user, password, query or fragment is allowed; a key goes into {key}")
     return text.rstrip("/")
 
 
 def _model(text: str | None) -> str:
-    name = (text or "").strip()
+    name = text or ""
     if not name or len(name) > _MAX_MODEL_CHARS or not name.isascii() or not name.isprintable():
         wanted = f"the name of the other model, at most {_MAX_MODEL_CHARS} printable ASCII characters"
         raise HeadwayError(f"{_MODEL}: {wanted}, is needed")
     return name
-
-
-def _key(environment: Mapping[str, str]) -> str | None:
-    """The key, or None; an error does not show it."""
-    try:
-        key = find_secret(_KEY, environment)
-    except SecretFileError as error:
-        raise HeadwayError(str(error)) from None
-    if key is None:
-        return None
-    if not key.text:
-        raise HeadwayError(f"{key.source}: is empty; write the key into it")
-    if not is_one_word(key.text):
-        raise HeadwayError(f"{key.source}: a key of printable ASCII characters without spaces is needed")
-    return key.text

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Mapping
 
 from headway.fallback.client import FallbackClient
@@ -14,7 +13,6 @@ FallbackTarget = FallbackClient | FixedReply
 
 def target_from_environment(environment: Mapping[str, str] | None = None) -> FallbackTarget | None:
     """The target that the environment names; None where it names neither. Raises HeadwayError in one line."""
-    environment = os.environ if environment is None else environment
     text, settings = fixed_reply(environment), FallbackSettings.from_environment(environment)
     if text is not None:
         return FixedReply(text)

@@ -2,11 +2,10 @@
 
 from headway.keys.edit import MadeKey, add_key, revoke_key, rotate_key
 from headway.keys.key_ring import Key, KeyRing, digest_of
-from headway.keys.keys_file import VARIABLE, KeysFile, keys_path, read_keys_file
+from headway.keys.keys_file import KeysFile, read_keys_file
 from headway.keys.problems import KeysFileError, Problem
 
 __all__ = [
-    "VARIABLE",
     "Key",
     "KeyRing",
     "KeysFile",
@@ -15,7 +14,6 @@ __all__ = [
     "Problem",
     "add_key",
     "digest_of",
-    "keys_path",
     "read_keys_file",
     "revoke_key",
     "rotate_key",

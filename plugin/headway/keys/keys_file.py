@@ -10,17 +10,17 @@ import asyncio
 import logging
 import os
 import stat
-from collections.abc import Mapping
 from dataclasses import dataclass
 
 from headway.keys.key_ring import KeyRing
 from headway.keys.parse import MAX_FILE_BYTES, parse_keys
 from headway.keys.problems import KeysFileError, Problem
+from headway.settings import Environment
 from headway_policies.text_file import read_text_file
 
 log = logging.getLogger(__name__)
 
-VARIABLE = "HEADWAY_KEYS_FILE"
+VARIABLE = Environment.keys_file.name
 _EVERY_S = 1.0
 _PROBLEMS_LOGGED = 3
 
@@ -43,11 +43,6 @@ class ReadKeys:
     ring: KeyRing
     state: FileState
     warning: str | None = None
-
-
-def keys_path(environment: Mapping[str, str] = os.environ) -> str | None:
-    """The name of the keys file; None where there is none."""
-    return environment.get(VARIABLE, "").strip() or None
 
 
 def read_keys_file(path: str) -> ReadKeys:

@@ -11,6 +11,5 @@ It knows no logger by name: those of vLLM are listed in ``headway.vllm_adapter.l
 
 from headway.logs.content_records import ContentRecords, ContentRules
 from headway.logs.json_lines import JsonLines
-from headway.logs.settings import LogSettings
 
-__all__ = ["ContentRecords", "ContentRules", "JsonLines", "LogSettings"]
+__all__ = ["ContentRecords", "ContentRules", "JsonLines"]

@@ -15,22 +15,22 @@ import uvloop
 
 from headway.admission import loop_time_s
 from headway.api_server import Settings
+from headway.checks.start import uses_rust
 from headway.errors import NoEngineError
 from headway.own_server.engine import ADDRESS, OwnServerAdapter, OwnServerReplacer, wait_until_up
 from headway.own_server.process import USAGE, ArgumentsRefusedError, OwnServer
 from headway.router.application import OwnEngine, router_service
-from headway.router.credentials import check_tls
 from headway.router.engine import InstancesEngine
 from headway.router.exchange import InstanceClient
 from headway.router.heartbeat import Heartbeat
 from headway.router.instance import InstanceLink
 from headway.router.launch import RouteOptions, listen, set_up_log
 from headway.router.pool import InstancePool
+from headway.router.tls import check_tls
 from headway.vllm_adapter.process.death_cause import forget_death_cause, prepare_death_cause
 from headway.vllm_adapter.process.interrupted_start import INTERRUPTED, TERMINATED
 from headway.vllm_adapter.process.parent_watch import watch_this_process
 from headway.vllm_adapter.process.progress import ProgressReader, prepare_progress
-from headway.vllm_adapter.start_checks import uses_rust
 from headway_policies.routing import LeastLoaded
 
 log = logging.getLogger(__name__)

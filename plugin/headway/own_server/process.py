@@ -19,9 +19,9 @@ from typing import Any, Final
 import psutil
 
 from headway.errors import HeadwayError, NoEngineError
+from headway.settings import Environment
 from headway.vllm_adapter.process.core_start import family, kill
 from headway.vllm_adapter.process.parent_watch import is_killer, remove_at_the_end
-from headway.vllm_adapter.start_checks import BEHIND_QUEUE
 
 log = logging.getLogger(__name__)
 
@@ -102,7 +102,7 @@ class OwnServer:
         try:
             self._process = subprocess.Popen(  # noqa: ASYNC220, S603 - it takes milliseconds; our own module
                 [*self._command, str(writing), self.socket, *self._words],
-                env={**os.environ, BEHIND_QUEUE: "1"},
+                env={**os.environ, Environment.behind_queue.name: "1"},
                 stdin=subprocess.DEVNULL,
                 pass_fds=(writing,),
                 start_new_session=True,  # Ctrl-C in a terminal is for this process, which drains first

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import os
 import signal
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -20,10 +19,9 @@ from headway.api_server import Settings
 from headway.api_server.protocol import bound_protocol
 from headway.errors import HeadwayError
 from headway.http import hide_queries
-from headway.logs import JsonLines, LogSettings
+from headway.logs import JsonLines
 from headway.router.addresses import Address, DnsName
 from headway.router.application import RouterService, router_service
-from headway.router.credentials import check_tls, instance_key
 from headway.router.discovery import Discovery
 from headway.router.engine import InstancesEngine
 from headway.router.exchange import InstanceClient
@@ -31,6 +29,8 @@ from headway.router.fronts import Fronts
 from headway.router.heartbeat import Heartbeat
 from headway.router.instance import InstanceLink
 from headway.router.pool import InstancePool
+from headway.router.tls import check_tls
+from headway.settings import Environment
 from headway_policies.routing import LeastLoaded
 
 log = logging.getLogger(__name__)
@@ -64,9 +64,9 @@ def route(options: RouteOptions) -> int:
     """Serve until stopped; returns the exit code. Raises HeadwayError or PresetError before anything listens."""
     set_up_log()
     settings = Settings.from_environment(instances=options.most or len(options.instances))
-    key = instance_key(os.environ)
+    key = Environment().instance_key
     check_tls(options.ssl_certfile, options.ssl_keyfile)
-    uvloop.run(_serve(options, settings, key))
+    uvloop.run(_serve(options, settings, None if key is None else key.text))
     return 0
 
 
@@ -154,7 +154,7 @@ class _Server(uvicorn.Server):
 def set_up_log() -> None:
     """Write the log to the standard error, in the form that the environment asks for."""
     logging.basicConfig(level=logging.INFO, format=_FORMAT, datefmt="%m-%d %H:%M:%S")
-    if LogSettings.from_environment(os.environ).json:
+    if Environment().log_format == "json":
         for handler in logging.getLogger().handlers:
             handler.setFormatter(JsonLines())
     hide_queries()

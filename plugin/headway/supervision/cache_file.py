@@ -6,12 +6,12 @@ import os
 from collections.abc import Mapping
 from pathlib import Path
 
-VARIABLE = "HEADWAY_CACHE_DIR"
+from headway.settings import Environment
 
 
 def cache_folder(environment: Mapping[str, str] = os.environ) -> Path | None:
     """The folder for what a server keeps for the next one; None where nothing is kept."""
-    folder = environment.get(VARIABLE)
+    folder = Environment(environment).cache_dir
     if folder is None:
         caches = environment.get("XDG_CACHE_HOME") or "~/.cache"
         folder = str(Path(environment.get("VLLM_CACHE_ROOT") or f"{caches}/vllm") / "headway")

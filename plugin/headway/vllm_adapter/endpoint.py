@@ -1,7 +1,7 @@
 """Endpoint plugin: what Headway adds to each API server of vLLM, before its socket listens.
 
 Configured by the environment, because vLLM offers plugins no arguments (``--additional-config`` would change the key
-of the compile cache): ``headway_tools.doctor.variables`` lists all variables, ``headway.api_server`` reads them.
+of the compile cache): ``headway.settings`` lists all variables, ``headway.api_server`` reads them.
 
 A request passes from the outside to the inside:
 
@@ -33,25 +33,24 @@ from starlette.routing import Route
 
 from headway.admission import Gateway
 from headway.api_server import Settings, protected
-from headway.api_server.settings import grammar_s, most_prompt_logprobs
+from headway.checks.start import check_start, inference_keys
 from headway.engine_service import EngineService
 from headway.errors import HeadwayError
 from headway.http import AdmissionMiddleware, Bounds, hide_queries, routes
 from headway.http.inference import Retries, TenantCharges
-from headway.logs import LogSettings
 from headway.operator import Control, Listed, ServerIdentity, follows_engine, stated_seats
 from headway.operator.metrics import GrammarCollector
+from headway.patches import in_force_words, switched_off
+from headway.settings import Environment
 from headway.tracing import queue_spans
 from headway.vllm_adapter.engine_adapter import CallBounds, VllmAdapter
 from headway.vllm_adapter.fail_fast import fail_fast
 from headway.vllm_adapter.grammars import MOST_IN_LINE, GrammarGuard, Limits
 from headway.vllm_adapter.log_format import log_as_vllm_does, log_json_lines
 from headway.vllm_adapter.log_privacy import hide_content, warn_of_content
-from headway.vllm_adapter.own_server_guard import OwnServerGuard, is_behind_queue
-from headway.vllm_adapter.patches import in_force_words, switched_off
+from headway.vllm_adapter.own_server_guard import OwnServerGuard
 from headway.vllm_adapter.process.cpu_yield import is_short_of_cores
 from headway.vllm_adapter.process.engine_replacer import VllmReplacer, replaceable
-from headway.vllm_adapter.start_checks import check_start, inference_keys
 from headway.vllm_adapter.vllm_routes import log_routes
 from headway.vllm_adapter.waiting_metric import WithQueue
 from headway.vllm_adapter.warmup_requests import WarmupRequests
@@ -88,7 +87,7 @@ class HeadwayEndpoint:
         log_json_lines()
         log_as_vllm_does()
         hide_queries()
-        if is_behind_queue():
+        if Environment().behind_queue:
             self._guard = OwnServerGuard(app)
             return
         self._app, args = app, getattr(app.state, "args", None)
@@ -119,8 +118,9 @@ class HeadwayEndpoint:
         """
         if self._guard is not None:
             hide_content()
-            grammars = _grammar_guard(engine_client.vllm_config, grammar_s(), _MOST_SEATED)
-            self._guard.serve(engine_client, CallBounds(most_prompt_logprobs(), grammars))
+            found = Environment()
+            grammars = _grammar_guard(engine_client.vllm_config, found.max_grammar_seconds, _MOST_SEATED)
+            self._guard.serve(engine_client, CallBounds(found.max_prompt_logprobs, grammars))
             _fail_fast(self._guard.app)
             return
         settings = self._settings
@@ -212,7 +212,7 @@ class HeadwayEndpoint:
 def _needless_patches() -> Iterator[str]:
     if not is_short_of_cores():
         yield "cpu-yield"
-    if not LogSettings.from_environment(os.environ).json:
+    if Environment().log_format != "json":
         yield "json-lines"
 
 

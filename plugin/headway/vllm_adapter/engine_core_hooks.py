@@ -12,10 +12,11 @@ import os
 import sys
 from typing import Any
 
+from headway.checks.start import rust_front_end
 from headway.errors import HeadwayError
+from headway.patches import switched_off
 from headway.vllm_adapter.log_format import log_json_lines
 from headway.vllm_adapter.log_privacy import hide_engine_content
-from headway.vllm_adapter.patches import switched_off
 from headway.vllm_adapter.process.cpu_yield import yield_cpu
 from headway.vllm_adapter.process.death_cause import listen_for_death_cause, listen_for_failed_starts
 from headway.vllm_adapter.process.engine_sockets import remove_when_killed
@@ -25,7 +26,6 @@ from headway.vllm_adapter.process.progress import prepare_progress, report_compi
 from headway.vllm_adapter.process.ranks import bind_ranks
 from headway.vllm_adapter.process.worker_cache import clear_worker_caches
 from headway.vllm_adapter.process.worker_memory import engine_memory
-from headway.vllm_adapter.start_checks import rust_front_end
 from headway_policies import Hold
 
 GET_LIMITS = "headway_get_limits"

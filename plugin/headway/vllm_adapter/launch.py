@@ -12,6 +12,7 @@ import sys
 from collections.abc import Sequence
 from typing import Any
 
+from headway.checks.start import refusals
 from headway.errors import HeadwayError, NoEngineError
 from headway.vllm_adapter.endpoint import HeadwayEndpoint
 from headway.vllm_adapter.log_format import log_json_lines
@@ -23,7 +24,6 @@ from headway.vllm_adapter.process.death_cause import (
 )
 from headway.vllm_adapter.process.engine_sockets import own_folder, remove_folder
 from headway.vllm_adapter.process.interrupted_start import INTERRUPTED, TERMINATED, interruptible
-from headway.vllm_adapter.start_checks import refusals
 from headway_policies import PresetError
 
 DRAIN_S = 30

@@ -8,10 +8,10 @@ from __future__ import annotations
 import copy
 import importlib
 import logging
-import os
 
-from headway.logs import JsonLines, LogSettings
-from headway.vllm_adapter.patches import switched_off
+from headway.logs import JsonLines
+from headway.patches import switched_off
+from headway.settings import Environment
 
 _MARK = "headway/"
 #: The classes that the set-ups of vLLM's and of uvicorn's logging name for their formatters.
@@ -40,7 +40,7 @@ def log_json_lines() -> None:
     The formatters are replaced where they are looked up by name, too, for logging may be set up again later. A logging
     configuration of the operator's with formatters of other names is not overruled by that.
     """
-    if not LogSettings.from_environment(os.environ).json:
+    if Environment().log_format != "json":
         return
     for module, name in () if "json-lines" in switched_off() else _FORMATTERS:
         setattr(importlib.import_module(module), name, JsonLines)

@@ -9,12 +9,12 @@ from __future__ import annotations
 
 import logging
 import multiprocessing
-import os
 import warnings
 from typing import Final
 
-from headway.logs import ContentRecords, ContentRules, LogSettings
+from headway.logs import ContentRecords, ContentRules
 from headway.logs.content_records import Loggers
+from headway.settings import Environment
 
 log = logging.getLogger("headway.vllm_adapter.log_privacy")
 
@@ -76,7 +76,7 @@ def hide_content() -> None:
     It survives the set-up of logging by vLLM and by uvicorn, which may come later. A second call does nothing.
     """
     factory = logging.getLogRecordFactory()
-    if LogSettings.from_environment(os.environ).content or isinstance(factory, ContentRecords):
+    if Environment().log_content or isinstance(factory, ContentRecords):
         return
     logging.setLogRecordFactory(ContentRecords(factory, RULES))
     warnings.filterwarnings("ignore", message="Pydantic serializer warnings")  # they have the values in them
@@ -90,7 +90,7 @@ def hide_engine_content() -> None:
 
 def warn_of_content() -> None:
     """Log one warning where the operator has turned content on."""
-    if LogSettings.from_environment(os.environ).content:
+    if Environment().log_content:
         log.warning(
             "HEADWAY_LOG_CONTENT=1: log lines have prompts, outputs and tool arguments in them; unset it to hide them"
         )

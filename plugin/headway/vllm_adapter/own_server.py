@@ -18,21 +18,19 @@ from collections.abc import Callable, Mapping, Sequence
 from types import SimpleNamespace
 from typing import Any, Final
 
+from headway.checks.start import check_start, inference_keys
 from headway.errors import HeadwayError
+from headway.settings import SECRET_NAMES, Environment
 from headway.vllm_adapter.endpoint import warn_of_flags
 from headway.vllm_adapter.engine_adapter import VllmAdapter
 from headway.vllm_adapter.launch import cause_of_failure, command, parse, set_up_log, silence_resource_trackers
 from headway.vllm_adapter.log_format import log_as_vllm_does, log_json_lines
 from headway.vllm_adapter.process.progress import keep_progress
-from headway.vllm_adapter.start_checks import check_start, inference_keys
 
 #: (module, name) of the class with which vLLM starts every engine process of a server, and read by the contract tests.
 STARTER: Final = ("vllm.v1.engine.utils", "CoreEngineProcManager")
 #: What is the parent's alone.
-_SECRETS: Final = (
-    "VLLM_API_KEY", "HEADWAY_ADMIN_TOKEN", "HEADWAY_ADMIN_TOKEN_FILE", "HEADWAY_VIEWER_TOKEN",
-    "HEADWAY_VIEWER_TOKEN_FILE", "HEADWAY_KEYS_FILE", "HEADWAY_FALLBACK_API_KEY", "HEADWAY_FALLBACK_API_KEY_FILE",
-)  # fmt: skip
+_SECRETS: Final = ("VLLM_API_KEY", Environment.keys_file.name, *SECRET_NAMES)
 
 
 class Channel:

@@ -12,7 +12,7 @@ Only that queue can connect: the socket is in a folder of its own.
 from __future__ import annotations
 
 import os
-from collections.abc import AsyncGenerator, Callable, Mapping
+from collections.abc import AsyncGenerator, Callable
 from contextvars import ContextVar
 from typing import Any, Final
 
@@ -20,18 +20,12 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from headway.vllm_adapter.engine_adapter import CallBounds, VllmAdapter
 from headway.vllm_adapter.own_server_checks import CALL, Call, HeldStream, checked
-from headway.vllm_adapter.start_checks import BEHIND_QUEUE
 
 PRIORITY_HEADER: Final = "x-headway-priority"
 TENANT_HEADER: Final = "x-headway-tenant"
 
 _ENGINE_DIED: Final = 70
 _PRIORITY: ContextVar[int | None] = ContextVar("headway_own_server_priority", default=None)
-
-
-def is_behind_queue(environment: Mapping[str, str] = os.environ) -> bool:
-    """Whether this process is an API server of a vLLM that ``headway serve`` has started behind its own queue."""
-    return environment.get(BEHIND_QUEUE) == "1"
 
 
 class OwnServerGuard:

@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from headway.api import AdminError
 from headway.errors import HeadwayError
 from headway.release import version
+from headway.settings import Environment
 from headway_policies import PresetError
 from headway_tools.cli import (
     bench,
@@ -33,7 +34,17 @@ from headway_tools.cli import (
     tune,
     warmup,
 )
-from headway_tools.console import INTERRUPTED, CliError, Exit, Parser, UsageError, add_command, as_cli_error, formatter
+from headway_tools.console import (
+    INTERRUPTED,
+    CliError,
+    Exit,
+    Parser,
+    UsageError,
+    add_command,
+    as_cli_error,
+    formatter,
+    variable_lines,
+)
 
 __all__ = ["main"]
 
@@ -41,7 +52,7 @@ _ABOUT = (
     "Admission control and priority scheduling for vLLM, with live presets and a dashboard to watch and control it."
 )
 
-_EPILOG = """\
+_EPILOG = f"""\
 a first session:
   headway serve ./my-model --preset balanced       serve a model (all flags of vllm serve work)
   headway status                                   readiness, preset, limit, counts by class
@@ -57,10 +68,7 @@ a first session:
   headway export grafana --output headway.json     the same charts for Grafana, and alerts for Prometheus (rules)
 
 environment:
-  HEADWAY_URL                the server to talk to (default http://127.0.0.1:8000)
-  HEADWAY_ADMIN_TOKEN        its admin token, or HEADWAY_ADMIN_TOKEN_FILE, a file that holds it
-  HEADWAY_KEYS_FILE          the API keys of the server, which `headway keys` changes
-  HEADWAY_PRESET_DIR         a folder with your own preset files
+{variable_lines((Environment.url, Environment.admin_token, Environment.keys_file, Environment.preset_dir))}
 
 exit codes:
   0 done   1 the operation failed   2 wrong usage or input   3 server not reachable   4 token missing or wrong

@@ -10,6 +10,8 @@ from argparse import Namespace
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict
 
+from headway.checks.finding import Finding, Severity, worst
+from headway.settings import Environment
 from headway_tools.cli.compilation import compiles
 from headway_tools.cli.cpu_start import choose, workers
 from headway_tools.cli.environment import behind_queue, config_text, value_in
@@ -27,15 +29,7 @@ from headway_tools.console import (
     split,
     value_of,
 )
-from headway_tools.doctor import (
-    Finding,
-    Severity,
-    check_configuration,
-    check_machine,
-    check_server,
-    check_versions,
-    worst,
-)
+from headway_tools.doctor import check_configuration, check_machine, check_server, check_versions
 
 NAME = "doctor"
 SUMMARY = "Check the configuration, the machine and a running server, with a remedy for each finding."
@@ -81,7 +75,7 @@ def examine(words: Sequence[str], url: str | None, environ: Mapping[str, str]) -
     ours = split(words)
     environment = dict(environ)
     if ours.preset is not None:
-        environment["HEADWAY_PRESET"] = ours.preset
+        environment[Environment.preset.name] = ours.preset
     machine = read_machine(environment)
     given = arguments(ours.engine, environment, quick_start=ours.quick_start)
     sections = {

@@ -7,7 +7,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from importlib import metadata
 from pathlib import Path
 
-from headway.vllm_adapter.start_checks import uses_rust
+from headway.checks.start import uses_rust
+from headway.settings import Environment
 from headway_tools.console import absolute, has, value_of
 
 PLUGIN = "headway"
@@ -26,12 +27,12 @@ def plugin_environment(preset: str, folder: Path | None, environ: Mapping[str, s
     """The variables to set before vLLM is imported; ``preset`` is a name or a file."""
     variables = {
         "VLLM_PLUGINS": ",".join(allowed_plugins(environ.get("VLLM_PLUGINS"), installed_plugins())),
-        "HEADWAY_PRESET": absolute(preset),
+        Environment.preset.name: absolute(preset),
     }
     if folder is not None:
-        variables["HEADWAY_PRESET_DIR"] = str(folder)
+        variables[Environment.preset_dir.name] = str(folder)
     if not warmup:
-        variables["HEADWAY_WARMUP"] = "0"
+        variables[Environment.warmup.name] = "0"
     return variables
 
 

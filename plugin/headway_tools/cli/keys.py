@@ -4,30 +4,29 @@ from __future__ import annotations
 
 import argparse
 import json
-import os
 import re
 import sys
 from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 
 from headway.keys import (
-    VARIABLE,
     KeysFileError,
     MadeKey,
     add_key,
-    keys_path,
     read_keys_file,
     revoke_key,
     rotate_key,
 )
+from headway.settings import Environment
 from headway_tools.cli.keys_list import as_json, as_text, ends
 from headway_tools.console import Exit, Parser, UsageError, add_command, add_json
 
 NAME = "keys"
+KEYS_FILE = Environment.keys_file.name
 SUMMARY = "Make, list, revoke and replace the API keys of a server, and say what their tenants may use."
 EPILOG = f"""\
 examples:
-  export {VARIABLE}=/etc/headway/keys.toml
+  export {KEYS_FILE}=/etc/headway/keys.toml
   headway keys add --tenant chat --classes realtime,normal      a tenant and its first key
   headway keys add --tenant jobs --classes batch --share 0.5 --tokens-per-minute 200000
   headway keys list
@@ -62,7 +61,7 @@ examples:
 
 It shows ids, never keys: those are not in the file. A key that has expired is refused; `headway keys revoke` removes
 it from the file.
-exit codes: 0 done   2 no file (--file, or {VARIABLE}), or one with errors: each is named
+exit codes: 0 done   2 no file (--file, or {KEYS_FILE}), or one with errors: each is named
 """
 _REVOKE = """\
 examples:
@@ -98,7 +97,7 @@ def configure(parser: Parser) -> None:
         ("rotate", _rotate_options, _rotate, "Make a key in place of another one, which soon expires.", _ROTATE),
     ):
         action = add_command(actions, name, summary, epilog)
-        action.add_argument("--file", metavar="FILE", help=f"the keys file (default: ${VARIABLE})")
+        action.add_argument("--file", metavar="FILE", help=f"the keys file (default: ${KEYS_FILE})")
         add_options(action)
         action.set_defaults(run=_with_file(run))
 
@@ -132,9 +131,9 @@ def _with_file(run: Callable[[argparse.Namespace, str, datetime], None]) -> Call
     """An action that is given the name of the file and the time; its errors are those of the command line."""
 
     def running(chosen: argparse.Namespace) -> int:
-        path = chosen.file or keys_path(os.environ)
+        path = chosen.file or Environment().keys_file
         if path is None:
-            raise UsageError(f"no keys file; give --file FILE, or set {VARIABLE} as for the server")
+            raise UsageError(f"no keys file; give --file FILE, or set {KEYS_FILE} as for the server")
         try:
             run(chosen, path, datetime.now(UTC).replace(microsecond=0))
         except KeysFileError as error:

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import argparse
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 
 from headway.errors import HeadwayError
-from headway.operator.scaling.variables import MAXIMUM
 from headway.router.addresses import MAX_INSTANCES, DnsName, read_addresses, read_instances
-from headway.router.credentials import check_tls, instance_key
-from headway.variables import whole_number
+from headway.router.tls import check_tls
+from headway.settings import VARIABLES, Environment
 from headway_tools.console import (
     DEFAULT_PRESET,
     UsageError,
@@ -20,11 +19,12 @@ from headway_tools.console import (
     port,
     preflight,
     preset_dir,
+    variable_lines,
 )
 
 NAME = "route"
 SUMMARY = "One queue in front of several servers: requests wait here, and go to the instance that has a seat."
-EPILOG = """\
+EPILOG = f"""\
 examples:
   headway route --instances http://10.0.0.1:8000,http://10.0.0.2:8000
   headway route --instances http://big:8000=2,http://small:8000 --preset throughput --port 9000
@@ -46,13 +46,8 @@ served nothing yet are warmed up through it, for half a minute at most; of other
 takes.
 
 environment, beside that of headway serve:
-  HEADWAY_INSTANCE_KEY              the API key of the instances; keys of clients are never sent to them
-  HEADWAY_INSTANCE_KEY_FILE         the same, from a file
-  HEADWAY_SCALE_MIN                 the fewest instances that headway_desired_instances asks for (default: 1)
-  HEADWAY_SCALE_MAX                 the most (default: all of --instances); needed with dns+http://
-  HEADWAY_SCALE_HOURS_A_DAY         a bound on their hours in a day, in UTC (default: none)
-  HEADWAY_SCALE_START_S             how long an instance takes until it serves (default: 180)
-  HEADWAY_WARMUP=0                  no warm-up through this server
+{variable_lines(one for one in VARIABLES if one.of == "route")}
+  HEADWAY_WARMUP=0            no warm-up through this server
 
 On an instance with Headway, name this server in HEADWAY_TRUSTED_PROXIES, so that it takes class and tenant from it.
 exit codes: 0 stopped   1 failed   2 wrong usage, bad preset, port in use
@@ -92,24 +87,19 @@ def configure(parser: argparse.ArgumentParser) -> None:
 def run(chosen: argparse.Namespace) -> int:
     """Route until stopped."""
     folder = preset_dir(chosen.preset_dir, os.environ)
-    wanted = chosen.preset or os.environ.get("HEADWAY_PRESET") or DEFAULT_PRESET
+    wanted = chosen.preset or Environment().preset
     find_preset(wanted, open_catalogue(folder))
-    preflight.check_tokens(os.environ)
-    preflight.check_upstream(os.environ)
-    preflight.check_bounds(os.environ)
-    preflight.check_requests(os.environ)
+    preflight.check_variables(os.environ)
     preflight.try_bind(chosen.host, chosen.port)
     try:
         instances, names = read_instances(chosen.instances)
-        most = _most(names, os.environ)
+        most = _most(names)
         fronts = read_addresses(chosen.fronts, "--fronts") if chosen.fronts else []
-        instance_key(os.environ)
         check_tls(chosen.ssl_certfile, chosen.ssl_keyfile)
     except HeadwayError as error:
         raise UsageError(str(error)) from None
     if len(fronts) == 1:
         raise UsageError("--fronts: the addresses of all fronts are needed, this one's and at least another one")
-    preflight.check_scaling(os.environ, most or len(instances))
     os.environ["HEADWAY_PRESET"] = absolute(wanted)
     if folder is not None:
         os.environ["HEADWAY_PRESET_DIR"] = str(folder)
@@ -131,13 +121,14 @@ def run(chosen: argparse.Namespace) -> int:
     )
 
 
-def _most(names: Sequence[DnsName], environment: Mapping[str, str]) -> int | None:
+def _most(names: Sequence[DnsName]) -> int | None:
     """The number of instances that the limit is for, where they come and go."""
     if not names:
         return None
-    if not environment.get(MAXIMUM):
-        raise UsageError(f"{MAXIMUM}: the most instances that there can be is needed with dns+http://")
-    return min(whole_number(environment, MAXIMUM, 1), MAX_INSTANCES)
+    most = Environment().scale_max
+    if most is None:
+        raise UsageError("HEADWAY_SCALE_MAX: the most instances that there can be is needed with dns+http://")
+    return min(most, MAX_INSTANCES)
 
 
 def _positive(text: str) -> int:

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 
 from headway.operator import Listed
 from headway.release import version
+from headway.settings import Environment
 from headway_tools.cli.compilation import COMPILED, QUICK_PRICE, Uncompiled, quick_start
 from headway_tools.cli.cpu_start import NOTHING, CpuStart, choose
 from headway_tools.cli.environment import api_servers, behind_queue, config_text, engine_defaults, plugin_environment
@@ -120,14 +121,11 @@ def make_plan(ours: ServeWords, environ: Mapping[str, str]) -> Plan:
     """Check everything that can be checked before vLLM is imported. Raises UsageError."""
     folder = preset_dir(ours.preset_dir, environ)
     catalogue = open_catalogue(folder)
-    wanted = ours.preset or environ.get("HEADWAY_PRESET") or DEFAULT_PRESET
+    wanted = ours.preset or Environment(environ).preset
     chosen = find_preset(wanted, catalogue)
     preflight.check_model(ours.engine, environ)
     preflight.check_address(ours.engine)
-    admin_on = preflight.check_tokens(environ)
-    preflight.check_upstream(environ)
-    preflight.check_bounds(environ)
-    preflight.check_requests(environ)
+    preflight.check_variables(environ)
     preflight.check_vllm()
     quick = _quick_start(ours, environ)
     engine = with_defaults(ours.engine, quick.flags)
@@ -142,7 +140,7 @@ def make_plan(ours: ServeWords, environ: Mapping[str, str]) -> Plan:
         chosen=chosen,
         engine=with_defaults(engine, [*engine_defaults(engine), *cpu.flags]),
         environment={**variables, **quick.environment, **cpu.environment},
-        admin_on=admin_on,
+        admin_on=Environment(environ).admin_token is not None,
         warnings=tuple(text for text in warnings if text),
         cpu=cpu.line(),
         quick=quick.words() if quick.asked else None,

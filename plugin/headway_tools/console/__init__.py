@@ -18,7 +18,17 @@ from headway_tools.console.exits import (
 from headway_tools.console.known_presets import absolute, find_preset, open_catalogue, preset_dir
 from headway_tools.console.machine import Machine, cpu_backend, read_machine
 from headway_tools.console.metrics_page import check_lines, fetch_metrics
-from headway_tools.console.parser import Parser, add_command, add_json, add_url, formatter, port, seconds, time_span
+from headway_tools.console.parser import (
+    Parser,
+    add_command,
+    add_json,
+    add_url,
+    formatter,
+    port,
+    seconds,
+    time_span,
+    variable_lines,
+)
 from headway_tools.console.preflight import VLLM_PORT, has_vllm, missing_dashboard_packages, try_bind
 from headway_tools.console.serve_flags import DEFAULT_PRESET, ServeWords, has, model_of, split, value_of, with_defaults
 from headway_tools.console.table import duration, milliseconds, setting_text, table
@@ -65,5 +75,6 @@ __all__ = [
     "time_span",
     "try_bind",
     "value_of",
+    "variable_lines",
     "with_defaults",
 ]

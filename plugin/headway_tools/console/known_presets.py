@@ -8,13 +8,14 @@ from pathlib import Path
 
 from headway.errors import UnknownPresetError
 from headway.operator import Listed, PresetCatalogue
+from headway.settings import Environment
 from headway_policies import PresetError
 from headway_tools.console.exits import UsageError
 
 
 def preset_dir(given: str | None, environ: Mapping[str, str]) -> Path | None:
     """The folder of ``--preset-dir`` or ``HEADWAY_PRESET_DIR``, absolute, or None."""
-    name = given or environ.get("HEADWAY_PRESET_DIR") or None
+    name = given or Environment(environ).preset_dir
     return None if name is None else Path(name).expanduser().absolute()
 
 

@@ -3,17 +3,31 @@
 from __future__ import annotations
 
 import argparse
-import os
-from typing import NoReturn
+import textwrap
+from collections.abc import Iterable
+from typing import Any, NoReturn
 
+from headway.settings import Environment, Variable
 from headway_tools.console.exits import UsageError
 
 DEFAULT_URL = "http://127.0.0.1:8000"
+_WIDTH, _INDENT = 110, 30
 
 
 def formatter(prog: str) -> argparse.HelpFormatter:
     """Help with the epilog as written and a fixed width, so that it reads the same everywhere."""
-    return argparse.RawDescriptionHelpFormatter(prog, max_help_position=30, width=110)
+    return argparse.RawDescriptionHelpFormatter(prog, max_help_position=_INDENT, width=_WIDTH)
+
+
+def variable_lines(variables: Iterable[Variable[Any]]) -> str:
+    """What the help says of these variables."""
+    lines = list[str]()
+    for one in variables:
+        name, *file = one.names
+        text = f"{one.meaning}{''.join(f'; or {twin}, a file with it' for twin in file)} (default: {one.usual})"
+        start = f"  {name:<{_INDENT - 4}}  "
+        lines += textwrap.wrap(text.replace("`", ""), _WIDTH, initial_indent=start, subsequent_indent=" " * _INDENT)
+    return "\n".join(lines)
 
 
 class Parser(argparse.ArgumentParser):
@@ -37,7 +51,7 @@ def add_command(commands: argparse._SubParsersAction[Parser], name: str, summary
 
 def add_url(parser: argparse.ArgumentParser, *, default: bool = True) -> None:
     """Add ``--url``; without ``default`` it stays None unless it is given."""
-    where = os.environ.get("HEADWAY_URL", "").split(",")[0].strip() or DEFAULT_URL  # a list is for the dashboard
+    where = next(iter(Environment().url), DEFAULT_URL)  # a list is for the dashboard
     parser.add_argument(
         "--url",
         default=where if default else None,

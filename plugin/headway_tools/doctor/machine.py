@@ -8,9 +8,9 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Final
 
+from headway.checks.finding import Finding, fail, ok, warn, wrong
 from headway_tools.console import Machine, UsageError, cpu_backend, has_vllm
 from headway_tools.console.preflight import check_address
-from headway_tools.doctor.finding import Finding, fail, ok, warn
 from headway_tools.doctor.gpus import gpus
 
 _GIB: Final = 2**30
@@ -90,8 +90,7 @@ def check_port(engine: Sequence[str]) -> Finding:
     try:
         check_address(engine)
     except UsageError as error:
-        what, _, remedy = str(error).rpartition("; ")
-        return fail(what or remedy, remedy if what else "choose another address")
+        return wrong(error, "choose another address")
     return ok("the address of the server is free")
 
 

@@ -11,8 +11,8 @@ from urllib.parse import urlsplit
 import requests
 
 from headway.api import bounded_session, is_loopback
+from headway.checks.finding import Finding, fail, ok, warn
 from headway_tools.doctor.engine_flags import CPU_SEATS, GPU_SEATS, LARGE_GPU_SEATS, fewer_seats
-from headway_tools.doctor.finding import Finding, fail, ok, warn
 
 _MAX_ANSWER_BYTES: Final = 16 * 1024 * 1024
 _TIMEOUT_S: Final = 10.0

@@ -5,9 +5,10 @@ from __future__ import annotations
 import platform
 from collections.abc import Iterator
 
+from headway.checks.finding import Finding, ok
 from headway.release import version, vllm_version
 from headway_tools.console import has_vllm, missing_dashboard_packages
-from headway_tools.doctor.finding import Finding, fail, ok
+from headway_tools.console.preflight import NO_VLLM
 
 
 def check_versions() -> Iterator[Finding]:
@@ -16,8 +17,7 @@ def check_versions() -> Iterator[Finding]:
     if has_vllm():
         yield ok(f"vLLM {vllm_version() or 'of an unknown version'}")
     else:
-        advice = "pip install 'vllm-headway[gpu]' (NVIDIA GPU) or 'vllm-headway[cpu]'"
-        yield fail("vLLM is not installed", advice)
+        yield NO_VLLM
     missing = missing_dashboard_packages()
     if missing:
         advice = "pip install 'vllm-headway[dashboard]'"

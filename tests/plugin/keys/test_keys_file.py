@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from headway.keys import KeysFile, KeysFileError, digest_of, keys_path, read_keys_file
+from headway.keys import KeysFile, KeysFileError, digest_of, read_keys_file
 from headway.keys import keys_file as module
 
 TENANT = "[tenants.team]\n"
@@ -45,13 +45,6 @@ def write(path: Path, text: str) -> None:
 def known(file: KeysFile) -> list[str]:
     """The names of the keys that are in force, of a, b and c."""
     return [name for name in "abc" if file.ring.entitlement_of(None, f"key {name}", 0.0) is not None]
-
-
-def test_the_file_is_named_by_the_environment() -> None:
-    """Not at all where the variable is empty."""
-    assert keys_path({"HEADWAY_KEYS_FILE": " /etc/keys.toml\n"}) == "/etc/keys.toml"
-    assert keys_path({"HEADWAY_KEYS_FILE": " "}) is None
-    assert keys_path({}) is None
 
 
 def test_it_is_read_at_the_start_and_told_in_one_line(path: Path, caplog: pytest.LogCaptureFixture) -> None:

@@ -19,7 +19,7 @@ from headway.errors import Refused, refusal
 from headway.vllm_adapter.engine_adapter import CallBounds
 from headway.vllm_adapter.grammars import GrammarTooLargeError
 from headway.vllm_adapter.own_server_checks import Call, HeldStream
-from headway.vllm_adapter.own_server_guard import EndWithEngine, OwnServerGuard, is_behind_queue
+from headway.vllm_adapter.own_server_guard import EndWithEngine, OwnServerGuard
 from headway_policies import Reason
 
 
@@ -168,10 +168,3 @@ async def test_the_process_ends_before_it_answers_for_a_dead_engine() -> None:
 
 async def _nothing() -> Any:
     return {"type": "http.disconnect"}
-
-
-def test_only_what_headway_serve_has_started_so_is_behind_a_queue() -> None:
-    """By the variable that it sets."""
-    assert is_behind_queue({"HEADWAY_BEHIND_QUEUE": "1"})
-    assert not is_behind_queue({})
-    assert not is_behind_queue({"HEADWAY_BEHIND_QUEUE": "0"})

@@ -7,7 +7,7 @@ import importlib
 import pytest
 
 from headway import HeadwayError
-from headway.vllm_adapter.patches import PATCHES, VARIABLE, in_force_words, switched_off
+from headway.patches import PATCHES, in_force_words, switched_off
 
 hooks = importlib.import_module("headway.vllm_adapter.engine_core_hooks")
 
@@ -20,7 +20,7 @@ def test_none_is_switched_off_by_itself() -> None:
 
 def test_one_that_is_switched_off_is_named() -> None:
     """The start line says so."""
-    off = switched_off({VARIABLE: " ranks,cpu-yield ,"})
+    off = switched_off({"HEADWAY_PATCHES_OFF": " ranks,cpu-yield ,"})
     assert off == {"ranks", "cpu-yield"}
     assert in_force_words(off).endswith("; switched off: cpu-yield, ranks")
     assert in_force_words((), {"cpu-yield"}) == in_force_words(()).replace("cpu-yield, ", "")
@@ -29,7 +29,7 @@ def test_one_that_is_switched_off_is_named() -> None:
 def test_what_only_adds_to_vllm_stays() -> None:
     """Without these calls the server could not ask its engine anything."""
     with pytest.raises(HeadwayError, match="no patch 'engine-calls' can be switched off"):
-        switched_off({VARIABLE: "engine-calls"})
+        switched_off({"HEADWAY_PATCHES_OFF": "engine-calls"})
 
 
 def test_a_name_that_is_none_is_refused() -> None:
@@ -37,7 +37,7 @@ def test_a_name_that_is_none_is_refused() -> None:
     with pytest.raises(
         HeadwayError, match="HEADWAY_PATCHES_OFF: no patch 'rank' can be switched off; there are progress"
     ):
-        switched_off({VARIABLE: "ranks,rank"})
+        switched_off({"HEADWAY_PATCHES_OFF": "ranks,rank"})
 
 
 @pytest.mark.slow

@@ -11,10 +11,10 @@ from typing import Any
 
 import pytest
 
+from headway.checks.start import refusals
 from headway.engine.port import Ended
 from headway.vllm_adapter.engine_adapter import VllmAdapter
 from headway.vllm_adapter.engine_core_hooks import CLEAR_WORKERS, GET_HOLDS, GET_LIMITS, GET_MEMORY, SET_LIMITS
-from headway.vllm_adapter.start_checks import refusals
 from headway_policies import Hold, Load
 from headway_policies.memory import Cache
 

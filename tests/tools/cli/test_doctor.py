@@ -8,10 +8,9 @@ from pathlib import Path
 
 import pytest
 
+from headway.checks.finding import Severity, fail, ok, warn
 from headway_tools.cli import doctor, main
 from headway_tools.console import Exit
-from headway_tools.doctor import Severity
-from headway_tools.doctor.finding import fail, ok, warn
 
 TOKEN = "t" * 32
 

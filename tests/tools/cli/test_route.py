@@ -70,9 +70,9 @@ def test_tls_files_that_no_server_can_use(
 @pytest.mark.parametrize(
     ("name", "value", "says"),
     [
-        ("HEADWAY_INSTANCE_KEY", "two words", "HEADWAY_INSTANCE_KEY: printable ASCII"),
-        ("HEADWAY_INSTANCE_KEY", "sécret", "HEADWAY_INSTANCE_KEY: printable ASCII"),
-        ("HEADWAY_INSTANCE_KEY_FILE", "{0}/empty", "HEADWAY_INSTANCE_KEY_FILE ({0}/empty): printable ASCII"),
+        ("HEADWAY_INSTANCE_KEY", "two words", "HEADWAY_INSTANCE_KEY: a key of printable ASCII"),
+        ("HEADWAY_INSTANCE_KEY", "sécret", "HEADWAY_INSTANCE_KEY: a key of printable ASCII"),
+        ("HEADWAY_INSTANCE_KEY_FILE", "{0}/empty", "HEADWAY_INSTANCE_KEY_FILE ({0}/empty): is empty"),
         ("HEADWAY_INSTANCE_KEY_FILE", "{0}/gone", "HEADWAY_INSTANCE_KEY_FILE ({0}/gone): cannot be read: No such file"),
         ("HEADWAY_INSTANCE_KEY_FILE", "{0}", "HEADWAY_INSTANCE_KEY_FILE ({0}): cannot be read: Is a directory"),
     ],

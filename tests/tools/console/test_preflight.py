@@ -101,15 +101,6 @@ def test_no_model_is_refused_unless_a_config_file_may_name_one() -> None:
     preflight.check_model(["--config", "f.yaml"], {})
 
 
-@pytest.mark.parametrize("role", ["ADMIN", "VIEWER"])
-def test_a_short_token_is_refused_with_a_way_to_make_one(role: str) -> None:
-    """31 characters are too few, 32 enough; the secret itself is not shown."""
-    with pytest.raises(UsageError, match="31 characters") as caught:
-        preflight.check_tokens({f"HEADWAY_{role}_TOKEN": "s" * 31})
-    assert "sss" not in str(caught.value)
-    assert preflight.check_tokens({f"HEADWAY_{role}_TOKEN": "s" * 32}) is (role == "ADMIN")
-
-
 def test_missing_vllm_is_reported_with_the_way_to_install_it(monkeypatch: pytest.MonkeyPatch) -> None:
     """``pip install`` alone brings no engine."""
     monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
@@ -117,24 +108,25 @@ def test_missing_vllm_is_reported_with_the_way_to_install_it(monkeypatch: pytest
         preflight.check_vllm()
 
 
-def test_a_half_described_fallback_model_is_refused_before_anything_loads() -> None:
-    """One line that names the variable; an unset one is no mistake."""
-    assert preflight.check_upstream({}) is None
-    with pytest.raises(UsageError, match="HEADWAY_FALLBACK_MODEL: the name of the other model"):
-        preflight.check_upstream({"HEADWAY_FALLBACK_URL": "http://127.0.0.1:8001/v1"})
-    with pytest.raises(UsageError, match="HEADWAY_FALLBACK_REPLY: a text of 1 to 4096 characters"):
-        preflight.check_upstream({"HEADWAY_FALLBACK_REPLY": ""})
-
-
-def test_numbers_of_instances_that_contradict_each_other_are_refused() -> None:
-    """Before an instance is asked."""
-    preflight.check_scaling({}, 2)
-    with pytest.raises(UsageError, match="HEADWAY_SCALE_MAX: at least HEADWAY_SCALE_MIN = 3 is needed"):
-        preflight.check_scaling({"HEADWAY_SCALE_MIN": "3", "HEADWAY_SCALE_MAX": "2"}, 2)
-
-
-def test_bounds_that_contradict_each_other_are_refused_before_anything_loads() -> None:
-    """Before the minute that an engine takes to start."""
-    preflight.check_bounds({})
-    with pytest.raises(UsageError, match="HEADWAY_MAX_BODIES_BYTES: at least HEADWAY_MAX_BODY_BYTES"):
-        preflight.check_bounds({"HEADWAY_MAX_BODIES_BYTES": "1"})
+def test_an_environment_that_no_server_can_start_with_is_refused_before_anything_loads() -> None:
+    """With every fault, each in words that name the variable; an unset one is none."""
+    preflight.check_variables({})
+    wrong = {
+        "HEADWAY_VIEWER_TOKEN": "s" * 31,
+        "HEADWAY_FALLBACK_REPLY": "",
+        "HEADWAY_SCALE_MIN": "3",
+        "HEADWAY_SCALE_MAX": "2",
+        "HEADWAY_MAX_BODIES_BYTES": "1",
+        "HEADWAY_STATUS_CODES": "mine",
+    }
+    with pytest.raises(UsageError) as caught:
+        preflight.check_variables(wrong)
+    for said in (
+        "HEADWAY_VIEWER_TOKEN: a token of 32 to 512 printable ASCII characters without spaces is needed, not 31",
+        "HEADWAY_FALLBACK_REPLY: a text of 1 to 4096 characters",
+        "HEADWAY_SCALE_MAX: at least HEADWAY_SCALE_MIN = 3 is needed",
+        "HEADWAY_MAX_BODIES_BYTES: at least HEADWAY_MAX_BODY_BYTES",
+        "HEADWAY_STATUS_CODES: headway or vllm is needed, not 'mine'",
+    ):
+        assert str(caught.value).count(said) == 1
+    assert "sss" not in str(caught.value)

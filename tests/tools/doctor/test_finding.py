@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from headway_tools.doctor import Severity, check_versions, versions, worst
-from headway_tools.doctor.finding import fail, info, ok, warn
+from headway.checks.finding import Severity, fail, info, ok, warn, worst
+from headway_tools.doctor import check_versions, versions
 
 
 def test_the_worst_of_several_findings_counts() -> None:

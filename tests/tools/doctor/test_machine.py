@@ -9,9 +9,9 @@ from types import SimpleNamespace
 
 import pytest
 
+from headway.checks.finding import Severity, ok
 from headway_tools.console import Machine
-from headway_tools.doctor import Severity, check_machine, machine
-from headway_tools.doctor.finding import ok
+from headway_tools.doctor import check_machine, machine
 
 GIB = 2**30
 

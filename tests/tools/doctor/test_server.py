@@ -10,7 +10,8 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 import pytest
 
-from headway_tools.doctor import Severity, check_server, server, worst
+from headway.checks.finding import Severity, worst
+from headway_tools.doctor import check_server, server
 
 #: What a server behind the guard, with keys, answers to a client without one; any other path is 404.
 GUARDED = {

@@ -11,7 +11,6 @@ peer's under PEER. Without it, a request that has the header may have any peer, 
 from __future__ import annotations
 
 import ipaddress
-import os
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final
@@ -19,8 +18,9 @@ from typing import Final
 from starlette.types import Scope
 
 from headway.errors import HeadwayError
+from headway.settings import Environment
 
-TRUSTED_PROXIES: Final = "HEADWAY_TRUSTED_PROXIES"
+TRUSTED_PROXIES: Final = Environment.trusted_proxies.name
 #: Where the ASGI scope holds the address and port of the connection, before any header changed them.
 PEER: Final = "headway.peer"
 
@@ -37,8 +37,7 @@ class TrustedProxies:
     @classmethod
     def from_environment(cls, environment: Mapping[str, str] | None = None) -> TrustedProxies:
         """Read the list. Raises HeadwayError in one line that names the entry."""
-        environment = os.environ if environment is None else environment
-        entries = [entry.strip() for entry in environment.get(TRUSTED_PROXIES, "").split(",") if entry.strip()]
+        entries = Environment(environment).trusted_proxies
         if len(entries) > _MAX_NETWORKS:
             raise HeadwayError(f"{TRUSTED_PROXIES}: {len(entries)} entries, and {_MAX_NETWORKS} at most are possible")
         return cls(tuple(_network(entry) for entry in entries))

@@ -13,9 +13,8 @@ the path of no known route, so that no two layers can read it differently. Neith
 
 from __future__ import annotations
 
-import os
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Final
 
@@ -24,9 +23,10 @@ from starlette.types import Scope
 from headway.api import routes as admin
 from headway.errors import HeadwayError
 from headway.openai.routes import ROUTES, Route, RouteAccess
+from headway.settings import Environment
 
-OPEN_ROUTES: Final = "HEADWAY_OPEN_ROUTES"
-CLOSED_ROUTES: Final = "HEADWAY_CLOSED_ROUTES"
+OPEN_ROUTES: Final = Environment.open_routes.name
+CLOSED_ROUTES: Final = Environment.closed_routes.name
 
 _MAX_ROUTES = 100
 #: A segment is unreserved characters of RFC 3986 and those of its sub-delimiters that name models and adapters.
@@ -69,14 +69,14 @@ class RouteTable:
     @classmethod
     def from_environment(cls, environment: Mapping[str, str] | None = None) -> RouteTable:
         """The known routes, changed as the environment says. Raises HeadwayError in one line."""
-        environment = os.environ if environment is None else environment
+        found = Environment(environment)
         known = {route.path: route for route in known_routes()}
-        for path in _paths(environment, OPEN_ROUTES):
+        for path in _checked(found.open_routes, OPEN_ROUTES):
             if path in known and known[path].access is not RouteAccess.INFERENCE:
                 access = known[path].access
                 raise HeadwayError(f"{OPEN_ROUTES}: {path} is a known route ({access}) and cannot be opened; remove it")
             known[path] = Route(path, None, RouteAccess.INFERENCE)
-        for path in _paths(environment, CLOSED_ROUTES):
+        for path in _checked(found.closed_routes, CLOSED_ROUTES):
             if path not in known or known[path].access is not RouteAccess.OPEN:
                 choice = ", ".join(sorted(route.path for route in known.values() if route.access is RouteAccess.OPEN))
                 raise HeadwayError(f"{CLOSED_ROUTES}: {path} is no open route; those are {choice}")
@@ -107,9 +107,8 @@ class RouteTable:
         self._patterns.setdefault(len(pattern), []).append((pattern, route))
 
 
-def _paths(environment: Mapping[str, str], variable: str) -> list[str]:
+def _checked(paths: Sequence[str], variable: str) -> Sequence[str]:
     """The paths in a variable, each checked. Raises HeadwayError."""
-    paths = [path.strip() for path in environment.get(variable, "").split(",") if path.strip()]
     for path in paths:
         if not _TEMPLATE.fullmatch(path):
             raise HeadwayError(f"{variable}: a path such as /v1/new or /v1/new/{{id}} is needed, not {path[:40]!r}")

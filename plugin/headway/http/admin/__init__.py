@@ -2,6 +2,6 @@
 
 from headway.http.admin.handlers import routes
 from headway.http.admin.rules import AdminRules
-from headway.http.admin.tokens import MIN_TOKEN_CHARS, Tokens
+from headway.http.admin.tokens import Tokens
 
-__all__ = ["MIN_TOKEN_CHARS", "AdminRules", "Tokens", "routes"]
+__all__ = ["AdminRules", "Tokens", "routes"]

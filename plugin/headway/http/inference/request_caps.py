@@ -22,7 +22,6 @@ and the error names the parameter. A value of a wrong type, or below the least o
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable, Mapping
 from functools import lru_cache
 from http import HTTPStatus
@@ -43,13 +42,8 @@ from headway.openai.fields import (
     read_fields,
     whole_number,
 )
-from headway.variables import whole_number as whole_number_of
+from headway.settings import Environment
 from headway_policies.entitlement import RequestCaps
-
-#: OpenAI takes 2,048 inputs, 128 tools, and a schema whose names alone have 120,000 characters; vLLM takes 128 words.
-USUAL_CAPS: Final = RequestCaps(
-    sequences=64, prompts=2048, logprobs=128, stops=128, logit_bias=1024, grammar_bytes=128 * 1024, tools=128
-)
 
 #: All stop strings or words of one list; each is searched for in every token.
 MAX_STOP_BYTES: Final = 32 * 1024
@@ -72,24 +66,24 @@ WHOLE_VOCABULARY: Final = 1_000_000
 
 _ROUND = bytes.maketrans(b"[{]}", b"(())")
 _NO_BRACKET = bytes(byte for byte in range(256) if byte not in b"[{]}")
-_VARIABLES: Final = {
-    "sequences": "HEADWAY_MAX_SEQUENCES",
-    "prompts": "HEADWAY_MAX_PROMPTS",
-    "output_tokens": "HEADWAY_MAX_OUTPUT_TOKENS",
-    "logprobs": "HEADWAY_MAX_LOGPROBS",
-    "stops": "HEADWAY_MAX_STOPS",
-    "logit_bias": "HEADWAY_MAX_LOGIT_BIAS",
-    "grammar_bytes": "HEADWAY_MAX_GRAMMAR_BYTES",
-    "tools": "HEADWAY_MAX_TOOLS",
-}
 
 
 def caps_from_environment(environment: Mapping[str, str] | None = None) -> RequestCaps:
     """The caps of every tenant. Raises HeadwayError in one line that names the variable."""
-    found = os.environ if environment is None else environment
-    caps = {name: getattr(USUAL_CAPS, name) for name in _VARIABLES}
-    given = {name: variable for name, variable in _VARIABLES.items() if found.get(variable)}
-    return RequestCaps(**{**caps, **{name: whole_number_of(found, variable, 1) for name, variable in given.items()}})
+    found = Environment(environment)
+    return RequestCaps(
+        sequences=found.max_sequences,
+        prompts=found.max_prompts,
+        output_tokens=found.max_output_tokens,
+        logprobs=found.max_logprobs,
+        stops=found.max_stops,
+        logit_bias=found.max_logit_bias,
+        grammar_bytes=found.max_grammar_bytes,
+        tools=found.max_tools,
+    )
+
+
+USUAL_CAPS: Final = caps_from_environment({})
 
 
 @lru_cache(maxsize=1024)

@@ -11,18 +11,13 @@ Each rule has a variable:
 
 from __future__ import annotations
 
-import os
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from headway.errors import HeadwayError
 from headway.http.inference.request_caps import USUAL_CAPS, caps_from_environment
 from headway.http.inference.validator import ResultCheck, Validator, load_function
-from headway.variables import seconds
+from headway.settings import Environment
 from headway_policies.entitlement import RequestCaps
-
-_USUAL_TIMEOUT_S = 1.0
-_PRIORITIES = {"drop": False, "refuse": True}
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,18 +32,15 @@ class RequestRules:
     @classmethod
     def from_environment(cls, environment: Mapping[str, str] | None = None) -> RequestRules:
         """Read the environment and import what it names. Raises HeadwayError in one line that names the variable."""
-        found = os.environ if environment is None else environment
-        priority = found.get("HEADWAY_CLIENT_PRIORITY") or "drop"
-        if priority not in _PRIORITIES:
-            raise HeadwayError(f"HEADWAY_CLIENT_PRIORITY: drop or refuse is needed, not {priority[:40]!r}")
-        timeout_s = seconds(found, "HEADWAY_VALIDATOR_TIMEOUT_S", _USUAL_TIMEOUT_S)
+        found = Environment(environment)
+        timeout_s = found.validator_timeout_s
         checks_requests, checks_results = (
-            load_function(variable, found[variable], timeout_s) if found.get(variable) else None
-            for variable in ("HEADWAY_VALIDATOR", "HEADWAY_CHECK_RESULT")
+            None if path is None else load_function(name, path, timeout_s)
+            for name, path in (("HEADWAY_VALIDATOR", found.validator), ("HEADWAY_CHECK_RESULT", found.check_result))
         )
         return cls(
-            caps=caps_from_environment(found),
-            refuse_priority=_PRIORITIES[priority],
+            caps=caps_from_environment(environment),
+            refuse_priority=found.client_priority == "refuse",
             validator=None if checks_requests is None else Validator(checks_requests),
             result_check=None if checks_results is None else ResultCheck(checks_results),
         )

@@ -12,29 +12,18 @@ From the server's environment only. The sizes of head and target are those nginx
 
 from __future__ import annotations
 
-import os
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final
 
 from headway.errors import HeadwayError
 from headway.openai.routes import BodySize, Route
-from headway.variables import seconds, whole_number
+from headway.settings import Environment
 
 KIB: Final = 1024
 MIB: Final = 1024 * KIB
 
 MAX_TARGET_BYTES: Final = 8 * KIB
-_USUAL_HEADER_BYTES: Final = 32 * KIB
-_MIN_HEADER_BYTES: Final = KIB
-_USUAL_HEADER_FIELDS: Final = 128
-_MIN_HEADER_FIELDS: Final = 16
-_USUAL_BODY_BYTES: Final = 32 * MIB
-_USUAL_BODIES_BYTES: Final = 128 * MIB
-_USUAL_TIMEOUT_S: Final = 20.0
-_USUAL_RATE: Final = 8 * KIB
-_USUAL_CONNECTIONS: Final = 8192
-
 _TEXT_BYTES: Final = 8 * MIB  # a million token ids
 _OTHER_BYTES: Final = MIB
 
@@ -49,40 +38,36 @@ class Bounds:
     prompt of the model, where it is known. ``max_connections_per_address`` None: no bound, for they may be a proxy's.
     """
 
-    max_header_bytes: int = _USUAL_HEADER_BYTES
-    max_body_bytes: int = _USUAL_BODY_BYTES
-    max_bodies_bytes: int = _USUAL_BODIES_BYTES
-    body_timeout_s: float = _USUAL_TIMEOUT_S
-    min_body_bytes_per_s: int = _USUAL_RATE
+    max_header_bytes: int = Environment.max_header_bytes.default
+    max_body_bytes: int = Environment.max_body_bytes.default
+    max_bodies_bytes: int = Environment.max_bodies_bytes.default
+    body_timeout_s: float = Environment.body_timeout_s.default
+    min_body_bytes_per_s: int = Environment.min_body_bytes_per_s.default
     prompt_embeds: bool = False
     context_tokens: int | None = None
-    max_header_fields: int = _USUAL_HEADER_FIELDS
-    max_connections: int = _USUAL_CONNECTIONS
+    max_header_fields: int = Environment.max_header_fields.default
+    max_connections: int = Environment.max_connections.default
     max_connections_per_address: int | None = None
 
     @classmethod
     def from_environment(cls, environment: Mapping[str, str] | None = None) -> Bounds:
         """Read the environment. Raises HeadwayError in one line that names the variable."""
-        found = os.environ if environment is None else environment
-        per_address = "HEADWAY_MAX_CONNECTIONS_PER_ADDRESS"
-        body_bytes = whole_number(found, "HEADWAY_MAX_BODY_BYTES", _USUAL_BODY_BYTES)
-        bodies_bytes = whole_number(found, "HEADWAY_MAX_BODIES_BYTES", max(_USUAL_BODIES_BYTES, body_bytes))
-        if bodies_bytes < body_bytes:
-            wanted = f"at least HEADWAY_MAX_BODY_BYTES ({body_bytes}) is needed"
-            raise HeadwayError(f"HEADWAY_MAX_BODIES_BYTES: {wanted}, not {bodies_bytes}")
+        found = Environment(environment)
+        bodies, bodies_bytes = Environment.max_bodies_bytes, found.max_bodies_bytes
+        if not found.given.get(bodies.name):
+            bodies_bytes = max(bodies.default, found.max_body_bytes)
+        if bodies_bytes < found.max_body_bytes:
+            wanted = f"at least {Environment.max_body_bytes.name} ({found.max_body_bytes}) is needed"
+            raise HeadwayError(f"{bodies.name}: {wanted}, not {bodies_bytes}")
         return cls(
-            max_header_bytes=whole_number(
-                found, "HEADWAY_MAX_HEADER_BYTES", _USUAL_HEADER_BYTES, least=_MIN_HEADER_BYTES
-            ),
-            max_body_bytes=body_bytes,
+            max_header_bytes=found.max_header_bytes,
+            max_body_bytes=found.max_body_bytes,
             max_bodies_bytes=bodies_bytes,
-            body_timeout_s=seconds(found, "HEADWAY_BODY_TIMEOUT_S", _USUAL_TIMEOUT_S),
-            min_body_bytes_per_s=whole_number(found, "HEADWAY_MIN_BODY_BYTES_PER_S", _USUAL_RATE),
-            max_header_fields=whole_number(
-                found, "HEADWAY_MAX_HEADER_FIELDS", _USUAL_HEADER_FIELDS, least=_MIN_HEADER_FIELDS
-            ),
-            max_connections=whole_number(found, "HEADWAY_MAX_CONNECTIONS", _USUAL_CONNECTIONS),
-            max_connections_per_address=whole_number(found, per_address, 1) if found.get(per_address) else None,
+            body_timeout_s=found.body_timeout_s,
+            min_body_bytes_per_s=found.min_body_bytes_per_s,
+            max_header_fields=found.max_header_fields,
+            max_connections=found.max_connections,
+            max_connections_per_address=found.max_connections_per_address,
         )
 
     def body_bytes(self, route: Route) -> int:

@@ -16,9 +16,10 @@ import tempfile
 from pathlib import Path
 from typing import Any
 
+from headway.settings import Environment
 from headway_policies import Cause
 
-VARIABLE = "HEADWAY_DEATH_CAUSE"
+VARIABLE = Environment.death_cause.name
 _MAX_CHARS = 400
 #: The loggers and the end of the message with which vLLM logs a start that fails, in the process where it does.
 _LOGGERS = ("vllm.v1.engine.core", "vllm.v1.executor.multiproc_executor")

@@ -26,9 +26,10 @@ from typing import Any
 
 import psutil
 
+from headway.settings import Environment
 from headway.vllm_adapter.process import orphan_killer
 
-VARIABLE = "HEADWAY_SERVER_MARKS"
+VARIABLE = Environment.server_marks.name
 _KEEP_ENVIRONMENT = "SPT_NOENV"
 _NOT_FOR_THE_KILLER = (VARIABLE, "LD_PRELOAD")
 

@@ -27,12 +27,13 @@ from typing import Any
 
 import psutil
 
+from headway.settings import Environment
 from headway.vllm_adapter.process.parent_watch import remove_at_the_end
 from headway_policies import Progress
 
 log = logging.getLogger(__name__)
 
-VARIABLE = "HEADWAY_ENGINE_PROGRESS"
+VARIABLE = Environment.engine_progress.name
 _REPORTER = "headway_reporter"
 
 _MAX_ENGINES = 64

@@ -8,8 +8,6 @@ import pytest
 from admin_api import PRESET, admin_api, bearer
 
 from headway.api.routes import TABLE
-from headway.errors import HeadwayError
-from headway.http.admin.rules import AdminRules
 
 SAID = {"reason": "rush hour", "actor": "anna"}
 
@@ -54,11 +52,3 @@ async def test_a_forecast_needs_none() -> None:
     async with admin_api(require_reason=True) as (client, _):
         answer = await client.post("/headway/v1/presets/forecast", headers=bearer(), json={"presets": ["nonsense"]})
         assert "there is no preset" in answer.json()["detail"]
-
-
-def test_the_rule_comes_from_the_environment() -> None:
-    """No reason is needed without it, and a wrong value is one line that names the variable."""
-    assert not AdminRules.from_environment({}).require_reason
-    assert AdminRules.from_environment({"HEADWAY_REQUIRE_REASON": "1"}).require_reason
-    with pytest.raises(HeadwayError, match=r"^HEADWAY_REQUIRE_REASON: .* needed, not 'yes'$"):
-        AdminRules.from_environment({"HEADWAY_REQUIRE_REASON": "yes"})

@@ -11,7 +11,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from headway.api.routes import Role
-from headway.http.admin.tokens import MIN_TOKEN_CHARS, TokenError, Tokens
+from headway.errors import HeadwayError
+from headway.http.admin.tokens import Tokens
+from headway.settings import MIN_TOKEN_CHARS
 
 SHORTEST = "k" * MIN_TOKEN_CHARS
 
@@ -20,7 +22,7 @@ def test_a_token_of_exactly_the_least_length_is_taken() -> None:
     """32 characters are enough, 31 are not."""
     tokens = Tokens.from_environment({"HEADWAY_ADMIN_TOKEN": SHORTEST})
     assert tokens.role(f"Bearer {SHORTEST}") is Role.OPERATOR
-    with pytest.raises(TokenError):
+    with pytest.raises(HeadwayError):
         Tokens.from_environment({"HEADWAY_ADMIN_TOKEN": SHORTEST[1:]})
 
 
@@ -33,7 +35,7 @@ def test_tokens_are_read_from_the_environment_of_the_process(monkeypatch: pytest
 
 def test_one_token_cannot_have_both_roles() -> None:
     """The issue names both variables, and not the token."""
-    with pytest.raises(TokenError) as caught:
+    with pytest.raises(HeadwayError) as caught:
         Tokens.from_environment({"HEADWAY_ADMIN_TOKEN": SHORTEST, "HEADWAY_VIEWER_TOKEN": SHORTEST})
     assert str(caught.value) == "HEADWAY_VIEWER_TOKEN: must differ from HEADWAY_ADMIN_TOKEN"
     both = Tokens.from_environment({"HEADWAY_ADMIN_TOKEN": SHORTEST, "HEADWAY_VIEWER_TOKEN": "v" * 32})
@@ -54,7 +56,7 @@ def test_whatever_is_no_bearer_token_has_no_role(header: str | None) -> None:
 
 def test_the_error_for_a_weak_token_states_what_is_needed() -> None:
     """How many characters, and how to make one."""
-    with pytest.raises(TokenError, match=r"\b32\b.* printable ASCII characters without spaces; .*openssl rand"):
+    with pytest.raises(HeadwayError, match=r"\b32\b.* printable ASCII characters without spaces .*; .*openssl rand"):
         Tokens.from_environment({"HEADWAY_ADMIN_TOKEN": "short"})
 
 
@@ -66,7 +68,7 @@ def test_a_token_of_512_characters_is_taken() -> None:
 def test_a_file_that_cannot_be_read_is_a_token_error(tmp_path: Path) -> None:
     """It names the file; a file that can be read gives its token."""
     path = tmp_path / "token"
-    with pytest.raises(TokenError, match=str(path)):
+    with pytest.raises(HeadwayError, match=str(path)):
         Tokens.from_environment({"HEADWAY_ADMIN_TOKEN_FILE": str(path)})
     path.write_text(f"{SHORTEST}\n", encoding="utf-8")
     assert Tokens.from_environment({"HEADWAY_ADMIN_TOKEN_FILE": str(path)}).role(f"Bearer {SHORTEST}") is Role.OPERATOR

@@ -11,8 +11,8 @@ from collections.abc import Callable
 import pytest
 from vllm_source import VllmSource
 
+from headway.patches import PATCHES
 from headway.vllm_adapter.own_server import STARTER
-from headway.vllm_adapter.patches import PATCHES
 
 SOURCE = VllmSource.found()
 

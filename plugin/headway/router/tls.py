@@ -1,29 +1,10 @@
-"""The credentials of a router: the key that the instances get, and the files of its own TLS."""
+"""The files of a router's own TLS."""
 
 from __future__ import annotations
 
 import ssl
-from collections.abc import Mapping
-from typing import Final
 
-from headway.api.secret_text import SecretFileError, find_secret, is_one_word
 from headway.errors import HeadwayError
-
-INSTANCE_KEY: Final = "HEADWAY_INSTANCE_KEY"
-
-
-def instance_key(environment: Mapping[str, str]) -> str | None:
-    """The key of the instances, None where there is none. Raises HeadwayError in one line, which does not show it."""
-    try:
-        secret = find_secret(INSTANCE_KEY, environment)
-    except SecretFileError as error:
-        raise HeadwayError(str(error)) from None
-    if secret is None:
-        return None
-    key = secret.text.strip()
-    if not key or not is_one_word(key):
-        raise HeadwayError(f"{secret.source}: printable ASCII characters without blanks are needed")
-    return key
 
 
 def check_tls(certificate: str | None, key: str | None) -> None:

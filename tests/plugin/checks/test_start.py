@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from headway.vllm_adapter import start_checks
-from headway.vllm_adapter.start_checks import cautions, refusals, rust_front_end, warnings
+from headway.checks import start
+from headway.checks.start import cautions, refusals, rust_front_end, warnings
 
 TOKEN = "t" * 32
 GOOD = {"HEADWAY_KEYS_FILE": "keys.toml"}
@@ -66,7 +66,7 @@ def test_a_token_file_that_is_empty_is_refused(tmp_path: Path) -> None:
     file = tmp_path / "token"
     file.write_text(" \n")
     (line,) = refusals(args(host="0.0.0.0"), GOOD | {"HEADWAY_ADMIN_TOKEN_FILE": str(file)})
-    assert line == f"HEADWAY_ADMIN_TOKEN_FILE ({file}): is empty, so the admin API would be off; write the token"
+    assert line == f"HEADWAY_ADMIN_TOKEN_FILE ({file}): is empty; write the token into it"
 
 
 @pytest.mark.parametrize("off", ["", "0"])
@@ -111,8 +111,8 @@ def test_versions_that_are_too_old_are_refused(
 ) -> None:
     """One that is not known is not; nor is a build without a release."""
     versions = {"vllm": "0.32.0", "starlette": "1.10.0"} | {package: version}
-    monkeypatch.setattr(start_checks, "vllm_version", lambda: versions["vllm"])
-    monkeypatch.setattr(start_checks, "_version_of", versions.__getitem__)
+    monkeypatch.setattr(start, "vllm_version", lambda: versions["vllm"])
+    monkeypatch.setattr(start, "_version_of", versions.__getitem__)
     assert [version in line for line in refusals(args(), GOOD)] == ([True] if refused else [])
 
 

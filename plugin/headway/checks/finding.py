@@ -1,4 +1,4 @@
-"""One finding of the doctor."""
+"""One finding: how bad it is, what was found, and what to do about it."""
 
 from __future__ import annotations
 
@@ -24,6 +24,9 @@ class Finding:
     what: str
     remedy: str = ""
 
+    def __str__(self) -> str:
+        return f"{self.what}; {self.remedy}" if self.remedy else self.what
+
 
 def ok(what: str) -> Finding:
     """All is well."""
@@ -43,6 +46,17 @@ def warn(what: str, remedy: str) -> Finding:
 def fail(what: str, remedy: str) -> Finding:
     """It does not work, or is not safe."""
     return Finding(Severity.FAIL, what, remedy)
+
+
+def wrong(error: Exception, advice: str = "correct the variable, or unset it for the usual value") -> Finding:
+    """What an error of one line says, with its own advice where it ends with one."""
+    what, _, remedy = str(error).rpartition("; ")
+    return fail(what, remedy) if what else fail(remedy, advice)
+
+
+def failures(findings: Iterable[Finding]) -> list[str]:
+    """Those that fail, a line each."""
+    return [str(one) for one in findings if one.severity is Severity.FAIL]
 
 
 def worst(findings: Iterable[Finding]) -> Severity:

@@ -12,22 +12,17 @@ import re
 import secrets
 from argparse import Namespace
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
 from importlib import metadata
 from typing import Any, Final
 
 from headway.api import is_loopback
-from headway.api.secret_text import SecretFileError, find_secret
+from headway.checks.finding import Finding, Severity, fail, failures, warn, wrong
 from headway.errors import HeadwayError
-from headway.keys import VARIABLE as KEYS_FILE
-from headway.keys import keys_path
 from headway.release import vllm_version
+from headway.settings import Environment
 
 log = logging.getLogger(__name__)
 
-ALLOW_DEV_MODE: Final = "HEADWAY_ALLOW_DEV_MODE"
-#: Set by ``headway serve`` for vLLM's own launcher, which it has its queue in front of.
-BEHIND_QUEUE: Final = "HEADWAY_BEHIND_QUEUE"
 #: Has vLLM start its front end in Rust.
 RUST: Final = "VLLM_USE_RUST_FRONTEND"
 
@@ -38,22 +33,9 @@ _DEV_ROUTES = "/pause, /sleep, /abort_requests, /collective_rpc and others"
 _OTHER_BALANCERS = ("external-lb", "multi-port-external-lb", "hybrid-lb", "rank", "start-rank")
 #: Flags of vLLM's own port that Headway's does not have.
 _OF_VLLM_PORT = ("uds", "root_path", "ssl_ca_certs", "ssl_cert_reqs", "enable_ssl_refresh", "headless")
-_TOKENS = ("HEADWAY_ADMIN_TOKEN", "HEADWAY_VIEWER_TOKEN")
+_KEYS_FILE = Environment.keys_file.name
 
-
-@dataclass(frozen=True, slots=True)
-class Caution:
-    """One finding. ``refuses``: a server does not start with it."""
-
-    what: str
-    remedy: str
-    refuses: bool = False
-
-    def __str__(self) -> str:
-        return f"{self.what}; {self.remedy}"
-
-
-_Checks = Iterator[Caution]
+_Checks = Iterator[Finding]
 
 
 def check_start(args: Namespace, environment: Mapping[str, str] = os.environ) -> None:
@@ -67,17 +49,23 @@ def check_start(args: Namespace, environment: Mapping[str, str] = os.environ) ->
 
 def refusals(args: Namespace, environment: Mapping[str, str]) -> list[str]:
     """Why a server with these arguments must not start; empty: it may."""
-    return [str(one) for one in cautions(args, environment) if one.refuses]
+    return failures(cautions(args, environment))
 
 
 def warnings(args: Namespace, environment: Mapping[str, str]) -> list[str]:
     """What an operator should know of a server that may start."""
-    return [str(one) for one in cautions(args, environment) if not one.refuses]
+    return [str(one) for one in cautions(args, environment) if one.severity is Severity.WARN]
 
 
-def cautions(args: Namespace, environment: Mapping[str, str]) -> list[Caution]:
-    """All findings, in the order of the checks."""
-    return [one for check in CHECKS for one in check(args, environment)]
+def cautions(args: Namespace, environment: Mapping[str, str]) -> list[Finding]:
+    """All findings, in the order of the checks; a variable that one of them cannot read is a finding, too."""
+    found = list[Finding]()
+    for check in CHECKS:
+        try:
+            found.extend(check(args, environment))
+        except HeadwayError as error:
+            found.append(wrong(error))
+    return found
 
 
 def uses_rust(environment: Mapping[str, str]) -> bool:
@@ -85,12 +73,12 @@ def uses_rust(environment: Mapping[str, str]) -> bool:
     return _on(environment, RUST)
 
 
-def rust_front_end(environment: Mapping[str, str]) -> Caution | None:
+def rust_front_end(environment: Mapping[str, str]) -> Finding | None:
     """That front end where no queue of Headway's is in front of it."""
-    if not uses_rust(environment) or _on(environment, BEHIND_QUEUE):
+    if not uses_rust(environment) or Environment(environment).behind_queue:
         return None
     what = f"{RUST}=1 starts a front end that loads no plugin: it would bypass Headway"
-    return Caution(what, f"start it with headway serve, or unset {RUST}", refuses=True)
+    return fail(what, f"start it with headway serve, or unset {RUST}")
 
 
 def inference_keys(args: Namespace, environment: Mapping[str, str]) -> list[str]:
@@ -102,10 +90,10 @@ def _check_versions(args: Namespace, environment: Mapping[str, str]) -> _Checks:
     vllm, starlette = vllm_version(), _version_of("starlette")
     if _older(vllm, _OLDEST_VLLM):
         what = f"vLLM {vllm} is older than 0.29, and lacks what Headway's admission control needs"
-        yield Caution(what, "install vLLM 0.29 or later", refuses=True)
+        yield fail(what, "install vLLM 0.29 or later")
     if _older(starlette, _OLDEST_STARLETTE):
         what = f"Starlette {starlette} takes the path of a request from its Host header (CVE-2026-48710)"
-        yield Caution(what, "install starlette>=1.0.1", refuses=True)
+        yield fail(what, "install starlette>=1.0.1")
 
 
 def _check_front_ends(args: Namespace, environment: Mapping[str, str]) -> _Checks:
@@ -114,7 +102,7 @@ def _check_front_ends(args: Namespace, environment: Mapping[str, str]) -> _Check
         yield rust
     if getattr(args, "grpc", False):
         what = "--grpc starts a server that loads no HTTP plugin: it would bypass Headway"
-        yield Caution(what, "remove --grpc", refuses=True)
+        yield fail(what, "remove --grpc")
 
 
 def _check_data_parallel(args: Namespace, environment: Mapping[str, str]) -> _Checks:
@@ -128,100 +116,89 @@ def _check_data_parallel(args: Namespace, environment: Mapping[str, str]) -> _Ch
     other = [f"--data-parallel-{name}" for name, one in flags.items() if one is not None and one is not False]
     if other:
         what = f"{other[0]} gives the ranks to several servers, whose seats nothing would count together"
-        yield Caution(what, "remove it; headway route is one queue in front of several servers", refuses=True)
+        yield fail(what, "remove it; headway route is one queue in front of several servers")
     if getattr(args, "enable_elastic_ep", False):
         what = "--enable-elastic-ep changes the number of ranks while the server runs, which Headway does not follow"
-        yield Caution(what, "remove it", refuses=True)
+        yield fail(what, "remove it")
     if ranks <= 1:
         return
     if given("backend") not in (None, "mp"):
         what = f"--data-parallel-backend {given('backend')} starts ranks that Headway cannot replace or supervise"
-        yield Caution(what, "remove it: the ranks are processes of this machine then", refuses=True)
+        yield fail(what, "remove it: the ranks are processes of this machine then")
     if given("size_local") not in (None, ranks) or (getattr(args, "nnodes", None) or 1) > 1:
         what = "the ranks of --data-parallel-size are on several machines, which Headway does not supervise"
-        yield Caution(what, "start a server on each machine, and headway route in front of them", refuses=True)
-    if (getattr(args, "api_server_count", None) or 1) > 1 and not _on(environment, BEHIND_QUEUE):
+        yield fail(what, "start a server on each machine, and headway route in front of them")
+    if (getattr(args, "api_server_count", None) or 1) > 1 and not Environment(environment).behind_queue:
         what = f"{args.api_server_count} API servers for {ranks} ranks: each would give out all seats of all ranks"
-        yield Caution(
-            what, "add --api-server-count 1, or start it with headway serve: one queue for all of them", refuses=True
-        )
+        yield fail(what, "add --api-server-count 1, or start it with headway serve: one queue for all of them")
 
 
 def _check_api_servers(args: Namespace, environment: Mapping[str, str]) -> _Checks:
     """What vLLM's launcher behind a queue cannot have: the public port is Headway's, not vLLM's."""
-    if not (_on(environment, BEHIND_QUEUE) or getattr(args, "behind_one_queue", False)):
+    if not (Environment(environment).behind_queue or getattr(args, "behind_one_queue", False)):
         return
     for name in _OF_VLLM_PORT:
         if getattr(args, name, None):
             what = f"--{name.replace('_', '-')} cannot be used with several API servers or a front end in Rust"
-            yield Caution(what, f"remove it, or add --api-server-count 1 and unset {RUST}", refuses=True)
+            yield fail(what, f"remove it, or add --api-server-count 1 and unset {RUST}")
 
 
 def _check_dev_mode(args: Namespace, environment: Mapping[str, str]) -> _Checks:
     if not _on(environment, "VLLM_SERVER_DEV_MODE"):
         return
     what = f"VLLM_SERVER_DEV_MODE=1 mounts routes that stop and change the engine ({_DEV_ROUTES})"
-    if not _on(environment, ALLOW_DEV_MODE):
-        advice = f"unset it, or set {ALLOW_DEV_MODE}=1 on a server that listens on 127.0.0.1 only"
-        yield Caution(what, advice, refuses=True)
+    if not Environment(environment).allow_dev_mode:
+        advice = f"unset it, or set {Environment.allow_dev_mode.name}=1 on a server that listens on 127.0.0.1 only"
+        yield fail(what, advice)
     elif _is_public(args):
-        yield Caution(f"{what}, and the server listens {_where(args)}", "add --host 127.0.0.1", refuses=True)
+        yield fail(f"{what}, and the server listens {_where(args)}", "add --host 127.0.0.1")
     else:
-        yield Caution(what, "they want the operator's token; unset it in production")
+        yield warn(what, "they want the operator's token; unset it in production")
 
 
 def _check_serialisation(args: Namespace, environment: Mapping[str, str]) -> _Checks:
     if _on(environment, "VLLM_ALLOW_INSECURE_SERIALIZATION"):
         what = "VLLM_ALLOW_INSECURE_SERIALIZATION=1 lets messages between processes run code (pickle)"
-        yield Caution(what, "unset VLLM_ALLOW_INSECURE_SERIALIZATION", refuses=True)
+        yield fail(what, "unset VLLM_ALLOW_INSECURE_SERIALIZATION")
 
 
 def _check_stored_responses(args: Namespace, environment: Mapping[str, str]) -> _Checks:
-    if _on(environment, "VLLM_ENABLE_RESPONSES_API_STORE") and keys_path(environment) is not None:
+    if _on(environment, "VLLM_ENABLE_RESPONSES_API_STORE") and Environment(environment).keys_file is not None:
         what = "VLLM_ENABLE_RESPONSES_API_STORE=1 keeps the responses of all tenants in one store: each can read them"
-        yield Caution(what, f"unset it, or serve one tenant without {KEYS_FILE}", refuses=True)
+        yield fail(what, f"unset it, or serve one tenant without {_KEYS_FILE}")
 
 
 def _check_tokens(args: Namespace, environment: Mapping[str, str]) -> _Checks:
-    """A token that was meant to be there and is not; one that is an inference key; one that crosses a network."""
-    keys = inference_keys(args, environment)
-    for variable in _TOKENS:
-        try:
-            secret = find_secret(variable, environment)
-        except SecretFileError as error:
-            yield Caution(str(error), "correct the path, or the rights of the file", refuses=True)
-            continue
-        if secret is None:
-            continue
-        if not secret.text.strip():
-            yield Caution(f"{secret.source}: is empty, so the admin API would be off", "write the token", refuses=True)
-        elif any(secrets.compare_digest(secret.text.strip().encode(), key.encode()) for key in keys):
+    """One that cannot be used, or is an inference key, or crosses a network."""
+    keys, found = inference_keys(args, environment), Environment(environment)
+    for secret in (found.admin_token, found.viewer_token):
+        if secret is not None and any(secrets.compare_digest(secret.text.encode(), key.encode()) for key in keys):
             what = f"{secret.source}: the token is also an inference key (--api-key or VLLM_API_KEY)"
-            yield Caution(what, "use another one: openssl rand -hex 32", refuses=True)
-        elif variable == _TOKENS[0] and _is_public(args) and not getattr(args, "ssl_certfile", None):
-            what = f"the admin API is on and listens {_where(args)} without TLS"
-            yield Caution(what, "add --host 127.0.0.1, or --ssl-certfile and --ssl-keyfile, or a TLS proxy")
+            yield fail(what, "use another one: openssl rand -hex 32")
+    if found.admin_token is not None and _is_public(args) and not getattr(args, "ssl_certfile", None):
+        what = f"the admin API is on and listens {_where(args)} without TLS"
+        yield warn(what, "add --host 127.0.0.1, or --ssl-certfile and --ssl-keyfile, or a TLS proxy")
 
 
 def _check_keys(args: Namespace, environment: Mapping[str, str]) -> _Checks:
-    if keys_path(environment) is not None:
+    if Environment(environment).keys_file is not None:
         return
     if inference_keys(args, environment):
-        what = f"{KEYS_FILE} is not set: every client with the --api-key is one tenant and has every class"
+        what = f"{_KEYS_FILE} is not set: every client with the --api-key is one tenant and has every class"
         advice = "give each client a key of its own: headway keys add --tenant NAME"
     else:
         what = (
-            f"{KEYS_FILE} is not set, and there is no --api-key: every client is the tenant anonymous, with the "
+            f"{_KEYS_FILE} is not set, and there is no --api-key: every client is the tenant anonymous, with the "
             "default class, the less urgent ones and caps"
         )
         advice = "make keys with: headway keys add --tenant NAME, or list a proxy in HEADWAY_TRUSTED_PROXIES"
-    yield Caution(what, advice)
+    yield warn(what, advice)
 
 
 def _check_drain(args: Namespace, environment: Mapping[str, str]) -> _Checks:
     if getattr(args, "shutdown_timeout", None) == 0:
         what = "--shutdown-timeout 0: running requests are cut off when the server is stopped"
-        yield Caution(what, "give a time in seconds, such as --shutdown-timeout 30")
+        yield warn(what, "give a time in seconds, such as --shutdown-timeout 30")
 
 
 CHECKS: Final[tuple[Callable[[Namespace, Mapping[str, str]], _Checks], ...]] = (

@@ -7,14 +7,13 @@ stays: it replaces nothing, and the server asks the engine by these calls.
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Final
 
 from headway.errors import HeadwayError
+from headway.settings import Environment
 
-VARIABLE: Final = "HEADWAY_PATCHES_OFF"
 _VLLM = "https://github.com/vllm-project/vllm/"
 
 
@@ -113,15 +112,15 @@ _NAMES: Final = tuple(patch.name for patch in PATCHES)
 _SWITCHED: Final = tuple(name for name in _NAMES if name != "engine-calls")
 
 
-def switched_off(environment: Mapping[str, str] = os.environ) -> frozenset[str]:
+def switched_off(environment: Mapping[str, str] | None = None) -> frozenset[str]:
     """The rows that are switched off. Raises HeadwayError in one line where the variable has another name."""
-    names = {name.strip() for name in environment.get(VARIABLE, "").split(",") if name.strip()}
-    if unknown := names - set(_SWITCHED):
+    names = frozenset(Environment(environment).patches_off)
+    if unknown := ", ".join(sorted(names - set(_SWITCHED))):
         known = ", ".join(_SWITCHED)
         raise HeadwayError(
-            f"{VARIABLE}: no patch {', '.join(sorted(unknown))!r} can be switched off; there are {known}"
+            f"{Environment.patches_off.name}: no patch {unknown!r} can be switched off; there are {known}"
         )
-    return frozenset(names)
+    return names
 
 
 def in_force_words(off: Iterable[str], needless: Iterable[str] = ()) -> str:

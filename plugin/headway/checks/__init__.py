@@ -1,0 +1,9 @@
+"""The findings about a server before it starts: one list, gone through at three moments. None imports vLLM.
+
+    environment   what the variables say: ``headway serve`` and ``headway route`` refuse what fails, in one line
+    start         what the arguments of ``vllm serve`` say beside them: the server refuses what fails, and logs the rest
+    finding       one finding: how bad it is, what was found, and what to do
+
+``headway doctor`` goes through all of them, and shows each. This module imports none, for every process of an engine
+reads a part of ``start``.
+"""

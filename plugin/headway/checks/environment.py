@@ -1,0 +1,93 @@
+"""What the variables say: each by itself, what several say together, and names that are none."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any, Final
+
+from headway.checks.finding import Finding, fail, ok, warn, wrong
+from headway.errors import HeadwayError
+from headway.fallback import target_from_environment
+from headway.http import Bounds, RequestRules, Tokens
+from headway.http.access import RouteTable, TrustedProxies
+from headway.keys import KeysFileError, read_keys_file
+from headway.operator import scaling_from_environment
+from headway.patches import switched_off
+from headway.settings import PREFIX, VARIABLES, Environment
+
+_TOGETHER: Final[tuple[tuple[str, Callable[[Mapping[str, str]], Any]], ...]] = (
+    ("bounds of requests", Bounds.from_environment),
+    ("opened and closed routes", RouteTable.from_environment),
+    ("trusted proxies", TrustedProxies.from_environment),
+    ("fallback model", target_from_environment),
+    ("caps and checks of requests", RequestRules.from_environment),
+    ("patches of vLLM", switched_off),
+    ("number of instances", lambda environment: scaling_from_environment(environment, 1)),
+)
+
+
+def check_environment(environment: Mapping[str, str]) -> Iterator[Finding]:
+    """All of them, each once; functions of the operator's own are imported."""
+    yield from check_keys_file(environment)
+    yield from dict.fromkeys([*check_tokens(environment), *check_values(environment)])
+    yield from check_names(environment)
+
+
+def check_keys_file(environment: Mapping[str, str]) -> Iterator[Finding]:
+    """Each error of the keys file; that there is none is a warning of the start."""
+    path = Environment(environment).keys_file
+    if path is None:
+        return
+    try:
+        read = read_keys_file(path)
+    except KeysFileError as error:
+        for problem in error.problems:
+            where = f" {problem.where}:" if problem.where else ""
+            line = "" if problem.line is None else f" (line {problem.line})"
+            yield fail(f"keys file {path}{line}:{where} {problem.what}", problem.remedy)
+        return
+    if read.warning is not None:
+        what, _, remedy = read.warning.rpartition("; ")
+        yield warn(f"keys file {what}", remedy)
+    yield ok(f"keys file {path}: {len(read.ring.keys)} keys of {len(read.ring.tenants)} tenants")
+
+
+def check_tokens(environment: Mapping[str, str]) -> Iterator[Finding]:
+    """Whether the tokens of the admin API can be used."""
+    try:
+        tokens = Tokens.from_environment(environment)
+    except HeadwayError as error:
+        yield wrong(error)
+        return
+    if tokens:
+        yield ok("the admin API is on")
+    else:
+        yield warn(
+            "the admin API is off: no status, no preset switch, no dashboard",
+            "set HEADWAY_ADMIN_TOKEN_FILE to a file with a token: openssl rand -hex 32",
+        )
+
+
+def check_values(environment: Mapping[str, str]) -> Iterator[Finding]:
+    """Each variable by itself, and what several say together."""
+    for name, read in (*(("", one.read) for one in VARIABLES), *_TOGETHER):
+        try:
+            read(environment)
+        except HeadwayError as error:
+            yield wrong(error)
+        else:
+            if name:
+                yield ok(f"{name}: no error")
+
+
+def check_names(environment: Mapping[str, str]) -> Iterator[Finding]:
+    """A variable with Headway's prefix that nothing reads is probably a misspelt one."""
+    known = {name.removeprefix(PREFIX) for variable in VARIABLES for name in variable.names}
+    given = {name.removeprefix(PREFIX) for name in environment if name.startswith(PREFIX)}
+    for name in sorted(given - known):
+        close = difflib.get_close_matches(name, sorted(known), n=1)
+        advice = f"did you mean {PREFIX}{close[0]}?" if close else "remove it, or correct its name"
+        yield warn(f"{PREFIX}{name}: no such variable; it has no effect", advice)
+    if given <= known:
+        yield ok(f"{len(given)} variables with the prefix {PREFIX}, all known")

@@ -1,0 +1,10 @@
+"""The environment variables of Headway: each stands once, as an attribute of ``Environment``, with all that is known.
+
+table   the variables: name, kind, usual value, bounds, one sentence, and what reads it
+kinds   how each kind is read, and what is said of a wrong value
+"""
+
+from headway.settings.kinds import PREFIX, Variable
+from headway.settings.table import MAX_TOKEN_CHARS, MIN_TOKEN_CHARS, SECRET_NAMES, VARIABLES, Environment
+
+__all__ = ["MAX_TOKEN_CHARS", "MIN_TOKEN_CHARS", "PREFIX", "SECRET_NAMES", "VARIABLES", "Environment", "Variable"]

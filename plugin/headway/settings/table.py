@@ -1,0 +1,149 @@
+"""The table of environment variables. A new one is an entry here, and the place that reads it."""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+from headway.settings.kinds import Given, SecretVariable, Variable, choice, flag, listed, seconds, text, verbatim, whole
+from headway_policies.scaling import Scaling
+
+MIN_TOKEN_CHARS: Final = 32
+MAX_TOKEN_CHARS: Final = 512
+_TOKEN: Final = (MIN_TOKEN_CHARS, MAX_TOKEN_CHARS, "; make one with: openssl rand -hex 32")
+_KIB: Final = 1024
+_MIB: Final = 1024 * _KIB
+_FUNCTION: Final = "package.module:function"
+_NETWORKS: Final = "addresses and networks"
+
+
+class _OfServer(Given):
+    of = "server"
+
+    preset = text("balanced", "name of a preset, or a TOML file", "a name or a file")
+    preset_dir = text(None, "a folder of TOML presets to switch to", "a folder")
+    admin_token = SecretVariable("token", "operator's token; turns the admin API on", *_TOKEN, usual="off")
+    viewer_token = SecretVariable("token", "a token that only reads", *_TOKEN)
+    keys_file = text(
+        None, "the keys file: which key belongs to which tenant, and what that may do", "a file",
+        usual="none: every client is the tenant `anonymous`",
+    )  # fmt: skip
+    trusted_proxies = listed("proxies that check their clients: their class and tenant headers count", _NETWORKS)
+    open_routes = listed("paths that are not known and are to be opened, to inference keys", "paths")
+    closed_routes = listed("open paths that are to want a key or a token, such as `/metrics`", "paths")
+    allow_dev_mode = flag(
+        False, "`1` starts with `VLLM_SERVER_DEV_MODE=1` on a loopback address; its routes want the operator's token"
+    )
+    client_priority = choice(
+        ("drop", "refuse"), "`refuse` answers 400 to a client that sends an engine priority; else it is ignored"
+    )
+    # OpenAI takes 2,048 inputs, 128 tools, and a schema whose names alone have 120,000 characters; vLLM 128 words.
+    max_sequences = whole(64, "the most `n` or `best_of` of a request")
+    max_prompts = whole(2048, "the most prompts, inputs or documents in one body")
+    max_output_tokens = whole(None, "the most `max_tokens`, by any of its names")
+    max_logprobs = whole(128, "the most log probabilities for each token")
+    max_prompt_logprobs = whole(
+        8192,
+        "the most log probabilities over a whole prompt: its tokens times `prompt_logprobs`, or `logprobs` with `echo`",
+    )
+    max_stops = whole(128, "the most stop strings, stop tokens or bad words")
+    max_logit_bias = whole(1024, "the most entries of `logit_bias`")
+    max_grammar_bytes = whole(128 * _KIB, "the largest schema, grammar or pattern of a structured output")
+    max_grammar_seconds = whole(
+        2, "the processor time that a schema, grammar or pattern may take to compile; `0` leaves all to the engine", 0
+    )
+    max_tools = whole(128, "the most tools")
+    validator = text(None, "called with each request before it is queued", _FUNCTION)
+    check_result = text(None, "called with each whole JSON answer", _FUNCTION)
+    validator_timeout_s = seconds(1.0, "how long a call of either may take")
+    max_header_fields = whole(128, "the most header fields of a request", least=16)
+    max_connections = whole(8192, "the most open connections")
+    max_connections_per_address = whole(
+        None, "the most of one address (an IPv6 network of 64 bits counts as one); not behind a proxy"
+    )
+    require_reason = flag(False, "`1` refuses an order without a reason and a name")
+    audit_file = text(None, "a file to which each line of the audit is appended as JSON", "a file")
+    audit_file_bytes = whole(10 * _MIB, "the size at which that file is rotated; five older ones are kept", 64 * _KIB)
+    log_format = choice(("text", "json"), "`json`: each log line is a JSON object with the ids of its request")
+    patches_off = listed("[patches](patches.md) of vLLM that are not made", "names")
+    log_content = flag(False, "`1` lets prompts and outputs into the log")
+    warmup = flag(True, "`0` skips the warm-up")
+    cache_dir = verbatim(
+        "where an adaptive limit keeps what it has learnt for the next start, and a router the arrivals of the last "
+        "days and the instance hours of this one; empty: nowhere",
+        "a folder", "`headway` beside vLLM's compile cache",
+    )  # fmt: skip
+    status_codes = choice(("headway", "vllm"), "`vllm` answers a full queue with vLLM's 503 instead of 429")
+    max_header_bytes = whole(32 * _KIB, "all header fields of a request together", least=_KIB)
+    max_body_bytes = whole(32 * _MIB, "the largest body accepted on any route; lowers the bounds of all")
+    max_bodies_bytes = whole(
+        128 * _MIB,
+        "all bodies together that have come and are not queued yet, no less than one body; in memory they take up to a "
+        "quarter more",
+    )
+    body_timeout_s = seconds(20.0, "how long a client that sends nothing is waited for, in the head and in the body")
+    min_body_bytes_per_s = whole(8 * _KIB, "the rate at which bytes of a body extend that time, never beyond it")
+    max_request_seats = whole(
+        None, "the most sequences one request may ask for (prompts x `n`)", usual="all seats of the engine"
+    )
+    vllm_waiting = flag(False, "`1` adds Headway's queue to `vllm:num_requests_waiting`, for balancers that read it")
+    fallback_url = text(
+        None, "the base of an OpenAI-compatible API that may answer under trouble, such as `http://127.0.0.1:8001/v1`"
+    )
+    fallback_model = text(None, "the model to ask it for; needed with the URL")
+    fallback_api_key = SecretVariable("key", "its key; a client's own key never goes there")
+    fallback_timeout_s = seconds(60.0, "how long an answer may take there, in all")
+    fallback_reply = verbatim("in place of another model: a text, at most 4096 characters, that answers such requests")
+
+
+class _OfRouter(Given):
+    of = "route"
+
+    instance_key = SecretVariable("key", "the API key of the instances; no key of a client is sent to them")
+    scale_min = whole(1, "the fewest instances that `headway_desired_instances` asks for")
+    scale_max = whole(None, "the most; needed with `dns+http://`", usual="all of `--instances`")
+    scale_hours_a_day = Variable[float | None](
+        None, "the most instance hours of a day in UTC; when they are spent only the fewest are asked for", float,
+        "a number of hours",
+    )  # fmt: skip
+    scale_start_s = seconds(
+        Scaling().start_s, "how long an instance takes until it serves; so long before a daily peak it is asked for"
+    )
+
+
+class _OfDashboard(Given):
+    """The dashboard imports nothing of the server: it reads these by itself, and shows on its page what is wrong."""
+
+    of = "dashboard"
+
+    url = listed("the server of commands and dashboard; for the dashboard up to 32", "URLs", "`http://127.0.0.1:8000`")
+    dashboard_demo = text(
+        None, "simulated figures, no server; neither a server, a Prometheus nor a token counts then", "1"
+    )
+    prometheus_url = text(None, "read the series from this Prometheus instead of the ring in memory", "a URL")
+    refresh_s = text(None, "seconds between refreshes", "a number from 0.5 to 60", "2")
+    dashboard_user_header = text(
+        None, "the header in which a proxy names the logged-in user, such as `X-Forwarded-User`", "a name"
+    )
+    dashboard_trusted_proxies = listed("the proxies that may send that header", _NETWORKS)
+    dashboard_loopback_only = text(
+        None, "only this machine reaches the page, although it listens on another address, as in a container", "1"
+    )
+
+
+class _OfChildren(Given):
+    of = "child processes"
+
+    behind_queue = flag(False, "set by `headway serve` for vLLM's own launcher behind its queue; never set it yourself")
+    death_cause = verbatim("set by a server for its engine; never set it yourself", "a file")
+    engine_progress = verbatim("set by a server for its engine; never set it yourself", "a file")
+    server_marks = verbatim("set by a server for the processes that it starts; never set it yourself")
+
+
+class Environment(_OfServer, _OfRouter, _OfDashboard, _OfChildren):
+    """The variables, read and checked one by one as they are asked for. Raises HeadwayError for a wrong value."""
+
+
+VARIABLES: Final[tuple[Variable[Any], ...]] = tuple(
+    one for part in Environment.__bases__ for one in vars(part).values() if isinstance(one, Variable)
+)
+SECRET_NAMES: Final = tuple(name for one in VARIABLES if isinstance(one, SecretVariable) for name in one.names)
