@@ -1,0 +1,186 @@
+"""The step policy: how many prompt tokens the next step computes beside the sequences that decode.
+
+A prompt that is computed in one step delays the next token of every sequence by the time that it takes. In parts, one
+in each step (chunked prefill; Agrawal et al., Sarathi-Serve, OSDI 2024), it delays each token a little. How large the
+parts may be follows from what a step costs and from what the objectives leave, not from a fixed number of tokens
+(Lyu et al., FairBatching, arXiv 2510.14392):
+
+    alone   = base + sequence * decoding           the step without prompts, by the fitted costs
+    step    = min(1.9 alone, aim)                  at least alone / (1 - least share)
+    step    = alone / (1 - needed)                 pressed: with less a prompt would miss its objective for the first
+                                                   token; at most max(1.9 alone, aim + spare)
+    tokens  = (step - alone) / prefill_token
+
+``aim`` is ``_AIM_RATIO`` of the objective for the time between tokens, ``spare`` what the steps so far took less than
+that, at most ``_DEPTH_STEPS`` of it. A prompt that would be late at the most as well gets all that the engine would
+give it, as in an overload, where there is no pace left to keep; one that would be late alone counts for nothing.
+
+With a share of its own, a step takes alone / (1 - share) whatever the objectives are. Where nothing decodes, or no
+prompt waits, or the costs are not known yet, the engine's own values hold; also for ``_ASIDE_STEPS`` after it ran out
+of KV blocks, since a prompt that is computed slowly holds its blocks for longer.
+
+A prompt that needs several steps leaves up to half of the tokens to those behind it that are at most half as long:
+short prompts do not wait for a long one.
+
+**No prompt is held for ever.** Prompts get at least ``_LEAST_SHARE`` of the time of each step, or the share that was
+set, and the first in line half of it. So a prompt that is the first in line has its first token within 2 / share times
+the time that its tokens take alone, and one step, whatever comes after it.
+
+Weak spots: the costs are linear, while those of attention grow with the context; until the first prompts have been
+measured there is nothing to go by; the objectives count from a request's arrival in the engine; what is spared is that
+of all sequences together, so one that has just begun to decode pays for what it never had.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from math import inf
+from typing import NamedTuple
+
+from headway_policies.limits.step_profile import StepProfile
+from headway_policies.limits.step_time import StepTime
+from headway_policies.request import resolve
+from headway_policies.step.settings import StepTerms
+
+_AIM_RATIO = 0.9
+_CALM_RATIO = 1.9
+_LEAST_SHARE = 0.25
+_LEAST_TOKENS = 16
+_ASIDE_STEPS = 16
+_DEPTH_STEPS = 16.0
+#: Of the objective for the first token: what a prompt is computed within.
+_IN_TIME_RATIO = 0.8
+
+
+class Prompt(NamedTuple):
+    """A prompt that waits, or is computed in part: its tokens, those that are left, its sequence's priority in the
+    engine, and for how long it has been there.
+    """
+
+    tokens: int
+    left: int
+    priority: int
+    waited_s: float
+
+
+class Plan(NamedTuple):
+    """The most prompt tokens of the next step, and the most of them for one prompt."""
+
+    prompt_tokens: int
+    chunk_tokens: int
+
+
+@dataclass(slots=True)
+class StepFigures:
+    """What came of it: the steps that had a plan, their time, and what of it the costs give to their prompt tokens."""
+
+    steps: int = 0
+    pressed: int = 0
+    prompt_tokens: int = 0
+    total_s: float = 0.0
+    prompt_s: float = 0.0
+
+    @property
+    def prefill_share(self) -> float:
+        """The share of the time that went to prompts; 0 before the first plan."""
+        return self.prompt_s / self.total_s if self.total_s else 0.0
+
+
+class StepPolicy:
+    """Plans steps under ``terms``, by what the steps before them took; under None as the engine would."""
+
+    def __init__(self, terms: StepTerms | None) -> None:
+        self.terms = terms
+        self.figures = StepFigures()
+        self._profile = StepProfile()
+        self._aside = 0
+        self._spare_s = 0.0
+
+    def learn(self, decoding: int, prompt_tokens: int, step_s: float, *, planned: bool = False) -> None:
+        """A step has ended, with so many decoding sequences; ``planned``: by a plan."""
+        self._profile.add(max(decoding, 1), prompt_tokens, step_s)
+        if decoding:
+            self._save(step_s)
+        if planned and prompt_tokens:
+            figures = self.figures
+            figures.steps += 1
+            figures.prompt_tokens += prompt_tokens
+            figures.total_s += step_s
+            figures.prompt_s += min(step_s, self._profile.costs.prefill_token_s * prompt_tokens)
+
+    def _save(self, step_s: float) -> None:
+        """Keep what a step took less than its aim."""
+        if (aim_s := self._aim_s()) < inf:
+            self._spare_s = max(0.0, min(self._spare_s + aim_s - step_s, _DEPTH_STEPS * aim_s))
+
+    def _aim_s(self) -> float:
+        """The time between tokens to aim at; infinite without an objective."""
+        objective_ms = None if self.terms is None else self.terms.inter_token_ms
+        if objective_ms is None:
+            return inf
+        return _AIM_RATIO * resolve(objective_ms, 1000 * self._profile.token_s) / 1000
+
+    def preempted(self) -> None:
+        """The engine ran out of KV blocks."""
+        self._aside = _ASIDE_STEPS
+
+    def plan(self, decoding: int, line: Sequence[Prompt]) -> Plan | None:
+        """The next step with so many decoding sequences, and these prompts first in line; None: as the engine would."""
+        if self._aside:
+            self._aside -= 1
+            return None
+        terms, costs = self.terms, self._profile.costs
+        if terms is None or not decoding or not line or costs.prefill_token_s <= 0:
+            return None
+        alone_s, share = costs.step_s(decoding, 0), terms.prefill_share
+        if not isinstance(share, str):
+            return _plan(alone_s / (1 - share), alone_s, costs, line)
+        if (aim_s := self._aim_s()) == inf:
+            return None
+        calm = max(_LEAST_SHARE, 1 - alone_s / min(_CALM_RATIO * alone_s, max(aim_s, alone_s)))
+        needed = self._needed_share(terms.first_token_s or {}, costs, line)
+        if needed <= calm:
+            return _plan(alone_s / (1 - calm), alone_s, costs, line)
+        self.figures.pressed += 1
+        if alone_s <= (1 - needed) * max(_CALM_RATIO * alone_s, aim_s + self._spare_s):
+            return _plan(alone_s / (1 - needed), alone_s, costs, line)
+        calm_tokens = _plan(alone_s / (1 - calm), alone_s, costs, line).prompt_tokens
+        if not (shorter_tokens := _shorter(line, calm_tokens)):
+            return None
+        half = max(calm_tokens, shorter_tokens)
+        return Plan(2 * half, half)
+
+    def _needed_share(self, objectives: Mapping[int, float | str], costs: StepTime, line: Sequence[Prompt]) -> float:
+        """The share of the time with which every prompt has its first token in time, but for those that would be late
+        alone; 1 or more where there is none.
+        """
+        ahead_s = shorter_s = needed = 0.0
+        for tokens, left, priority, waited_s in line:
+            left_s = costs.prefill_token_s * left
+            ahead_s += left_s
+            until_s = ahead_s
+            if 2 * left <= line[0].left:  # the first in line leaves half to these
+                shorter_s += 2 * left_s
+                until_s = min(ahead_s, shorter_s)
+            objective = objectives.get(priority)
+            if objective is None:
+                continue
+            own_s = costs.prefill_token_s * tokens
+            most_s = resolve(objective, self._profile.token_s + own_s) if isinstance(objective, str) else objective
+            if own_s < _IN_TIME_RATIO * most_s:
+                rest_s = _IN_TIME_RATIO * most_s - waited_s
+                needed = max(needed, until_s / rest_s if rest_s > 0 else 1.0)
+        return needed
+
+
+def _plan(step_s: float, alone_s: float, costs: StepTime, line: Sequence[Prompt]) -> Plan:
+    """The plan of a step that takes so long."""
+    tokens = max(int((step_s - alone_s) / costs.prefill_token_s), _LEAST_TOKENS)
+    return Plan(tokens, tokens - min(tokens // 2, _shorter(line, tokens)))
+
+
+def _shorter(line: Sequence[Prompt], tokens: int) -> int:
+    """The tokens of those behind the first in line for which it is too long."""
+    first = line[0].left
+    return 0 if first <= tokens else sum(one.left for one in line[1:] if 2 * one.left <= first)

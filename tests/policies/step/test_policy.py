@@ -1,0 +1,174 @@
+"""The step policy against hand-made sums."""
+
+from __future__ import annotations
+
+import pytest
+
+from headway_policies import PriorityClass
+from headway_policies.step import Plan, Prompt, StepPolicy, StepSettings, StepTerms
+
+BASE_S, SEQUENCE_S, TOKEN_S = 0.020, 0.001, 0.0005
+URGENT, USUAL = 0, 1
+AUTO = StepTerms("auto", 100.0, {})
+
+
+def learnt(terms: StepTerms | None) -> StepPolicy:
+    """A policy that has seen an engine with these costs."""
+    policy = StepPolicy(terms)
+    for number in range(400):
+        decoding, tokens = 1 + number % 10, 64 * (number % 3)
+        policy.learn(decoding, tokens, BASE_S + SEQUENCE_S * decoding + TOKEN_S * tokens)
+    return policy
+
+
+def spent(terms: StepTerms) -> StepPolicy:
+    """One whose steps have saved nothing: the last was a pause."""
+    policy = learnt(terms)
+    policy.learn(8, 0, 100.0)
+    return policy
+
+
+def tokens_in(step_s: float, decoding: int) -> float:
+    """The prompt tokens with which a step takes so long."""
+    return (step_s - BASE_S - SEQUENCE_S * decoding) / TOKEN_S
+
+
+def planned(policy: StepPolicy, decoding: int, *line: Prompt) -> Plan:
+    """The plan, which there has to be."""
+    plan = policy.plan(decoding, line)
+    assert plan is not None
+    return plan
+
+
+def test_a_share_of_its_own_is_that_of_the_steps_time() -> None:
+    """At 0.4 a step with eight sequences takes 28 / 0.6 ms, whatever the objectives are."""
+    plan = planned(learnt(StepTerms(0.4, 1.0, {})), 8, Prompt(2000, 2000, USUAL, 0.0))
+    assert plan.prompt_tokens == pytest.approx(tokens_in(0.028 / 0.6, 8), rel=0.03)
+    assert plan.chunk_tokens == plan.prompt_tokens
+
+
+def test_calm_steps_take_less_than_twice_as_long_as_without_prompts() -> None:
+    """Although the objective would allow three times."""
+    plan = planned(learnt(AUTO), 8, Prompt(2000, 2000, USUAL, 0.0))
+    assert plan.prompt_tokens == pytest.approx(tokens_in(1.9 * 0.028, 8), rel=0.03)
+
+
+def test_a_step_takes_no_longer_than_the_objective_between_tokens() -> None:
+    """Nine tenths of 50 ms, where 1.9 times 28 would be more."""
+    plan = planned(learnt(StepTerms("auto", 50.0, {})), 8, Prompt(2000, 2000, USUAL, 0.0))
+    assert plan.prompt_tokens == pytest.approx(tokens_in(0.045, 8), rel=0.03)
+
+
+def test_prompts_keep_a_quarter_where_the_objective_leaves_nothing() -> None:
+    """Sequences that are too many for their objective do not stop the prompts."""
+    plan = planned(learnt(StepTerms("auto", 10.0, {})), 8, Prompt(2000, 2000, USUAL, 0.0))
+    assert plan.prompt_tokens == pytest.approx(tokens_in(0.028 / 0.75, 8), abs=1)
+
+
+def test_a_prompt_that_would_be_late_gets_the_share_that_it_needs() -> None:
+    """A second of prompt beside calm steps takes 2.1 s: in time for eight tenths of 6 s, but no more when 3 s of them
+    are over. Then it needs a share of 1 / 1.8.
+    """
+    policy = spent(StepTerms("auto", 100.0, {USUAL: 6.0}))
+    calm = planned(policy, 8, Prompt(2000, 2000, USUAL, 0.0))
+    assert calm.prompt_tokens == pytest.approx(tokens_in(1.9 * 0.028, 8), rel=0.03)
+    assert policy.figures.pressed == 0
+    pressed = planned(policy, 8, Prompt(2000, 2000, USUAL, 3.0))
+    assert pressed.prompt_tokens == pytest.approx(tokens_in(0.028 * 1.8 / 0.8, 8), rel=0.03)
+    assert policy.figures.pressed == 1
+
+
+def test_what_earlier_steps_saved_goes_to_a_pressed_prompt() -> None:
+    """A sequence that has had its tokens early can wait for one, and its mean stays within the objective: a second of
+    prompt in 1.1 s takes steps far longer than an aim of 90 ms.
+    """
+    terms, late = StepTerms("auto", 100.0, {USUAL: 6.0}), Prompt(2000, 2000, USUAL, 3.7)
+    assert planned(learnt(terms), 8, late).prompt_tokens == pytest.approx(tokens_in(0.028 * 1.1 / 0.1, 8), rel=0.03)
+    assert spent(terms).plan(8, (late,)) is None
+
+
+def test_a_class_without_an_objective_for_the_first_token_presses_nobody() -> None:
+    """Also after an hour."""
+    policy = learnt(StepTerms("auto", 100.0, {URGENT: 1.0}))
+    assert planned(policy, 8, Prompt(2000, 2000, USUAL, 3600.0)).prompt_tokens < tokens_in(0.06, 8)
+
+
+def test_relative_objectives_are_those_of_the_engine() -> None:
+    """Nine tenths of 1.6 times what one sequence takes between tokens, and six times what the prompt takes alone."""
+    calm = planned(learnt(StepTerms("auto", "1.6x", {})), 8, Prompt(2000, 2000, USUAL, 0.0))
+    assert calm.prompt_tokens == pytest.approx(tokens_in(max(0.9 * 1.6 * 0.021, 0.028 / 0.75), 8), abs=1)
+    in_time_s = 0.8 * 6 * (BASE_S + SEQUENCE_S + 2000 * TOKEN_S)
+    pressed = planned(learnt(StepTerms("auto", "10x", {USUAL: "6x"})), 8, Prompt(2000, 1000, USUAL, in_time_s - 0.8))
+    assert pressed.prompt_tokens == pytest.approx(tokens_in(0.028 * 8 / 3, 8), rel=0.05)
+
+
+def test_a_long_prompt_leaves_half_to_a_short_one_behind_it() -> None:
+    """Not to one of about its length, which would only make both late."""
+    policy, long = learnt(AUTO), Prompt(2000, 2000, USUAL, 1.0)
+    plan = planned(policy, 8, long, Prompt(64, 64, USUAL, 0.0))
+    assert plan.chunk_tokens == -(-plan.prompt_tokens // 2)
+    alike = planned(policy, 8, long, Prompt(1500, 1500, USUAL, 0.0))
+    assert alike.chunk_tokens == alike.prompt_tokens
+
+
+@pytest.mark.parametrize(("decoding", "line"), [(0, (Prompt(2000, 2000, USUAL, 0.0),)), (8, ())])
+def test_where_nothing_decodes_or_waits_the_engine_chooses(decoding: int, line: tuple[Prompt, ...]) -> None:
+    """There is nobody to spare."""
+    assert learnt(AUTO).plan(decoding, line) is None
+
+
+def test_until_prompts_have_been_measured_the_engine_chooses() -> None:
+    """There is nothing to go by."""
+    policy = StepPolicy(AUTO)
+    for _ in range(100):
+        policy.learn(4, 0, 0.024)
+    assert policy.plan(4, (Prompt(2000, 2000, USUAL, 0.0),)) is None
+
+
+def test_after_a_lack_of_blocks_the_engine_chooses_for_a_while() -> None:
+    """A prompt that is computed slowly holds its blocks for longer."""
+    policy, line = learnt(AUTO), (Prompt(2000, 2000, USUAL, 0.0),)
+    policy.preempted()
+    plans = [policy.plan(8, line) for _ in range(17)]
+    assert plans[:16] == [None] * 16
+    assert plans[16] is not None
+
+
+def test_without_terms_it_learns_and_plans_nothing() -> None:
+    """Terms that come later find the costs known."""
+    policy, line = learnt(None), (Prompt(2000, 2000, USUAL, 0.0),)
+    assert policy.plan(8, line) is None
+    policy.terms = AUTO
+    assert policy.plan(8, line) is not None
+
+
+def test_the_share_that_came_of_it_is_reported() -> None:
+    """By what the costs give to the prompt tokens of planned steps."""
+    policy = learnt(StepTerms(0.4, None, {}))
+    for _ in range(50):
+        tokens = planned(policy, 8, Prompt(2000, 2000, USUAL, 0.0)).prompt_tokens
+        policy.learn(8, tokens, BASE_S + 8 * SEQUENCE_S + TOKEN_S * tokens, planned=True)
+    assert policy.figures.prefill_share == pytest.approx(0.4, abs=0.03)
+    assert policy.figures.steps == 50
+
+
+def terms(**settings: object) -> PriorityClass:
+    """A class with these objectives."""
+    return PriorityClass.model_validate({"priority": 1, "max_waiting": 1, **settings})
+
+
+def test_terms_are_made_of_the_preset_and_sent_as_a_message() -> None:
+    """The shortest objective between tokens, and each class's own for the first token."""
+    classes = {0: terms(ttft_slo_s="6x", inter_token_slo_ms=80), 1: terms(inter_token_slo_ms=50), 2: terms()}
+    made = StepTerms.of(StepSettings(prefill_share="auto"), classes)
+    assert made == StepTerms("auto", 50.0, {0: "6x"})
+    assert StepTerms.read(made.plain()) == made
+
+
+@pytest.mark.parametrize(("share", "objective"), [("off", 50), ("auto", None)])
+def test_there_are_no_terms_where_nothing_is_to_be_kept(share: str, objective: int | None) -> None:
+    """Switched off, or without an objective between tokens."""
+    assert (
+        StepTerms.of(StepSettings.model_validate({"prefill_share": share}), {0: terms(inter_token_slo_ms=objective)})
+        is None
+    )
