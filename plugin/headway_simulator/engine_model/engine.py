@@ -11,7 +11,8 @@ Decoding sequences move in lockstep, so a stretch of steps without an arrival, a
 
 With ``prefix_cache`` the tokens of a common prefix are computed once, and their blocks shared (``prefix_blocks``).
 
-With a ``variation`` a step takes longer or shorter than that, by when it begins (``variation``).
+With a ``variation`` a step takes longer or shorter than that, by when it begins (``variation``). A ``StepPolicy`` says
+how many prompt tokens a step may have, as it does in EngineCore.
 
 Known weak spots: no hand-over time between two steps, the blocks of a whole prompt are taken at its admission, and a
 step's time does not depend on how long the contexts are.
@@ -23,13 +24,17 @@ import heapq
 import math
 from collections import deque
 from dataclasses import dataclass, field
+from itertools import islice
 from typing import Literal
 
+from headway_policies.step import Prompt, StepPolicy
 from headway_simulator.engine_model.prefix_blocks import PrefixBlocks
 from headway_simulator.engine_model.sequence import GONE, Sequence
 from headway_simulator.engine_model.variation import Variation
 
 __all__ = ["Engine", "EngineModel", "Sequence", "Steps"]
+
+_LINE = 4  # prompts that are computed in part, as the step policy sees them
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,8 +90,9 @@ class Engine:
     ``interrupted`` are those that decoded until the step in progress began, and were preempted then.
     """
 
-    def __init__(self, model: EngineModel) -> None:
+    def __init__(self, model: EngineModel, step_policy: StepPolicy | None = None) -> None:
         self.model = model
+        self.step_policy = step_policy
         self.blocks = model.kv_tokens // model.block_tokens
         self.free_blocks = self.blocks
         self.ends_s = math.inf
@@ -111,7 +117,7 @@ class Engine:
         self._since = 0
         self._prefill_tokens = 0
         self._preempted = 0
-        self._disturbed = False
+        self._disturbed = self._planned = False
 
     # ------------------------------------------------------------------ from outside
 
@@ -160,7 +166,7 @@ class Engine:
         self._preempted = self._queried_tokens = self._hit_tokens = 0
         self.interrupted.clear()
         self._take_blocks()
-        self._plan_prefill()
+        self._plan_prefill(now_s)
         self._disturbed = False
         if not self.running:
             self.ends_s, self._step_s = math.inf, 0.0
@@ -202,12 +208,12 @@ class Engine:
         self._stop(sequence)
         self._wait(sequence)
 
-    def _plan_prefill(self) -> None:
+    def _plan_prefill(self, now_s: float) -> None:
         self._chunks.clear()
         self._prefill_tokens = 0
-        budget_tokens = self.model.step_tokens - self._decoding
+        budget_tokens, most_tokens = self._budget(now_s)
         for sequence in self._prefilling:
-            budget_tokens -= self._chunk(sequence, budget_tokens)
+            budget_tokens -= self._chunk(sequence, min(budget_tokens, most_tokens))
         while self._waiting and budget_tokens > 0 and not self._preempted:
             sequence = self._waiting[0][2]
             if not sequence.dropped:
@@ -217,8 +223,29 @@ class Engine:
                 if self._blocks_wanted(sequence, context_tokens) > self.free_blocks:
                     return
                 self._admit(sequence, context_tokens)
-                budget_tokens -= self._chunk(sequence, budget_tokens)
+                budget_tokens -= self._chunk(sequence, min(budget_tokens, most_tokens))
             heapq.heappop(self._waiting)
+
+    def _budget(self, now_s: float) -> tuple[int, int]:
+        """The prompt tokens of the step that begins, and the most of them for one prompt."""
+        budget_tokens, policy = self.model.step_tokens - self._decoding, self.step_policy
+        if policy is None:
+            return budget_tokens, budget_tokens
+        if self._preempted:
+            policy.preempted()
+        line = [self._prompt(one, now_s) for one in islice(self._prefilling, _LINE)]
+        if self._waiting and len(self.running) + self._ghosts < self.model.max_num_seqs:
+            line.append(self._prompt(self._waiting[0][2], now_s))
+        plan = policy.plan(self._decoding, line)
+        self._planned = plan is not None
+        if plan is None:
+            return budget_tokens, budget_tokens
+        return min(budget_tokens, plan.prompt_tokens), plan.chunk_tokens
+
+    def _prompt(self, sequence: Sequence, now_s: float) -> Prompt:
+        """What the prefix cache has of one that waits is not known yet."""
+        tokens = sequence.prompt_tokens + sequence.made_tokens
+        return Prompt(tokens, sequence.prefill_left or tokens, sequence.priority, now_s - sequence.sent_s)
 
     def _blocks_wanted(self, sequence: Sequence, context_tokens: int) -> int:
         blocks = self._blocks_for(context_tokens)
@@ -260,6 +287,8 @@ class Engine:
     def finish(self, until_s: float, most_steps: int) -> Steps:
         """End the step in progress, and with it as many equal ones as end by ``until_s``, at most ``most_steps``."""
         count = self._alike(until_s, most_steps) if most_steps > 1 else 1
+        if self.step_policy is not None and self._step_s:
+            self.step_policy.learn(self._decoding, self._prefill_tokens, self._step_s, planned=self._planned)
         steps = Steps(count, self._step_s, len(self.running), self._decoding, self._prefill_tokens, self._preempted)
         steps.prefix_queried_tokens, steps.prefix_hit_tokens = self._queried_tokens, self._hit_tokens
         for ahead in range(1, count):

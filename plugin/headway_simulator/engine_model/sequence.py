@@ -12,7 +12,8 @@ GONE = -1
 class Sequence:
     """One sequence in the engine. A smaller ``priority`` is more urgent, as in vLLM. ``made_tokens`` counts its output
     up to the last time it began or ceased to decode; ``Engine.made_tokens`` is exact. Sequences with the same
-    ``prefix`` have the first ``prefix_tokens`` of their prompts in common; 0 is none.
+    ``prefix`` have the first ``prefix_tokens`` of their prompts in common; 0 is none. It was submitted at
+    ``sent_s``.
     """
 
     id: int
@@ -28,6 +29,7 @@ class Sequence:
     dropped: bool = False
     prefix: int = 0
     prefix_tokens: int = 0
+    sent_s: float = 0.0
 
     @property
     def decoding(self) -> bool:
