@@ -51,6 +51,15 @@ PATCHES: Final = (
         f"{_VLLM}pull/36451",
     ),
     Patch(
+        "steps",
+        (
+            "vllm.v1.core.sched.scheduler:Scheduler.schedule",
+            "vllm.v1.core.sched.scheduler:Scheduler.update_from_output",
+        ),
+        "Under a preset with a prefill_share each step of the scheduler is given a budget of prompt tokens.",
+        "A long prompt delays the next token of all that decode beside it; prefill_share has no effect.",
+    ),
+    Patch(
         "grammar-times",
         (
             "vllm.v1.structured_output:StructuredOutputManager.grammar_init",

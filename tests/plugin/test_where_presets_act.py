@@ -47,7 +47,7 @@ TRIED = [
 #: A program that gives ``headway.wrap`` an engine and nothing else.
 BARE = LACKS[Place.WRAP] | {
     Ability.STEPS, Ability.REPLACER, Ability.OTHER_MODEL, Ability.WARMUP, Ability.STAGES, Ability.CACHES,
-    Ability.PROGRESS,
+    Ability.PROGRESS, Ability.SHAPES,
 }  # fmt: skip
 
 BARE_KEYS = [

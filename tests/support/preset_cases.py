@@ -70,6 +70,12 @@ OVERLOAD = Scene(_each(1, 40))
 ADAPTS = Scene(_each(0, 24, 30), step_s=0.05, seat_s=0.02)
 SMALL_KV = Scene(_each(0, 20, 40), step_s=0.05, kv_tokens=200, kv_seat_ratio=0.24)
 PACED = Scene(_each(0.2, 30, 20, prompt_tokens=300), step_s=0.02, seat_s=0.002, prefill_s=0.0005)
+SHAPED = Scene(
+    (Asked(0.0, "first", tokens=40), *_each(1, 2, 3, prompt_tokens=900, start_s=1.03)),
+    step_s=0.05,
+    prefill_s=0.001,
+    warm=True,
+)
 _TENANTS = tuple(Asked(0.0, f"{tenant}{at}", tenant=tenant) for at, tenant in enumerate("hhhhhl"))
 _PREFIXES = tuple(
     Asked(0.2 * at, f"p{at}", prefix=1 + at % 3, prompt_tokens=600, tenant="xy"[at % 2]) for at in range(24)
@@ -195,6 +201,7 @@ CASES: dict[str, Case] = {
     "limit.kv_reserve_ratio": Case(SMALL_KV, 0.05, 0.6, {"batching.seats": 8, "limit.memory_aware": True}),
     "limit.stale_after_s": Case(ADAPTS, 10.0, 0.05, _AIMD),
     "limit.shadow": Case(ADAPTS, False, True, _AIMD),
+    "step.prefill_share": Case(SHAPED, "off", 0.4, {"batching.seats": 8}),
     "ordering.between": Case(MIXED, "strict", "weighted", {"classes.batch.share": 0.6}),
     "ordering.inside": Case(Scene(_TENANTS), "fifo", "fair", {}),
     "ordering.ageing_step_s": Case(

@@ -22,6 +22,7 @@ from headway_policies import Load, Usage
 from headway_policies.engine import Stage, Warmup
 from headway_policies.memory import Cache
 from headway_policies.preset import Ability
+from headway_policies.step import StepTerms
 
 SEATS = 64
 _CHARACTERS = 4
@@ -189,10 +190,13 @@ class Engine(FakeEngine):
 
 
 class VllmLike(PlainAdapter):
-    """What vLLM's adapter can do beside a plain one: clear the engine's caches."""
+    """What vLLM's adapter can do beside a plain one: clear the engine's caches, shape its steps."""
 
     def lacks(self, engine: Any) -> frozenset[Ability]:
         return frozenset()
+
+    async def shape_steps(self, engine: Any, terms: StepTerms | None) -> None:
+        engine.machine.note("shaped", terms)
 
     async def clear_cache(self, engine: Any, cache: Cache) -> bool:
         engine.machine.note("cleared", cache.value)

@@ -21,6 +21,7 @@ from headway.admission.gate import Gate
 from headway.admission.gate_loop import GateLoop
 from headway.engine import FOLLOWS, GONE, Confirmation, Engine, EngineAdapter, EngineLife, PendingQueries
 from headway_policies import Hold, Reason, Watchdog
+from headway_policies.step import StepTerms
 
 log = logging.getLogger(__name__)
 
@@ -68,6 +69,7 @@ class EngineLink:
     loop: GateLoop = field(init=False)
     _engine_dead: Callable[[], bool] = field(init=False)
     _abort_failed: bool = False
+    _shaped: bool = False
     _confirmation: Confirmation = field(init=False)
 
     def __post_init__(self) -> None:
@@ -199,6 +201,21 @@ class EngineLink:
             )  # fmt: skip
         else:
             self.limit_confirmed = True
+        await self._shape_steps()
+
+    async def _shape_steps(self) -> None:
+        """Put the preset's step policy in force in the engine, and an earlier one out of force."""
+        preset = self.gate.desk.preset
+        terms = StepTerms.of(
+            preset.step, {place: preset.classes[name] for place, name in enumerate(preset.by_urgency())}
+        )
+        if terms is None and not self._shaped:
+            return
+        self._shaped = terms is not None
+        try:
+            await self.queries.ask(self.adapter.shape_steps(self.engine, terms), _ANSWER_WITHIN_S)
+        except Exception as error:  # as above
+            log.warning("the engine has not confirmed its step policy: %s", error)
 
     def resend_limit(self) -> None:
         """Set the engine's own limit, without waiting for it. Call it on the gate's loop."""

@@ -14,6 +14,7 @@ from headway.errors import NoEngineError, Refused
 from headway_policies import Hold, Load, Progress, Usage
 from headway_policies.memory import Cache
 from headway_policies.preset import Ability
+from headway_policies.step import StepTerms
 
 _CHARACTERS_PER_TOKEN = 4
 
@@ -137,6 +138,10 @@ class EngineAdapter(Protocol):
 
     async def limit_engine(self, engine: Any, seats: int) -> int | None:
         """Set the engine's own limit between two steps; returns what it is now, None when it has no such setting."""
+        ...
+
+    async def shape_steps(self, engine: Any, terms: StepTerms | None) -> None:
+        """Have the engine compute prompts by these terms from its next step on; None: as it would by itself."""
         ...
 
     async def memory(self, engine: Any) -> Mapping[str, int]:
@@ -276,9 +281,10 @@ class PlainAdapter:
         return EngineSettings()
 
     def lacks(self, engine: Any) -> frozenset[Ability]:
-        """Its caches are its own; it may have a ``progress``."""
+        """Its caches and steps are its own; it may have a ``progress``."""
         reports = getattr(engine, "progress", None) is not None
-        return frozenset({Ability.CACHES} if reports else {Ability.CACHES, Ability.PROGRESS})
+        lacks = {Ability.CACHES, Ability.SHAPES}
+        return frozenset(lacks if reports else lacks | {Ability.PROGRESS})
 
     def fingerprint(self, engine: Any) -> str:
         """Nothing is known."""
@@ -287,6 +293,9 @@ class PlainAdapter:
     async def limit_engine(self, engine: Any, seats: int) -> int | None:
         """No such setting."""
         return None
+
+    async def shape_steps(self, engine: Any, terms: StepTerms | None) -> None:
+        """Its steps are its own."""
 
     async def memory(self, engine: Any) -> Mapping[str, int]:
         """Nothing is known."""

@@ -29,6 +29,7 @@ from headway.vllm_adapter.process.ranks import ranks_of
 from headway_policies import Hold, Progress, Usage
 from headway_policies.memory import Cache
 from headway_policies.preset import Ability
+from headway_policies.step import StepTerms
 
 #: How often, and how long, a report that has come is waited for.
 _TURNS = 2000
@@ -266,6 +267,10 @@ class VllmAdapter:
         await _ask_ranks(core, SET_LIMITS, {"max_num_active_reqs": math.ceil(seats / ranks)})
         limits = await _ask_ranks(core, GET_LIMITS)
         return sum(int(one["max_num_active_reqs"]) for one in limits)
+
+    async def shape_steps(self, engine: Any, terms: StepTerms | None) -> None:
+        """In EngineCore, where ``headway.vllm_adapter.step_shaper`` carries them out from step to step."""
+        await _ask_ranks(engine.engine_core, SET_LIMITS, {"step": None if terms is None else terms.plain()})
 
     async def memory(self, engine: Any) -> Mapping[str, int]:
         """As its workers count it (``headway.vllm_adapter.process.worker_memory``), of all ranks together."""

@@ -26,6 +26,7 @@ from headway.vllm_adapter.process.progress import prepare_progress, report_compi
 from headway.vllm_adapter.process.ranks import bind_ranks
 from headway.vllm_adapter.process.worker_cache import clear_worker_caches
 from headway.vllm_adapter.process.worker_memory import engine_memory
+from headway.vllm_adapter.step_shaper import shape_steps, step_figures
 from headway_policies import Hold
 
 GET_LIMITS = "headway_get_limits"
@@ -103,9 +104,10 @@ def _class_of_starts(module: str, name: str) -> Any:
         return None
 
 
-def get_limits(core: Any) -> dict[str, int]:
-    """The scheduler's live limits."""
-    return {"max_num_active_reqs": int(getattr(core.scheduler, _active_name(core.scheduler)))}
+def get_limits(core: Any) -> dict[str, Any]:
+    """The scheduler's live limits, and what came of the step policy."""
+    scheduler = core.scheduler
+    return {"max_num_active_reqs": int(getattr(scheduler, _active_name(scheduler))), "step": step_figures(core)}
 
 
 def get_holds(core: Any) -> list[str]:
@@ -116,11 +118,16 @@ def get_holds(core: Any) -> list[str]:
     return [hold.value for hold, holds in held.items() if holds]
 
 
-def set_limits(core: Any, limits: dict[str, int]) -> None:
-    """Set the scheduler's live limits, never above what the model runner was started for."""
+def set_limits(core: Any, limits: dict[str, Any]) -> None:
+    """Set those of the scheduler's live limits that are given, never above what the model runner was started for, and
+    the terms of the step policy.
+    """
     scheduler = core.scheduler
-    most = int(scheduler.scheduler_config.max_num_seqs)
-    setattr(scheduler, _active_name(scheduler), max(1, min(int(limits["max_num_active_reqs"]), most)))
+    if "max_num_active_reqs" in limits:
+        most = int(scheduler.scheduler_config.max_num_seqs)
+        setattr(scheduler, _active_name(scheduler), max(1, min(int(limits["max_num_active_reqs"]), most)))
+    if "step" in limits and "steps" not in switched_off():
+        shape_steps(core, limits["step"])
 
 
 def _active_name(scheduler: Any) -> str:

@@ -11,8 +11,8 @@ Decoding sequences move in lockstep, so a stretch of steps without an arrival, a
 
 With ``prefix_cache`` the tokens of a common prefix are computed once, and their blocks shared (``prefix_blocks``).
 
-With a ``variation`` a step takes longer or shorter than that, by when it begins (``variation``). A ``StepPolicy`` says
-how many prompt tokens a step may have, as it does in EngineCore.
+With a ``variation`` a step takes longer or shorter than that, by when it begins (``variation``). A ``StepPolicy``
+bounds the prompt tokens of a step.
 
 Known weak spots: no hand-over time between two steps, the blocks of a whole prompt are taken at its admission, and a
 step's time does not depend on how long the contexts are.
@@ -231,16 +231,13 @@ class Engine:
         budget_tokens, policy = self.model.step_tokens - self._decoding, self.step_policy
         if policy is None:
             return budget_tokens, budget_tokens
-        if self._preempted:
-            policy.preempted()
+        policy.preempted(self._preempted)
         line = [self._prompt(one, now_s) for one in islice(self._prefilling, _LINE)]
         if self._waiting and len(self.running) + self._ghosts < self.model.max_num_seqs:
             line.append(self._prompt(self._waiting[0][2], now_s))
         plan = policy.plan(self._decoding, line)
         self._planned = plan is not None
-        if plan is None:
-            return budget_tokens, budget_tokens
-        return min(budget_tokens, plan.prompt_tokens), plan.chunk_tokens
+        return (min(budget_tokens, plan.prompt_tokens), plan.chunk_tokens) if plan else (budget_tokens, budget_tokens)
 
     def _prompt(self, sequence: Sequence, now_s: float) -> Prompt:
         """What the prefix cache has of one that waits is not known yet."""

@@ -37,6 +37,7 @@ from headway_policies import (
     WakeAt,
 )
 from headway_policies.request import LEFT, PREFIX_TOKENS, REFUSED, Usage
+from headway_policies.step import StepPolicy, StepTerms
 from headway_simulator.engine_model.engine import Engine, EngineModel, Sequence, Steps
 from headway_simulator.run.bare import Bare
 from headway_simulator.run.result import Moment, Result
@@ -236,7 +237,15 @@ class Shell:
             self._stalls = any(terms.stall_timeout_s for terms in preset.classes.values())
             follows = preset.limit.moves or any(terms.relative for terms in preset.classes.values())
             self._observes = follows or preset.ordering.by_prefix or self._adapts_later
+            self._shape(StepTerms.of(preset.step, {-one.priority: one for one in preset.classes.values()}))
         self._most_steps = 1 if self._one_by_one or paces else STRETCH_STEPS if self._observes else _ANY
+
+    def _shape(self, terms: StepTerms | None) -> None:
+        """Put the step policy of a preset in force; what was learnt under the one before stays."""
+        if self._engine.step_policy is not None:
+            self._engine.step_policy.terms = terms
+        elif terms is not None:
+            self._engine.step_policy = StepPolicy(terms)
 
     # ------------------------------------------------------------------ the engine's steps
 
@@ -335,6 +344,7 @@ class Shell:
             urgency,
             prefix=request.prefix,
             prefix_tokens=request.prefix_tokens,
+            sent_s=self._now_s,
         )
         self._engine.submit(visit.sequence)
 

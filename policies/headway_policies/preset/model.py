@@ -25,6 +25,7 @@ from headway_policies.preset.errors import ContradictionError, Issue, PresetErro
 from headway_policies.preset.extends import read_table, read_text
 from headway_policies.queueing import OrderSettings, QueueSettings, make_discipline, make_order
 from headway_policies.request import PriorityClass, shortest
+from headway_policies.step import StepSettings
 
 __all__ = [
     "Change",
@@ -54,6 +55,7 @@ class Preset(BaseModel):
     batching: Batching
     ordering: OrderSettings = OrderSettings()
     limit: LimitSettings = LimitSettings()
+    step: StepSettings = StepSettings()
     queue: QueueSettings
     classes: dict[Annotated[str, Field(pattern=_NAME)], PriorityClass] = Field(min_length=1, max_length=_MAX_CLASSES)
     warmup: Warmup = Warmup()

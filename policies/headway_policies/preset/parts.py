@@ -33,6 +33,7 @@ class Ability(StrEnum):
     HTTP = "requests here name their class, and no service_tier"
     PROCESS = "the process is the program's own"
     STEPS = "the engine does not report its steps: without disable_log_stats vLLM's does, another one by listen()"
+    SHAPES = "the steps of the engine cannot be shaped from here"
     REPLACER = "nothing here can start another engine"
     OTHER_MODEL = "no other model and no fixed reply is configured"
     WARMUP = "nothing here makes the requests of a warm-up"
@@ -92,6 +93,7 @@ PARTS = (
     ),
     Part("limit by KV space", _keys("limit", "memory_aware kv_reserve_ratio"), (Ability.STEPS,)),
     Part("pace of prompts", ("limit.pace_prompts",), (Ability.STEPS,)),
+    Part("share of prompts in a step", ("step.prefill_share",), (Ability.SHAPES,)),
     Part(
         "order between classes",
         ("default_class", *_keys("ordering", "between ageing_step_s"), *_keys(_CLASS, "priority share")),
@@ -154,7 +156,9 @@ PARTS = (
 LACKS: Mapping[Place, frozenset[Ability]] = {
     Place.SERVE: frozenset(),
     Place.PLAIN: frozenset({Ability.REPLACER}),
-    Place.ROUTE: frozenset({Ability.REPLACER, Ability.CACHES, Ability.GPUS, Ability.WATCH, Ability.PROGRESS}),
+    Place.ROUTE: frozenset(
+        {Ability.REPLACER, Ability.CACHES, Ability.GPUS, Ability.WATCH, Ability.PROGRESS, Ability.SHAPES}
+    ),
     Place.WRAP: frozenset({Ability.HTTP, Ability.PROCESS}),
     Place.SIMULATE: frozenset({Ability.SERVER, Ability.HTTP}),
 }
@@ -171,6 +175,7 @@ CONDITIONS: Mapping[tuple[Place, Ability], str] = {
     (Place.WRAP, Ability.WARMUP): "`warmup=`",
     (Place.WRAP, Ability.STAGES): "vLLM's",
     (Place.WRAP, Ability.CACHES): "vLLM's",
+    (Place.WRAP, Ability.SHAPES): "vLLM's",
     (Place.WRAP, Ability.STEPS): "vLLM's, or one with `listen`",
     (Place.WRAP, Ability.PROGRESS): "vLLM's, or one with `progress`",
 }
@@ -185,7 +190,7 @@ def no_effect(preset: Preset, lacking: Collection[Ability], *, stated_only: bool
     """
     settings = preset.settings()
     void = without_effect(settings)
-    used = {_key(key) for key, value in settings.items() if value not in (False, []) and key not in void}
+    used = {_key(key) for key, value in settings.items() if value not in (False, [], "off") and key not in void}
     if not preset.limit.moves:
         used -= {key for key in used if key.startswith("limit.")}
     stated = {_key(key) for key in preset.stated()} & used

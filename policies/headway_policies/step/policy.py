@@ -121,9 +121,10 @@ class StepPolicy:
             return inf
         return _AIM_RATIO * resolve(objective_ms, 1000 * self._profile.token_s) / 1000
 
-    def preempted(self) -> None:
-        """The engine ran out of KV blocks."""
-        self._aside = _ASIDE_STEPS
+    def preempted(self, sequences: int) -> None:
+        """The engine ran out of KV blocks, and so many sequences lost theirs; nothing follows from 0."""
+        if sequences:
+            self._aside = _ASIDE_STEPS
 
     def plan(self, decoding: int, line: Sequence[Prompt]) -> Plan | None:
         """The next step with so many decoding sequences, and these prompts first in line; None: as the engine would."""

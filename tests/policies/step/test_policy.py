@@ -128,7 +128,8 @@ def test_until_prompts_have_been_measured_the_engine_chooses() -> None:
 def test_after_a_lack_of_blocks_the_engine_chooses_for_a_while() -> None:
     """A prompt that is computed slowly holds its blocks for longer."""
     policy, line = learnt(AUTO), (Prompt(2000, 2000, USUAL, 0.0),)
-    policy.preempted()
+    policy.preempted(1)
+    policy.preempted(0)
     plans = [policy.plan(8, line) for _ in range(17)]
     assert plans[:16] == [None] * 16
     assert plans[16] is not None

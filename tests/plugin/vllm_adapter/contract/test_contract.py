@@ -140,6 +140,39 @@ USED: list[tuple[str, str, Check]] = [
         ),
     ),
     ("limit", "configuration", members("vllm.v1.core.sched.scheduler", "Scheduler", "scheduler_config")),
+    (
+        "shape",
+        "scheduler",
+        members(
+            "vllm.v1.core.sched.scheduler",
+            "Scheduler",
+            *("max_num_scheduled_tokens", "running", "waiting", "schedule", "update_from_output"),
+        ),
+    ),
+    (
+        "shape",
+        "read anew",
+        has_words("vllm.v1.core.sched.scheduler", "token_budget = self.max_num_scheduled_tokens", "long_prefill_token"),
+    ),
+    (
+        "shape",
+        "request",
+        members(
+            "vllm.v1.request",
+            "Request",
+            *("is_prefill_chunk", "num_tokens", "num_computed_tokens", "priority", "arrival_time"),
+        ),
+    ),
+    ("shape", "waiting", members("vllm.v1.core.sched.request_queue", "RequestQueue", "peek_request")),
+    (
+        "shape",
+        "output",
+        members(
+            "vllm.v1.core.sched.output",
+            "SchedulerOutput",
+            *("num_scheduled_tokens", "total_num_scheduled_tokens", "preempted_req_ids"),
+        ),
+    ),
     ("steps", "logger", members("vllm.v1.metrics.loggers", "AggregateStatLoggerBase", "record")),
     (
         "steps",

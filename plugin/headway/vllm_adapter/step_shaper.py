@@ -1,0 +1,210 @@
+"""The step policy in EngineCore: before each step the scheduler is told how many prompt tokens it may have.
+
+A step, from its beginning:
+
+    schedule()             what waits and decodes is read; ``max_num_scheduled_tokens`` and the scheduler's
+                           ``long_prefill_token_threshold`` hold the plan for this one call, then their own values again
+    execute_model()        vLLM's own, also while the step before it runs (asynchronous scheduling)
+    update_from_output()   the time since the step before it is what the step took: the policy learns it
+
+vLLM reads both values anew in every ``schedule()``, and both only lower what it would do. Nothing is changed of an
+engine whose preset has no step policy: the two methods are replaced on its scheduler alone, by the first terms that
+come. An engine of which anything is not as it has to be is left to itself (``unshaped_because``), and so is one in
+which an error occurs here.
+"""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections import Counter, deque
+from collections.abc import Callable
+from typing import Any
+
+from headway_policies.step import Plan, Prompt, StepPolicy, StepTerms
+
+log = logging.getLogger(__name__)
+
+_LINE = 4
+#: Steps without prompts are alike: beyond so many of about this many sequences, the policy learns one of a few.
+_FEW_STEPS, _LEARNT_EVERY = 32, 4
+_IN_FLIGHT = 64
+
+
+def unshaped_because(scheduler: Any) -> str | None:
+    """Why the steps of this scheduler are left to vLLM; None where they can be shaped."""
+    config = getattr(scheduler, "scheduler_config", None)
+    parallel = getattr(scheduler, "parallel_config", None)
+    needed = (
+        (scheduler, ("max_num_scheduled_tokens", "running", "waiting", "schedule", "update_from_output")),
+        (config, ("long_prefill_token_threshold", "enable_chunked_prefill")),
+    )
+    missing = [name for owner, names in needed for name in names if not hasattr(owner, name)]
+    if missing:
+        return f"this vLLM has no {missing[0]}"
+    unfit = {
+        "prompts are not computed in chunks": not config.enable_chunked_prefill,
+        "long_prefill_token_threshold is set": config.long_prefill_token_threshold > 0,
+        "the model has an encoder": bool(getattr(scheduler, "max_num_encoder_input_tokens", 0)),
+        "chunks have to end at the blocks of a state space model": getattr(
+            scheduler, "need_mamba_block_aligned_split", False
+        ),
+        "chunks have to leave tokens for drafts": getattr(scheduler, "num_prefill_lookahead", 0) > 1,
+        "the model samples no tokens": getattr(scheduler, "num_sampled_tokens_per_step", 1) != 1,
+        "KV blocks come from elsewhere": any(
+            getattr(scheduler, name, None) is not None for name in ("connector", "ec_connector")
+        ),
+        "the model runs in a pipeline": getattr(parallel, "pipeline_parallel_size", 1) > 1,
+    }
+    return next((reason for reason, holds in unfit.items() if holds), None)
+
+
+class StepShaper:
+    """Shapes the steps of one scheduler by a policy, from ``install`` on."""
+
+    def __init__(self, scheduler: Any, policy: StepPolicy, clock: Callable[[], float] = time.perf_counter) -> None:
+        self.policy = policy
+        self._scheduler = scheduler
+        self._config = scheduler.scheduler_config
+        self._clock = clock
+        self._schedule, self._update = scheduler.schedule, scheduler.update_from_output
+        self._per_decode = 1 + int(getattr(scheduler, "num_spec_tokens", 0) or 0)
+        self._in_flight: deque[tuple[Any, float, int, int, bool]] = deque(maxlen=_IN_FLIGHT)
+        self._prompts_left = False
+        self._ended_s = 0.0
+        self._seen: Counter[int] = Counter()
+
+    def install(self) -> None:
+        """Take the place of the scheduler's two methods."""
+        self._scheduler.schedule, self._scheduler.update_from_output = self.schedule, self.update_from_output
+
+    def schedule(self, *arguments: Any, **options: Any) -> Any:
+        """vLLM's own, within the plan."""
+        scheduler, config = self._scheduler, self._config
+        budget, began_s = self._budget(), self._clock()
+        if budget is None:
+            output = self._schedule(*arguments, **options)
+        else:
+            own = scheduler.max_num_scheduled_tokens, config.long_prefill_token_threshold
+            scheduler.max_num_scheduled_tokens, config.long_prefill_token_threshold = min(own[0], budget[0]), budget[1]
+            try:
+                output = self._schedule(*arguments, **options)
+            finally:
+                scheduler.max_num_scheduled_tokens, config.long_prefill_token_threshold = own
+        try:
+            self._scheduled(output, began_s, planned=budget is not None)
+        except Exception as error:
+            self._give_up(error)
+        return output
+
+    def update_from_output(self, scheduler_output: Any, *arguments: Any, **options: Any) -> Any:
+        """vLLM's own, and the end of a step."""
+        try:
+            self._ended(scheduler_output)
+        except Exception as error:
+            self._give_up(error)
+        return self._update(scheduler_output, *arguments, **options)
+
+    def _budget(self) -> tuple[int, int] | None:
+        """The tokens of the next step and the most of them for a prompt, 0 for no bound; None: vLLM's own."""
+        scheduler = self._scheduler
+        if not (scheduler.running and (self._prompts_left or scheduler.waiting)):
+            return None
+        try:
+            return self._planned()
+        except Exception as error:
+            self._give_up(error)
+            return None
+
+    def _planned(self) -> tuple[int, int] | None:
+        scheduler, now_s = self._scheduler, time.time()
+        line: list[Prompt] = []
+        decoding = prefilling = before = 0
+        for request in scheduler.running:
+            if request.is_prefill_chunk:
+                prefilling += 1
+                if len(line) < _LINE:
+                    line.append(_prompt(request, now_s))
+            else:
+                decoding += 1
+                before = prefilling
+        seats = getattr(scheduler, "max_num_active_reqs", None) or scheduler.max_num_running_reqs
+        if scheduler.waiting and len(scheduler.running) < seats:
+            line.append(_prompt(scheduler.waiting.peek_request(), now_s))
+        plan = self.policy.plan(decoding, line) if line else None
+        return None if plan is None else _in_order(plan, self._per_decode, decoding, before)
+
+    def _scheduled(self, output: Any, began_s: float, *, planned: bool) -> None:
+        self.policy.preempted(len(output.preempted_req_ids or ()))
+        each = output.num_scheduled_tokens
+        total = output.total_num_scheduled_tokens
+        decoding, prompt_tokens = len(each), 0
+        if total > len(each) * self._per_decode or planned:
+            decoded = [tokens for tokens in each.values() if tokens <= self._per_decode]
+            decoding, prompt_tokens = len(decoded), total - sum(decoded)
+        self._prompts_left = prompt_tokens > 0 or planned
+        if total:
+            self._in_flight.append((output, began_s, decoding, prompt_tokens, planned))
+
+    def _ended(self, output: Any) -> None:
+        now_s, last_s = self._clock(), self._ended_s
+        while self._in_flight:
+            one, began_s, decoding, prompt_tokens, planned = self._in_flight.popleft()
+            if one is output:
+                self._ended_s = now_s
+                self._seen[octave := decoding.bit_length()] += 1
+                if prompt_tokens or self._seen[octave] <= _FEW_STEPS or self._seen[octave] % _LEARNT_EVERY == 0:
+                    self.policy.learn(decoding, prompt_tokens, now_s - max(began_s, last_s), planned=planned)
+                return
+
+    def _give_up(self, error: Exception) -> None:
+        """Leave the scheduler to itself for good."""
+        log.warning("the step policy is off, vLLM shapes its steps itself: %s: %s", type(error).__name__, error)
+        self.policy.terms = None
+        for name in ("schedule", "update_from_output"):
+            self._scheduler.__dict__.pop(name, None)
+
+
+def _prompt(request: Any, now_s: float) -> Prompt:
+    tokens, waited_s = request.num_tokens, max(0.0, now_s - request.arrival_time)
+    return Prompt(tokens, tokens - request.num_computed_tokens, request.priority, waited_s)
+
+
+def _in_order(plan: Plan, per_decode: int, decoding: int, before: int) -> tuple[int, int]:
+    """The budget of a scheduler that takes its sequences in order, ``before`` prompts in front of one that decodes:
+    these must leave enough for it.
+    """
+    chunk = max(min(plan.chunk_tokens, plan.prompt_tokens // max(before, 1)), per_decode)
+    bound = before > 0 or chunk < plan.prompt_tokens
+    return per_decode * decoding + max(plan.prompt_tokens, before * chunk), chunk if bound else 0
+
+
+def shape_steps(core: Any, plain: dict[str, Any] | None) -> None:
+    """Put these terms in force, as ``StepTerms.plain`` has them; None: vLLM's own steps, from the next one on."""
+    shaper: StepShaper | None = core.__dict__.get("headway_step_shaper")
+    terms = None if plain is None else StepTerms.read(plain)
+    if shaper is not None:
+        shaper.policy.terms = terms
+        figures = shaper.policy.figures
+        log.info("step policy: %d steps planned, %.2f of their time to prompts", figures.steps, figures.prefill_share)
+    elif terms is not None:
+        reason = unshaped_because(core.scheduler)
+        if reason is not None:
+            log.warning("the step policy has no effect, vLLM shapes its steps itself: %s", reason)
+            return
+        core.headway_step_shaper = shaper = StepShaper(core.scheduler, StepPolicy(terms))
+        shaper.install()
+
+
+def step_figures(core: Any) -> dict[str, float]:
+    """What came of the step policy so far; empty where it never had terms."""
+    shaper: StepShaper | None = core.__dict__.get("headway_step_shaper")
+    if shaper is None:
+        return {}
+    figures = shaper.policy.figures
+    return {
+        "steps": figures.steps,
+        "pressed_steps": figures.pressed,
+        "prompt_tokens": figures.prompt_tokens,
+        "prefill_share": figures.prefill_share,
+    }
