@@ -26,8 +26,9 @@ from headway_policies.step import Plan, Prompt, StepPolicy, StepTerms
 log = logging.getLogger(__name__)
 
 _LINE = 4
-#: Steps without prompts are alike: beyond so many of about this many sequences, the policy learns one of a few.
-_FEW_STEPS, _LEARNT_EVERY = 32, 4
+#: Steps are alike: beyond so many of about this many sequences the policy learns one of a few, of those with prompts
+#: one of fewer.
+_FEW_STEPS, _LEARNT_EVERY, _WITH_PROMPTS_EVERY = 32, 4, 2
 _IN_FLIGHT = 64
 
 
@@ -71,6 +72,7 @@ class StepShaper:
         self._per_decode = 1 + int(getattr(scheduler, "num_spec_tokens", 0) or 0)
         self._in_flight: deque[tuple[Any, float, int, int, bool]] = deque(maxlen=_IN_FLIGHT)
         self._prompts_left = False
+        self._decoding = 0
         self._ended_s = 0.0
         self._seen: Counter[int] = Counter()
 
@@ -118,28 +120,28 @@ class StepShaper:
 
     def _planned(self) -> tuple[int, int] | None:
         scheduler, now_s = self._scheduler, time.time()
-        line: list[Prompt] = []
-        decoding = prefilling = before = 0
-        for request in scheduler.running:
-            if request.is_prefill_chunk:
-                prefilling += 1
-                if len(line) < _LINE:
-                    line.append(_prompt(request, now_s))
-            else:
-                decoding += 1
-                before = prefilling
+        running = scheduler.running
+        begun = [request for request in running if request.is_prefill_chunk]
+        decoding = len(running) - len(begun)
+        before = 0 if running[decoding:] == begun else len(begun)  # at most so many are in front of one that decodes
+        line = [_prompt(request, now_s) for request in begun[:_LINE]]
         seats = getattr(scheduler, "max_num_active_reqs", None) or scheduler.max_num_running_reqs
-        if scheduler.waiting and len(scheduler.running) < seats:
+        if scheduler.waiting and len(running) < seats:
             line.append(_prompt(scheduler.waiting.peek_request(), now_s))
-        plan = self.policy.plan(decoding, line) if line else None
-        return None if plan is None else _in_order(plan, self._per_decode, decoding, before)
+        plan = self.policy.plan(decoding, line)
+        if plan is None:
+            return None
+        self._decoding = decoding
+        return _in_order(plan, self._per_decode, decoding, before)
 
     def _scheduled(self, output: Any, began_s: float, *, planned: bool) -> None:
         self.policy.preempted(len(output.preempted_req_ids or ()))
         each = output.num_scheduled_tokens
         total = output.total_num_scheduled_tokens
         decoding, prompt_tokens = len(each), 0
-        if total > len(each) * self._per_decode or planned:
+        if planned:
+            decoding, prompt_tokens = self._decoding, max(0, total - self._decoding * self._per_decode)
+        elif total > len(each) * self._per_decode:
             decoded = [tokens for tokens in each.values() if tokens <= self._per_decode]
             decoding, prompt_tokens = len(decoded), total - sum(decoded)
         self._prompts_left = prompt_tokens > 0 or planned
@@ -153,7 +155,8 @@ class StepShaper:
             if one is output:
                 self._ended_s = now_s
                 self._seen[octave := decoding.bit_length()] += 1
-                if prompt_tokens or self._seen[octave] <= _FEW_STEPS or self._seen[octave] % _LEARNT_EVERY == 0:
+                every = _WITH_PROMPTS_EVERY if prompt_tokens else _LEARNT_EVERY
+                if self._seen[octave] <= _FEW_STEPS or self._seen[octave] % every == 0:
                     self.policy.learn(decoding, prompt_tokens, now_s - max(began_s, last_s), planned=planned)
                 return
 

@@ -73,7 +73,7 @@ class Plan(NamedTuple):
 
 @dataclass(slots=True)
 class StepFigures:
-    """What came of it: the steps that had a plan, their time, and what of it the costs give to their prompt tokens."""
+    """What came of it: the steps with a plan that were learnt, their time, and what of it the costs give to prompts."""
 
     steps: int = 0
     pressed: int = 0
