@@ -7,9 +7,8 @@ have the proxy's address: there only the bound of all makes sense.
 from __future__ import annotations
 
 from collections import Counter
-from ipaddress import AddressValueError, IPv6Address
 
-_NETWORK_BYTES = 8
+from headway.audit.network import network_of
 
 
 class Connections:
@@ -19,14 +18,14 @@ class Connections:
         self._max_all = max_all
         self._max_per_address = max_per_address
         self._open = 0
-        self._by_address: Counter[str | bytes] = Counter()
+        self._by_address: Counter[str] = Counter()
 
     def enter(self, address: str | None) -> bool:
         """Count a connection, or not where there are too many. None: an address that has no bound, a socket file."""
         if self._open >= self._max_all:
             return False
         if address is not None and self._max_per_address is not None:
-            network = _network(address)
+            network = network_of(address)
             if self._by_address[network] >= self._max_per_address:
                 return False
             self._by_address[network] += 1
@@ -37,17 +36,7 @@ class Connections:
         """A connection that was counted is closed."""
         self._open -= 1
         if address is not None and self._max_per_address is not None:
-            network = _network(address)
+            network = network_of(address)
             self._by_address[network] -= 1
             if self._by_address[network] <= 0:
                 del self._by_address[network]
-
-
-def _network(address: str) -> str | bytes:
-    try:
-        found = IPv6Address(address) if ":" in address else None
-    except AddressValueError:
-        return address
-    if found is None:
-        return address
-    return str(found.ipv4_mapped) if found.ipv4_mapped is not None else found.packed[:_NETWORK_BYTES]

@@ -31,22 +31,10 @@ def test_an_address_has_a_bound_of_its_own() -> None:
     assert connections.enter("10.0.0.1")
 
 
-@pytest.mark.parametrize(
-    ("first", "second", "same"),
-    [
-        ("2001:db8::1", "2001:db8::ffff:2", True),
-        ("2001:db8:0:1::1", "2001:db8:0:2::1", False),
-        ("10.0.0.1", "::ffff:10.0.0.1", True),
-        ("::ffff:10.0.0.1", "::ffff:10.0.0.2", False),
-        ("fe80::1%eth0", "fe80::2%eth0", True),
-        ("not:an:address", "not:another", False),
-    ],
-)
-def test_a_network_of_an_ipv6_client_is_one_address(first: str, second: str, same: bool) -> None:
-    """64 bits of it; an IPv4 address inside an IPv6 address is that IPv4 address."""
+def test_a_network_of_an_ipv6_client_is_one_address() -> None:
+    """64 bits of it."""
     connections = Connections(100, 1)
-    assert connections.enter(first)
-    assert connections.enter(second) is not same
+    assert [connections.enter(f"2001:db8:0:{one}") for one in ("0::1", "0::ffff", "1::1")] == [True, False, True]
 
 
 def test_a_socket_file_has_no_address() -> None:
