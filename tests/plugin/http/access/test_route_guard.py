@@ -9,6 +9,7 @@ from typing import Any
 from urllib.parse import unquote
 
 import pytest
+from asgi_client import AsgiClient
 from hypothesis import given
 from hypothesis import strategies as st
 from small_presets import small_preset
@@ -18,7 +19,6 @@ from starlette.middleware.cors import CORSMiddleware
 from starlette.requests import Request
 from starlette.responses import JSONResponse
 from starlette.routing import Route, WebSocketRoute
-from starlette.types import Message
 from starlette.websockets import WebSocket
 
 from headway.api.routes import Role
@@ -97,41 +97,18 @@ class Server:
 
     async def ask(
         self, target: str, method: str = "GET", key: str | None = None, *, client: str = "203.0.113.7", **more: Any
-    ) -> Reply:
+    ) -> AsgiClient:
         """The answer to one request; a key goes into a Bearer header."""
         headers = [(b"host", b"x"), *more.pop("headers", [])]
         if key is not None:
             headers.append((b"authorization", f"Bearer {key}".encode()))
-        sent: list[Message] = []
+        reply = AsgiClient(self.guard)
         scope = {
-            "type": "http", "method": method, "path": unquote(target), "raw_path": target.encode("latin-1", "replace"),
-            "root_path": self.root_path, "query_string": b"", "headers": headers, "client": (client, 50000),
-            "server": ("x", 80), "scheme": "http", "http_version": "1.1", **more,
+            "method": method, "raw_path": target.encode("latin-1", "replace"), "root_path": self.root_path,
+            "client": (client, 50000), "server": ("x", 80), "scheme": "http", "http_version": "1.1", **more,
         }  # fmt: skip
-
-        async def receive() -> Message:
-            kind = "websocket.connect" if scope["type"] == "websocket" else "http.request"
-            return {"type": kind}
-
-        async def send(message: Message) -> None:
-            sent.append(message)
-
-        await self.guard(scope, receive, send)
-        return Reply(sent)
-
-
-class Reply:
-    """What a server sent."""
-
-    def __init__(self, sent: list[Message]) -> None:
-        self.sent = sent
-        self.status = sent[0].get("status", 0)
-        self.headers = dict(sent[0].get("headers", []))
-
-    @property
-    def error(self) -> dict[str, Any]:
-        found: dict[str, Any] = json.loads(self.sent[1]["body"])["error"]
-        return found
+        await reply.ask(*headers, path=unquote(target), **scope)
+        return reply
 
 
 def of_access(*wanted: RouteAccess) -> list[tuple[str, str]]:
@@ -196,7 +173,7 @@ async def test_a_method_that_a_known_path_does_not_have_is_closed() -> None:
     """A new method of a new vLLM as well; the answer lists the methods. HEAD counts as GET."""
     server = Server(access())
     reply = await server.ask("/v1/completions", "DELETE", TENANT)
-    assert (reply.status, reply.headers[b"allow"]) == (405, b"POST")
+    assert (reply.status, reply.headers["allow"]) == (405, "POST")
     assert (await server.ask("/health", "POST")).status == 405
     assert (await server.ask("/v1/completions", "HEAD", TENANT)).status == 405
     assert not server.reached
@@ -262,7 +239,7 @@ async def test_a_preflight_of_an_inference_route_needs_no_key_and_reaches_no_han
     """Browsers send none with it; the CORS middleware answers it."""
     server = Server(access())
     reply = await server.ask("/v1/completions", "OPTIONS", headers=PREFLIGHT)
-    assert (reply.status, reply.headers[b"access-control-allow-origin"]) == (200, b"*")
+    assert (reply.status, reply.headers["access-control-allow-origin"]) == (200, "*")
     assert not server.reached
 
 
@@ -271,7 +248,7 @@ async def test_there_is_no_preflight_for_the_routes_of_operators(path: str) -> N
     """No page of another origin may use them, whatever the CORS settings of vLLM are."""
     reply = await Server(access()).ask(path, "OPTIONS", headers=PREFLIGHT)
     assert (reply.status, reply.error["code"]) == (403, "cross_origin")
-    assert b"access-control-allow-origin" not in reply.headers
+    assert "access-control-allow-origin" not in reply.headers
 
 
 async def test_an_answer_of_the_admin_api_lets_no_other_origin_read_it() -> None:
@@ -281,10 +258,10 @@ async def test_an_answer_of_the_admin_api_lets_no_other_origin_read_it() -> None
         for path in ("/headway/v1/status", "/headway/v1/audit"):
             reply = await server.ask(root_path + path, key=OPERATOR, headers=PREFLIGHT[:1])
             assert reply.status == 200
-            assert not [name for name in reply.headers if name.startswith(b"access-control-")]
-            assert reply.headers[b"content-type"] == b"application/json"
+            assert not [name for name in reply.headers if name.startswith("access-control-")]
+            assert reply.headers["content-type"] == "application/json"
         reply = await server.ask("/v1/models", key=TENANT, headers=PREFLIGHT[:1])
-        assert reply.headers[b"access-control-allow-origin"] == b"*"
+        assert reply.headers["access-control-allow-origin"] == "*"
 
 
 async def test_options_that_is_no_preflight_wants_what_the_route_wants() -> None:
@@ -441,7 +418,7 @@ async def test_ten_wrong_keys_lock_the_address_and_no_other() -> None:
     assert got == [401] * MOST_WRONG + [429]
     reply = await server.ask("/server_info", key=OPERATOR)
     assert (reply.status, reply.error["code"]) == (429, "too_many_wrong_keys")
-    assert 1 <= int(reply.headers[b"retry-after"]) <= 60
+    assert 1 <= int(reply.headers["retry-after"]) <= 60
     assert (await server.ask("/v1/models", key=TENANT)).status == 200
     assert (await server.ask("/health")).status == 200
     assert (await server.ask("/v1/models", key=TENANT, client="203.0.113.8")).status == 200
@@ -462,7 +439,7 @@ async def test_a_refusal_has_the_format_of_its_api() -> None:
     server = Server(access())
     reply = await server.ask("/v1/chat/completions", "POST")
     assert (reply.status, reply.error["code"]) == (401, "invalid_api_key")
-    assert reply.headers[b"www-authenticate"] == b"Bearer"
+    assert reply.headers["www-authenticate"] == "Bearer"
     anthropic = await server.ask("/v1/messages", "POST")
     body = json.loads(anthropic.sent[1]["body"])
     assert (anthropic.status, body["type"]) == (401, "error")
@@ -474,7 +451,7 @@ async def test_no_refusal_shows_what_was_presented() -> None:
     server = Server(access())
     for path, key in [("/v1/models", "canary"), ("/server_info", "canary"), ("/canary", None)]:
         reply = await server.ask(path, key=key)
-        assert b"canary" not in b"".join(message.get("body", b"") for message in reply.sent)
+        assert b"canary" not in reply.body
 
 
 async def test_refused_requests_are_counted_by_reason() -> None:

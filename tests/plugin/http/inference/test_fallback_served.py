@@ -106,25 +106,6 @@ async def test_another_model_answers_while_the_engine_is_gone() -> None:
         await site.upstream.close()
 
 
-async def test_a_waiting_request_is_answered_there_too() -> None:
-    """The rung is climbed while it waits: its refusal becomes an answer."""
-    async with elsewhere() as other:
-        site = Site(other)
-        gate = site.control.gateway.gate
-        gate.pause()
-        waiting: Any = asyncio.create_task(site.post())
-        async with asyncio.timeout(10):
-            while not gate.desk.ledger.queued:  # noqa: ASYNC110 - the desk rings no bell
-                await asyncio.sleep(0.001)
-        site.control.fallback_controller.order("divert")
-        gate.engine_lost()
-        answer = await waiting
-        assert (answer.status_code, answer.headers["x-headway-degraded"]) == (200, "model=small")
-        assert site.outcomes() == {"engine_lost": 1}
-        assert site.control.gateway.gate.degraded == {("normal", Degradation.MODEL): 1}
-        await site.upstream.close()
-
-
 # ---------------------------------------------------------------------- a fixed reply
 
 

@@ -5,12 +5,11 @@ from __future__ import annotations
 
 import asyncio
 import gc
-import json
 from collections.abc import AsyncIterator, Callable
-from http import HTTPStatus
 from typing import Any
 
 import pytest
+from asgi_client import CHAT, JSON, AsgiClient
 from engines import TrippingEngine, assert_no_residue, outcomes
 from small_presets import small_preset, terms
 from starlette.requests import Request
@@ -20,14 +19,10 @@ from virtual_time import on_virtual_time
 
 import headway
 from headway.admission.request_context import REQUEST_CONTEXT
-from headway.api_errors import error_body, error_event
 from headway.engine.fake import FakeParams
 from headway.errors import UnknownClassError
 from headway.http.inference.middleware import AdmissionMiddleware
 from headway_policies import Ending
-
-PATH = "/v1/chat/completions"
-JSON = (b"content-type", b"application/json")
 
 Answer = Callable[[Any, Request], Response]
 
@@ -42,17 +37,14 @@ def lazy_stream(engine: Any, request: Request) -> Response:
     return StreamingResponse(events(), media_type="text/event-stream")
 
 
-class Visit:
-    """One request to an middleware around an application, and everything that was sent back."""
+class Visit(AsgiClient):
+    """One request to a middleware around an application, and everything that was sent back."""
 
-    def __init__(self, application: Callable[[Scope, Receive, Send], Any], **middleware: Any) -> None:
-        engine: Any = headway.wrap(TrippingEngine(step_s=1.0), small_preset(1, most_waiting=1))
-        self.engine = engine
-        self.control: headway.Control = engine.headway
-        self.middleware = AdmissionMiddleware(application, preset=lambda: self.control.preset, **middleware)
-        self.sent: list[Message] = []
-        self.sent_s: list[float] = []
-        self.gone = asyncio.Event()
+    def __init__(self, application: Callable[[Scope, Receive, Send], Any]) -> None:
+        self.engine: Any = headway.wrap(TrippingEngine(step_s=1.0), small_preset(1, most_waiting=1))
+        self.control: headway.Control = self.engine.headway
+        self.middleware = AdmissionMiddleware(application, preset=lambda: self.control.preset)
+        super().__init__(self.middleware, b"{}")
 
     @classmethod
     def answering(cls, answer: Answer) -> Visit:
@@ -64,65 +56,21 @@ class Visit:
         visit = cls(application)
         return visit
 
-    async def send(self, message: Message) -> None:
-        self.sent.append(message)
-        self.sent_s.append(asyncio.get_running_loop().time())
-
-    async def request(self, *parts: bytes, headers: list[tuple[bytes, bytes]] | None = None, **scope: Any) -> None:
-        """A POST with a body in these parts; the client disconnects when ``gone`` is set."""
-        pieces = list(parts or (b"{}",))
-
-        async def receive() -> Message:
-            if pieces:
-                piece = pieces.pop(0)
-                return {"type": "http.request", "body": piece, "more_body": bool(pieces)}
-            await self.gone.wait()
-            return {"type": "http.disconnect"}
-
-        whole = {"type": "http", "method": "POST", "path": PATH, "headers": [JSON, *(headers or [])], **scope}
-        await self.middleware(whole, receive, self.send)
-
-    @property
-    def status(self) -> int:
-        return int(self.sent[0]["status"])
-
-    @property
-    def headers(self) -> dict[str, str]:
-        return {name.decode(): value.decode() for name, value in self.sent[0]["headers"]}
-
-    @property
-    def body(self) -> bytes:
-        return b"".join(message.get("body", b"") for message in self.sent)
-
 
 @on_virtual_time
 async def test_a_root_path_hides_no_request() -> None:
     """An application below /headway generates as any other, and its requests are read."""
     visit = Visit.answering(lazy_stream)
     unknown = (b"x-headway-class", b"nonsense")
-    await visit.request(headers=[unknown], path=f"/headway{PATH}", root_path="/headway")
-    assert (visit.status, json.loads(visit.body)["error"]["code"]) == (400, "unknown_class")
-
-
-@on_virtual_time
-async def test_a_stream_that_asks_for_its_ticket_late_still_gets_a_true_refusal() -> None:
-    """The response start is held until there is something to send, so 429 is possible for a lazy stream too."""
-    visit = Visit.answering(lazy_stream)
-    held = [visit.control.gateway.gate.enter(), visit.control.gateway.gate.enter()]
-    await visit.request()
-    assert visit.status == 429
-    assert visit.headers["x-headway-reason"] == "queue_full"
-    assert json.loads(visit.body)["error"]["code"] == "queue_full"
-    for permit in held:
-        permit.leave(Ending.COMPLETED)
-    await assert_no_residue(visit.control)
+    await visit.ask(JSON, unknown, path=f"/headway{CHAT}", root_path="/headway")
+    assert (visit.status, visit.error["code"]) == (400, "unknown_class")
 
 
 @on_virtual_time
 async def test_nothing_is_sent_before_the_first_token_and_everything_at_once_after() -> None:
     """The response begins with its first token, and each later token goes out as it comes."""
     visit = Visit.answering(lazy_stream)
-    await visit.request()
+    await visit.ask(JSON)
     assert REQUEST_CONTEXT.get() is None
     assert [message["type"] for message in visit.sent][:2] == ["http.response.start", "http.response.body"]
     assert visit.sent_s[:5] == pytest.approx([1.0, 1.0, 2.0, 3.0, 4.0], abs=0.01)
@@ -136,9 +84,9 @@ async def test_a_disconnect_while_waiting_frees_its_place(leaves_s: float) -> No
     """Disconnected before dispatch: the place in the queue is free, the engine never got the request."""
     visit = Visit.answering(lazy_stream)
     holder = visit.control.gateway.gate.enter()
-    visiting = asyncio.create_task(visit.request())
+    visiting = asyncio.create_task(visit.ask(JSON))
     await asyncio.sleep(leaves_s)
-    visit.gone.set()
+    visit.leaves.set()
     await visiting
     assert visit.control.gateway.gate.desk.ledger.queued == 0
     holder.leave(Ending.COMPLETED)
@@ -151,7 +99,8 @@ async def test_a_disconnect_while_waiting_frees_its_place(leaves_s: float) -> No
 async def test_a_task_of_the_server_that_is_cancelled_settles_its_request() -> None:
     """A server that cancels the whole request, while it waits or runs, leaves nothing behind."""
     visit = Visit.answering(lazy_stream)
-    visiting = [asyncio.create_task(visit.request()) for _ in range(2)]
+    both = visit, AsgiClient(visit.middleware, b"{}")
+    visiting = [asyncio.create_task(one.ask(JSON)) for one in both]
     await asyncio.sleep(1.5)
     for task in reversed(visiting):
         task.cancel()
@@ -169,12 +118,9 @@ async def test_a_disconnect_in_the_middle_of_the_body_is_passed_on() -> None:
         heard.append((await receive())["type"])
 
     visit = Visit(application)
-    messages: list[Message] = [{"type": "http.request", "body": b"{", "more_body": True}, {"type": "http.disconnect"}]
-
-    async def receive() -> Message:
-        return messages.pop(0)
-
-    await visit.middleware({"type": "http", "method": "POST", "path": PATH, "headers": [JSON]}, receive, visit.send)
+    visit.pieces, visit.finishes = [b"{"], False
+    visit.leaves.set()
+    await visit.ask(JSON)
     assert heard == ["http.disconnect"]
     assert outcomes(visit.control) == {}
 
@@ -192,7 +138,7 @@ async def test_time_that_runs_out_while_a_whole_answer_is_being_sent_does_not_sp
         await send({"type": "http.response.body", "body": b": 1}", "more_body": False})
 
     visit = Visit(application)
-    await visit.request(headers=[(b"x-request-timeout-seconds", b"3")])
+    await visit.ask(JSON, (b"x-request-timeout-seconds", b"3"))
     assert (visit.status, visit.body) == (200, b'{"a": 1}')
     await assert_no_residue(visit.control)
     assert outcomes(visit.control) == {"expired_running": 1}
@@ -211,7 +157,7 @@ async def test_an_unfinished_answer_of_another_kind_is_cut_and_not_finished_fals
 
     visit = Visit.answering(lines)
     with pytest.raises(BaseException) as caught:  # noqa: PT011 - plain or in a group, as Starlette's task group has it
-        await visit.request(headers=[(b"x-request-timeout-seconds", b"3.5")])
+        await visit.ask(JSON, (b"x-request-timeout-seconds", b"3.5"))
     assert "total_timeout" in repr(caught.getrepr())
     assert visit.body == b"1\n2\n3\n"
     assert visit.sent[-1].get("more_body") is not False
@@ -232,7 +178,7 @@ async def test_an_error_of_the_handler_after_the_engine_is_counted_as_its_status
         await JSONResponse({}, status)(scope, receive, send)
 
     visit = Visit(application)
-    await visit.request()
+    await visit.ask(JSON)
     assert outcomes(visit.control) == {expected: 1}
     assert ("x-headway-class" in visit.headers) == (status == 200)
 
@@ -241,8 +187,8 @@ async def test_an_error_of_the_handler_after_the_engine_is_counted_as_its_status
     "scope",
     [
         {"type": "lifespan"},
-        {"type": "websocket", "path": PATH, "headers": []},
-        {"type": "http", "method": "GET", "path": PATH, "headers": []},
+        {"type": "websocket", "path": CHAT, "headers": []},
+        {"type": "http", "method": "GET", "path": CHAT, "headers": []},
         {"type": "http", "method": "POST", "path": "/headway/v1/preset", "headers": []},
     ],
     ids=["lifespan", "websocket", "GET", "the admin API"],
@@ -274,13 +220,8 @@ async def test_a_body_that_is_no_json_is_not_read_by_the_entrance() -> None:
         sizes.extend([len(chunk) async for chunk in Request(scope, receive).stream()])
 
     visit = Visit(application)
-    pieces: list[Message] = [{"type": "http.request", "body": b"x" * 9, "more_body": number < 4} for number in range(5)]
-
-    async def receive() -> Message:
-        return pieces.pop(0)
-
-    headers = [(b"content-type", b"multipart/form-data; boundary=x")]
-    await visit.middleware({"type": "http", "method": "POST", "path": PATH, "headers": headers}, receive, visit.send)
+    visit.pieces = [b"x" * 9] * 5
+    await visit.ask((b"content-type", b"multipart/form-data; boundary=x"))
     assert [size for size in sizes if size] == [9] * 5
 
 
@@ -295,27 +236,9 @@ async def test_a_broken_body_is_the_applications_to_refuse(body: bytes) -> None:
         await JSONResponse({}, 400)(scope, receive, send)
 
     visit = Visit(application)
-    await visit.request(body)
+    visit.pieces = [body]
+    await visit.ask(JSON)
     assert (visit.status, got) == (400, [body])
-
-
-@pytest.mark.parametrize(
-    ("path", "begins"),
-    [
-        ("/v1/chat/completions", b'data: {"error":'),
-        ("/v1/completions", b'data: {"error":'),
-        ("/v1/responses", b'event: error\ndata: {"type":"error","code":"total_timeout"'),
-        ("/v1/messages", b'event: error\ndata: {"type":"error","error":{"type":"timeout_error"'),
-    ],
-)
-def test_an_error_in_a_stream_is_one_event_in_the_words_of_its_api(path: str, begins: bytes) -> None:
-    """Each API has its own event; only OpenAI's older ones end with [DONE]."""
-    event = error_event(path, HTTPStatus.GATEWAY_TIMEOUT, "Too late.\n\u00e4", "total_timeout")
-    assert event.startswith(begins)
-    assert event.endswith(b"\n\n")
-    assert event.endswith(b"data: [DONE]\n\n") == path.endswith("completions")
-    assert "Too late.\\n\u00e4".encode() in event
-    assert error_body(path, HTTPStatus.GATEWAY_TIMEOUT, "Too late.", "total_timeout").startswith(b"{")
 
 
 @on_virtual_time
@@ -330,7 +253,7 @@ async def test_a_reader_that_takes_nothing_is_cut_off_at_its_cap() -> None:
             await asyncio.Event().wait()
 
     visit.send = full  # type: ignore[method-assign]  # a client whose window is full
-    await visit.request(headers=[(b"x-request-timeout-seconds", b"20")])
+    await visit.ask(JSON, (b"x-request-timeout-seconds", b"20"))
     assert asyncio.get_running_loop().time() == pytest.approx(21.25)
     assert outcomes(visit.control) == {"expired_running": 1}
     gc.collect()  # the response's generator is referenced by nothing any more
@@ -362,7 +285,7 @@ async def test_a_stream_whose_handler_never_ends_it_gets_its_error_event_all_the
 
     if not reads:
         visit.send = full  # type: ignore[method-assign]  # a client whose window is full
-    await visit.request(headers=[(b"x-request-timeout-seconds", b"3")])
+    await visit.ask(JSON, (b"x-request-timeout-seconds", b"3"))
     assert asyncio.get_running_loop().time() == pytest.approx(4.25 if reads else 5.5)
     assert visit.body.startswith(b"data: 1\n\n")
     assert visit.body.count(b"(total_timeout)") == 1
@@ -384,7 +307,7 @@ async def test_a_stream_whose_handler_fails_is_counted_as_one_without_an_end() -
 
     visit = Visit(application)
     with pytest.raises(ZeroDivisionError):
-        await visit.request()
+        await visit.ask(JSON)
     assert visit.middleware.truncated == {"normal": 1}
 
 
@@ -402,7 +325,7 @@ async def test_a_time_out_is_sent_though_the_engine_never_answers() -> None:
 
     visit = Visit(application)
     visit.engine.add_s = 1e6
-    await visit.request(headers=[(b"x-request-timeout-seconds", b"3")])
+    await visit.ask(JSON, (b"x-request-timeout-seconds", b"3"))
     assert asyncio.get_running_loop().time() == pytest.approx(4.25)
     assert (visit.status, visit.headers["x-headway-reason"]) == (504, "total_timeout")
     assert outcomes(visit.control) == {"expired_running": 1}
@@ -422,7 +345,7 @@ async def test_a_class_that_a_switch_takes_away_meanwhile_fails_no_request() -> 
         await lazy_stream(visit.engine, Request(scope, receive))(scope, receive, send)
 
     visit = Visit(application)
-    await visit.request(headers=[(b"x-headway-class", b"realtime")])
+    await visit.ask(JSON, (b"x-headway-class", b"realtime"))
     assert (visit.status, visit.headers["x-headway-class"]) == (200, "only")
     assert outcomes(visit.control) == {"completed": 1}
     await assert_no_residue(visit.control)

@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-import asyncio
 import json
-from collections.abc import AsyncIterator
 from http import HTTPStatus
 from typing import Any
 
 import pytest
+from asgi_client import CHAT, JSON, AsgiClient
 from engines import assert_no_residue, outcomes
+from generating_site import GeneratingSite
 from small_presets import small_preset
-from starlette.requests import Request
-from starlette.responses import StreamingResponse
-from starlette.types import Message, Receive, Scope, Send
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from virtual_time import on_virtual_time
 
 import headway
@@ -21,43 +19,10 @@ from headway.engine.fake import FakeEngine, FakeParams
 from headway.http.inference.middleware import AdmissionMiddleware
 from headway_policies import Ending
 
-CHAT, MESSAGES = "/v1/chat/completions", "/v1/messages"
+MESSAGES = "/v1/messages"
+STREAM = {"stream": True, "max_tokens": 9}
+FULL = small_preset(1, most_waiting=0)
 TIMED_OUT = {"type": "timeout_error", "param": None, "code": "total_timeout"}
-
-
-class Streaming:
-    """A stream of one token a second behind an middleware; ``sent`` is what the server was given."""
-
-    def __init__(self, **middleware: Any) -> None:
-        self.engine: Any = headway.wrap(FakeEngine(step_s=1.0), small_preset(1, most_waiting=0))
-        self.control: headway.Control = self.engine.headway
-        self.middleware = AdmissionMiddleware(self._answer, preset=lambda: self.control.preset, **middleware)
-        self.sent: list[Message] = []
-
-    async def _answer(self, scope: Scope, receive: Receive, send: Send) -> None:
-        await Request(scope, receive).body()
-        outputs = self.engine.generate("p", FakeParams(9), "id")
-
-        async def events() -> AsyncIterator[str]:
-            async for output in outputs:
-                yield f"data: {len(output.tokens)}\n\n"
-
-        await StreamingResponse(events(), media_type="text/event-stream")(scope, receive, send)
-
-    async def post(self, body: bytes = b"{}", path: str = CHAT, **headers: str) -> list[Message]:
-        """One request; an underscore in a header's name stands for a hyphen."""
-        fields = {"content-type": "application/json"} | {name.replace("_", "-"): one for name, one in headers.items()}
-        parts: list[Message] = [{"type": "http.request", "body": body, "more_body": False}]
-
-        async def receive() -> Message:
-            return parts.pop() if parts else await asyncio.Event().wait()  # type: ignore[return-value]  # never
-
-        async def send(message: Message) -> None:
-            self.sent.append(message)
-
-        raw = [(name.encode(), value.encode()) for name, value in fields.items()]
-        await self.middleware({"type": "http", "method": "POST", "path": path, "headers": raw}, receive, send)
-        return self.sent
 
 
 def whole(messages: list[Message]) -> tuple[int, dict[bytes, bytes], bytes]:
@@ -73,9 +38,9 @@ def whole(messages: list[Message]) -> tuple[int, dict[bytes, bytes], bytes]:
 async def test_a_refusal_before_the_first_byte_is_one_whole_answer() -> None:
     """429 with its length, its reason, its class and when to come back; or 503 where that is the setting."""
     for setting, expected in (({}, 429), ({"queue_full_status": HTTPStatus.SERVICE_UNAVAILABLE}, 503)):
-        site = Streaming(**setting)
+        site = GeneratingSite(FULL, **setting)
         holding = site.control.gateway.gate.enter()
-        status, headers, body = whole(await site.post())
+        status, headers, body = whole((await site.ask(STREAM)).sent)
         assert (status, headers[b"content-length"]) == (expected, b"%d" % len(body))
         error = json.loads(body)["error"]
         assert headers[b"x-headway-reason"] == error["code"].encode() == b"queue_full"
@@ -89,11 +54,11 @@ async def test_a_refusal_before_the_first_byte_is_one_whole_answer() -> None:
 @on_virtual_time
 async def test_a_stream_that_is_given_up_ends_with_one_message(path: str) -> None:
     """The error event is the last message, it is marked as such, and has the form of the API it is for."""
-    site = Streaming()
-    *_, last = await site.post(path=path, x_request_timeout_seconds="2.5")
+    site = GeneratingSite(FULL)
+    *_, last = sent = (await site.ask(STREAM, path, x_request_timeout_seconds="2.5")).sent
     assert last.keys() == {"type", "body", "more_body"}
     assert (last["type"], last["more_body"]) == ("http.response.body", False)
-    assert [one.get("more_body") for one in site.sent[1:]] == [True] * (len(site.sent) - 2) + [False]
+    assert [one.get("more_body") for one in sent[1:]] == [True] * (len(sent) - 2) + [False]
     lines = dict(line.split(b": ", 1) for line in last["body"].split(b"\n") if line and b"[DONE]" not in line)
     error = json.loads(lines[b"data"])["error"]
     assert error.pop("message")
@@ -101,20 +66,9 @@ async def test_a_stream_that_is_given_up_ends_with_one_message(path: str) -> Non
     await assert_no_residue(site.control)
 
 
-async def served(control: headway.Control, application: Any, *messages: Message) -> list[Message]:
-    """One request to an application of a test, which is given these messages."""
-    sent: list[Message] = []
-    left = [{"type": "http.request", "body": b"{}", "more_body": False}, *messages]
-
-    async def receive() -> Message:
-        return left.pop(0) if left else await asyncio.Event().wait()  # type: ignore[return-value]  # never
-
-    async def send(message: Message) -> None:
-        sent.append(message)
-
-    scope = {"type": "http", "method": "POST", "path": CHAT, "headers": [(b"content-type", b"application/json")]}
-    await AdmissionMiddleware(application, preset=lambda: control.preset)(scope, receive, send)
-    return sent
+def client_of(control: headway.Control, application: ASGIApp) -> AsgiClient:
+    """A client of an application of a test, behind the middleware."""
+    return AsgiClient(AdmissionMiddleware(application, preset=lambda: control.preset), b"{}")
 
 
 @on_virtual_time
@@ -128,7 +82,9 @@ async def test_an_answer_without_a_content_type_passes() -> None:
         await send({"type": "http.response.start", "status": 200, "headers": []})
         await send({"type": "http.response.body", "body": b"x", "more_body": False})
 
-    start, body = await served(engine.headway, bare)
+    client = client_of(engine.headway, bare)
+    await client.ask(JSON)
+    start, body = client.sent
     assert {name for name, _ in start["headers"]} == {b"x-headway-class", b"x-headway-queue-ms", b"x-headway-preset"}
     assert body == {"type": "http.response.body", "body": b"x", "more_body": False}
 
@@ -145,6 +101,8 @@ async def test_a_handler_that_fails_because_of_a_disconnect_is_no_failure() -> N
         assert (await receive())["type"] == "http.disconnect"
         raise ConnectionResetError
 
+    client = client_of(engine.headway, offended)
+    client.leaves.set()
     with pytest.raises(ConnectionResetError):
-        await served(engine.headway, offended, {"type": "http.disconnect"})
+        await client.ask(JSON)
     assert outcomes(engine.headway) == {"cancelled_running": 1}

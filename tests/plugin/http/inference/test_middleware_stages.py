@@ -9,73 +9,21 @@ from typing import Any
 
 import pytest
 from engines import assert_no_residue, outcomes
+from generating_site import PATHS, GeneratingSite
 from small_presets import small_preset
-from starlette.applications import Starlette
-from starlette.requests import Request
-from starlette.responses import JSONResponse, Response, StreamingResponse
-from starlette.routing import Route
 from virtual_time import on_virtual_time
 
-import headway
-from headway.engine.fake import FakeEngine, FakeParams
-from headway.http.inference.middleware import AdmissionMiddleware
 from headway_policies import PriorityClass
-from headway_policies.queueing.bounds import QueueSettings
-
-PATHS = ("/v1/chat/completions", "/v1/completions", "/v1/responses", "/v1/messages")
 
 
-class Site:
-    """Routes that generate with a fake engine at one seat, one token a second."""
+class Site(GeneratingSite):
+    """One seat, one place in the queue, and a more urgent class."""
 
     def __init__(self, **terms: Any) -> None:
         own = {"priority": 1, "max_waiting": 10, "queue_timeout_s": 10.0, "total_timeout_s": 100.0} | terms
         better = own | {"priority": 2}
         classes = {"usual": PriorityClass.model_validate(own), "better": PriorityClass.model_validate(better)}
-        preset = small_preset(classes=classes).model_copy(
-            update={"queue": QueueSettings(max_waiting=1, evict=True, make_room=False)}
-        )
-        self.engine: Any = headway.wrap(FakeEngine(step_s=1.0), preset)
-        self.control: headway.Control = self.engine.headway
-        routes = [Route(path, self.generate, methods=["POST"]) for path in PATHS]
-        self.app = AdmissionMiddleware(Starlette(routes=routes), preset=lambda: self.control.preset)
-
-    async def generate(self, request: Request) -> Response:
-        asked = await request.json()
-        outputs = self.engine.generate("p", FakeParams(asked.get("max_tokens", 3)), "id")
-        if not asked.get("stream"):
-            return JSONResponse({"tokens": len([output async for output in outputs])})
-
-        async def events() -> Any:
-            async for output in outputs:
-                yield f"data: {len(output.tokens)}\n\n"
-
-        return StreamingResponse(events(), media_type="text/event-stream")
-
-    async def post(
-        self, asked: dict[str, Any], path: str = PATHS[0], **headers: str
-    ) -> tuple[int, dict[str, str], bytes]:
-        """Status, headers and body of one request; an underscore in a header's name stands for a hyphen."""
-        fields = {"content-type": "application/json"} | {
-            name.replace("_", "-"): value for name, value in headers.items()
-        }
-        raw = [(name.encode(), value.encode()) for name, value in fields.items()]
-        sent: list[Any] = []
-        parts = [{"type": "http.request", "body": json.dumps(asked).encode(), "more_body": False}]
-
-        async def receive() -> Any:
-            if parts:
-                return parts.pop()
-            await asyncio.Event().wait()
-            return None
-
-        async def send(message: Any) -> None:
-            sent.append(message)
-
-        async with asyncio.timeout(1_000):  # a time-out that never comes fails the test
-            await self.app({"type": "http", "method": "POST", "path": path, "headers": raw}, receive, send)
-        found = {name.decode(): value.decode() for name, value in sent[0]["headers"]}
-        return sent[0]["status"], found, b"".join(message.get("body", b"") for message in sent)
+        super().__init__(small_preset(classes=classes, most_waiting=1, queue={"evict": True}))
 
     def stall_at(self, at_s: float) -> None:
         """From then on the engine makes no more tokens."""
@@ -158,27 +106,11 @@ async def test_tokens_that_keep_coming_are_no_stall() -> None:
     await assert_no_residue(site.control)
 
 
-@pytest.mark.parametrize("stream", [False, True])
-@on_virtual_time
-async def test_no_first_token_in_time_is_a_504(stream: bool) -> None:
-    """Streaming or not, nothing was sent, so the status is true."""
-    site = Site(first_token_timeout_s=4.0)
-    site.engine.stalled = True
-    status, headers, _ = await site.post({"stream": stream})
-    assert (status, headers["x-headway-reason"]) == (504, "first_token_timeout")
-    assert now_s() == pytest.approx(4.0, abs=1.01)
-    await assert_no_residue(site.control)
-    assert outcomes(site.control) == {"expired_running": 1}
-
-
 STAGES = [
     ("x_headway_queue_timeout_seconds", "3", "queue_timeout", 503),
-    ("x_llm_d_inference_ttl", "3s", "queue_timeout", 503),
     ("x_headway_first_token_timeout_seconds", "13", "first_token_timeout", 504),
-    ("x_llm_d_slo_ttft_ms", "13000", "first_token_timeout", 504),
     ("x_headway_stall_timeout_seconds", "5.5", "stall_timeout", 200),
     ("x_request_timeout_seconds", "16", "total_timeout", 200),
-    ("grpc_timeout", "16S", "total_timeout", 200),
 ]
 
 

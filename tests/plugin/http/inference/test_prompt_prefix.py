@@ -7,18 +7,16 @@ import json
 from typing import Any
 
 import pytest
+from generating_site import GeneratingSite
 from small_presets import small_preset
-from starlette.applications import Starlette
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
-from starlette.routing import Route
 from virtual_time import on_virtual_time
 
 import headway
 from headway.admission import fields_prefix
 from headway.api.schema import PrefixStatus
 from headway.engine.fake import FakeEngine, FakeParams
-from headway.http.inference.middleware import AdmissionMiddleware
 from headway.http.inference.request_info import read_request_info
 from headway.openai.asked import read_asked
 from headway.openai.routes import route_at
@@ -132,14 +130,12 @@ def test_escaped_keys_are_found_as_well() -> None:
     assert len(read_request_info({}, route_at(CHAT), body, PREFIX).prefix) >= 6
 
 
-class Site:
-    """Chat completions by a fake engine at one seat, one second each; the questions in the order of dispatch."""
+class Site(GeneratingSite):
+    """Chat completions at one seat, one second each; the questions in the order of dispatch."""
 
     def __init__(self, preset: Preset) -> None:
+        super().__init__(preset)
         self.served: list[str] = []
-        self.engine: Any = headway.wrap(FakeEngine(step_s=1.0), preset)
-        application = Starlette(routes=[Route(CHAT, self.generate, methods=["POST"])])
-        self.app = AdmissionMiddleware(application, preset=lambda: self.engine.headway.preset)
 
     async def generate(self, request: Request) -> Response:
         question = (await request.json())["messages"][-1]["content"]
@@ -147,21 +143,8 @@ class Site:
             self.served.append(question)
         return JSONResponse({})
 
-    async def ask(self, question: str, system: str) -> int:
-        parts = [{"type": "http.request", "body": raw(messages=chat(question, system)), "more_body": False}]
-        statuses: list[int] = []
-
-        async def receive() -> Any:
-            if parts:
-                return parts.pop()
-            await asyncio.Event().wait()
-            return None
-
-        async def send(message: Any) -> None:
-            statuses.append(message.get("status", 0))
-
-        await self.app({"type": "http", "method": "POST", "path": CHAT, "headers": []}, receive, send)
-        return statuses[0]
+    async def question(self, question: str, system: str) -> int:
+        return (await self.ask({"messages": chat(question, system)})).status
 
 
 @pytest.mark.parametrize(
@@ -175,7 +158,7 @@ async def test_requests_with_one_system_prompt_are_served_together(inside: str, 
     asked = []
     for number in range(6):
         name = "abc"[number % 3]
-        asked.append(asyncio.create_task(site.ask(f"{name}{number}", f"{name} is the assistant's name. " * 90)))
+        asked.append(asyncio.create_task(site.question(f"{name}{number}", f"{name} is the assistant's name. " * 90)))
         await asyncio.sleep(0.01)
     assert await asyncio.gather(*asked) == [200] * 6
     assert site.served == order
@@ -185,11 +168,11 @@ async def test_requests_with_one_system_prompt_are_served_together(inside: str, 
 async def test_a_switch_to_the_order_serves_those_that_waited_without_a_prefix() -> None:
     """They have no match, and lose nothing: all are served, the matches of later ones before them."""
     site = Site(small_preset(batching={"strategy": "continuous", "seats": 1}))
-    asked = [asyncio.create_task(site.ask(f"a{number}", LONG)) for number in range(3)]
+    asked = [asyncio.create_task(site.question(f"a{number}", LONG)) for number in range(3)]
     await asyncio.sleep(0.01)
     by_prefix = small_preset(name="by-prefix", inside="prefix", batching={"strategy": "continuous", "seats": 1})
     site.engine.headway.gateway.gate.switch(by_prefix)
-    asked += [asyncio.create_task(site.ask(f"b{number}", LONG)) for number in range(3)]
+    asked += [asyncio.create_task(site.question(f"b{number}", LONG)) for number in range(3)]
     assert await asyncio.gather(*asked) == [200] * 6
     assert sorted(site.served) == ["a0", "a1", "a2", "b0", "b1", "b2"]
 
