@@ -7,16 +7,15 @@ import socket
 from collections.abc import Sequence
 
 import pytest
+from instance_pools import pool_of
 from virtual_time import on_virtual_time
 
-from headway.admission import loop_time_s
-from headway.router.addresses import MAX_INSTANCES, Address, DnsName
+from headway.router.addresses import MAX_INSTANCES, DnsName
 from headway.router.call import Call
 from headway.router.discovery import EVERY_S, Discovery, resolve
-from headway.router.instance import InstanceLink
 from headway.router.pool import InstancePool
 from headway_policies.fallback import Verdict
-from headway_policies.routing import Demand, LeastLoaded
+from headway_policies.routing import Demand
 
 
 class Names:
@@ -34,8 +33,7 @@ class Names:
 
 def followed(names: Names, *fixed: str) -> tuple[InstancePool, Discovery]:
     """A pool with these instances, which follows all names; an instance has three seats where it does not say it."""
-    links = [InstanceLink(Address(name, f"http://{name}"), 3) for name in fixed]
-    pool = InstancePool(links, LeastLoaded(), loop_time_s)
+    pool = pool_of(*fixed, seats=3, heard=False)
     return pool, Discovery(pool, [DnsName(host, 80) for host in names.found], 3, names.resolve)
 
 

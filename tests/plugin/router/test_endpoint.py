@@ -5,12 +5,12 @@ The engine of the router is a stand-in that gives pieces, and may break off.
 
 from __future__ import annotations
 
-import asyncio
 import json
 from collections.abc import AsyncGenerator, Sequence
-from typing import Any
 
 import pytest
+from asgi_client import AsgiClient
+from starlette.types import Message
 
 from headway.errors import TooWideError
 from headway.router.call import InstanceLostError, NoInstanceError
@@ -34,25 +34,12 @@ class Engine:
         raise self.error
 
 
-async def asked(engine: Engine, path: str = "/v1/completions") -> tuple[dict[str, Any], bytes, bool]:
+async def asked(engine: Engine, path: str = "/v1/completions") -> tuple[Message, bytes, bool]:
     """The start of the answer, its body, and whether it has an end."""
-    sent: list[dict[str, Any]] = []
-    messages = [{"type": "http.request", "body": b"{}"}]
-
-    async def receive() -> dict[str, Any]:
-        if messages:
-            return messages.pop()
-        await asyncio.get_running_loop().create_future()
-        raise AssertionError("the client stays")
-
-    async def send(message: Any) -> None:
-        sent.append(message)
-
-    relay = Relay(ForwardEndpoint(lambda: engine).pieces)  # type: ignore[arg-type, return-value]
-    scope = {"type": "http", "method": "POST", "path": path, "query_string": b"", "headers": []}
-    await relay(scope, receive, send)
-    start, *rest = sent
-    assert [one["type"] for one in sent] == ["http.response.start"] + ["http.response.body"] * len(rest)
+    client = AsgiClient(Relay(ForwardEndpoint(lambda: engine).pieces), b"{}")  # type: ignore[arg-type, return-value]
+    await client.ask(path=path)
+    start, *rest = client.sent
+    assert [one["type"] for one in client.sent] == ["http.response.start"] + ["http.response.body"] * len(rest)
     return start, b"".join(one["body"] for one in rest), not rest[-1].get("more_body", False)
 
 

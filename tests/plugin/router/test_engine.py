@@ -11,9 +11,11 @@ import math
 from collections.abc import AsyncGenerator, Sequence
 from contextlib import nullcontext, suppress
 from functools import partial
+from typing import Any
 
 import pytest
 from engines import installed
+from instance_pools import pool_of
 from small_presets import small_preset
 from virtual_time import on_virtual_time
 
@@ -29,11 +31,9 @@ from headway.router.application import open_seats
 from headway.router.call import Call, InstanceLostError, NoInstanceError
 from headway.router.engine import InstancesEngine
 from headway.router.forwarded import CallParams, Forwarded, Headers, Piece
-from headway.router.instance import InstanceLink
-from headway.router.pool import InstancePool
 from headway.router.reading import Reading
 from headway_policies import Load, Usage
-from headway_policies.routing import Demand, InstanceSeats, LeastLoaded
+from headway_policies.routing import Demand, InstanceSeats
 
 REQUEST = Forwarded("POST", "/v1/completions", ())
 
@@ -75,12 +75,7 @@ class Answers:
 
 def engine_of(client: Answers, *names: str) -> InstancesEngine:
     """Healthy instances with four seats each."""
-    pool = InstancePool(
-        [InstanceLink(Address(name, f"http://{name}"), 4) for name in names], LeastLoaded(), loop_time_s
-    )
-    for link in pool.links.values():
-        pool.heard(link)
-    return InstancesEngine(pool, client)  # type: ignore[arg-type]
+    return InstancesEngine(pool_of(*names), client)  # type: ignore[arg-type]
 
 
 async def statuses(engine: InstancesEngine, request_id: str = "a", *, raises: bool = False) -> list[int]:
@@ -95,6 +90,13 @@ def held(engine: InstancesEngine) -> int:
     """Seats, calls and leases that are held anywhere."""
     links = engine.pool.links.values()
     return sum(one.sent + len(one.calls) + len(one.leases) for one in links)
+
+
+async def cancelled(*asked: asyncio.Task[Any]) -> None:
+    """End these requests."""
+    for one in asked:
+        one.cancel()
+    await asyncio.gather(*asked, return_exceptions=True)
 
 
 @pytest.mark.parametrize("turns", range(12))
@@ -156,9 +158,7 @@ async def test_requests_wait_while_all_instances_drain() -> None:
         for link in engine.pool.links.values():
             engine.pool.heard(link)
     assert [link.sent for link in engine.pool.links.values()] == [1, 1], "each runs its probe"
-    for one in asked:
-        one.cancel()
-    await asyncio.gather(*asked, return_exceptions=True)
+    await cancelled(*asked)
     assert held(engine) == 0
 
 
@@ -174,9 +174,7 @@ async def test_the_first_bytes_of_a_probe_open_all_seats(first: bytes, running: 
     asked = [asyncio.create_task(statuses(engine, str(at))) for at in range(6)]
     await asyncio.sleep(0.1)
     assert (link.sent, engine.pool.open_seats()) == (running, running)
-    for one in asked:
-        one.cancel()
-    await asyncio.gather(*asked, return_exceptions=True)
+    await cancelled(*asked)
     assert held(engine) == 0
 
 
@@ -190,9 +188,7 @@ async def test_an_instance_that_fails_gets_no_requests_after_some() -> None:
     assert client.asked.count("a") <= 6
     assert engine.pool.links["b"].sent == 4
     assert [one.done() for one in asked] == [False] * 12
-    for one in asked:
-        one.cancel()
-    await asyncio.gather(*asked, return_exceptions=True)
+    await cancelled(*asked)
 
 
 @on_virtual_time
@@ -418,8 +414,7 @@ async def test_progress_is_carried_over_to_another_instance() -> None:
     engine.pool.read(other, Reading(tokens=99), 1)
     seen.append(engine.progress_of("a"))
     assert seen == [0, 1, 1, 2, 3, 4]
-    running.cancel()
-    await asyncio.gather(running, return_exceptions=True)
+    await cancelled(running)
     assert engine.progress_of("a") is None
 
 
@@ -450,8 +445,7 @@ async def test_the_load_is_that_of_the_healthy_instances() -> None:
     engine.report()
     assert (engine.max_num_seqs, b.sent) == (12, 1)
     assert listener.loads == [Load(4, 3, 0.6)]
-    running.cancel()
-    await asyncio.gather(running, return_exceptions=True)
+    await cancelled(running)
 
 
 @on_virtual_time
@@ -612,8 +606,6 @@ async def test_what_a_draining_instance_finishes_takes_no_seats_of_the_others() 
         asked[int(name)].cancel()
     await asyncio.sleep(1)
     assert (links["a"].sent, links["b"].sent) == (4, 4), "the four that waited run there now"
-    for one in asked:
-        one.cancel()
-    await asyncio.gather(*asked, return_exceptions=True)
+    await cancelled(*asked)
     assert held(engine) == 0
     parts.tasks.stop_all()

@@ -5,16 +5,13 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 import pytest
+from instance_pools import pool_of
 from prometheus_client.parser import text_string_to_metric_families
 from virtual_time import on_virtual_time
 
-from headway.admission import loop_time_s
 from headway.router.addresses import Address
 from headway.router.engine import InstancesEngine
 from headway.router.engine_metrics import EngineMetrics, families, other_families
-from headway.router.instance import InstanceLink
-from headway.router.pool import InstancePool
-from headway_policies.routing import LeastLoaded
 
 OWN = """\
 # HELP process_open_fds Number of open file descriptors.
@@ -56,10 +53,7 @@ class Scraped:
 
 def metrics(answers: Mapping[str, tuple[int, str] | Exception], *, healthy: bool = True) -> EngineMetrics:
     """Those of servers with these answers."""
-    links = [InstanceLink(Address(name, f"http://{name}"), 4) for name in answers]
-    pool = InstancePool(links, LeastLoaded(), loop_time_s)
-    for link in links if healthy else ():
-        pool.heard(link)
+    pool = pool_of(*answers, heard=healthy)
     return EngineMetrics(InstancesEngine(pool, Scraped(answers)))  # type: ignore[arg-type]
 
 

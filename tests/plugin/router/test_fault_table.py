@@ -12,6 +12,7 @@ from functools import partial
 
 import pytest
 from engines import installed
+from instance_pools import pool_of
 from small_presets import small_preset
 from virtual_time import on_virtual_time
 
@@ -24,9 +25,7 @@ from headway.router.call import Call, InstanceLostError
 from headway.router.engine import InstancesEngine
 from headway.router.forwarded import CallParams, Forwarded, Headers, Piece
 from headway.router.heartbeat import Heartbeat
-from headway.router.instance import InstanceLink
-from headway.router.pool import InstancePool
-from headway_policies.routing import Demand, LeastLoaded
+from headway_policies.routing import Demand
 
 JSON = (("content-type", "application/json"),)
 ANSWER_S, NEVER_S = 0.5, 1e9
@@ -100,8 +99,8 @@ async def seen_with(fault: str, *, alone: bool) -> Seen:
     """One request behind a gate, of which the faulty instance is the first choice."""
     client = Instances(fault)
     names = ("bad",) if alone else ("bad", "good")
-    links = {name: InstanceLink(Address(name, f"http://{name}"), 4) for name in names}
-    pool = InstancePool(links.values(), LeastLoaded(), loop_time_s)
+    pool = pool_of(*names, heard=False)
+    links = pool.links
     engine = InstancesEngine(pool, client)  # type: ignore[arg-type]
     client.fault, later = "", fault  # it has the fault from its first request on
     heartbeat = Heartbeat(engine)

@@ -16,6 +16,7 @@ from random import Random
 
 import pytest
 from engines import installed
+from instance_pools import pool_of
 from small_presets import small_preset, terms
 from tiers import long_form
 from virtual_time import on_virtual_time
@@ -30,9 +31,8 @@ from headway.router.forwarded import CallParams, Forwarded, Piece
 from headway.router.fronts import EVERY_S, Fronts, read_claims
 from headway.router.heartbeat import Heartbeat
 from headway.router.instance import InstanceLink
-from headway.router.pool import InstancePool
 from headway_policies import Hold, Preset
-from headway_policies.routing import Demand, LeastLoaded
+from headway_policies.routing import Demand
 from headway_policies.sharing.fronts import GONE_S, LEASE_S
 
 REQUEST = Forwarded("POST", "/v1/completions", ())
@@ -155,8 +155,7 @@ class Front:
 
     def __init__(self, world: World, place: str, preset: Preset, seats: int, *, linked: bool) -> None:
         self.world, self.place, self.linked = world, place, linked
-        links = [InstanceLink(Address(name, f"http://{name}"), seats) for name in NAMES]
-        self.pool = InstancePool(links, LeastLoaded(), loop_time_s)
+        self.pool = pool_of(*NAMES, seats=seats, heard=False)
         self.engine = InstancesEngine(self.pool, world)  # type: ignore[arg-type]
         self.engine.max_num_seqs = self.pool.most_seats()
         places = [Address(name, f"http://{name}") for name in "xy"]
@@ -284,7 +283,7 @@ def test_two_fronts_keep_the_limit_of_plain_instances(phases: str, bound: str) -
     run()
 
 
-@pytest.mark.parametrize("bound", BOUNDS)
+@pytest.mark.parametrize("bound", ["instance", pytest.param("preset", marks=OTHER_PHASES)])
 def test_two_fronts_that_do_not_know_each_other_go_beyond_the_limit(bound: str) -> None:
     """Each counts what the other one runs there, a second late; what the preset opens each opens by itself."""
 

@@ -12,6 +12,7 @@ from pathlib import Path
 
 import aiohttp
 import pytest
+from instance_pools import pool_of
 from virtual_time import on_virtual_time
 
 from headway.admission import loop_time_s
@@ -20,10 +21,9 @@ from headway.router.call import Call, InstanceLostError
 from headway.router.engine import InstancesEngine
 from headway.router.heartbeat import Heartbeat
 from headway.router.instance import InstanceLink, Lease
-from headway.router.pool import InstancePool
 from headway.router.reading import Reading
 from headway_policies.fallback import BreakerState, Verdict
-from headway_policies.routing import Demand, LeastLoaded
+from headway_policies.routing import Demand
 from headway_policies.routing.health import LOST_S, SILENT_S
 
 METRICS = "vllm:kv_cache_usage_perc 0.5\nvllm:generation_tokens_total {}\n"
@@ -66,8 +66,8 @@ class Watched:
 
     def __init__(self) -> None:
         self.instance = Instance()
-        self.link = InstanceLink(Address("a", "http://a"), 4)
-        self.pool = InstancePool([self.link], LeastLoaded(), loop_time_s)
+        self.pool = pool_of("a", heard=False)
+        self.link = self.pool.links["a"]
 
     async def begin(self, *, begun: bool = False) -> tuple[Lease, asyncio.Task[None]]:
         """A request that runs there, with output already or without."""

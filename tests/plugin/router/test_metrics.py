@@ -4,28 +4,23 @@ from __future__ import annotations
 
 import re
 
+from instance_pools import pool_of
 from prometheus_client import CollectorRegistry, generate_latest
 from running_server import Scrape
 from virtual_time import on_virtual_time
 
-from headway.admission import loop_time_s
 from headway.operator.metrics import METRIC_NAMES
-from headway.router.addresses import Address
 from headway.router.call import Call
-from headway.router.instance import InstanceLink
 from headway.router.metrics import InstancesCollector
-from headway.router.pool import InstancePool
 from headway.router.reading import Reading
 from headway_policies.fallback import Verdict
-from headway_policies.routing import Demand, LeastLoaded
+from headway_policies.routing import Demand
 
 
 @on_virtual_time
 async def test_every_instance_has_every_series_from_the_start() -> None:
     """One that was never reached, too: it is down."""
-    pool = InstancePool(
-        [InstanceLink(Address(name, f"http://{name}"), 4) for name in ("a:1", "b:2")], LeastLoaded(), loop_time_s
-    )
+    pool = pool_of("a:1", "b:2", heard=False)
     registry = CollectorRegistry()
     registry.register(InstancesCollector(pool))
     pool.heard(pool.links["a:1"])

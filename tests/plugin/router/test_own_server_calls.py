@@ -6,18 +6,17 @@ import asyncio
 from collections.abc import AsyncGenerator
 
 import pytest
+from instance_pools import pool_of
 from virtual_time import on_virtual_time
 
-from headway.admission import loop_time_s
 from headway.router.addresses import Address
 from headway.router.call import Call, EngineGoneError, InstanceLostError
 from headway.router.engine import InstancesEngine
 from headway.router.forwarded import CallParams, Forwarded, Piece
-from headway.router.instance import InstanceLink
 from headway.router.pool import InstancePool
 from headway.router.reading import Reading
 from headway_policies import Load
-from headway_policies.routing import Demand, LeastLoaded
+from headway_policies.routing import Demand
 
 SEATS = 4
 REQUEST = Forwarded("POST", "/v1/completions", ())
@@ -25,10 +24,7 @@ REQUEST = Forwarded("POST", "/v1/completions", ())
 
 def own_pool(*, exclusive: bool = True) -> InstancePool:
     """One healthy instance with four seats."""
-    link = InstanceLink(Address("vllm", "http://localhost"), SEATS, exclusive=exclusive)
-    pool = InstancePool([link], LeastLoaded(), loop_time_s)
-    pool.heard(link)
-    return pool
+    return pool_of("vllm", seats=SEATS, exclusive=exclusive)
 
 
 @on_virtual_time

@@ -107,32 +107,6 @@ async def test_all_tried_is_said_at_once_and_while_one_waits() -> None:
 
 
 @on_virtual_time
-async def test_a_lost_instance_gives_back_what_has_no_output() -> None:
-    """Its calls are stopped; one that has sent something is not, and none of an instance that is only not ready."""
-    pool = pool_of(3)
-    fresh, begun = Call(), Call()
-    begun.begun = True
-    await pool.lease(fresh, ONE, frozenset())
-    await pool.lease(begun, ONE, frozenset())
-
-    async def endless() -> None:
-        await asyncio.get_running_loop().create_future()
-
-    steps = [asyncio.create_task(call.step(endless())) for call in (fresh, begun)]
-    await asyncio.sleep(0.1)
-    pool.unready(pool.links["0"])
-    await asyncio.sleep(0.1)
-    assert [step.done() for step in steps] == [False, False]
-    pool.lost(pool.links["0"])
-    await asyncio.sleep(0.1)
-    assert [step.done() for step in steps] == [True, False]
-    with pytest.raises(InstanceLostError):
-        await steps[0]
-    steps[1].cancel()
-    assert (pool.seats(), pool.most_seats()) == (0, 3)
-
-
-@on_virtual_time
 async def test_a_wide_request_goes_where_it_fits() -> None:
     """Whole, to the instance with the room."""
     pool = pool_of(2, 6)

@@ -13,6 +13,7 @@ from typing import Any
 
 import httpx
 import pytest
+from asgi_client import AsgiClient
 from starlette.applications import Starlette
 
 from headway.admission import REQUEST_CONTEXT, RequestContext
@@ -231,22 +232,12 @@ async def test_a_body_without_its_end_reaches_no_instance() -> None:
     """Its client left, or was answered that the body is wrong: half of it is no request."""
     engine = Engine()
     application = Starlette(routes=ForwardEndpoint(lambda: engine).routes())  # type: ignore[arg-type, return-value]
-    messages = iter([
-        {"type": "http.request", "body": b'{"a":', "more_body": True},
-        {"type": "http.disconnect"},
-    ])  # fmt: skip
-    sent = list[Any]()
-
-    async def receive() -> Any:
-        return next(messages)
-
-    async def send(message: Any) -> None:
-        sent.append(message)
-
-    scope = {"type": "http", "method": "POST", "path": "/v1/completions", "query_string": b"", "headers": []}
+    client = AsgiClient(application, b'{"a":')
+    client.finishes = False
+    client.leaves.set()
     token = REQUEST_CONTEXT.set(RequestContext())
     try:
-        await application(scope, receive, send)
+        await client.ask(path="/v1/completions")
     finally:
         REQUEST_CONTEXT.reset(token)
-    assert (engine.generated, sent) == ([], [])
+    assert (engine.generated, client.sent) == ([], [])

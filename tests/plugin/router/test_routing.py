@@ -209,26 +209,6 @@ async def test_a_name_stands_for_the_instances_at_its_addresses(tmp_path: Path) 
         drop_connections()
 
 
-@long_form("test_other_servers has it with servers that say nothing")
-async def test_the_limit_follows_the_instances_by_their_streams(start: Any) -> None:
-    """The preset says where it starts. Two instances that are as fast with many sequences as with one run all of them;
-    what one request alone takes is known before the first, from the warm-up.
-    """
-    flags = ("--seats", "200", "--preset", "balanced")
-    fleet = start(StandIn(step_s=0.02, seats=200), StandIn(step_s=0.02, seats=200), flags=flags, HEADWAY_WARMUP="1")
-    status = fleet.router.status()
-    assert status["warmup"]["state"] == "done"
-    assert status["engine"]["unloaded"]["source"] == "steps"
-    clients, most = 3 * status["limit"]["live"], 0.0
-    for _ in range(20):
-        own_answers(await ask_all(fleet, clients, 60, stream=True))
-        most = max(most, fleet.router.status()["limit"]["live"])
-        if most >= clients:
-            break
-    assert most >= clients
-    fleet.balanced()
-
-
 @long_form("tests/policies/routing/test_instance_seats finds the seats")
 async def test_what_an_instance_cannot_run_waits_in_front(start: Any) -> None:
     """It was named with 64 seats, and has 4: once that shows, no more is sent there while others wait in front."""
@@ -242,19 +222,6 @@ async def test_what_an_instance_cannot_run_waits_in_front(start: Any) -> None:
     await asyncio.to_thread(wait_until, found, "its seats are found")
     own_answers(await asked)
     fleet.balanced()
-
-
-@long_form("test_other_servers has it for a stream and a whole answer")
-async def test_a_client_that_leaves_is_aborted_at_the_instance(start: Any) -> None:
-    """Its seat there is free soon after."""
-    fleet = start(StandIn(step_s=0.05))
-    async with httpx.AsyncClient(timeout=60) as client:
-        asked = asyncio.create_task(ask(client, fleet, "a", 10_000, stream=True))
-        await asyncio.to_thread(wait_until, lambda: fleet.instances[0].running() == 1, "it runs")
-        asked.cancel()
-        await asyncio.to_thread(wait_until, lambda: fleet.instances[0].running() == 0, "it does not run any more")
-    fleet.balanced()
-    assert fleet.router.scrape()("headway_outcomes_total", outcome="cancelled_running") == 1
 
 
 async def test_no_key_of_a_client_reaches_an_instance(start: Any) -> None:

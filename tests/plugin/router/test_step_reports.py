@@ -5,17 +5,14 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Sequence
 
+from instance_pools import pool_of
 from virtual_time import on_virtual_time
 
-from headway.admission import loop_time_s
 from headway.engine import Ended
-from headway.router.addresses import Address
-from headway.router.instance import InstanceLink
 from headway.router.pool import InstancePool
 from headway.router.reading import Reading
 from headway.router.step_reports import StepReports
 from headway_policies import Load
-from headway_policies.routing import LeastLoaded
 
 
 class Listener:
@@ -35,10 +32,7 @@ class Listener:
 
 def reports(*, exclusive: bool = False) -> tuple[StepReports, InstancePool, Listener]:
     """Of two healthy instances."""
-    links = [InstanceLink(Address(name, f"http://{name}"), 4, exclusive=exclusive) for name in "ab"]
-    pool = InstancePool(links, LeastLoaded(), loop_time_s)
-    for link in links:
-        pool.heard(link)
+    pool = pool_of("a", "b", exclusive=exclusive)
     found, listener = StepReports(pool), Listener()
     found.listener = listener
     return found, pool, listener
