@@ -13,7 +13,7 @@ from small_presets import small_preset, terms
 from virtual_time import on_virtual_time
 
 import headway
-from headway import Expired, PresetError, Reason, Rejected, TimedOut, UnknownClassError, UnknownPresetError
+from headway import Expired, PresetError, Reason, Rejected, UnknownClassError, UnknownPresetError
 from headway.api.schema import LimitStatus
 from headway.audit import Caller
 from headway.engine.fake import EngineDied, FakeEngine, FakeOutput, FakeParams
@@ -75,15 +75,6 @@ async def test_a_priority_is_a_class_by_name_or_number(asked: object, name: str,
 
 
 @on_virtual_time
-async def test_no_urgent_request_is_served_after_one_that_is_less_urgent() -> None:
-    """With one seat the engine sees the requests in order of urgency, then of arrival."""
-    engine = engine_of()
-    order = ["normal", "batch", "normal", "realtime", "batch", "realtime"]
-    await asyncio.gather(*(read(engine, f"{number}", 1, priority=name) for number, name in enumerate(order)))
-    assert engine.started == ["0", "3", "5", "2", "1", "4"]
-
-
-@on_virtual_time
 async def test_tenant_is_shown_to_operators_and_not_to_the_engine() -> None:
     """Headway's own options never reach the engine."""
     seen: list[dict[str, Any]] = []
@@ -115,28 +106,6 @@ async def test_a_full_queue_is_a_typed_refusal() -> None:
     assert isinstance(caught.value.retry_after_s, int)
     await task
     assert engine.started == ["a"]
-
-
-@on_virtual_time
-async def test_time_that_runs_out_in_the_queue_is_expired_and_later_timed_out() -> None:
-    """timeout_s covers both: Expired before the engine had it, TimedOut with an abort after."""
-    engine = engine_of()
-    loop = asyncio.get_running_loop()
-    begun_s = loop.time()
-    first = asyncio.create_task(read(engine, "a", 100, timeout_s=20.5))
-    await asyncio.sleep(0)
-    with pytest.raises(Expired) as expired:
-        await read(engine, "b", timeout_s=5)
-    assert loop.time() - begun_s == pytest.approx(5.0)
-    assert expired.value.reason is Reason.QUEUE_TIMEOUT
-    with pytest.raises(TimedOut) as timed_out:
-        await first
-    assert loop.time() - begun_s < 20.5 + 1.01
-    assert timed_out.value.reason is Reason.TOTAL_TIMEOUT
-    await assert_no_residue(engine.headway)
-    assert engine.aborted[0] == "a"
-    assert "b" not in engine.started
-    assert outcomes(engine.headway) == {"expired_queued": 1, "expired_running": 1}
 
 
 @on_virtual_time
@@ -249,20 +218,6 @@ async def test_two_wrapped_engines_have_nothing_in_common() -> None:
 
 
 @on_virtual_time
-async def test_a_caller_that_breaks_off_frees_seat_and_engine() -> None:
-    """Breaking out of the loop and closing the generator is a cancellation: settled at once, aborted, its seat free."""
-    engine = engine_of()
-    stream = engine.generate("text", FakeParams(100), "a")
-    async for _ in stream:
-        break
-    await stream.aclose()
-    assert engine.headway.gateway.gate.desk.ledger.in_flight == 0
-    await assert_no_residue(engine.headway)
-    assert engine.aborted == ["a"]
-    assert outcomes(engine.headway) == {"cancelled_running": 1}
-
-
-@on_virtual_time
 async def test_a_generator_that_is_dropped_leaves_nothing() -> None:
     """A generator that is no longer referenced is settled when it is collected."""
     engine = engine_of()
@@ -283,21 +238,6 @@ async def test_a_generator_that_is_never_started_counts_nowhere() -> None:
     await stream.aclose()
     assert outcomes(engine.headway) == {}
     assert engine.started == []
-
-
-@on_virtual_time
-async def test_a_wait_for_that_gives_up_leaves_nothing() -> None:
-    """asyncio.timeout around the loop, while waiting and while running."""
-    engine = engine_of()
-
-    async def impatient(request_id: str, patience_s: float) -> None:
-        async with asyncio.timeout(patience_s):
-            await read(engine, request_id, 100)
-
-    results = await asyncio.gather(impatient("a", 2.5), impatient("b", 1.5), return_exceptions=True)
-    assert [type(result) for result in results] == [TimeoutError, TimeoutError]
-    await assert_no_residue(engine.headway)
-    assert outcomes(engine.headway) == {"cancelled_running": 1, "cancelled_queued": 1}
 
 
 # ---------------------------------------------------------------------- ids
@@ -333,20 +273,6 @@ async def test_a_retry_under_the_same_id_is_not_hit_by_the_abort_of_the_first_tr
 
 
 # ---------------------------------------------------------------------- seats
-
-
-@on_virtual_time
-async def test_a_request_takes_a_seat_for_each_of_its_sequences() -> None:
-    """n = 2 takes two seats: with three, the second such request waits for the first."""
-    engine = engine_of(3)
-    first = asyncio.create_task(read(engine, "a", n=2))
-    second = asyncio.create_task(read(engine, "b", n=2))
-    await asyncio.sleep(0.5)
-    desk = engine.headway.gateway.gate.desk
-    assert (desk.seats_taken, desk.ledger.queued) == (2, 1)
-    await asyncio.gather(first, second)
-    assert engine.most_running == 2
-    await assert_no_residue(engine.headway)
 
 
 @on_virtual_time
