@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Collection
+from collections.abc import Collection
 
 
 def double(item: int) -> int:
@@ -39,13 +39,3 @@ class Recorder:
                 raise ValueError(item)
         self.ended += 1
         return [double(item) for item in items]
-
-
-def cut_short(by: int) -> Callable[[list[int]], list[int]]:
-    """A plain function that omits the last results of a batch of several."""
-
-    def process(items: list[int]) -> list[int]:
-        results = [double(item) for item in items]
-        return results[:-by] if len(items) > 1 else results
-
-    return process

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from batch_functions import Recorder, double
 
-from headway import Batcher, BatchFunctionError, Expired, Rejected, SyncBatcher, UnknownClassError
+from headway import Batcher, Expired, Rejected, SyncBatcher, UnknownClassError
 
 
 @pytest.mark.parametrize("wrong", [len, 5, None, Batcher])
@@ -129,20 +129,6 @@ def test_submits_that_race_with_stop_all_end() -> None:
         ready.wait()
         batcher.stop()
         assert sum(one.result() for one in served) == batcher.get_stats()["outcomes"]["completed"]
-
-
-def test_a_batch_function_that_exits_ends_one_request() -> None:
-    """The thread, its loop and all other items go on."""
-
-    def process(items: list[int]) -> list[int]:
-        if 1 in items:
-            raise SystemExit("no")
-        return [double(item) for item in items]
-
-    with SyncBatcher(Batcher(process, max_batch_size=1, max_wait_ms=0)) as batcher:
-        with pytest.raises(BatchFunctionError, match="SystemExit"):
-            batcher.wait_for_result(batcher.submit(1))
-        assert batcher.wait_for_result(batcher.submit(2), float("inf")) == 4
 
 
 def test_a_batch_function_cannot_stop_its_own_batcher() -> None:
