@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 import asyncio
-import gc
 import threading
-from collections.abc import AsyncGenerator, Callable
+from collections.abc import AsyncGenerator
 from typing import Any
 
 import pytest
 from engines import outcomes
 from prometheus_client import CollectorRegistry
 from small_presets import small_preset, terms
+from until import until
 from virtual_time import on_virtual_time
 
 import headway
@@ -20,11 +20,10 @@ from headway.audit import Caller
 from headway.engine import StepListener
 from headway.engine.fake import EngineDied, FakeEngine, FakeOutput, FakeParams
 from headway.supervision import CannotReplaceError
-from headway_policies import EngineState, Load, Preset, Recovery
+from headway_policies import Load, Preset, Recovery
 from headway_policies.engine import Warmup
 from headway_policies.fallback import Fallback
 from headway_policies.limits import LimitSettings
-from headway_policies.memory import Memory
 
 ME = Caller(actor="test", role="admin", address="-")
 
@@ -49,13 +48,6 @@ def preset(seats: int = 2, **parts: Any) -> Preset:
 async def read(engine: Any, request_id: str, tokens: int = 3, **options: Any) -> list[FakeOutput]:
     """All outputs of one request."""
     return [one async for one in engine.generate("text", FakeParams(tokens), request_id, **options)]
-
-
-async def until(holds: Callable[[], bool], within_s: float = 30.0, every_s: float = 0.01) -> None:
-    """Wait until something holds; TimeoutError where it does not."""
-    async with asyncio.timeout(within_s):
-        while not holds():  # noqa: ASYNC110 - a state of the engine, which signals nothing
-            await asyncio.sleep(every_s)
 
 
 # ---------------------------------------------------------------------- warm-up
@@ -136,22 +128,6 @@ def test_a_wrong_argument_is_one_error_that_changes_nothing(argument: dict[str, 
 
 
 # ---------------------------------------------------------------------- watch and restart
-
-
-@on_virtual_time
-async def test_an_unresponsive_engine_gets_no_request_until_it_responds() -> None:
-    """The watch runs from the first request on."""
-    engine = headway.wrap(FakeEngine(step_s=0.1), preset(recovery=Recovery(hang_after_s=2)))
-    await read(engine, "a")
-    engine.stalled = True
-    await asyncio.sleep(15)
-    assert engine.headway.gateway.gate.desk.mode.engine is EngineState.SILENT
-    assert engine.headway.not_ready() == ["the engine is unresponsive"]
-    waiting = asyncio.create_task(read(engine, "b"))
-    await asyncio.sleep(1)
-    assert "b" not in engine.started
-    engine.stalled = False
-    assert len(await waiting) == 3
 
 
 async def test_a_dead_engine_is_replaced_by_the_factory() -> None:
@@ -300,21 +276,6 @@ async def test_a_capped_answer_is_shorter_in_a_program_too() -> None:
 
 
 # ---------------------------------------------------------------------- memory, metrics, end
-
-
-@on_virtual_time
-@pytest.mark.slow
-async def test_memory_rules_act_and_the_collector_stays_the_programs() -> None:
-    """An engine is recycled on the preset's schedule; Python's collector is not touched."""
-    before = (gc.isenabled(), gc.get_threshold(), gc.get_freeze_count())
-    engine = headway.wrap(
-        StoppableEngine(step_s=0.1), preset(memory=Memory(recycle_every_s=60)), engine_factory=StoppableEngine
-    )
-    await read(engine, "a")
-    recycled = engine.headway.status
-    await until(lambda: recycled().memory.recycled["schedule"] == 1, within_s=1000, every_s=5)
-    assert len(await read(engine, "b")) == 3
-    assert (gc.isenabled(), gc.get_threshold(), gc.get_freeze_count()) == before
 
 
 async def test_metrics_are_shown_in_the_given_registry_of_one_engine() -> None:

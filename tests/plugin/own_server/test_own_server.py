@@ -14,6 +14,7 @@ from typing import Any
 import psutil
 import pytest
 import stand_in_own_server
+from until import until
 from virtual_time import on_virtual_time
 
 from headway.admission import loop_time_s
@@ -84,13 +85,6 @@ def process_of_server() -> psutil.Process:
 def healthy(engine: InstancesEngine) -> list[str]:
     """The names of the instances that are."""
     return [one.address.name for one in engine.pool.healthy()]
-
-
-async def until(holds: Callable[[], bool]) -> None:
-    """Poll until it holds."""
-    async with asyncio.timeout(30):
-        while not holds():  # noqa: ASYNC110 - of another process
-            await asyncio.sleep(0.02)
 
 
 async def test_it_says_what_its_arguments_and_its_engine_are(server_of: Start, client_of: ClientOf) -> None:

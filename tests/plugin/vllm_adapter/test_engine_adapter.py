@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import importlib
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from types import ModuleType, SimpleNamespace
 from typing import Any
 
@@ -26,17 +26,6 @@ class Notes:
         self.steps.append((load, sequences, list(ended)))
 
 
-@pytest.fixture
-def logger_class(monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]:
-    """The stat logger's class on a base class of no consequence."""
-    for name in ("vllm", "vllm.v1", "vllm.v1.metrics", "vllm.v1.metrics.loggers"):
-        monkeypatch.setitem(sys.modules, name, ModuleType(name))
-    monkeypatch.setattr(sys.modules["vllm.v1.metrics.loggers"], "AggregateStatLoggerBase", object, raising=False)
-    monkeypatch.delitem(sys.modules, "headway.vllm_adapter.stats", raising=False)
-    yield importlib.import_module("headway.vllm_adapter.stats").HeadwayStatLogger
-    sys.modules.pop("headway.vllm_adapter.stats", None)
-
-
 def iteration(**changed: Any) -> SimpleNamespace:
     """vLLM's IterationStats of a step with three decoding sequences, a prefill and an end."""
     usual = {
@@ -52,6 +41,13 @@ def iteration(**changed: Any) -> SimpleNamespace:
 
 SCHEDULER = SimpleNamespace(num_running_reqs=5, num_waiting_reqs=1, kv_cache_usage=0.25)
 CACHE = SimpleNamespace(kv_cache_size_tokens=None, num_gpu_blocks=None, block_size=16)
+
+
+def load_of(logger_class: Any, scheduler: Any, iterations: Any) -> Load:
+    """The load of a step that has one."""
+    load, _, _ = record(logger_class, scheduler, iterations)
+    assert load is not None
+    return load
 
 
 def record(
@@ -79,18 +75,15 @@ def test_a_step_becomes_a_load(logger_class: Any) -> None:
 def test_a_step_reports_what_the_prefix_cache_had(logger_class: Any) -> None:
     """Prompt tokens that were looked for and found, and whether the cache was emptied; nothing where it says none."""
     stats = SimpleNamespace(queries=1000, hits=640, reset=True)
-    load, _, _ = record(logger_class, SimpleNamespace(**vars(SCHEDULER), prefix_cache_stats=stats), iteration())
-    assert load is not None
+    load = load_of(logger_class, SimpleNamespace(**vars(SCHEDULER), prefix_cache_stats=stats), iteration())
     assert (load.prefix_queried_tokens, load.prefix_hit_tokens, load.prefix_cleared) == (1000, 640, True)
-    load, _, _ = record(logger_class, SCHEDULER, iteration())
-    assert load is not None
+    load = load_of(logger_class, SCHEDULER, iteration())
     assert (load.prefix_queried_tokens, load.prefix_hit_tokens, load.prefix_cleared) == (0, 0, False)
 
 
 def test_a_step_without_a_second_token_has_no_time_between_tokens(logger_class: Any) -> None:
     """None, and not 0: nothing was measured."""
-    load, _, _ = record(logger_class, SCHEDULER, iteration(inter_token_latencies_iter=[]))
-    assert load is not None
+    load = load_of(logger_class, SCHEDULER, iteration(inter_token_latencies_iter=[]))
     assert load.inter_token_s is None
 
 
@@ -99,8 +92,7 @@ def test_a_step_says_how_many_had_their_first_token(logger_class: Any) -> None:
     older = iteration()
     del older.time_to_first_tokens_iter
     for iterations, first_tokens in ((iteration(time_to_first_tokens_iter=[1, 2]), 2), (None, 0), (older, None)):
-        load, _, _ = record(logger_class, SCHEDULER, iterations)
-        assert load is not None
+        load = load_of(logger_class, SCHEDULER, iterations)
         assert load.first_tokens == first_tokens
 
 

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import importlib
-import sys
 from argparse import Namespace
-from collections.abc import Iterator, Sequence
-from types import ModuleType, SimpleNamespace
+from collections.abc import Sequence
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -102,17 +100,6 @@ class Steps:
     def step(self, load: Load | None, sequences: int, ended: Sequence[Ended]) -> None:
         self.loads.append(load)
         self.sequences.append(sequences)
-
-
-@pytest.fixture
-def logger_class(monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]:
-    """The stat logger's class on a base class of no consequence."""
-    for name in ("vllm", "vllm.v1", "vllm.v1.metrics", "vllm.v1.metrics.loggers"):
-        monkeypatch.setitem(sys.modules, name, ModuleType(name))
-    monkeypatch.setattr(sys.modules["vllm.v1.metrics.loggers"], "AggregateStatLoggerBase", object, raising=False)
-    monkeypatch.delitem(sys.modules, "headway.vllm_adapter.stats", raising=False)
-    yield importlib.import_module("headway.vllm_adapter.stats").HeadwayStatLogger
-    sys.modules.pop("headway.vllm_adapter.stats", None)
 
 
 def stats(running: int, waiting: int, usage: float) -> SimpleNamespace:

@@ -14,6 +14,7 @@ from typing import Any
 import psutil
 import pytest
 import toy_compile_server
+from until import until
 
 from headway.vllm_adapter.grammars import GrammarGuard, GrammarTooLargeError, Limits
 
@@ -100,12 +101,9 @@ async def test_requests_with_the_same_grammar_wait_for_one_compilation() -> None
         await second
         assert guard.verdicts["fits"] == 1
         leaving = asyncio.create_task(guard.check(params("sleep on"), "a"))
-        async with asyncio.timeout(30):
-            while not compilers(guard):  # noqa: ASYNC110 - a process has no event for it
-                await asyncio.sleep(0.01)
-            leaving.cancel()
-            while compilers(guard):  # noqa: ASYNC110
-                await asyncio.sleep(0.01)
+        await until(lambda: compilers(guard))
+        leaving.cancel()
+        await until(lambda: not compilers(guard))
         assert guard.compiling == 0
         await guard.check(params("after it"), "a")
 
@@ -140,9 +138,8 @@ async def test_a_process_that_is_killed_while_it_starts_is_started_again(monkeyp
     monkeypatch.setenv("TOY_COMPILER", "slow")
     async with guarding() as guard:
         waiting = asyncio.create_task(guard.check(params("spin"), "a"))
-        async with asyncio.timeout(30):
-            while guard._process is None:  # noqa: ASYNC110 - a process has no event for it
-                await asyncio.sleep(0.01)
+        await until(lambda: guard._process is not None)
+        assert guard._process is not None
         guard._process.kill()
         monkeypatch.delenv("TOY_COMPILER")
         with pytest.raises(GrammarTooLargeError):

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib
 import sys
 from types import ModuleType, SimpleNamespace
 from typing import Any
@@ -65,18 +64,6 @@ def test_every_worker_gives_back_what_it_does_not_use(there: bool, monkeypatch: 
     assert emptied == [True] * 2 * there
     monkeypatch.delattr(torch, "accelerator")
     assert forget(workers[0])
-
-
-def test_the_knob_is_put_into_the_engine(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Where EngineCore runs, beside the limits."""
-    core = importlib.import_module("headway.vllm_adapter.engine_core_hooks")
-    module: Any = ModuleType("vllm.v1.engine.core")
-    module.EngineCore = type("EngineCore", (), {})
-    monkeypatch.setitem(sys.modules, "vllm.v1.engine.core", module)
-    for name in ("yield_cpu", "watch_starts"):
-        monkeypatch.setattr(core, name, lambda *_: None)
-    core.register()
-    assert getattr(module.EngineCore, CLEAR_WORKERS) is clear_worker_caches
 
 
 def test_freed_memory_goes_back_to_the_system(monkeypatch: pytest.MonkeyPatch) -> None:

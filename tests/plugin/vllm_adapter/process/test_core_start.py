@@ -3,22 +3,19 @@
 from __future__ import annotations
 
 import asyncio
-import multiprocessing
 import threading
-import time
 from collections.abc import Iterator
-from types import SimpleNamespace
 from typing import Any
 
 import psutil
 import pytest
+from sleeping_cores import Child, async_llm, core_client, end, sleeping_core
+from until import until
 
 from headway.errors import NoEngineError
 from headway.supervision import SpareStarter
 from headway.vllm_adapter.process import core_start, engine_replacer
 from headway.vllm_adapter.process.engine_replacer import VllmReplacer
-
-Child = multiprocessing.process.BaseProcess
 
 
 class Cores:
@@ -26,24 +23,17 @@ class Cores:
 
     def __init__(self) -> None:
         self.started: list[Child] = []
-        self.connected: list[Any] = []
         self.go_on = threading.Event()
         self.late = False  # a core's process comes only with go_on
 
     def process(self) -> Child:
-        child = multiprocessing.get_context("fork").Process(
-            target=time.sleep, args=(600,), name="EngineCore", daemon=True
-        )
-        child.start()
-        self.started.append(child)
-        return child
+        self.started.append(sleeping_core())
+        return self.started[-1]
 
     def client_of(self, process: Child) -> Any:
         """As much of an engine core's client as is looked at."""
-        manager = SimpleNamespace(processes=[process])
-        resources = SimpleNamespace(engine_manager=manager, engine_dead=False)
-        core = SimpleNamespace(resources=resources, shutdown=lambda timeout: process.kill())  # type: ignore[attr-defined]  # of every context's process
-        self.connected.append(core)
+        core = core_client(process)
+        core.shutdown = lambda timeout: process.kill()  # type: ignore[attr-defined]  # of every context's process
         return core
 
     def another(self, client: Any) -> Any:
@@ -67,33 +57,14 @@ def cores(monkeypatch: pytest.MonkeyPatch) -> Iterator[Cores]:
     monkeypatch.setattr(core_start, "another_core", made.another)
     yield made
     made.go_on.set()
-    for one in made.started:
-        one.kill()  # type: ignore[attr-defined]  # of every context's process
-        one.join()
-
-
-def asynchronous(core: Any) -> Any:
-    """As much of an AsyncLLM as is looked at."""
-    return SimpleNamespace(
-        engine_core=core,
-        output_handler=None,
-        output_processor=SimpleNamespace(request_states={}, abort_requests=lambda ids, internal: None),
-        _run_output_handler=lambda: None,
-    )
-
-
-async def until(holds: Any) -> None:
-    """Poll, for a minute at most."""
-    async with asyncio.timeout(60):
-        while not holds():  # noqa: ASYNC110 - processes and threads
-            await asyncio.sleep(0.02)
+    end(made.started)
 
 
 @pytest.mark.parametrize("owns_process", [False, True], ids=["a program", "a server"])
 async def test_a_spare_is_spared_by_the_kill_and_taken_by_the_start(cores: Cores, owns_process: bool) -> None:
     """The old core serves until it is killed; the client has the spare's afterwards, and no third one was started."""
     old = cores.process()
-    client = asynchronous(cores.client_of(old))
+    client = async_llm(cores.client_of(old))
     replacer = VllmReplacer(client, owns_process=owns_process)
     assert isinstance(replacer, SpareStarter)
     start = asyncio.create_task(replacer.start_spare())
@@ -116,7 +87,7 @@ async def test_a_spare_is_spared_by_the_kill_and_taken_by_the_start(cores: Cores
 async def test_a_start_waits_for_a_spare_that_is_still_starting(cores: Cores, owns_process: bool) -> None:
     """The old core died meanwhile: its kill leaves the spare alone, also where the recycle no longer waits for it."""
     old = cores.process()
-    client = asynchronous(cores.client_of(old))
+    client = async_llm(cores.client_of(old))
     replacer = VllmReplacer(client, owns_process=owns_process)
     recycle = asyncio.create_task(replacer.start_spare())
     await until(lambda: len(cores.started) == 2)
@@ -134,7 +105,7 @@ async def test_a_start_waits_for_a_spare_that_is_still_starting(cores: Cores, ow
 
 async def test_a_spare_that_dies_is_not_taken(cores: Cores) -> None:
     """Another core is started in its place."""
-    client = asynchronous(cores.client_of(cores.process()))
+    client = async_llm(cores.client_of(cores.process()))
     replacer = VllmReplacer(client, owns_process=False)
     cores.go_on.set()
     await replacer.start_spare()
@@ -151,7 +122,7 @@ async def test_a_spare_that_dies_is_not_taken(cores: Cores) -> None:
 async def test_an_ended_spare_leaves_no_process(cores: Cores, when: str) -> None:
     """At any moment, also where vLLM starts the process only afterwards; the old core is untouched."""
     old = cores.process()
-    replacer = VllmReplacer(asynchronous(cores.client_of(old)))
+    replacer = VllmReplacer(async_llm(cores.client_of(old)))
     cores.late = when == "before its process"
     start = asyncio.create_task(replacer.start_spare())
     if when == "up":
@@ -174,7 +145,7 @@ async def test_an_ended_spare_leaves_no_process(cores: Cores, when: str) -> None
 
 async def test_a_spare_that_does_not_start_is_one_error(cores: Cores) -> None:
     """And the next one may."""
-    replacer = VllmReplacer(asynchronous(cores.client_of(cores.process())))
+    replacer = VllmReplacer(async_llm(cores.client_of(cores.process())))
     start = asyncio.create_task(replacer.start_spare())
     await until(lambda: len(cores.started) == 2)
     cores.started[1].kill()  # type: ignore[attr-defined]  # of every context's process
