@@ -1,4 +1,5 @@
-"""Growth of CPU time and memory with the size of an input, measured in thread CPU time rather than wall-clock time.
+"""Growth of CPU time and memory with the size of an input, measured in thread CPU time rather than wall-clock time; and
+lines of Python, a measure of a cost that no other load disturbs.
 
 Sizes double. The cost of a size is compared with the cost of one sixteenth of it: linear growth gives a ratio of 16,
 quadratic growth 256. Costs below ``FLOOR_S`` count as ``FLOOR_S``, since such small costs cannot be measured reliably.
@@ -8,10 +9,13 @@ Superlinear growth is therefore detected once it costs more than ``MAX_RATIO * F
 from __future__ import annotations
 
 import gc
+import sys
 import time
 import tracemalloc
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from types import FrameType
+from typing import Any
 
 RATIO = 16
 MAX_RATIO = 40
@@ -90,3 +94,21 @@ def _doubling(first: int, last: int) -> Iterator[int]:
     while size <= last:
         yield size
         size *= 2
+
+
+def lines_run(work: Callable[[], object]) -> int:
+    """How many lines of Python a call runs."""
+    lines = 0
+
+    def count(frame: FrameType, event: str, argument: Any) -> Any:
+        nonlocal lines
+        lines += event == "line"
+        return count
+
+    before = sys.gettrace()
+    sys.settrace(count)
+    try:
+        work()
+    finally:
+        sys.settrace(before)
+    return lines

@@ -1,8 +1,7 @@
 """A simulated continuous-batching engine to evaluate limits on: step time, KV capacity, preemption by recompute.
 
-A step lasts ``base_s + sequence_s * decoding + prefill_token_s * prompt tokens``. The queue is never empty, unless
-``arrivals_s`` gives the time between two arrivals. When the KV cache overflows, the latest sequence is preempted and
-recomputed from its start.
+A step lasts ``base_s + sequence_s * decoding + prefill_token_s * prompt tokens``. The queue is never empty. When the KV
+cache overflows, the latest sequence is preempted and recomputed from its start.
 """
 
 from __future__ import annotations
@@ -32,6 +31,7 @@ class Mix:
 
 
 CHAT, LONG_PROMPT, LONG_OUTPUT, SHORT = Mix(64, 64), Mix(384, 32), Mix(16, 192), Mix(32, 16)
+LIGHT = Mix(16, 128)
 
 
 @dataclass(slots=True, eq=False)
@@ -73,14 +73,11 @@ class SimulatedEngine:
     slowness: Callable[[float], float] = lambda now_s: 1.0
     noise: float = 0.0
     kv_capacity_tokens: int = 1_000_000
-    arrivals_s: float | None = None
-    reports: Callable[[float], bool] = lambda now_s: True
     seed: int = 1
     slo_s: float = SLO_S
     now_s: float = 0.0
     _running: list[Sequence] = field(default_factory=list)
     _again: deque[Sequence] = field(default_factory=deque)
-    _came: float = 0.0
     _prompt_tokens: float = 0.0
     _output_tokens: float = 0.0
     _square: float = 0.0
@@ -97,16 +94,13 @@ class SimulatedEngine:
         while self.now_s < until_s:
             seats = self.limit.seats(self.now_s)
             limited, prefill_tokens, new = self._admit(seats)
-            if not self._running:
-                self.now_s += self.arrivals_s or 0.01
-                continue
             yield self._step(seats, limited, prefill_tokens, new)
 
     def _admit(self, seats: int) -> tuple[bool, int, list[Sequence]]:
         """Admit as many sequences as the limit, the KV cache and the prefill budget allow."""
         prefill_tokens, used = 0, sum(one.kv_tokens for one in self._running)
         new: list[Sequence] = []
-        while len(self._running) < seats and (self._again or self._waits()):
+        while len(self._running) < seats:
             one = self._again.popleft() if self._again else self._fresh()
             if self._running and (
                 used + one.kv_tokens > self.kv_capacity_tokens
@@ -118,13 +112,9 @@ class SimulatedEngine:
             prefill_tokens += one.kv_tokens
             self._running.append(one)
             new.append(one)
-        return self._waits(), prefill_tokens, new
-
-    def _waits(self) -> bool:
-        return self.arrivals_s is None or self._came + self.arrivals_s <= self.now_s
+        return True, prefill_tokens, new
 
     def _fresh(self) -> Sequence:
-        self._came += self.arrivals_s or 0.0
         mix = self.mix(self.now_s)
         spread = log(1 + mix.variation**2)
         drawn = exp(self._random.gauss(log(mix.output_tokens) - spread / 2, sqrt(spread)))
@@ -172,8 +162,6 @@ class SimulatedEngine:
     def _report(
         self, running: int, taken: int, limited: bool, mean_s: float | None, prefill_tokens: int, preemptions: int
     ) -> None:
-        if not self.reports(self.now_s):
-            return
         usage_ratio = min(1.0, sum(one.kv_tokens for one in self._running) / self.kv_capacity_tokens)
         load = Load(
             running, len(self._again), usage_ratio, mean_s, prefill_tokens, preemptions, self.kv_capacity_tokens
@@ -185,14 +173,14 @@ class SimulatedEngine:
         )
 
 
+def aim(mix: Mix, slowness: float = 1.0) -> float:
+    """The seats that meet the set point in a steady stream."""
+    return (0.92 * SLO_S / slowness - BASE_S) / (SEQUENCE_S + PREFILL_TOKEN_S * mix.prompt_tokens / mix.output_tokens)
+
+
 def good_tokens_s(steps: list[Step], from_s: float, to_s: float) -> float:
     """Tokens a second of the sequences that ended within the SLO in that time."""
     return sum(one.good_tokens for one in steps if from_s <= one.now_s < to_s) / (to_s - from_s)
-
-
-def tokens_s(steps: list[Step], from_s: float, to_s: float) -> float:
-    """All tokens a second of that time."""
-    return sum(one.tokens for one in steps if from_s <= one.now_s < to_s) / (to_s - from_s)
 
 
 def mean_limit(steps: list[Step], from_s: float, to_s: float) -> float:

@@ -75,15 +75,6 @@ def test_the_most_urgent_goes_first_and_the_lowest_last() -> None:
     assert served == [4, 6, 3, 2, 5]
 
 
-def test_running_batch_work_never_bars_a_seat_that_is_free() -> None:
-    """No priority inversion: batch work in every other seat, and batch work waiting, hold no realtime request up."""
-    it = WatchedDesk(small_preset(seats=2))
-    for _ in range(4):
-        it.comes("batch")
-    assert deeds(it.comes("realtime")) == []
-    assert ids(it.leaves(1)) == [5]
-
-
 LEAVING = {
     ("running", Ending.COMPLETED): Outcome.COMPLETED,
     ("running", Ending.FAILED): Outcome.FAILED,
@@ -116,15 +107,6 @@ def test_leaving_writes_the_one_outcome_of_its_phase(phase: str, ending: Ending,
 def test_every_ending_is_in_the_table_above() -> None:
     """A new ending wants a row."""
     assert {ending for _, ending in LEAVING} == set(Ending)
-
-
-def test_a_start_that_failed_frees_the_seat() -> None:
-    """The engine did not take it: failed, and the next goes."""
-    it = WatchedDesk(small_preset())
-    it.comes()
-    it.comes()
-    assert deeds(it.leaves(1, Ending.FAILED)) == [Dispatch(2, revision=1)]
-    assert it.counts()[3] == {"failed": 1}
 
 
 @pytest.mark.parametrize("event", ["first_token", "token_batch"])

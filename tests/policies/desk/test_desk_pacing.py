@@ -7,8 +7,9 @@ from typing import Any
 
 import pytest
 from small_presets import small_preset
+from watched_desk import dispatched
 
-from headway_policies import Desk, Dispatch, Effect, Ending, Load, Preset, Reason, Reject, Ticket, WakeAt
+from headway_policies import Desk, Effect, Ending, Load, Preset, Reason, Reject, Ticket, WakeAt
 from headway_policies.limits import LimitSettings
 from headway_policies.queueing import shares
 
@@ -18,10 +19,6 @@ STEP_S = 0.036
 
 def paced(seats: int = 16, **more: Any) -> Preset:
     return small_preset(seats, limit=LIMIT.model_copy(update=more))
-
-
-def gone(effects: list[Effect]) -> list[int]:
-    return [one.ticket_id for one in effects if isinstance(one, Dispatch)]
 
 
 class Busy:
@@ -58,24 +55,24 @@ def behind(preset: Preset) -> Busy:
 def test_a_request_waits_for_the_pace_though_seats_are_free() -> None:
     """It goes as soon as the steps have made up for the slow one, and the reason says what it waits for."""
     busy = behind(paced())
-    assert gone(busy.comes()) == []
+    assert dispatched(busy.comes()) == []
     assert busy.desk.read(busy.now_s).limit_reason == "pacing"
-    assert gone(busy.steps(2, 0.02)) == []
-    assert gone(busy.steps(8, 0.02)) == [busy.made]
+    assert dispatched(busy.steps(2, 0.02)) == []
+    assert dispatched(busy.steps(8, 0.02)) == [busy.made]
     assert busy.desk.read(busy.now_s).limit_reason != "pacing"
 
 
 @pytest.mark.parametrize("preset", [paced(pace_prompts=False), paced(shadow=True), paced(policy="fixed")])
 def test_other_presets_pace_nothing(preset: Preset) -> None:
     """Without ``pace_prompts``, in the shadow mode, and under a policy that does not know what a prompt costs."""
-    assert gone(behind(preset).comes()) == [5]
+    assert dispatched(behind(preset).comes()) == [5]
 
 
 def test_a_batch_is_not_paced() -> None:
     """All its prompts are computed at once: that is what a batch is."""
     desk = Desk(small_preset(4, limit=LIMIT, batching={"strategy": "static"}))
     desk.observe(Load(4, 0, 0.1, inter_token_s=5.0), 0.0)
-    sent = [gone(desk.arrive(Ticket(number, "normal", 0.0, prompt_tokens=900), 0.0)) for number in range(4)]
+    sent = [dispatched(desk.arrive(Ticket(number, "normal", 0.0, prompt_tokens=900), 0.0)) for number in range(4)]
     assert sent == [[], [], [], [0, 1, 2, 3]]
 
 
@@ -87,13 +84,13 @@ def test_what_is_urgent_goes_within_its_share_of_what_runs() -> None:
     share_of = shares(busy.desk.preset.classes)
     share = share_of["realtime"] / (share_of["realtime"] + share_of["normal"])
     busy.comes("normal")
-    assert gone(busy.comes("realtime")) == [busy.made]
+    assert dispatched(busy.comes("realtime")) == [busy.made]
     passed = 1
-    while gone(busy.comes("realtime")):
+    while dispatched(busy.comes("realtime")):
         passed += 1
     seats = share * max(4 + passed, busy.desk.limit)
     assert passed == ceil(seats + sqrt(seats)) == 32
-    assert gone(busy.comes("batch")) == []
+    assert dispatched(busy.comes("batch")) == []
 
 
 def test_one_that_may_not_wait_is_refused() -> None:
@@ -109,7 +106,7 @@ def test_an_engine_that_falls_silent_holds_nothing_back() -> None:
     due = [one.at_s for one in busy.comes() if isinstance(one, WakeAt)]
     assert min(due) <= seen_s + 5
     busy.now_s = seen_s + 5
-    assert gone(busy.desk.tick(busy.now_s)) == [busy.made]
+    assert dispatched(busy.desk.tick(busy.now_s)) == [busy.made]
 
 
 def test_the_last_one_to_leave_opens_it() -> None:
@@ -117,7 +114,7 @@ def test_the_last_one_to_leave_opens_it() -> None:
     busy = behind(paced())
     busy.comes()
     effects = [effect for number in range(1, 5) for effect in busy.desk.leave(number, Ending.COMPLETED, busy.now_s)]
-    assert gone(effects) == [busy.made]
+    assert dispatched(effects) == [busy.made]
 
 
 def test_after_a_switch_the_queue_is_paced_from_the_first_moment() -> None:
@@ -125,7 +122,7 @@ def test_after_a_switch_the_queue_is_paced_from_the_first_moment() -> None:
     busy = Busy(small_preset(4))
     for _ in range(12):
         busy.comes(prompt_tokens=400)
-    assert len(gone(busy.desk.switch(paced(), busy.now_s))) == 1
+    assert len(dispatched(busy.desk.switch(paced(), busy.now_s))) == 1
     assert busy.desk.seats_taken + 1 < busy.desk.limit
 
 
@@ -133,9 +130,9 @@ def test_all_prompts_of_a_request_count() -> None:
     """Eight sequences of 100 tokens are 800 tokens of prompts; until they are computed nothing else goes."""
     busy = Busy(paced())
     busy.steps(5, 0.02)
-    assert gone(busy.comes(prompt_tokens=10, seats=2)) == [5]
-    assert gone(busy.comes(prompt_tokens=100, seats=8)) == [6]
-    assert gone(busy.steps(3, 0.02, first_tokens=2)) == []
+    assert dispatched(busy.comes(prompt_tokens=10, seats=2)) == [5]
+    assert dispatched(busy.comes(prompt_tokens=100, seats=8)) == [6]
+    assert dispatched(busy.steps(3, 0.02, first_tokens=2)) == []
 
 
 @pytest.mark.parametrize("strategy", ["static", "dynamic"])
@@ -153,22 +150,22 @@ def test_an_engine_that_was_idle_begins_anew() -> None:
     busy = behind(paced())
     for number in range(1, 5):
         busy.desk.leave(number, Ending.COMPLETED, busy.now_s)
-    assert [gone(busy.comes()) for _ in range(2)] == [[5], [6]]
+    assert [dispatched(busy.comes()) for _ in range(2)] == [[5], [6]]
 
 
 def test_a_switch_ends_and_begins_the_pacing() -> None:
     """What waits for the pace goes under a preset without one; the state is kept where the limit is."""
     busy = behind(paced())
     busy.comes()
-    assert gone(busy.desk.switch(paced().model_copy(update={"name": "twin"}), busy.now_s)) == []
-    assert gone(busy.desk.switch(small_preset(16, name="plain"), busy.now_s)) == [busy.made]
+    assert dispatched(busy.desk.switch(paced().model_copy(update={"name": "twin"}), busy.now_s)) == []
+    assert dispatched(busy.desk.switch(small_preset(16, name="plain"), busy.now_s)) == [busy.made]
 
 
 def test_an_aborted_prompt_is_no_debt() -> None:
     """A long prompt that is cancelled before its first token: the next one may go at once."""
     busy = Busy(paced())
     busy.steps(5, 0.02)
-    assert gone(busy.comes(prompt_tokens=5000)) == [busy.made]
+    assert dispatched(busy.comes(prompt_tokens=5000)) == [busy.made]
     long = busy.made
-    assert gone(busy.comes()) == []
-    assert gone(busy.desk.leave(long, Ending.CANCELLED, busy.now_s)) == [busy.made]
+    assert dispatched(busy.comes()) == []
+    assert dispatched(busy.desk.leave(long, Ending.CANCELLED, busy.now_s)) == [busy.made]

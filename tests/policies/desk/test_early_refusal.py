@@ -7,13 +7,10 @@ from collections import Counter
 import pytest
 from closed_loop import ClosedLoop
 from small_presets import small_preset, terms
+from watched_desk import dispatched
 
-from headway_policies import Desk, Dispatch, Effect, Ending, Load, Preset, Reason, Reject, Ticket, Timeouts, Usage
+from headway_policies import Desk, Effect, Ending, Load, Preset, Reason, Reject, Ticket, Usage
 from headway_policies.limits.limit import LimitSettings
-
-
-def gone(effects: list[Effect]) -> list[int]:
-    return [one.ticket_id for one in effects if isinstance(one, Dispatch)]
 
 
 def refused(effects: list[Effect]) -> list[Reason]:
@@ -37,14 +34,14 @@ class Counted:
         self.of[self.made] = f"{class_name}{tenant}"
         sizes = {"prompt_tokens": 100, "max_tokens": 200} | more
         effects = self.desk.arrive(Ticket(self.made, class_name, self.now_s, tenant, **sizes), self.now_s)  # type: ignore[arg-type]  # keywords
-        self.running += gone(effects)
+        self.running += dispatched(effects)
         return effects
 
     def ends(self, ticket_id: int, ending: Ending = Ending.COMPLETED, usage: Usage | None = None) -> list[Effect]:
         if ticket_id in self.running:
             self.running.remove(ticket_id)
         effects = self.desk.leave(ticket_id, ending, self.now_s, usage)
-        self.running += gone(effects)
+        self.running += dispatched(effects)
         return effects
 
     def served(self, number: int) -> Counter[str]:
@@ -98,8 +95,8 @@ def test_a_reserve_below_a_wide_head_does_not_let_its_class_pass() -> None:
     for _ in range(6):
         counted.comes("middle")
     for ticket_id in (1, 2, 3):
-        assert gone(counted.ends(ticket_id)) == []
-    assert gone(counted.ends(4)) == [5]
+        assert dispatched(counted.ends(ticket_id)) == []
+    assert dispatched(counted.ends(4)) == [5]
 
 
 def test_a_heavy_tenant_does_not_shut_the_door_on_a_light_one() -> None:
@@ -139,7 +136,7 @@ def test_slow_first_tokens_of_one_class_shed_no_other() -> None:
         counted.comes("realtime")
     counted.now_s += 1.0
     effects = counted.ends(counted.running[0])
-    assert (len(gone(effects)), refused(effects)) == (1, [])
+    assert (len(dispatched(effects)), refused(effects)) == (1, [])
 
 
 def test_a_wrong_prediction_sheds_at_most_one_for_each_that_goes() -> None:
@@ -152,7 +149,7 @@ def test_a_wrong_prediction_sheds_at_most_one_for_each_that_goes() -> None:
     counted.now_s += 2.0
     for _ in range(10):
         effects = counted.ends(counted.running[0])
-        assert len(gone(effects)) == 1
+        assert len(dispatched(effects)) == 1
         assert refused(effects) == [Reason.DEADLINE_UNREACHABLE]
     counted.ends(counted.running[0])
 
@@ -184,7 +181,7 @@ def test_a_switch_that_cannot_be_made_changes_nothing() -> None:
     with pytest.raises(TypeError):
         counted.desk.switch(stubborn, 1.0)
     assert (counted.desk.preset, counted.desk.mode.revision) == (before, 1)
-    assert gone(counted.ends(1)) == [2]
+    assert dispatched(counted.ends(1)) == [2]
 
 
 def test_a_settled_ticket_takes_no_seats_again() -> None:
@@ -203,13 +200,7 @@ def test_a_wide_ticket_is_never_said_to_hold_more_than_it_was_given() -> None:
     counted.comes("batch", seats=100)
     counted.desk.reseat(1, 100, 0.0)
     assert counted.desk.seats_taken == 6
-    assert gone(counted.comes("urgent")) == [2]
-
-
-def test_a_request_with_its_own_time_out_may_still_be_refused_for_it() -> None:
-    """A client that gives itself less time than has passed is refused as timed out."""
-    counted = Counted(small_preset(1))
-    assert refused(counted.comes("normal", asked=Timeouts(queue_s=0.0))) == [Reason.QUEUE_TIMEOUT]
+    assert dispatched(counted.comes("urgent")) == [2]
 
 
 def test_the_queue_of_one_tenant_stands_while_another_one_is_served_at_once() -> None:

@@ -184,19 +184,6 @@ def test_a_ticket_whose_sequences_have_all_ended_loses_nothing_with_the_engine(e
     assert it.counts() == (1, 0, 0, {"completed": 1})
 
 
-def test_the_tickets_of_a_dead_engine_are_distinguished() -> None:
-    """A ticket without output waits again, one with output is refused, waiting tickets keep their places, arrivals wait
-    too."""
-    it = WatchedDesk(patient(2))
-    for _ in range(3):
-        it.comes()
-    assert crashes(it, 1) == [Requeue(1), Abort(2, Reason.ENGINE_LOST)]
-    assert it.counts() == (3, 2, 0, {"engine_lost": 1})
-    assert deeds(it.comes()) == []
-    assert dispatched(it.does("engine_back")) == [1]
-    assert dispatched(it.leaves(1)) == [3, 4]
-
-
 def test_a_restarting_engine_gets_no_request_and_arrivals_wait() -> None:
     """No request is refused because of it, and none is dispatched before it is back."""
     it = WatchedDesk(patient(1))
@@ -431,18 +418,6 @@ def test_the_least_share_that_anybody_asks_for_is_open() -> None:
     assert it.desk.limit == 4
 
 
-@pytest.mark.parametrize(("ratio", "seats"), [(1.0, 8), (0.5, 4), (0.3, 2), (0.01, 1)])
-def test_a_share_of_the_seats_is_open(ratio: float, seats: int) -> None:
-    """Rounded down, one at the least."""
-    it = WatchedDesk(patient(8))
-    it.does("cap_seats", CapReason.MEMORY, ratio)
-    for _ in range(10):
-        it.comes()
-    assert (it.desk.limit, it.desk.seats_taken) == (seats, seats)
-    it.does("cap_seats", CapReason.MEMORY, 1.0)
-    assert it.desk.seats_taken == 8
-
-
 def test_a_share_is_of_what_the_engine_can_give() -> None:
     """Half of a ceiling of four, and half of the next preset's seats."""
     it = WatchedDesk(patient(64), ceiling=4)
@@ -481,26 +456,6 @@ def test_a_ramp_asks_to_be_woken_for_each_seat() -> None:
         assert it.desk.limit == seats
     assert woken_s == pytest.approx([5.0, 7.925, 10.0], abs=0.001)
     assert effects == []
-
-
-def test_a_ramp_that_is_climbed_takes_no_seat_away_when_a_longer_one_comes_into_force() -> None:
-    """A switch begins no ramp."""
-    it = WatchedDesk(patient(4, ramp_s=10.0))
-    it.does("warmed_up")
-    it.passes(10.0)
-    it.does("switch", patient(4, ramp_s=1000.0))
-    assert it.desk.limit == 4
-
-
-def test_a_ramp_and_a_share_hold_together() -> None:
-    """The ramp climbs to the share that is open, and no further."""
-    it = WatchedDesk(patient(4, ramp_s=10.0))
-    it.does("cap_seats", CapReason.MEMORY, 0.5)
-    it.does("warmed_up")
-    for _ in range(4):
-        it.comes()
-    assert [dispatched(it.passes(step_s)) for step_s in (9.999, 0.001, 1000.0)] == [[], [2], []]
-    assert dispatched(it.does("cap_seats", CapReason.MEMORY, 1.0)) == [3, 4]
 
 
 def test_a_suspect_goes_beside_a_cleared_one_only_within_the_limit() -> None:

@@ -195,15 +195,6 @@ def test_a_ticket_in_the_queue_of_another_class_keeps_to_its_reserves() -> None:
     it.oracle.check(it.now_s)
 
 
-def test_a_lower_limit_ends_no_request_and_dispatches_none() -> None:
-    """Four run, the limit falls to two: no other starts until it holds again."""
-    it = WatchedDesk(small_preset(4))
-    for _ in range(6):
-        it.comes()
-    assert deeds(it.does("switch", small_preset(2))) == []
-    assert [dispatched(it.leaves(one)) for one in (1, 2, 3, 4)] == [[], [], [5], [6]]
-
-
 def waiting_behind_a_wide_head(inside: str = "fifo", **batching: Any) -> WatchedDesk:
     """Under ageing a wide batch ticket has come to the head and does not fit: three seats, one kept, one taken."""
     classes = {"realtime": terms(3, queue_s=None, reserved_seats=1), "batch": terms(1, queue_s=None, total_s=None)}

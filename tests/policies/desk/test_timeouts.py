@@ -12,18 +12,6 @@ from watched_desk import WatchedDesk, deeds, ids
 from headway_policies import Abort, Effect, Ending, Expire, Load, Preset, Reason, Timeouts, WakeAt
 
 
-def test_a_ticket_that_waited_too_long_expires_at_that_instant() -> None:
-    """The queue time-out ends the wait at its very instant, not before."""
-    it = WatchedDesk(small_preset())
-    it.comes()
-    it.comes()
-    assert deeds(it.passes(9.999)) == []
-    [expired] = deeds(it.passes(0.001))
-    assert isinstance(expired, Expire)
-    assert (expired.ticket_id, expired.reason) == (2, Reason.QUEUE_TIMEOUT)
-    assert it.counts() == (2, 0, 1, {"expired_queued": 1})
-
-
 def test_a_ticket_that_ran_too_long_is_stopped_and_keeps_its_seat_until_the_engine_releases_it() -> None:
     """The total time-out settles the ticket at once; its seat is handed on only when the engine is done with it."""
     it = WatchedDesk(small_preset())
@@ -35,21 +23,6 @@ def test_a_ticket_that_ran_too_long_is_stopped_and_keeps_its_seat_until_the_engi
     assert it.desk.seats_taken == 1
     assert ids(it.leaves(1)) == [2]
     assert it.counts() == (2, 0, 1, {"expired_running": 1})
-
-
-@pytest.mark.parametrize(("asked_s", "queue_s", "total_s"), [(3.0, 3.0, 3.0), (30.0, 10.0, 30.0), (999.0, 10.0, 60.0)])
-def test_a_client_may_shorten_its_time_and_never_lengthen_it(asked_s: float, queue_s: float, total_s: float) -> None:
-    """The client's own deadline and its class's: the earlier one counts, waiting and running."""
-    it = WatchedDesk(small_preset())
-    it.comes(asked=Timeouts(total_s=asked_s))
-    it.comes(asked=Timeouts(total_s=asked_s))
-    it.now_s = queue_s - 0.01
-    assert ids(it.does("tick")) == []
-    it.now_s = queue_s
-    assert 2 in ids(it.does("tick"))
-    it.now_s = total_s
-    it.does("tick")
-    assert it.counts()[3] == {"expired_queued": 1, "expired_running": 1}
 
 
 def test_the_wait_of_the_first_is_never_prolonged_by_later_arrivals() -> None:

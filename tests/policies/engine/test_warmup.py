@@ -134,16 +134,6 @@ def test_without_a_ramp_all_seats_are_open_at_once() -> None:
     assert {preset.warmup.ramp_s for preset in bundled_presets().values()} == {0.0}
 
 
-@given(st.integers(1, 5000), st.floats(0, 1000), st.floats(0, 1e6), st.lists(st.floats(-10, 2000), min_size=2))
-def test_seats_only_open_and_all_of_them_do(limit: int, ramp_s: float, opened_s: float, after_s: list[float]) -> None:
-    """Between one and the limit, never fewer later than earlier, and all once the ramp is over."""
-    ramp = Ramp(ramp_s)
-    seen = [ramp.seats(limit, opened_s, opened_s + one_s) for one_s in sorted(after_s)]
-    assert seen == sorted(seen)
-    assert all(1 <= one <= limit for one in seen)
-    assert ramp.seats(limit, opened_s, opened_s + ramp_s) == limit
-
-
 @given(st.integers(2, 300), st.floats(0.1, 1000), st.floats(0, 1e6))
 def test_following_the_due_times_meets_every_seat(limit: int, ramp_s: float, opened_s: float) -> None:
     """Each due time is later than the one before, and at that moment, not a moment later, there is a seat more."""

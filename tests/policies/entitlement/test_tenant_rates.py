@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-import sys
-from collections.abc import Callable
 from dataclasses import replace
-from types import FrameType
-from typing import Any
 
 import pytest
+from cost_growth import lines_run
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -150,24 +147,6 @@ def test_a_bounded_number_of_tenants_is_remembered() -> None:
     rates.settle("tenant-1", 6000, 9000, 0.0)
     assert not admitted(rates, named(0), 6000)
     assert admitted(rates, named(1), 6000)
-
-
-def lines_run(work: Callable[[], object]) -> int:
-    """How many lines of Python a call runs."""
-    lines = 0
-
-    def count(frame: FrameType, event: str, argument: Any) -> Any:
-        nonlocal lines
-        lines += event == "line"
-        return count
-
-    before = sys.gettrace()
-    sys.settrace(count)
-    try:
-        work()
-    finally:
-        sys.settrace(before)
-    return lines
 
 
 def test_the_cost_of_a_request_does_not_depend_on_the_tenants_or_on_the_time() -> None:

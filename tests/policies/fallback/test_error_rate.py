@@ -19,40 +19,6 @@ def test_it_is_the_share_of_the_window_and_forgets() -> None:
     assert found == [0.0, 0.5, 0.5, 0.5, 0.0]
 
 
-def test_a_few_endings_prove_nothing() -> None:
-    """Nine failures of nine are no share where ten are needed."""
-    share = ErrorRate()
-    share.update(0, 0, 0.0, window_s=10.0, min_ended=10)
-    assert share.update(9, 9, 1.0, window_s=10.0, min_ended=10) == 0.0
-    assert share.update(10, 10, 2.0, window_s=10.0, min_ended=10) == 1.0
-
-
-def test_as_many_endings_as_are_needed_are_enough() -> None:
-    """Ten of ten count, one fewer does not, also when they are not the first that have ended."""
-    share = ErrorRate()
-    share.update(5, 50, 0.0, window_s=10.0, min_ended=10)
-    assert share.update(9, 59, 1.0, window_s=10.0, min_ended=10) == 0.0
-    assert share.update(9, 60, 1.0, window_s=10.0, min_ended=10) == 0.4
-
-
-def test_what_ended_exactly_a_window_ago_is_over() -> None:
-    """Of a window of ten seconds the instant ten seconds ago is the beginning: what had failed by then is forgotten."""
-    share = ErrorRate()
-    for now_s, failed in ((0.0, 0), (1.0, 8)):
-        share.update(failed, failed, now_s, window_s=10.0, min_ended=1)
-    assert share.update(8, 10, 11.0 - 1e-6, window_s=10.0, min_ended=1) == 0.8
-    assert share.update(8, 10, 11.0, window_s=10.0, min_ended=1) == 0.0
-
-
-def test_looks_are_kept_as_far_apart_as_a_part_of_the_window() -> None:
-    """A look a sixty-fourth of the window after the last one is a new beginning; an earlier one is not."""
-    share = ErrorRate()
-    for now_s, failed in ((0.0, 0), (0.5, 4), (1.0, 6)):
-        share.update(failed, failed, now_s, window_s=64.0, min_ended=1)
-    assert share.update(6, 8, 64.75, window_s=64.0, min_ended=1) == 0.75
-    assert share.update(6, 8, 65.0, window_s=64.0, min_ended=1) == 0.0
-
-
 def test_what_was_before_the_first_look_does_not_count() -> None:
     """A server that failed yesterday is not in trouble now."""
     share = ErrorRate()

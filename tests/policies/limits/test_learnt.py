@@ -7,18 +7,10 @@ from collections.abc import Mapping
 
 import pytest
 from intervals import show, signals
-from simulated_engine import BASE_S, PREFILL_TOKEN_S, SEQUENCE_S, SLO_S, Mix, SimulatedEngine, Step
+from simulated_engine import LIGHT, SimulatedEngine, Step, aim
 
 from headway_policies import FixedLimit, Limit
 from headway_policies.limits import Governor, Interval, Learnt, LimitSettings, make_limit
-
-LIGHT = Mix(16, 128)
-
-
-def aim(slowness: float = 1.0) -> float:
-    """The seats that meet the set point in a steady stream."""
-    seat_s = SEQUENCE_S + PREFILL_TOKEN_S * LIGHT.prompt_tokens / LIGHT.output_tokens
-    return (0.92 * SLO_S / slowness - BASE_S) / seat_s
 
 
 def limit_of(policy: str, seats: int = 4, ceiling: int | None = None, **settings: object) -> Limit:
@@ -44,7 +36,7 @@ def test_a_limit_starts_where_another_one_was(policy: str) -> None:
     learnt, limit, cold = learnt_by(policy), limit_of(policy), limit_of(policy)
     limit.recall(learnt)
     assert (limit.seats(0.0), limit.why) == (learnt.seats, "recalled")
-    assert learnt.seats == pytest.approx(aim(), rel=0.2)
+    assert learnt.seats == pytest.approx(aim(LIGHT), rel=0.2)
     assert limit.learnt() is None, "it has learnt nothing by itself yet"
     warm = [one.limit for one in first_seconds(limit)]
     assert min(warm) >= 0.75 * learnt.seats
@@ -56,7 +48,7 @@ def test_an_engine_that_is_slower_now_is_followed_at_once() -> None:
     limit = limit_of("model", pace_prompts=False)
     limit.recall(learnt_by("model"))
     steps = SimulatedEngine(limit, lambda now_s: LIGHT, lambda now_s: 1.75, 0.0).run(20)
-    assert max(one.limit for one in steps if one.now_s > 10) <= 1.25 * aim(1.75)
+    assert max(one.limit for one in steps if one.now_s > 10) <= 1.25 * aim(LIGHT, 1.75)
 
 
 def test_the_model_goes_on_with_its_costs() -> None:

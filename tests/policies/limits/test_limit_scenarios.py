@@ -10,17 +10,15 @@ from functools import cache
 
 import pytest
 from simulated_engine import (
-    BASE_S,
     CHAT,
+    LIGHT,
     LONG_OUTPUT,
     LONG_PROMPT,
-    PREFILL_TOKEN_S,
-    SEQUENCE_S,
     SHORT,
-    SLO_S,
     Mix,
     SimulatedEngine,
     Step,
+    aim,
     good_tokens_s,
     mean_limit,
 )
@@ -31,7 +29,6 @@ from headway_policies.limits.governor import make_limit
 from headway_policies.limits.limit import LimitSettings
 
 POLICIES = ("aimd", "sla", "model")
-LIGHT = Mix(16, 128)
 GRID = (2, 3, 4, 5, 6, 8, 10, 14, 18, 20, 22, 24, 26, 28, 32, 38, 44)
 PHASES = (CHAT, LONG_PROMPT, LONG_OUTPUT, CHAT, SHORT)
 
@@ -53,11 +50,6 @@ def best_fixed(mix: Mix, slowness: float = 1.0, noise: float = 0.0) -> float:
         SimulatedEngine(FixedLimit(seats), lambda now_s: mix, lambda now_s: slowness, noise).run(120) for seats in GRID
     ]
     return max(good_tokens_s(steps, 20, 120) for steps in arms)
-
-
-def aim(mix: Mix, slowness: float = 1.0) -> float:
-    """The seats that meet the set point in a steady stream."""
-    return (0.92 * SLO_S / slowness - BASE_S) / (SEQUENCE_S + PREFILL_TOKEN_S * mix.prompt_tokens / mix.output_tokens)
 
 
 @pytest.mark.slow
@@ -104,21 +96,6 @@ def test_noise_does_not_shake_it(policy: str) -> None:
     late = [one.limit for one in steps if one.now_s > 60]
     assert aim(LIGHT) / 2 < min(late)
     assert max(late) < 1.5 * aim(LIGHT)
-
-
-@every_policy
-def test_a_silent_engine_gets_the_fixed_number(policy: str) -> None:
-    """From the tenth second without a report the preset's number holds; with the reports the learnt one is back."""
-    steps = run(policy, 90, fixed=12, mix=lambda now_s: LIGHT, reports=lambda now_s: not 40 <= now_s < 60)
-    assert {one.limit for one in steps if 51 < one.now_s < 60} == {12}
-    assert mean_limit(steps, 65, 90) > 24
-
-
-@every_policy
-def test_without_waiting_requests_nothing_grows(policy: str) -> None:
-    """Arrivals that 16 seats easily serve leave the limit at 16."""
-    steps = run(policy, 60, arrivals_s=1.0)
-    assert {one.limit for one in steps} == {16}
 
 
 @every_policy

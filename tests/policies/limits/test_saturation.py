@@ -59,12 +59,6 @@ def test_without_a_saturated_gpu_it_grows_on(policy: str, busy: float | None) ->
     assert grown(policy, busy=busy)[0] > 4 * KNEE_SEATS
 
 
-@pytest.mark.parametrize("policy", ["aimd", "sla", "model"])
-def test_without_a_queue_it_does_not_grow(policy: str) -> None:
-    """However far the objective is: seats that no request waits for teach nothing."""
-    assert grown(policy, busy=0.8, queued=0) == (8, "idle")
-
-
 @pytest.mark.parametrize(("queued", "allowed"), [(0, 20), (1, 20), (7, 23), (500, 33)])
 def test_it_grows_by_what_waits(queued: int, allowed: int) -> None:
     """A proposal far above: one seat for each waiting request at the most, or a quarter of those there are."""

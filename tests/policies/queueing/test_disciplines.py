@@ -2,19 +2,13 @@
 
 from __future__ import annotations
 
-from random import Random
-
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from headway_policies.queueing.disciplines import Discipline, Edf, Fifo, Hrrn
+from headway_policies.queueing.disciplines import Discipline, Edf, Hrrn
 from headway_policies.queueing.fair_share import CREDIT_TICKETS, RECENT, FairShare
 from headway_policies.request.ticket import NO_TIMEOUTS, Ticket, Timeouts
-
-#: What five tenants offer, in parts of the capacity, and the max-min fair part of each.
-OFFERED = {"a": 2.0, "b": 0.4, "c": 0.3, "d": 0.2, "e": 0.1}
-FAIR = {"a": 0.7 / 3, "b": 0.7 / 3, "c": 0.7 / 3, "d": 0.2, "e": 0.1}
 
 stages = st.none() | st.integers(1, 50).map(float)
 asked = st.builds(Timeouts, queue_s=stages, first_token_s=stages, stall_s=stages, total_s=stages)
@@ -45,14 +39,6 @@ def test_edf_serves_by_deadline_and_then_by_arrival(wanted: list[Timeouts], term
     for ticket in tickets:
         line.push(ticket, 1.0, ticket.arrived_s)
     assert drained(line) == sorted(tickets, key=lambda ticket: (due_s(ticket, terms), ticket.id))
-
-
-def test_edf_lets_those_without_a_deadline_wait_for_all_that_have_one() -> None:
-    """A ticket without a deadline goes after all with one, however late those are due."""
-    line = Edf()
-    line.push(Ticket(1, "normal", 0.0), 1.0, 0.0)
-    line.push(Ticket(2, "normal", 0.0, asked=Timeouts(total_s=9e4)), 1.0, 0.0)
-    assert [one.id for one in drained(line)] == [2, 1]
 
 
 def test_edf_keeps_no_heap_of_removed_tickets() -> None:
@@ -103,112 +89,6 @@ def test_hrrn_is_first_come_first_served_in_an_octave() -> None:
     for number, tokens in enumerate((127.0, 64.0, 100.0)):
         line.push(Ticket(number, "normal", float(number)), tokens, 0.0)
     assert [one.id for one in drained(line, 50.0)] == [0, 1, 2]
-
-
-class Tenants:
-    """Tenants that always wait, served by a number of seats, one token a step each; all booked by an own account."""
-
-    def __init__(self, line: Discipline, sizes: dict[str, tuple[int, int]], off_by: int, seed: int) -> None:
-        self.line, self.sizes, self.off_by = line, sizes, off_by
-        self.random = Random(seed)
-        self.made = 0
-        self.given = dict.fromkeys(sizes, 0)
-        self.running: list[tuple[int, Ticket, int, int]] = []
-        self.largest = 0
-        self.worst_error = 0
-        for tenant in sizes:
-            self.push(tenant)
-            self.push(tenant)
-
-    def push(self, tenant: str) -> None:
-        self.made += 1
-        self.line.push(Ticket(self.made, "normal", float(self.made), tenant), 1.0, float(self.made))
-
-    def dispatch(self, now: int) -> None:
-        head = self.line.head(float(now))
-        assert head is not None
-        actual = self.random.randint(*self.sizes[head.tenant])
-        guess = max(1, actual + self.random.randint(-self.off_by, self.off_by))
-        self.line.charge(head, float(guess))
-        self.line.remove(head.id)
-        self.push(head.tenant)
-        self.given[head.tenant] += actual
-        self.largest = max(self.largest, actual)
-        self.running.append((now + actual, head, actual, guess))
-        for tenant in self.sizes:
-            error = sum(abs(actual - guess) for _, one, actual, guess in self.running if one.tenant == tenant)
-            self.worst_error = max(self.worst_error, error)
-
-    def run(self, seats: int, dispatches: int) -> int:
-        """The largest difference between what any two were given over any time."""
-        now, gap = 0, 0
-        lowest = dict.fromkeys([(one, other) for one in self.sizes for other in self.sizes], 0)
-        for _ in range(dispatches):
-            while len(self.running) == seats:
-                self.running.sort(key=lambda run: run[0])
-                now, ticket, actual, guess = self.running.pop(0)
-                self.line.correct(ticket, float(actual - guess))
-            self.dispatch(now)
-            for pair in lowest:
-                ahead = self.given[pair[0]] - self.given[pair[1]]
-                lowest[pair] = min(lowest[pair], ahead)
-                gap = max(gap, ahead - lowest[pair])
-        return gap
-
-
-UNEQUAL = {"large": (400, 900), "small": (1, 20), "any": (1, 900)}
-
-
-@pytest.mark.parametrize("off_by", [0, 300])
-@given(seed=st.integers(0, 10_000), seats=st.integers(1, 12))
-def test_fair_keeps_the_service_gap_within_its_bound(off_by: int, seed: int, seats: int) -> None:
-    """Between tenants that always wait, and have no credit, the tokens given never differ by more than 2 * (A + E)."""
-    tenants = Tenants(FairShare(), UNEQUAL, off_by, seed)
-    gap = tenants.run(seats, dispatches=150)
-    assert 0 < gap <= 2 * (tenants.largest + 2 * tenants.worst_error)
-
-
-def test_first_come_first_served_breaks_the_gap_bound() -> None:
-    """The bound is one that a line without counters does not keep: the check can fail."""
-    tenants = Tenants(Fifo(), UNEQUAL, 0, seed=1)
-    assert tenants.run(seats=4, dispatches=300) > 2 * tenants.largest
-
-
-def served_tokens(line: Discipline, for_s: int, rate: int) -> dict[str, float]:
-    """One server of ``rate`` tokens a second, offered ``OFFERED``; what each tenant was served."""
-    random, now_s, number = Random(5), 0.0, 0
-    next_s = {tenant: random.random() for tenant in OFFERED}
-    served = dict.fromkeys(OFFERED, 0.0)
-    while now_s < for_s:
-        for tenant, part in OFFERED.items():
-            while next_s[tenant] <= now_s:
-                number += 1
-                line.push(Ticket(number, "normal", next_s[tenant], tenant), 50.0, now_s)
-                next_s[tenant] += random.expovariate(part * rate / 50.0)
-        head = line.head(now_s)
-        if head is None:
-            now_s = min(next_s.values())
-            continue
-        tokens = float(random.randint(1, 99))
-        line.charge(head, 50.0)
-        line.remove(head.id)
-        now_s += tokens / rate
-        line.correct(head, tokens - 50.0)
-        served[head.tenant] += tokens
-    return served
-
-
-def jain(parts: list[float]) -> float:
-    """Jain's index of fairness: 1 when all are equal, 1/n when one has all."""
-    return sum(parts) ** 2 / (len(parts) * sum(part * part for part in parts))
-
-
-def test_fair_gives_each_tenant_its_max_min_share() -> None:
-    """Five unequal tenants at three times the capacity: Jain's index is 0.99 or more; first come first served fails."""
-    fair, fifo = (served_tokens(line, for_s=600, rate=1000) for line in (FairShare(), Fifo()))
-    assert jain([fair[tenant] / part for tenant, part in FAIR.items()]) >= 0.99
-    assert jain([fifo[tenant] / part for tenant, part in FAIR.items()]) < 0.7
-    assert sum(fair.values()) >= 0.99 * sum(fifo.values())
 
 
 def taken(line: FairShare, number: int, tokens: float = 10.0) -> list[str]:

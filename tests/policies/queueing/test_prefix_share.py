@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-import sys
-from collections.abc import Callable
 from random import Random
-from types import FrameType
-from typing import Any
 
 import pytest
+from cost_growth import lines_run
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -52,17 +49,6 @@ def test_requests_that_share_a_prompt_go_together() -> None:
     assert drained(line) == [0, 3, 6, 9, 1, 4, 7, 10, 2, 5, 8, 11]
 
 
-def test_the_longer_match_goes_first() -> None:
-    """Of two cached prompts the one of which more is cached."""
-    line = PrefixShare(PrefixCache(ROOM_TOKENS))
-    line.push(ticket(1, prompt=1, blocks=2), 500.0, 0.0)
-    line.push(ticket(2, prompt=2), 500.0, 0.0)
-    assert [dispatched(line).id for _ in range(2)] == [1, 2]
-    line.push(ticket(3, prompt=1), 500.0, 0.0)
-    line.push(ticket(4, prompt=2), 500.0, 0.0)
-    assert drained(line) == [4, 3]
-
-
 def test_without_a_match_it_is_fair_sharing() -> None:
     """No prompt in common: the order of ``fair``, whatever the charges."""
     random, lines = Random(3), (PrefixShare(quantum_tokens=0), FairShare())
@@ -73,42 +59,6 @@ def test_without_a_match_it_is_fair_sharing() -> None:
     tokens = [random.uniform(1, 900) for _ in range(200)]
     orders = [[dispatched(line, one).id for one in tokens] for line in lines]
     assert orders[0] == orders[1]
-
-
-def test_a_prompt_that_another_class_brings_in_counts() -> None:
-    """Two classes of one engine share the model of its cache: a dispatch of the one is a match for the other."""
-    cache = PrefixCache(ROOM_TOKENS)
-    line, other = PrefixShare(cache), PrefixShare(cache)
-    for number, prompt in enumerate((1, 2, 3)):
-        line.push(ticket(number, prompt), 500.0, 0.0)
-    other.push(ticket(9, prompt=3), 500.0, 0.0)
-    dispatched(other)
-    assert drained(line)[0] == 2
-
-
-def test_an_evicted_prompt_is_no_match() -> None:
-    """Once the cache is full of other things the older ticket goes."""
-    cache = PrefixCache(1000)
-    line = PrefixShare(cache)
-    for number, prompt in enumerate((1, 2, 1)):
-        line.push(ticket(number, prompt), 500.0, 0.0)
-    assert dispatched(line).id == 0
-    assert line.head(0.0) == ticket(2, 1)
-    cache.dispatched(ticket(9), 1000.0)
-    assert drained(line) == [1, 2]
-
-
-def test_a_tenant_without_credit_waits_for_the_others() -> None:
-    """Its prompt is cached, and its quantum used: those of another tenant go before it, until that one has used its."""
-    line = PrefixShare(PrefixCache(ROOM_TOKENS), quantum_tokens=600)
-    for number in range(8):
-        line.push(ticket(number, prompt=1, tenant="greedy"), 500.0, 0.0)
-    for number in range(8, 11):
-        line.push(ticket(number, prompt=number, tenant="other"), 500.0, 0.0)
-    order = drained(line)
-    assert order[0] == 0
-    assert order.index(8) < order.index(5)
-    assert order.index(9) < order.index(7)
 
 
 def test_a_head_that_leaves_is_followed_by_the_next() -> None:
@@ -190,20 +140,6 @@ def test_a_ticket_is_overtaken_no_more_than_it_may_be(
             waiting[left.tenant].remove(left)
     while len(line):
         dispatch()
-
-
-@pytest.mark.parametrize(("max_overtakes", "turn"), [(3, 3), (1_000_000, None)])
-def test_a_ticket_without_a_match_does_not_starve(max_overtakes: int, turn: int | None) -> None:
-    """Behind an endless stream of matches the oldest goes when its time has come; without the bound, never."""
-    line = PrefixShare(PrefixCache(ROOM_TOKENS), max_overtakes=max_overtakes)
-    line.push(ticket(0, prompt=1), 500.0, 0.0)
-    dispatched(line)
-    line.push(ticket(1, prompt=2), 500.0, 0.0)
-    order = []
-    for number in range(2, 100):
-        line.push(ticket(number, prompt=1), 500.0, 0.0)
-        order.append(dispatched(line).id)
-    assert (order.index(1) if 1 in order else None) == turn
 
 
 # ------------------------------------------------------------------ the bound on shares
@@ -325,24 +261,6 @@ def test_the_head_is_that_of_a_search_through_all_tickets(seed: int) -> None:
 
 
 # ------------------------------------------------------------------ cost
-
-
-def lines_run(work: Callable[[], object]) -> int:
-    """The lines of Python that are run by a call: a measure of its cost that no other load disturbs."""
-    count = 0
-
-    def trace(frame: FrameType, event: str, argument: Any) -> Any:
-        nonlocal count
-        count += event == "line"
-        return trace
-
-    before = sys.gettrace()
-    sys.settrace(trace)
-    try:
-        work()
-    finally:
-        sys.settrace(before)
-    return count
 
 
 def costs(waiting: int, tenants: int) -> list[int]:

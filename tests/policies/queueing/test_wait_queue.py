@@ -14,7 +14,6 @@ from headway_policies import (
     Dispatch,
     Ending,
     Outcome,
-    Preset,
     Reason,
     Reject,
     Ticket,
@@ -25,31 +24,6 @@ from headway_policies import (
 from headway_policies.preset import with_fixed_limit
 from headway_policies.queueing.factory import make_order
 from headway_policies.queueing.wait_queue import Lane, WaitQueue
-
-FULL = {
-    "over all": (small_preset(most_waiting=1), "realtime", Reason.QUEUE_FULL),
-    "in its class": (
-        small_preset(classes={"normal": terms(2, places=1), "batch": terms(1)}),
-        "normal",
-        Reason.CLASS_QUEUE_FULL,
-    ),
-}
-
-
-@pytest.mark.parametrize(("preset", "name", "reason"), FULL.values(), ids=FULL)
-def test_a_full_queue_refuses_at_once(preset: Preset, name: str, reason: Reason) -> None:
-    """No place to wait: refused in the very event, with the bound that was met."""
-    it = WatchedDesk(preset)
-    it.comes()
-    it.comes()
-    [refused] = deeds(it.comes(name))
-    assert isinstance(refused, Reject)
-    assert (refused.ticket_id, refused.reason) == (3, reason)
-    ledger = it.desk.ledger.classes[name]
-    assert ledger.outcomes == {Outcome.REJECTED_FULL: 1}
-    assert ledger.refusals == {reason: 1}
-    assert ledger.decisions[Decision.REJECTED] == 1
-    it.oracle.check(it.now_s)
 
 
 def test_a_queue_without_places_still_seats_requests_that_need_not_wait() -> None:
@@ -89,7 +63,10 @@ def test_a_bound_is_met_exactly(where: str, key: str, measure: tuple[str, int]) 
         assert deeds(it.comes(prompt_tokens=100, prompt_bytes=1000)) == []
     [refused] = deeds(it.comes(prompt_tokens=1, prompt_bytes=1))
     assert isinstance(refused, Reject)
-    assert refused.reason is (Reason.QUEUE_FULL if where == "over all" else Reason.CLASS_QUEUE_FULL)
+    reason = Reason.QUEUE_FULL if where == "over all" else Reason.CLASS_QUEUE_FULL
+    ledger = it.desk.ledger.classes["normal"]
+    assert (refused.reason, ledger.refusals, ledger.outcomes) == (reason, {reason: 1}, {Outcome.REJECTED_FULL: 1})
+    assert ledger.decisions[Decision.REJECTED] == 1
     it.leaves(2, Ending.CANCELLED)
     assert deeds(it.comes(prompt_tokens=100, prompt_bytes=1000)) == []
     assert (it.reading.waiting_tokens, it.reading.waiting_bytes) == (300, 3000), what

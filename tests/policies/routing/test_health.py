@@ -114,17 +114,6 @@ def test_failures_in_a_row_take_it_out_though_its_heart_beats() -> None:
     assert health.takes(3.2)
 
 
-def test_a_probe_without_a_result_is_followed_by_another() -> None:
-    """Its client left."""
-    health = well()
-    for _ in range(3):
-        send(health, 0.0, Verdict.FAILURE)
-    send(health, 1.0, Verdict.UNDECIDED)
-    assert health.takes(1.0)
-    send(health, 1.0, Verdict.SUCCESS)
-    assert health.state(1.0) is BreakerState.CLOSED
-
-
 def test_a_probe_has_succeeded_with_its_first_output() -> None:
     """However it ends; the output of a request from before says nothing of the instance as it is now."""
     health = well()
@@ -145,17 +134,6 @@ def test_the_output_of_a_probe_does_not_break_a_silence() -> None:
     health = well()
     health.answering(probing(health), 9.0)
     assert (health.state(9.0), health.takes(9.0)) == (BreakerState.OPEN, False)
-
-
-def test_a_late_failure_from_before_does_not_count_against_the_probe() -> None:
-    """It belongs to the state in which it began."""
-    health = well()
-    old = health.begin(0.0)
-    assert old is not None
-    probe = probing(health)
-    health.ended(old, Verdict.FAILURE, 2.1)
-    health.ended(probe, Verdict.SUCCESS, 2.2)
-    assert health.state(2.2) is BreakerState.CLOSED
 
 
 @pytest.mark.parametrize("verdict", [Verdict.SUCCESS, Verdict.FAILURE, Verdict.UNDECIDED])
