@@ -3,13 +3,15 @@ ten."""
 
 from __future__ import annotations
 
+import json
 import os
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
+from answering_server import Answer, Asked, answering
 from client_connections import drop_connections
-from completions_stand_in import CompletionsStandIn
 from engine_parts import ready
 from running_server import RunningServer, wait_until
 
@@ -33,8 +35,18 @@ def orders(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture(scope="session")
 def another_model() -> Iterator[str]:
     """The base URL of another model: a stub of OpenAI's API."""
-    with CompletionsStandIn() as other:
-        yield f"{other.url}/v1"
+    with answering(_all_pieces_at_once) as url:
+        yield f"{url}/v1"
+
+
+def _all_pieces_at_once(request: Asked) -> Answer:
+    """A stream of as many pieces as are asked for. A word of the prompt is a token."""
+    asked = json.loads(request.body)
+    usage = {"prompt_tokens": len(asked["prompt"].split()), "completion_tokens": asked["max_tokens"]}
+    events: list[dict[str, Any]] = [{"choices": [{"text": "a"}]}] * asked["max_tokens"]
+    lines = [json.dumps(event) for event in [*events, {"choices": [], "usage": usage}]]
+    stream = "".join(f"data: {line}\n\n" for line in [*lines, "[DONE]"])
+    return Answer(body=stream.encode(), headers={"Content-Type": "text/event-stream"})
 
 
 @pytest.fixture(scope="session")

@@ -4,15 +4,14 @@ import importlib.util
 import re
 import subprocess
 import sys
-import threading
-from collections.abc import Callable, Iterator
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import environment
 import pytest
 import yaml
+from answering_server import Answer, answering
 
 from headway.router.addresses import read_addresses
 from headway_tools.cli import dashboard as dashboard_command
@@ -239,42 +238,17 @@ def test_the_images_start_commands_that_exist(deploy: Path) -> None:
     assert parser.parse_args(words[2:]).host == "0.0.0.0"
 
 
-class Answer(BaseHTTPRequestHandler):
-    """Healthy under the paths that exist in the two parts; unready elsewhere."""
-
-    healthy = ("/headway/readyz", "/_stcore/health")
-
-    def do_GET(self) -> None:
-        self.send_response(200 if self.path in self.healthy else 503)
-        self.send_header("Content-Length", "0")
-        self.end_headers()
-
-    def log_message(self, *args: object) -> None:
-        """Log nothing."""
-
-
-@pytest.fixture(scope="module")
-def port() -> Iterator[int]:
-    server = ThreadingHTTPServer(("127.0.0.1", 0), Answer)
-    thread = threading.Thread(target=server.serve_forever)
-    thread.start()
-    yield server.server_port
-    server.shutdown()
-    thread.join()
-    server.server_close()
-
-
 @pytest.mark.parametrize("name", ["server", "dashboard"])
-def test_the_health_checks_distinguish_ready_from_not_ready(
-    name: str, port: int, services: dict[str, dict[str, Any]]
-) -> None:
+def test_the_health_checks_distinguish_ready_from_not_ready(name: str, services: dict[str, dict[str, Any]]) -> None:
     """The very command of the file, against an answer of 200 and one of 503."""
+    healthy = ("/headway/readyz", "/_stcore/health")
     kind, program, *words = services[name]["healthcheck"]["test"]
     assert (kind, program) == ("CMD", "python3")
-    here = re.sub(r"127\.0\.0\.1:\d+", f"127.0.0.1:{port}", words[1])
-    unready = here.replace("/headway/readyz", "/x").replace("/_stcore/health", "/x")
-    codes = [
-        subprocess.run([sys.executable, words[0], code], capture_output=True, check=False).returncode
-        for code in (here, unready)
-    ]
+    with answering(lambda request: Answer(200 if request.path in healthy else 503)) as url:
+        here = re.sub(r"http://127\.0\.0\.1:\d+", url, words[1])
+        unready = here.replace("/headway/readyz", "/x").replace("/_stcore/health", "/x")
+        codes = [
+            subprocess.run([sys.executable, words[0], code], capture_output=True, check=False).returncode
+            for code in (here, unready)
+        ]
     assert codes == [0, 1]

@@ -2,18 +2,11 @@ from __future__ import annotations
 
 import importlib.util
 import re
-import shutil
-import socket
 import subprocess
-import threading
-import time
-from collections.abc import Callable, Iterator
-from contextlib import suppress
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-import requests
 import yaml
 
 from headway.operator.metrics import METRIC_NAMES
@@ -79,63 +72,3 @@ def test_every_alert_says_how_bad_and_what_to_do(folder: Path) -> None:
         assert {"summary", "action", "runbook_url"} == set(alert["annotations"])
         assert "for" in alert
         assert "{{ $labels." in alert["annotations"]["summary"]
-
-
-class OneMetric(BaseHTTPRequestHandler):
-    """Answers every scrape as a server that is not ready."""
-
-    def do_GET(self) -> None:
-        body = b"# TYPE headway_ready gauge\nheadway_ready 0\n"
-        self.send_response(200)
-        self.send_header("Content-Type", "text/plain; version=0.0.4")
-        self.end_headers()
-        self.wfile.write(body)
-
-    def log_message(self, *args: object) -> None:
-        """Log nothing."""
-
-
-@pytest.fixture
-def target() -> Iterator[str]:
-    server = ThreadingHTTPServer(("127.0.0.1", 0), OneMetric)
-    thread = threading.Thread(target=server.serve_forever)
-    thread.start()
-    yield f"127.0.0.1:{server.server_port}"
-    server.shutdown()
-    thread.join()
-    server.server_close()
-
-
-@pytest.fixture
-def prometheus(folder: Path, tool: Callable[[str], str], target: str, tmp_path: Path) -> Iterator[str]:
-    """The shipped configuration in a real Prometheus; only the targets file is another."""
-    program = tool("prometheus")
-    for name in ("prometheus.yml", "rules.yml"):
-        shutil.copy(folder / name, tmp_path)
-    (tmp_path / "targets.yml").write_text(f'- targets: ["{target}"]\n')
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        address = f"127.0.0.1:{probe.getsockname()[1]}"
-    command = [program, "--config.file=prometheus.yml", f"--storage.tsdb.path={tmp_path / 'data'}"]
-    with (tmp_path / "log").open("w") as log:
-        child = subprocess.Popen(
-            [*command, f"--web.listen-address={address}", "--log.level=warn"], cwd=tmp_path, stdout=log, stderr=log
-        )
-    yield f"http://{address}"
-    child.terminate()
-    child.wait(20)
-
-
-@pytest.mark.slow
-def test_a_real_prometheus_scrapes_with_the_shipped_configuration(prometheus: str) -> None:
-    """Job and metric arrive, and the rules are loaded."""
-    deadline_s = time.monotonic() + 30
-    result: list[dict[str, object]] = []
-    while not result and time.monotonic() < deadline_s:
-        with suppress(requests.RequestException):  # not there yet, or not ready: then its answer is no JSON
-            answer = requests.get(f"{prometheus}/api/v1/query", params={"query": "headway_ready"}, timeout=2)
-            result = answer.json().get("data", {}).get("result", [])
-        threading.Event().wait(0.2)
-    assert [series["metric"]["job"] for series in result] == ["headway"]  # type: ignore[index]  # JSON
-    rules = requests.get(f"{prometheus}/api/v1/rules", timeout=2).json()["data"]["groups"]
-    assert next(group["name"] for group in rules) == "headway-availability"

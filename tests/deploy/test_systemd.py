@@ -5,12 +5,11 @@ import re
 import shlex
 import subprocess
 import sys
-import threading
-from collections.abc import Callable, Iterator
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from answering_server import Answer, Asked, answering
 
 from headway.router.addresses import read_addresses
 from headway_tools.cli import share
@@ -128,51 +127,28 @@ def test_the_share_has_time_to_give_everything_back(folder: Path) -> None:
     assert (value(unit, "Restart"), value(unit, "StartLimitIntervalSec")) == ("always", "0")
 
 
-class Readiness(BaseHTTPRequestHandler):
-    """Not ready at first, ready from the third request on."""
-
-    asked = 0
-
-    def do_GET(self) -> None:
-        type(self).asked += 1
-        ready = self.asked >= 3 and self.path == "/headway/readyz"
-        self.send_response(200 if ready else 503)
-        self.send_header("Content-Length", "0")
-        self.end_headers()
-
-    def log_message(self, *args: object) -> None:
-        """Log nothing."""
-
-
-@pytest.fixture
-def address() -> Iterator[tuple[str, int]]:
-    Readiness.asked = 0
-    server = ThreadingHTTPServer(("127.0.0.1", 0), Readiness)
-    thread = threading.Thread(target=server.serve_forever)
-    thread.start()
-    yield "127.0.0.1", server.server_port
-    server.shutdown()
-    thread.join()
-    server.server_close()
-
-
-def wait_command(folder: Path, host: str, port: int, main_pid: int) -> list[str]:
+def wait_command(folder: Path, port: str, main_pid: int) -> list[str]:
     """ExecStartPost as systemd would run it: variables replaced, quotes removed."""
     text = value((folder / "headway.service").read_text(), "ExecStartPost")
-    words = {"${HEADWAY_HOST}": host, "${HEADWAY_PORT}": str(port), "${MAINPID}": str(main_pid)}
+    words = {"${HEADWAY_HOST}": "127.0.0.1", "${HEADWAY_PORT}": port, "${MAINPID}": str(main_pid)}
     for variable, replacement in words.items():
         text = text.replace(variable, replacement)
     return shlex.split(text)
 
 
 @pytest.mark.slow
-def test_the_unit_has_started_when_the_server_is_ready(
-    folder: Path, address: tuple[str, int], tool: Callable[[str], str]
-) -> None:
+def test_the_unit_has_started_when_the_server_is_ready(folder: Path, tool: Callable[[str], str]) -> None:
     """`systemctl start` returns when readyz says 200, not when the process exists."""
     tool("curl")
-    done = subprocess.run(wait_command(folder, *address, main_pid=os.getpid()), timeout=30, check=False)
-    assert (done.returncode, Readiness.asked) == (0, 3)
+    asked: list[str] = []
+
+    def readiness(request: Asked) -> Answer:
+        asked.append(request.path)
+        return Answer(200 if len(asked) >= 3 and request.path == "/headway/readyz" else 503)
+
+    with answering(readiness) as url:
+        done = subprocess.run(wait_command(folder, url.rpartition(":")[2], os.getpid()), timeout=30, check=False)
+    assert (done.returncode, len(asked)) == (0, 3)
 
 
 def test_the_unit_does_not_wait_for_a_server_that_died(folder: Path, tool: Callable[[str], str]) -> None:
@@ -180,5 +156,5 @@ def test_the_unit_does_not_wait_for_a_server_that_died(folder: Path, tool: Calla
     tool("curl")
     gone = subprocess.Popen(["true"])
     gone.wait()
-    command = wait_command(folder, "127.0.0.1", 1, main_pid=gone.pid)
+    command = wait_command(folder, "1", gone.pid)
     assert subprocess.run(command, timeout=30, check=False, stderr=subprocess.DEVNULL).returncode == 1

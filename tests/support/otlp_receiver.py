@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
+from answering_server import Answer, Asked, answering
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import (
     ExportTraceServiceRequest,
     ExportTraceServiceResponse,
@@ -39,27 +38,11 @@ def otlp_receiver() -> Iterator[OtlpReceiver]:
     """One on a free port, until the block ends."""
     receiver = OtlpReceiver()
 
-    class Handler(BaseHTTPRequestHandler):
-        def do_POST(self) -> None:
-            receiver.bodies.append(self.rfile.read(int(self.headers["content-length"])))
-            body = ExportTraceServiceResponse().SerializeToString()
-            self.send_response(200)
-            self.send_header("content-type", "application/x-protobuf")
-            self.send_header("content-length", str(len(body)))
-            self.end_headers()
-            self.wfile.write(body)
+    def answer(request: Asked) -> Answer:
+        receiver.bodies.append(request.body)
+        body = ExportTraceServiceResponse().SerializeToString()
+        return Answer(body=body, headers={"Content-Type": "application/x-protobuf"})
 
-        def log_request(self, *_: object) -> None:
-            """Nothing: what came in is in ``bodies``."""
-
-    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-    server.daemon_threads = True
-    receiver.endpoint = f"http://127.0.0.1:{server.server_address[1]}/v1/traces"
-    thread = threading.Thread(target=server.serve_forever, daemon=True)
-    thread.start()
-    try:
+    with answering(answer) as url:
+        receiver.endpoint = f"{url}/v1/traces"
         yield receiver
-    finally:
-        server.shutdown()
-        thread.join()
-        server.server_close()

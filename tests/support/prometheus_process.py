@@ -1,4 +1,4 @@
-"""A Prometheus in a process of its own."""
+"""A Prometheus, or an Alertmanager, in a process of its own."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import os
 import shutil
 import subprocess
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
 
 import pytest
@@ -25,23 +25,24 @@ def program(name: str) -> str:
 
 
 @contextmanager
-def running_prometheus(folder: Path, config: Path) -> Iterator[str]:
-    """A Prometheus on a free loopback port, with its data in ``folder``."""
+def running(binary: str, folder: Path, *words: str) -> Iterator[str]:
+    """The URL of such a program on a free loopback port, with its data in ``folder``, once it is ready."""
     address = f"127.0.0.1:{free_port()}"
-    command = [
-        program("prometheus"),
-        f"--config.file={config}",
-        f"--storage.tsdb.path={folder / 'data'}",
-        f"--web.listen-address={address}",
-        "--log.level=error",
-    ]
-    process = subprocess.Popen(ending_with_us(command), stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    command = [binary, *words, f"--web.listen-address={address}", "--log.level=error"]
+    process = subprocess.Popen(
+        ending_with_us(command), cwd=folder, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
+    )
     try:
-        wait_until(lambda: _ready(address), "Prometheus is ready")
+        wait_until(lambda: _ready(address), f"{binary} is ready")
         yield f"http://{address}"
     finally:
         process.terminate()
         process.wait(20)
+
+
+def running_prometheus(folder: Path, config: Path) -> AbstractContextManager[str]:
+    """A Prometheus with this configuration."""
+    return running(program("prometheus"), folder, f"--config.file={config}", f"--storage.tsdb.path={folder / 'data'}")
 
 
 def scraping(folder: Path, server_urls: Sequence[str]) -> Path:

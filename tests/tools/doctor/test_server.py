@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 import json
-import threading
-from collections.abc import Iterator
-from contextlib import contextmanager
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from contextlib import AbstractContextManager
 
 import pytest
+from answering_server import Answer, Asked, answering
 
 from headway.checks.finding import Severity, worst
 from headway_tools.doctor import check_server, server
@@ -20,35 +18,16 @@ GUARDED = {
 }  # fmt: skip
 
 
-@contextmanager
-def serving(metrics_page: str = "", **changed: int) -> Iterator[str]:
+def serving(metrics_page: str = "", **changed: int) -> AbstractContextManager[str]:
     """A server that gives these statuses by path, the reasons of one that is not ready, and this page of metrics."""
     statuses = GUARDED | {f"/{path}": status for path, status in changed.items()}
 
-    class Handler(BaseHTTPRequestHandler):
-        def do_GET(self) -> None:
-            status = statuses.get(self.path, 404)
-            body = json.dumps({"ready": status == 200, "reasons": ["warming up"]}).encode()
-            body = metrics_page.encode() if metrics_page and self.path == "/metrics" else body
-            self.rfile.read(int(self.headers.get("content-length", 0)))
-            self.send_response(status)
-            self.send_header("content-length", str(len(body)))
-            self.end_headers()
-            self.wfile.write(body)
+    def answer(request: Asked) -> Answer:
+        status = statuses.get(request.path, 404)
+        body = json.dumps({"ready": status == 200, "reasons": ["warming up"]})
+        return Answer(status, (metrics_page if metrics_page and request.path == "/metrics" else body).encode())
 
-        do_POST = do_GET  # noqa: N815 - the name that the base class looks for
-
-        def log_message(self, *_: object) -> None:
-            """Nothing."""
-
-    with ThreadingHTTPServer(("127.0.0.1", 0), Handler) as running:
-        thread = threading.Thread(target=running.serve_forever, kwargs={"poll_interval": 0.01})
-        thread.start()
-        try:
-            yield f"http://127.0.0.1:{running.server_address[1]}"
-        finally:
-            running.shutdown()
-            thread.join()
+    return answering(answer)
 
 
 def found_by(url: str, severity: Severity) -> list[str]:
