@@ -27,7 +27,6 @@ class Stub:
     revision: int = 3
     ready: bool = True
     reasons: list[str] = field(default_factory=list)
-    admin_on: bool = True
     overtaken_by: str | None = None  # another operator switches to this just before the client's PUT
     answer_all: tuple[int, str, bytes] | None = None  # status, content type, body: for everything
     refuse_put: tuple[int, str] | None = None
@@ -200,8 +199,6 @@ class _Handler(BaseHTTPRequestHandler):
         self.stub.seen.append((self.command, self.path, dict(self.headers.items()), body))
         if self.stub.answer_all is not None:
             self._send(*self.stub.answer_all)
-        elif not self.stub.admin_on:
-            self._problem(404, "The admin API is off; start the server with HEADWAY_ADMIN_TOKEN set.")
         elif self.headers.get("Authorization") != f"Bearer {TOKEN}":
             self._problem(401, "This token is not known here.")
         else:

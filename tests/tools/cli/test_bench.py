@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import csv
 import json
-import socket
 from pathlib import Path
 
 import pytest
 from load_stand_in import LoadStandIn
+from tcp_servers import closed_address
 
 from headway_tools.cli import main
 
@@ -139,8 +139,7 @@ def test_wrong_usage_is_one_line(
 @pytest.mark.parametrize("flag", ["--url", "--compare"])
 def test_a_server_that_is_not_there_is_exit_code_three(flag: str, capsys: pytest.CaptureFixture[str]) -> None:
     """Either of them, before any load."""
-    with socket.create_server(("127.0.0.1", 0)) as closed:
-        url = f"http://127.0.0.1:{closed.getsockname()[1]}"
+    url = f"http://{closed_address()}"
     with LoadStandIn() as server:
         assert bench("--url", server.url, flag, url, *SHORT) == 3
         assert server.classes == {}

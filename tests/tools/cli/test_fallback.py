@@ -37,10 +37,3 @@ def test_wrong_words_are_refused_before_the_server_is_asked(words: list[str], op
     """Exit code 2."""
     assert main(["fallback", *words]) == 2
     assert operator.seen == []
-
-
-def test_a_useless_rung_is_the_servers_sentence(operator: Stub, capsys: pytest.CaptureFixture[str]) -> None:
-    """Exit code 2, and nothing has changed."""
-    operator.refuse_put = (422, "bypass would change nothing")
-    assert main(["fallback", "set", "bypass"]) == 2
-    assert "bypass would change nothing" in capsys.readouterr().err

@@ -149,14 +149,3 @@ def test_without_a_file_the_way_to_name_one_is_told(
     assert main(["keys", "list"]) == 2
     said = "no keys file; give --file FILE, or set HEADWAY_KEYS_FILE as for the server"
     assert capsys.readouterr().err == f"headway: error: {said}\n"
-
-
-@pytest.mark.parametrize("action", ["", "add", "list", "revoke", "rotate"])
-def test_every_action_explains_itself(action: str, capsys: pytest.CaptureFixture[str]) -> None:
-    """With examples, in lines that fit."""
-    with pytest.raises(SystemExit):
-        main(["keys", *([action] if action else []), "--help"])
-    text = capsys.readouterr().out
-    assert f"headway keys {action}" in text
-    assert "examples:" in text
-    assert all(len(line) <= 120 for line in text.splitlines())

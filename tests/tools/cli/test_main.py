@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from admin_stand_in import Stub
 
 import headway_tools.cli as cli
 from headway.errors import HeadwayError
@@ -55,28 +56,49 @@ def test_no_command_shows_the_help_and_fails(capsys: pytest.CaptureFixture[str])
     assert "a first session:" in out
 
 
-@pytest.mark.parametrize(
-    ("words", "expected"),
-    [
-        (["--help"], "exit codes:"),
-        (["serve", "--help"], "--preset NAME|FILE"),
-        (["status", "--help"], "examples:"),
-        (["preset", "--help"], "examples:"),
-        (["preset", "use", "--help"], "exit codes:"),
-        (["dashboard", "--help"], "examples:"),
-        (["demo", "--help"], "examples:"),
-        (["--version"], "headway "),
-    ],
-    ids=" ".join,
-)
-def test_help_is_printed_and_succeeds(words: list[str], expected: str, capsys: pytest.CaptureFixture[str]) -> None:
-    """Every command explains itself with examples."""
+#: Every command, and each action of one that has several.
+EXPLAINED = [
+    *([one.NAME] for one in cli._COMMANDS),
+    *(["preset", action] for action in ("diff", "validate", "recommend", "forecast", "list", "show", "use", "keep")),
+    *(["keys", action] for action in ("add", "list", "revoke", "rotate")),
+]
+
+
+@pytest.mark.parametrize("words", [[], *EXPLAINED], ids=lambda words: " ".join(words) or "none")
+def test_help_is_printed_and_succeeds(words: list[str], capsys: pytest.CaptureFixture[str]) -> None:
+    """Every command explains itself with examples, in lines that fit."""
     try:
-        code: object = main(words)
+        code: object = main([*words, "--help"])
     except SystemExit as end:
         code = end.code
+    out = capsys.readouterr().out
     assert code == 0
-    assert expected in capsys.readouterr().out
+    assert f"  headway {' '.join(words)}" in out
+    assert max(map(len, out.splitlines())) <= 130
+
+
+def test_the_version_is_printed(capsys: pytest.CaptureFixture[str]) -> None:
+    """And is no error."""
+    with pytest.raises(SystemExit, match=r"^0$"):
+        main(["--version"])
+    assert capsys.readouterr().out.startswith("headway ")
+
+
+ASKING = [
+    ["status"], ["pause"], ["resume"], ["drain"], ["warmup"], ["recycle"], ["fallback"], ["tune"], ["traffic"],
+    ["preset", "use", "latency"], ["simulate", "--like", "http://127.0.0.1:1"],
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("words", ASKING, ids=" ".join)
+def test_without_a_token_no_server_is_asked(
+    words: list[str], stub: Stub, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Exit code 4, and the line names both variables."""
+    monkeypatch.setenv("HEADWAY_URL", stub.url)
+    assert main(words) == 4
+    assert "HEADWAY_ADMIN_TOKEN_FILE" in capsys.readouterr().err
+    assert stub.seen == []
 
 
 def test_serve_help_names_ours_first_then_the_way_to_those_of_vllm(capsys: pytest.CaptureFixture[str]) -> None:

@@ -392,12 +392,3 @@ def test_the_help_states_every_rule_of_a_limit(capsys: pytest.CaptureFixture[str
     for rule in RULES.values():
         assert f"  {'*' if rule.acceptable else ' '} {rule.name} " in out
         assert rule.statement in " ".join(out.split())
-
-
-@pytest.mark.parametrize("action", ["diff", "validate", "recommend", "list", "show", "use"])
-def test_help_teaches_by_examples(action: str, capsys: pytest.CaptureFixture[str]) -> None:
-    """Each action shows how it is called."""
-    with pytest.raises(SystemExit):
-        main(["preset", action, "--help"])
-    out = capsys.readouterr().out
-    assert f"  headway preset {action}" in out

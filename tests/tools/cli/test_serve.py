@@ -179,19 +179,6 @@ def test_a_file_that_asks_for_more_than_the_user_gives_the_engine_is_named(
     assert line.startswith(f"headway: warning: {file} asks for 96 seats (preset night), more than --max-num-seqs 80")
 
 
-def test_a_number_of_seats_in_the_configuration_file_counts(
-    launched: list[tuple[str, ...]], tmp_path: Path, port: str, capsys: pytest.CaptureFixture[str]
-) -> None:
-    """There it is vLLM's limit just as well."""
-    (tmp_path / "night.toml").write_text(PRESET)
-    config = tmp_path / "vllm.yaml"
-    config.write_text("max-num-seqs: 80\n")
-    words = ["--preset-dir", str(tmp_path), "--preset", "serial", "--port", port, "--config", str(config)]
-    assert main(["serve", str(tmp_path), *words]) == 0
-    (line,) = _warnings(capsys)
-    assert line.endswith("more than --max-num-seqs 80: 80 is the limit")
-
-
 def _warnings(capsys: pytest.CaptureFixture[str]) -> list[str]:
     return [line for line in capsys.readouterr().err.splitlines() if "warning" in line]
 
@@ -266,19 +253,6 @@ def test_bad_input_ends_before_the_launcher(
     assert err.startswith("headway: error: ")
     assert err.count("\n") == 1
     assert expected in err
-    assert launched == []
-
-
-def test_a_bad_preset_file_is_refused_in_its_own_one_line(
-    launched: list[tuple[str, ...]], tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    """File, key and what is allowed."""
-    file = tmp_path / "bad.toml"
-    file.write_text(PRESET.replace("seats = 96", "seats = 0"))
-    assert main(["serve", str(tmp_path), "--preset", str(file)]) == 2
-    err = capsys.readouterr().err
-    assert str(file) in err
-    assert "batching.seats" in err
     assert launched == []
 
 

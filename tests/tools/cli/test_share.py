@@ -13,6 +13,7 @@ import pytest
 import requests
 from live_stand_in import TOKEN, LiveStandIn
 from running_server import Scrape, wait_until
+from tcp_servers import closed_address
 
 from headway_policies import bundled_presets
 from headway_tools.cli import main
@@ -145,15 +146,10 @@ def test_a_server_that_dies_does_not_end_it(
     assert busy.preset == BALANCED
 
 
-def _free_url() -> str:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return f"http://127.0.0.1:{probe.getsockname()[1]}"
-
-
 def test_no_server_is_there_at_the_start(capsys: pytest.CaptureFixture[str]) -> None:
     """Nothing can be shared then."""
-    assert main(["share", "--server", _free_url(), "--server", _free_url(), "--seats", "24"]) == 3
+    urls = [f"http://{closed_address()}" for _ in range(2)]
+    assert main(["share", "--server", urls[0], "--server", urls[1], "--seats", "24"]) == 3
     assert "no server answers" in capsys.readouterr().err
 
 
@@ -162,7 +158,7 @@ def test_a_server_that_is_not_there_at_the_start_is_waited_for(
     busy: LiveStandIn, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """The others have all seats; nothing is left to give back there."""
-    away = _free_url()
+    away = f"http://{closed_address()}"
     words = ("--server", busy.url, "--server", away, "--seats", "24")
     assert share_until(lambda: seats(busy) == 24, signal.SIGTERM, *words) == 0
     error = capsys.readouterr().err

@@ -235,12 +235,6 @@ def test_a_server_without_a_fit_is_no_model(operator: Stub, capsys: pytest.Captu
     assert main([*SHORT, "--like", "http://127.0.0.1:1"]) == 3
 
 
-def test_the_status_of_a_server_needs_its_token(stub: Stub, capsys: pytest.CaptureFixture[str]) -> None:
-    """Exit code 4, as everywhere."""
-    assert main(like(stub)) == 4
-    assert "HEADWAY_ADMIN_TOKEN" in capsys.readouterr().err
-
-
 def test_a_sweep_names_the_knee_as_a_preset(capsys: pytest.CaptureFixture[str]) -> None:
     """A row for each number of seats, and what to write into the file."""
     assert main(["simulate", "--sweep"]) == 0
@@ -354,13 +348,6 @@ def test_a_limit_that_failed_is_reported_however_the_run_ends(
     for duration_s in (5, 20, 60, 120):
         assert main(["simulate", "--duration", str(duration_s), "--preset", str(file)]) == 0
         assert "the limit: faulty_policy:FaultyLimit failed " in capsys.readouterr().out
-
-
-def test_a_bad_line_of_a_trace_is_named(trace: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """File, line and column."""
-    trace.write_text(trace.read_text().replace("\n3,603,", "\n3,many,"))
-    assert main(["simulate", "--trace", str(trace)]) == 2
-    assert f"{trace}: line 5: ContextTokens: 'many'" in capsys.readouterr().err
 
 
 def test_without_plotly_nothing_is_simulated_for_a_page(

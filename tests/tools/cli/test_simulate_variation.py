@@ -47,16 +47,6 @@ def test_json_has_a_name_for_every_number(capsys: pytest.CaptureFixture[str]) ->
     assert json.loads(capsys.readouterr().out)["model"]["variation"] is None
 
 
-def test_the_same_seed_gives_the_same_disturbances_and_another_seed_others(capsys: pytest.CaptureFixture[str]) -> None:
-    """To the last letter, for what is drawn."""
-    answers = []
-    for seed in ("5", "5", "6"):
-        words = ["--jitter", "0.3:2s", "--neighbour", "3x:1s/5s", "--seed", seed]
-        assert main([*SHORT, "--workload", "W4-fixed", *words, "--json"]) == 0
-        answers.append(json.loads(capsys.readouterr().out)["runs"])
-    assert answers[0] == answers[1] != answers[2]
-
-
 @pytest.mark.parametrize(
     "words",
     [["--slow", "6x:0s-30s"], ["--pause", "10s@5s"], ["--neighbour", "4x:5s/10s"], ["--drift", "0.8:20s"]],
@@ -84,15 +74,6 @@ def test_every_preset_meets_the_disturbances(capsys: pytest.CaptureFixture[str])
             found.append(json.loads(capsys.readouterr().out)["runs"])
         for steady, paused in zip(*found, strict=True):
             assert paused["classes"]["all"]["end_to_end"]["p99_s"] > steady["classes"]["all"]["end_to_end"]["p99_s"]
-
-
-def test_a_jitter_of_nothing_is_no_disturbance(capsys: pytest.CaptureFixture[str]) -> None:
-    """The very same answer as without the word."""
-    answers = []
-    for words in ([], ["--jitter", "0"], ["--jitter", "0:5s"]):
-        assert main([*SHORT, *words, "--json"]) == 0
-        answers.append(capsys.readouterr().out)
-    assert answers[0] == answers[1] == answers[2]
 
 
 def test_help_explains_each_word_by_an_example_that_works(capsys: pytest.CaptureFixture[str]) -> None:

@@ -148,13 +148,6 @@ def test_json_is_what_the_server_said(operator: Stub, capsys: pytest.CaptureFixt
     assert json.loads(capsys.readouterr().out) == operator.status().model_dump()
 
 
-def test_no_token_is_exit_code_four(stub: Stub, capsys: pytest.CaptureFixture[str]) -> None:
-    """The line names both variables, and the server is not asked."""
-    assert main(["status", "--url", stub.url]) == 4
-    assert "HEADWAY_ADMIN_TOKEN_FILE" in capsys.readouterr().err
-    assert stub.seen == []
-
-
 def test_a_wrong_token_is_exit_code_four(
     operator: Stub, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -164,13 +157,6 @@ def test_a_wrong_token_is_exit_code_four(
     err = capsys.readouterr().err
     assert "This token is not known here." in err
     assert "wrongwrong" not in err
-
-
-def test_a_server_without_admin_api_is_exit_code_four(operator: Stub, capsys: pytest.CaptureFixture[str]) -> None:
-    """The server's message explains how to turn it on."""
-    operator.admin_on = False
-    assert main(["status"]) == 4
-    assert "The admin API is off" in capsys.readouterr().err
 
 
 def test_a_token_file_is_read(stub: Stub, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -192,12 +178,6 @@ def test_a_token_file_that_cannot_be_used_is_exit_code_two(
     monkeypatch.setenv("HEADWAY_ADMIN_TOKEN_FILE", str(file))
     assert main(["status", "--url", stub.url]) == 2
     assert stub.seen == []
-
-
-def test_no_server_is_exit_code_three(operator: Stub, capsys: pytest.CaptureFixture[str]) -> None:
-    """Port 1 of this machine has no server."""
-    assert main(["status", "--url", "http://127.0.0.1:1"]) == 3
-    assert "no server answers at http://127.0.0.1:1" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import signal
-import socket
 import subprocess
 import sys
 import time
@@ -14,6 +13,7 @@ from typing import Any
 
 import pytest
 from live_stand_in import TOKEN, LiveStandIn
+from running_server import wait_until
 from tiers import long_form
 
 from headway.audit import Caller
@@ -245,12 +245,12 @@ def test_a_tuner_that_is_ended_leaves_nothing_behind(how: signal.Signals, code: 
     )
     tuner = subprocess.Popen([sys.executable, "-c", program], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
     try:
-        _wait(lambda: server.preset.batching.seats == 48)
+        wait_until(lambda: server.preset.batching.seats == 48, "a step has begun")
         tuner.send_signal(how)
         assert tuner.wait(30) == code
         if how is signal.SIGKILL:
             assert server.preset.batching.seats == 48
-        _wait(lambda: server.preset == BALANCED and server.control.orders.in_force is None)
+        wait_until(lambda: server.preset == BALANCED and server.control.orders.in_force is None, "the preset is back")
     finally:
         tuner.kill()
         tuner.wait()
@@ -275,25 +275,3 @@ def test_wrong_usage_is_one_line(words: tuple[str, ...], text: str, capsys: pyte
     err = capsys.readouterr().err
     assert text in err
     assert err.count("\n") == 1
-
-
-def test_a_server_that_is_not_there_is_exit_code_three(capsys: pytest.CaptureFixture[str]) -> None:
-    """As for every command."""
-    with socket.create_server(("127.0.0.1", 0)) as closed:
-        url = f"http://127.0.0.1:{closed.getsockname()[1]}"
-    assert main(["tune", "--url", url]) == 3
-    assert url in capsys.readouterr().err
-
-
-def test_without_a_token_nothing_is_asked(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
-    """Exit code 4."""
-    monkeypatch.delenv("HEADWAY_ADMIN_TOKEN")
-    assert main(["tune"]) == 4
-    assert "HEADWAY_ADMIN_TOKEN" in capsys.readouterr().err
-
-
-def _wait(met: Callable[[], bool], within_s: float = 30.0) -> None:
-    until_s = time.monotonic() + within_s
-    while not met():
-        assert time.monotonic() < until_s
-        time.sleep(0.05)

@@ -182,12 +182,6 @@ WELL = (("realtime", 99, 97), ("normal", 60, 50), ("batch", 30, 30))
     ("shares", "expected"),
     [
         pytest.param(WELL, {}, id="in the order of the classes"),
-        pytest.param((("realtime", 99, 97), ("normal", 60, 50), ("batch", 62, 52)), {}, id="within the margin"),
-        pytest.param(
-            (("realtime", 99, 97), ("normal", 60, 50), ("batch", 63, 53)),
-            {IN_ORDER: "served meanwhile: normal 60%, batch 63%; in time: normal 50%, batch 53%"},
-            id="beyond the margin",
-        ),
         pytest.param(
             (("realtime", 99, 40), ("normal", 60, 50), ("batch", 30, 30)),
             {IN_ORDER: "in time: realtime 40%, normal 50%"},

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import socket
 from typing import Any
 
 import pytest
 from load_stand_in import FAULTS, LoadStandIn
+from tcp_servers import closed_address
 
 from headway_simulator.traffic.workload import Request
 from headway_tools.load.completions import Completions, UnreachableServerError, UnsuitableServerError
@@ -74,8 +74,7 @@ async def test_a_request_is_what_was_drawn() -> None:
 
 async def test_a_server_that_is_not_there_is_one_error() -> None:
     """It names the URL."""
-    with socket.create_server(("127.0.0.1", 0)) as closed:
-        url = f"http://127.0.0.1:{closed.getsockname()[1]}"
+    url = f"http://{closed_address()}"
     with pytest.raises(UnreachableServerError, match=f"no server answers at {url}"):
         async with Completions(url, timeout_s=5.0):
             pass
