@@ -2,13 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-
-
-def no_numbers() -> Mapping[str, float]:
-    """For a figure whose miss, if there is one, is explained without numbers."""
-    return {}
 
 
 @dataclass(frozen=True, slots=True)
@@ -16,8 +10,7 @@ class Goal:
     """One figure of one goal.
 
     ``name`` and ``figure`` identify it and are the same in every run; ``note`` may hold numbers of this run. ``most``
-    says that the target is an upper bound. ``numbers`` measures what the reason of an accepted miss quotes; it is
-    called only when the figure is missed.
+    says that the target is an upper bound.
     """
 
     name: str
@@ -27,7 +20,6 @@ class Goal:
     most: bool = False
     unit: str = ""
     note: str = ""
-    numbers: Callable[[], Mapping[str, float]] = no_numbers
 
     @property
     def met(self) -> bool:

@@ -8,9 +8,8 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Sequence
-from math import inf, pi, sqrt
 from random import Random
-from statistics import mean, median, variance
+from statistics import mean, median
 
 from headway_simulator.traffic.workload import Request
 from serving.client import Answer, Engine, Send, closed_loop
@@ -40,7 +39,6 @@ async def layer_cost(engine: Engine, clients: int, length_s: float) -> dict[str,
         "clients": clients,
         "pace_ratio": bare_gap_s / gap_s,
         "ttft_more_s": ttft_s - bare_ttft_s,
-        "ttft_error_s": sqrt(sum(_median_variance(several) for several in loops.values())),
         "bare_ttft_s": bare_ttft_s,
         "bare_inter_token_s": bare_gap_s,
     }
@@ -69,12 +67,6 @@ def _medians(answers: Sequence[Answer]) -> tuple[float, float]:
     """Of the first token, and of the mean time between tokens."""
     ttft_s = median(one.ttft_s for one in answers if one.ttft_s is not None)
     return ttft_s, median(gap_s for one in answers if (gap_s := one.inter_token_s) is not None)
-
-
-def _median_variance(loops: Sequence[Sequence[Answer]]) -> float:
-    """The variance of the mean of some medians of first tokens, as of samples from a normal distribution."""
-    times_s = [[one.ttft_s for one in answers if one.ttft_s is not None] for answers in loops]
-    return sum(pi / 2 * variance(some) / len(some) if len(some) > 1 else inf for some in times_s) / len(loops) ** 2
 
 
 def _short_chat(random: Random) -> Request:

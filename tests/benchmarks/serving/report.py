@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from functools import partial
 from html import escape
 from pathlib import Path
 
@@ -12,7 +11,6 @@ from accepted import SERVING
 from goal import Goal
 from report import as_markdown, judged, put_into, summary, table
 
-from serving import reasons
 from serving.default_goals import default_goals
 from serving.details import details, percent
 from serving.figures import BlockFigures, middle
@@ -69,9 +67,8 @@ def _goals(results: Results) -> Iterator[Goal]:
         first, last = levels[0], levels[-1]
         figure = f"{last.clients} at once : {first.clients}"
         more, times = last.tokens_per_s / first.tokens_per_s, last.inter_token_s / first.inter_token_s
-        numbers = partial(reasons.step_costs, levels)
-        yield Goal("N12", f"{figure}, tokens/s", 14.0, more, numbers=numbers)
-        yield Goal("N12", f"{figure}, time per token", 4.0, times, most=True, numbers=numbers)
+        yield Goal("N12", f"{figure}, tokens/s", 14.0, more)
+        yield Goal("N12", f"{figure}, time per token", 4.0, times, most=True)
     yield from default_goals(results)
     for load in _loads(results):
         if load > 1:
@@ -84,22 +81,21 @@ def _at(results: Results, load: float) -> Iterator[Goal]:
     own = _share(results, load, "objective")
     if own is None:
         return
-    figure, numbers = f"goodput, objectives stated, at load {load:g} : the fluid ceiling", reasons.best_fixed
-    yield Goal("G1", figure, 0.92, own[0], note=_range(own), numbers=partial(numbers, results, load))
+    figure = f"goodput, objectives stated, at load {load:g} : the fluid ceiling"
+    yield Goal("G1", figure, 0.92, own[0], note=_range(own))
     best, double = (
         max((one[0] for name in names if (one := _share(results, load, name)) is not None), default=None)
         for names in (["cap", *(name for name in results.named("W1") if name.startswith("cap-x"))], ["cap-double"])
     )
     if best:
-        figure, numbers = f"the same : vLLM's cap at its best, at load {load:g}", reasons.protected
-        yield Goal("G1", figure, 1.0, own[0] / best, numbers=partial(numbers, results, load))
+        yield Goal("G1", f"the same : vLLM's cap at its best, at load {load:g}", 1.0, own[0] / best)
     if double is not None:
         figure = f"the same : a cap that is the best at double the speed, at load {load:g}"
         yield Goal("G1", figure, 3.0, own[0] / max(double, 1e-3))
     top = middle(one.attained("realtime") for one in results.of("W1", load, "objective"))
     if top is not None:
-        figure, numbers = f"realtime requests within both objectives, at load {load:g}", reasons.urgent_alone
-        yield Goal("G2", figure, 0.96, top[0], note=_range(top), numbers=partial(numbers, results, "W1", load))
+        figure = f"realtime requests within both objectives, at load {load:g}"
+        yield Goal("G2", figure, 0.96, top[0], note=_range(top))
 
 
 def _lasting(results: Results, load: float) -> Iterator[Goal]:
@@ -126,14 +122,7 @@ def _mixes(results: Results) -> Iterator[Goal]:
         own = results.of(workload, load, "objective")
         if workload == "W1-60" and (top := middle(one.attained("realtime") for one in own)) is not None:
             figure = f"realtime offers 0.6 of the ceiling, within both objectives, at load {load:g}"
-            yield Goal(
-                "G2",
-                figure,
-                0.96,
-                top[0],
-                note=_range(top),
-                numbers=partial(reasons.urgent_alone, results, workload, load),
-            )
+            yield Goal("G2", figure, 0.96, top[0], note=_range(top))
         if workload == "W3":
             yield from _limits(results, load)
         if workload == "lasting":
@@ -141,15 +130,14 @@ def _mixes(results: Results) -> Iterator[Goal]:
         if workload == "first-seconds":
             yield from _first_seconds(results, load)
         if workload == "W6" and (fair := middle(one.fairness for one in own)) is not None:
-            figure, more = "Jain's index over served : max-min share, real engine", partial(reasons.few_seats, results)
-            yield Goal("G10", figure, 0.99, fair[0], note=_range(fair), numbers=more)
+            figure = "Jain's index over served : max-min share, real engine"
+            yield Goal("G10", figure, 0.99, fair[0], note=_range(fair))
             tokens = [
                 middle(one.tokens_per_s for one in results.of(workload, load, arm)) for arm in ("objective", "unfair")
             ]
             if tokens[0] is not None and tokens[1] is not None:
                 figure = "tokens/s, fair : first come first served, real engine"
-                more = partial(reasons.few_seats, results)
-                yield Goal("G10", figure, 0.99, tokens[0][0] / tokens[1][0], numbers=more)
+                yield Goal("G10", figure, 0.99, tokens[0][0] / tokens[1][0])
 
 
 def _limits(results: Results, load: float) -> Iterator[Goal]:
@@ -165,8 +153,7 @@ def _limits(results: Results, load: float) -> Iterator[Goal]:
             ratio = known[name] / max(fixed[best], 1e-3)
             limit = "fitted limit" if name == "objective" else "Algorithm 2"
             figure = f"changing mix at load {load:g}, {limit} : best of 8/32/64, real engine"
-            note, more = f"{best.removeprefix('fixed-')} seats", partial(reasons.few_seats, results)
-            yield Goal(goal, figure, target, ratio, note=note, numbers=more)
+            yield Goal(goal, figure, target, ratio, note=f"{best.removeprefix('fixed-')} seats")
 
 
 def _share(results: Results, load: float, arm: str, workload: str = "W1") -> Spread | None:
@@ -181,10 +168,7 @@ def _layer(results: Results) -> Iterator[Goal]:
         if pace is not None and more_s is not None:
             figure = f"pace of the tokens through Headway : bare vLLM, {clients} at once"
             yield Goal("G7", figure, 0.99, pace[0], note=_range(pace))
-            more_ms, numbers = 1000 * more_s[0], partial(reasons.first_token_error, own)
-            yield Goal(
-                "G7", f"first token later, {clients} at once", 0.3, more_ms, most=True, unit="ms", numbers=numbers
-            )
+            yield Goal("G7", f"first token later, {clients} at once", 0.3, 1000 * more_s[0], most=True, unit="ms")
 
 
 def _table(results: Results, loads: Sequence[float]) -> str:
