@@ -1,4 +1,4 @@
-"""Fairness between tenants of one class, compared with max-min fair shares computed by water-filling.
+"""Fairness between tenants of one class, compared with max-min fair shares.
 
 Max-min fairness (Bertsekas and Gallager, Data Networks, 6.5.2): no tenant can have more without a tenant that has less,
 or as little, having even less. Invariant I11: each backlogged tenant's share of tokens is within 5 % of that.
@@ -17,35 +17,12 @@ from tiers import LONG
 
 from headway_policies import Outcome
 from headway_policies.queueing.fair_share import CREDIT_TICKETS
-from headway_simulator import WORKLOADS, EngineModel, Slo, jain, simulate
+from headway_simulator import WORKLOADS, EngineModel, Slo, jain, max_min, simulate
 
 SEEDS = range(5 if LONG else 1)
 FOR_S, WARM_S = (4000.0, 100.0) if LONG else (400.0, 50.0)
 SLO = Slo(ttft_s=1.0, inter_token_s=0.075)
 SEATS, TOKENS_PER_S = 10, 100.0  # of each seat: a thousand in all
-
-
-def max_min(demands: dict[str, float], capacity: float) -> dict[str, float]:
-    """The max-min fair shares: fill all alike, remove the satisfied tenants, continue with the rest."""
-    shares: dict[str, float] = {}
-    thirsty, left = dict(demands), capacity
-    while thirsty:
-        level = left / len(thirsty)
-        sated = {name: demand for name, demand in thirsty.items() if demand <= level}
-        if not sated:
-            return shares | dict.fromkeys(thirsty, level)
-        shares |= sated
-        left -= sum(sated.values())
-        thirsty = {name: demand for name, demand in thirsty.items() if name not in sated}
-    return shares
-
-
-def test_water_filling_is_right_where_the_answer_is_known() -> None:
-    """The independent routine against shares worked out by hand."""
-    assert max_min({"a": 100, "b": 300, "c": 900}, 900) == {"a": 100, "b": 300, "c": 500}
-    assert max_min({"a": 500, "b": 500}, 600) == {"a": 300, "b": 300}
-    assert max_min({"a": 5, "b": 6}, 600) == {"a": 5, "b": 6}
-
 
 #: Tokens a second that each tenant asks for, and the tokens of one of its requests.
 MIXES: dict[str, dict[str, tuple[float, int]]] = {
