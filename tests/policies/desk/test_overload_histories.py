@@ -81,9 +81,17 @@ class History:
         self.refused.update(one.reason for one in effects if isinstance(one, Reject))
 
 
-@pytest.mark.parametrize("between", ["strict", "ageing", "weighted"])
-@pytest.mark.parametrize("inside", ["fifo", "edf", "fair", "prefix"])
-@pytest.mark.parametrize("strategy", STRATEGIES)
+#: Each two of an order, a line and a strategy meet; in the long form each three.
+MEETINGS = [
+    pytest.param(between, inside, strategy, id=f"{between}-{inside}-{strategy}")
+    for first, between in enumerate(("strict", "ageing", "weighted"))
+    for second, inside in enumerate(("fifo", "edf", "fair", "prefix"))
+    for third, strategy in enumerate(STRATEGIES)
+    if LONG or (first + second) % len(STRATEGIES) == third
+]
+
+
+@pytest.mark.parametrize(("between", "inside", "strategy"), MEETINGS)
 def test_every_invariant_holds_in_an_overload(between: str, inside: str, strategy: str) -> None:
     """Whatever the order and the strategy: no refusal for an objective while less urgent work is served in its place,
     none without another of its class that is, and each ticket has one outcome.
