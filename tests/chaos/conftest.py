@@ -13,7 +13,7 @@ import pytest
 from answering_server import Answer, Asked, answering
 from client_connections import drop_connections
 from engine_parts import ready
-from running_server import RunningServer, wait_until
+from running_server import OFFLINE, RunningServer, wait_until
 
 FAULTS = Path(__file__).parents[1] / "support" / "faults"
 
@@ -55,9 +55,8 @@ def chaos_server(
 ) -> Iterator[RunningServer]:
     """`headway serve` with the tests' fault plugin in its engine. No warm-up: vLLM's counters count clients alone."""
     log_path = tmp_path_factory.mktemp("chaos") / "server.log"
-    path = os.pathsep.join(one for one in (str(FAULTS), os.environ.get("PYTHONPATH", "")) if one)
     environment = {
-        "PYTHONPATH": path,
+        "PYTHONPATH": os.pathsep.join((str(FAULTS), OFFLINE["PYTHONPATH"])),
         "HEADWAY_TEST_FAULT": str(orders),
         "HEADWAY_FALLBACK_URL": another_model,
         "HEADWAY_FALLBACK_MODEL": "small",

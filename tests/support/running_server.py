@@ -38,7 +38,10 @@ def core_for_engine() -> str:
     return str(cores[int(test_worker.removeprefix("gw")) % len(cores)])
 
 
+#: The folder of a vLLM plugin that servers of tests have, and its name.
+PATIENCE, PATIENT = Path(__file__).resolve().parent / "patient_engine", "headway_test_patience"
 OFFLINE = {
+    "PYTHONPATH": os.pathsep.join([str(PATIENCE), *filter(None, [os.environ.get("PYTHONPATH")])]),
     "HF_HUB_OFFLINE": "1",
     "VLLM_NO_USAGE_STATS": "1",
     "DO_NOT_TRACK": "1",
@@ -115,10 +118,10 @@ class RunningServer:
 
     @classmethod
     def plain_vllm(cls, log_path: Path, *flags: str, **environment: str) -> RunningServer:
-        """Stock `vllm serve` with the plugin named, and no other part of Headway."""
+        """Stock `vllm serve` with the plugin named (and that of the tests), and no other part of Headway."""
         vllm = str(Path(sys.executable).with_name("vllm"))
         command = [vllm, "serve", str(TINY_MODEL), "--served-model-name", "tiny", *flags]
-        named = {"VLLM_PLUGINS": "headway", "HEADWAY_PRESET_DIR": str(PRESETS)}
+        named = {"VLLM_PLUGINS": f"headway,{PATIENT}", "HEADWAY_PRESET_DIR": str(PRESETS)}
         return cls(command, log_path, {**named, **environment})
 
     @property
