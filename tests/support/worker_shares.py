@@ -23,8 +23,11 @@ TOGETHER: dict[str, tuple[str, ...]] = {
     "the server with faults": ("tests/chaos/",),
     "vLLM in the test's own process": (
         "tests/plugin/admission/test_max_tokens.py",
+        "tests/plugin/vllm_adapter/contract/test_imports.py",
         "tests/plugin/vllm_adapter/process/test_caches.py",
+        "tests/plugin/vllm_adapter/test_call_bounds.py",
         "tests/plugin/vllm_adapter/test_engine_adapter.py",
+        "tests/tools/doctor/test_engine_flags.py",
     ),
 }
 #: Files with engines of their own, the longest first.
