@@ -67,6 +67,10 @@ class LiveStandIn:
         """Await a coroutine on the server's loop."""
         return asyncio.run_coroutine_threadsafe(work, self._loop).result(30)
 
+    def send_clients_away(self) -> None:
+        """Nobody asks any more; what was asked stays on record."""
+        self.call(self._send_away())
+
     @property
     def preset(self) -> Preset:
         """The preset in force."""
@@ -105,15 +109,18 @@ class LiveStandIn:
         site = web.TCPSite(runner, "127.0.0.1", 0)
         await site.start()
         self.url = f"http://127.0.0.1:{runner.addresses[0][1]}"
-        users = [asyncio.create_task(self._user()) for _ in range(self._clients)]
+        self._users = [asyncio.create_task(self._user()) for _ in range(self._clients)]
         self._ready.set()
         await asyncio.to_thread(self._end.wait)
-        for user in users:
-            user.cancel()
-        await asyncio.gather(*users, return_exceptions=True)
+        await self._send_away()
         self.control.orders.leave()
         await self._admin.aclose()
         await runner.cleanup()
+
+    async def _send_away(self) -> None:
+        for user in self._users:
+            user.cancel()
+        await asyncio.gather(*self._users, return_exceptions=True)
 
     async def _user(self) -> None:
         while True:

@@ -29,7 +29,7 @@ async def report_steps(server: LiveStandIn) -> None:
 
 @pytest.fixture(scope="module")
 def busy() -> Iterator[LiveStandIn]:
-    """A server with six clients, fifty of whose requests have completed."""
+    """A server that had six clients, until fifty of their requests had completed."""
     with LiveStandIn(clients=6) as server:
         with AdminClient(server.url, TOKEN) as client:
             while (done := client.traffic().classes.get("normal")) is None or (
@@ -37,6 +37,7 @@ def busy() -> Iterator[LiveStandIn]:
             ):
                 time.sleep(0.05)
         server.call(report_steps(server))
+        server.send_clients_away()
         yield server
 
 
