@@ -23,6 +23,7 @@ PLOT = ".js-plotly-plot .main-svg"
 BANNER = ".st-key-headway-banner"
 #: A load at which requests wait, so that every chart of the Overview has something to show.
 BUSY = 3.0
+PAGES = ("Overview", "Requests & priorities", "Latency & SLO", "Batching & memory", "Server & diagnostics")
 #: A chart in its card, or the line that says why there is none.
 PANEL = "[class*='st-key-panel-']"
 
@@ -62,6 +63,7 @@ def watch_and_switch(page: Page, dashboard_url: str, server_url: str, token: str
     expect(page.locator(BANNER).get_by_text("latency · revision").first).to_be_visible()
 
 
+@long_form("test_real_server puts a preset on trial and back through the same card, at a real server")
 def test_switch_the_preset_of_a_stub(page: Page, dashboard: Callable[..., str]) -> None:
     """What is pressed in the browser changes the limit of the server."""
     with StubServer(moving=True) as stub:
@@ -220,25 +222,24 @@ def wait_for_refresh(page: Page) -> None:
     page.wait_for_function(f"(before) => ({last})() > before", arg=page.evaluate(last))
 
 
-@pytest.mark.parametrize(
-    "name", ["Overview", "Requests & priorities", "Latency & SLO", "Batching & memory", "Server & diagnostics"]
-)
-def test_every_page_draws_all_its_charts_and_fits_a_phone(page: Page, dashboard: Callable[..., str], name: str) -> None:
+def test_every_page_draws_all_its_charts_and_fits_a_phone(page: Page, dashboard: Callable[..., str]) -> None:
     """Each chart is drawn, on a wide screen and on a narrow one, and nothing sticks out sideways."""
     with StubServer(moving=True) as stub:
         stub.world.load = BUSY
         page.goto(dashboard(stub.url, OPERATOR_TOKEN), wait_until="domcontentloaded")
-        page.get_by_role("link", name=name).click()
-        expect(page.locator(PANEL)).to_have_count(panels_of(name))
-        expect(page.get_by_role("link", name=name)).to_have_attribute("aria-current", "page")
-        page.locator(PLOT).first.wait_for()
-        for width in (2200, 390):
-            page.set_viewport_size({"width": width, "height": 900})
-            page.wait_for_function(
-                "() => document.documentElement.scrollWidth <= window.innerWidth"
-                " && [...document.querySelectorAll('.js-plotly-plot')]"
-                ".every(p => 100 < p.clientWidth && p.clientWidth < window.innerWidth)"
-            )
+        for name in PAGES:
+            page.set_viewport_size({"width": 1280, "height": 900})  # a phone has its menu folded
+            page.get_by_role("link", name=name).click()
+            expect(page.locator(PANEL)).to_have_count(panels_of(name))
+            expect(page.get_by_role("link", name=name)).to_have_attribute("aria-current", "page")
+            page.locator(PLOT).first.wait_for()
+            for width in (2200, 390):
+                page.set_viewport_size({"width": width, "height": 900})
+                page.wait_for_function(
+                    "() => document.documentElement.scrollWidth <= window.innerWidth"
+                    " && [...document.querySelectorAll('.js-plotly-plot')]"
+                    ".every(p => 100 < p.clientWidth && p.clientWidth < window.innerWidth)"
+                )
 
 
 def test_a_link_is_opened_as_it_was_sent(page: Page, dashboard: Callable[..., str]) -> None:
@@ -273,6 +274,7 @@ def test_a_choice_is_in_the_address_until_it_is_the_default_again(page: Page, da
         page.wait_for_function("() => window.location.search === ''")
 
 
+@long_form("test_pages has the notice, the headline and the tab, analysis/charts the marks")
 def test_a_restart_is_shown_while_it_lasts(page: Page, dashboard: Callable[..., str]) -> None:
     """The notice appears, names the attempt with a progress bar, and disappears; every chart keeps a mark of the
     restart."""
@@ -303,6 +305,7 @@ def test_a_restart_is_shown_while_it_lasts(page: Page, dashboard: Callable[..., 
         expect(page.locator(".js-plotly-plot").get_by_text("engine restarting")).to_have_count(4)
 
 
+@long_form("test_pages has the order with its word, test_control_page one without; test_real_server presses buttons")
 def test_order_a_rung_with_a_typed_word(page: Page, dashboard: Callable[..., str]) -> None:
     """Nothing happens without the word; with it the server obeys the order, and its response is shown."""
     with StubServer(moving=True) as stub:
@@ -319,6 +322,7 @@ def test_order_a_rung_with_a_typed_word(page: Page, dashboard: Callable[..., str
         assert stub.world.rung.word == "shed"
 
 
+@long_form("test_pages and test_every_page have a server that goes away, on every page")
 def test_down_is_said_without_a_trace(page: Page, dashboard: Callable[..., str]) -> None:
     """When the server becomes unreachable, the page says so, and shows neither a traceback nor a zero."""
     with StubServer(moving=True) as stub:
