@@ -30,6 +30,7 @@ def test_a_good_configuration_has_no_findings() -> None:
         ({}, {"VLLM_SERVER_DEV_MODE": "1"}, "VLLM_SERVER_DEV_MODE=1 mounts routes"),
         ({"host": None}, {"VLLM_SERVER_DEV_MODE": "1", "HEADWAY_ALLOW_DEV_MODE": "1"}, "on every address"),
         ({"host": "10.0.0.1"}, {"VLLM_SERVER_DEV_MODE": "1", "HEADWAY_ALLOW_DEV_MODE": "1"}, "listens on 10.0.0.1"),
+        ({}, {"VLLM_SERVER_DEV_MODE": "1", "HEADWAY_ALLOW_DEV_MODE": "yes"}, "DEV_MODE: 1 or 0 is needed, not 'yes'"),
         ({}, {"VLLM_ALLOW_INSECURE_SERIALIZATION": "1"}, "VLLM_ALLOW_INSECURE_SERIALIZATION=1"),
         (
             {},
