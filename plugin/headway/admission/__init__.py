@@ -4,10 +4,10 @@ A request holds a ``Permit``; an engine client whose calls pass the gate is a po
 """
 
 from headway.admission.diversion import EngineCall, NotServedError
-from headway.admission.ended_request import EndedRequest
 from headway.admission.engine_link import EngineLink
 from headway.admission.gate import Gate, loop_time_s
 from headway.admission.gateway import Gateway
+from headway.admission.listeners import EndedRequest
 from headway.admission.permit import Permit
 from headway.admission.policy_client import make_policy_class
 from headway.admission.prefix_hashes import fields_prefix

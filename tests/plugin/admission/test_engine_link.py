@@ -183,3 +183,22 @@ async def test_an_engine_that_was_given_up_before_the_first_request_did_not_die_
         await read(engine, "first")
     assert (refused.value.reason, handler.deaths) == (Reason.ENGINE_LOST, 0)
     await assert_no_residue(control)
+
+
+@on_virtual_time
+async def test_a_report_that_comes_too_late_changes_nothing() -> None:
+    """An engine that was given up is not silent, does not respond and is not warming up, and was not stopped in order."""
+    _, control = behind_a_gate()
+    link, mode = control.gateway.link, control.gateway.gate.desk.mode
+    link.engine_responds()
+    assert link.life is EngineLife.UP
+    link.give_up()
+    for report in (link.engine_silent, link.engine_responds, link.engine_not_ready, link.closed_from_any_thread):
+        report()
+        assert (link.life, mode.engine, mode.lost_why) == (EngineLife.LOST, EngineState.LOST, Reason.ENGINE_LOST)
+    link.engine_back()
+    link.engine_not_ready()
+    assert (link.life, link.engine_gone, mode.lost_why) == (EngineLife.STARTING, False, Reason.NOT_READY)
+    link.engine_died()
+    assert link.life is EngineLife.LOST
+    await asyncio.sleep(1.0)

@@ -21,8 +21,8 @@ from hypothesis.stateful import (
 from small_presets import small_preset, terms
 from tiers import LONG
 
-from headway.admission.ended_request import EndedRequest
 from headway.admission.gate import Gate, Permit
+from headway.admission.listeners import EndedRequest
 from headway.errors import Refused
 from headway_policies import Ending, Load, Outcome, PriorityClass, Ticket, Timeouts, Usage
 from headway_policies.desk import Phase

@@ -31,7 +31,7 @@ from tiers import LONG
 from virtual_time import new_loop
 
 from headway.admission import REQUEST_CONTEXT, RequestContext
-from headway.admission.ended_request import EndedRequest
+from headway.admission.listeners import EndedRequest
 from headway.engine.fake import EngineDied, FakeParams
 from headway.errors import Refused
 from headway_policies import CapReason, Ending, Load, Outcome, PriorityClass, Reason, Ticket, Timeouts, Usage

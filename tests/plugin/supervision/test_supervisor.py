@@ -456,20 +456,6 @@ async def test_a_recycle_replaces_a_running_engine_and_loses_no_request() -> Non
 
 
 @on_virtual_time
-async def test_a_disconnect_while_there_is_no_engine_is_counted_once() -> None:
-    """Recalled and then cancelled: one outcome, and the others are served."""
-    harness = Harness()
-    leaves, stays = harness.ask("leaves"), harness.ask("stays")
-    await asyncio.sleep(0.05)
-    harness.engine.die()
-    await asyncio.sleep(1)
-    leaves.cancel()
-    assert await stays == "20 tokens"
-    assert outcomes(harness.control) == {"cancelled_queued": 1, "completed": 1}
-    await harness.close()
-
-
-@on_virtual_time
 async def test_closing_ends_an_engine_that_is_still_starting() -> None:
     """Its client no longer waits: the server can end at once."""
     harness = Harness()
