@@ -187,7 +187,7 @@ async def test_an_engine_that_was_given_up_before_the_first_request_did_not_die_
 
 @on_virtual_time
 async def test_a_report_that_comes_too_late_changes_nothing() -> None:
-    """An engine that was given up is not silent, does not respond and is not warming up, and was not stopped in order."""
+    """An engine that was given up does not fall silent, respond or warm up, and it stays the cause of the end."""
     _, control = behind_a_gate()
     link, mode = control.gateway.link, control.gateway.gate.desk.mode
     link.engine_responds()
