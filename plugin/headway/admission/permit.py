@@ -119,6 +119,11 @@ class Permit:
         return self.phase is Phase.WAITING
 
     @property
+    def over(self) -> bool:
+        """Whether the request is over for its caller; the engine may still have sequences of it."""
+        return self.phase is Phase.ENDED
+
+    @property
     def refused(self) -> Refused | None:
         """The refusal, if the request was refused. A new error each time: a raised one keeps its callers alive."""
         return None if self._why is None else refusal(*self._why)
@@ -140,7 +145,7 @@ class Permit:
                 self._turn = asyncio.get_running_loop().create_future()
             await asyncio.shield(self._turn)
         self.check()
-        if self.phase is Phase.ENDED:
+        if self.over:
             raise asyncio.CancelledError("this request is over")
 
     def first_token(self, delay_s: float | None = None) -> None:
@@ -162,7 +167,7 @@ class Permit:
     @property
     def watched(self) -> bool:
         """Whether the time of this request's next token matters."""
-        return self.phase is not Phase.ENDED and (self.stalls or not self.begun)
+        return not self.over and (self.stalls or not self.begun)
 
     def use(self, prompt_tokens: int, output_tokens: int, finish_reason: str = "") -> None:
         """Report the end of one of its sequences: what it used, in tokens, which add up, and why it ended, if known."""
@@ -179,7 +184,7 @@ class Permit:
         holds seats only as long as the engine has sequences of it.
         """
         before, self.in_engine = self.in_engine, in_engine
-        if self.phase is not Phase.ENDED:
+        if not self.over:
             seats = max(in_engine, self.ticket.seats - self.ended_sequences)
         elif before:
             seats = in_engine
@@ -189,11 +194,11 @@ class Permit:
 
     def leave(self, ending: Ending, usage: Usage | None = None) -> None:
         """Settle the request; ``usage`` in place of what ``use`` added up. Later calls do nothing."""
-        if self.phase is Phase.ENDED:
+        if self.over:
             return
         self.ending, self.usage = ending, usage or self.usage
         self._gate.settle(self, ending)
-        if self.phase is not Phase.ENDED:  # else its time ran out in this very event, while it waited
+        if not self.over:  # else its time ran out in this very event, while it waited
             self.phase = after(self.phase, Event.LEAVE)
         if self._turn is not None:
             self._turn.cancel()  # another call of this request may still wait
