@@ -318,8 +318,8 @@ class GatewayMachine(RuleBasedStateMachine):
         await self._all_done()
         if self.closes:
             self.link.closed_from_any_thread()
-        for how in HELD_UP:
-            setattr(self.engine, how, False)
+        self.goes_on(None)
+        self.engine.trips_over.clear()
         self.gate.cap_seats(CapReason.MEMORY, 1.0)
         self.gate.resume()
         await self._engine_settled()
