@@ -34,7 +34,7 @@ _IN_FLIGHT = 64
 
 def unshaped_because(scheduler: Any) -> str | None:
     """Why the steps of this scheduler are left to vLLM; None where they can be shaped."""
-    config = getattr(scheduler, "scheduler_config", None)
+    config: Any = getattr(scheduler, "scheduler_config", None)
     parallel = getattr(scheduler, "parallel_config", None)
     needed = (
         (scheduler, ("max_num_scheduled_tokens", "running", "waiting", "schedule", "update_from_output")),

@@ -8,8 +8,8 @@ octaves. Each is weighted by the inverse square of the time expected of it: step
 a few with long prompts would else outweigh all others.
 
 The first steps of an engine may be made at another speed than the later ones, and too few are known then to tell. So a
-young octave forgets quickly: the n-th step takes 2 / (n + 2) of its weight (polynomial-decay averaging; Shamir and
-Zhang, ICML 2013), until that is one in ``_MEMORY``. One of a few steps, all long ago, is dropped.
+young octave has the mean of its steps, until the weight of each is one in ``_MEMORY``. One of a few steps, all long
+ago, is dropped.
 
 An octave that is not visited has to follow when the engine becomes slower or faster. So steps are kept in units of a
 *speed*, common to all octaves, which follows the error of each step by exponential smoothing. Its gain adapts (Trigg
@@ -21,6 +21,9 @@ What is expected of a step is what the costs over all octaves say, and the more 
 what that one has shown: a cost that is not linear is no change of speed. A young octave must not decide that alone. One
 that was seen for the first time during a slow spell would be learnt as slow, and the end of the spell be taken for a
 change to a speed that the engine never had.
+
+What prompts cost is not known after a warm-up that computes them apart. Steps with prompts are learnt once steps without
+any have shown that the speed is settled: the cost of a prompt and a slow spell look alike.
 
 Weak spots: where few octaves are known, as without a warm-up, a change of speed and a cost of the octave cannot be told
 apart; and where the costs change other than in proportion, the speed takes the difference at first, and the octaves
@@ -41,9 +44,10 @@ _SOLVE_STEPS = 8
 _LEAST_SAMPLES = 8
 _KEPT_STEPS = 128
 _UNEXPECTED = 4.0  # what is expected of a step is at least this part of its time
-_SURE_SAMPLES = 40
+_KNOWN_SAMPLES = 8
+_PATIENCE = 8  # so many steps with prompts count as one that shows a settled speed
 _OWN_SAMPLES = 256  # with so many, what an octave has shown counts half
-_AVERAGED = 12
+_AVERAGED = 6
 _GAIN, _MOST_GAIN = 1 / 12, 0.48
 _USUAL_ALIKE = 0.7  # noise alone makes recent errors so alike
 _USUAL_NOISE = 0.1
@@ -59,11 +63,13 @@ class StepProfile:
 
     def __init__(self) -> None:
         self.samples = 0
+        self._with_prompts = 0  # of these
         self._speed = 1.0  # seconds a unit
         self._octaves: dict[int, StepTimeFit] = {}
         self._visited: dict[int, int] = {}  # when each was seen last, in samples
         self._all = StepTimeFit()
         self._solved = StepTime(0.0, 0.0, 0.0)
+        self._settled = 0.0  # steps since the speed changed
         self._lately: deque[float] = deque(maxlen=_LATELY)
         self._error = 0.0  # the mean of the recent relative errors, and that of their sizes
         self._error_size = _USUAL_NOISE
@@ -100,10 +106,11 @@ class StepProfile:
         octave = self._octaves.get(number)
         if octave is None:
             octave = self._octaves[number] = StepTimeFit()
-        octave.forgetting = 1 - max(1 / _MEMORY, 2 / (octave.samples + 2))
+        octave.forgetting = 1 - max(1 / _MEMORY, 1 / (octave.samples + 1))
         expected = max(self._solved.step_s(running, prefill_tokens), units / _UNEXPECTED)
         octave.add(running, prefill_tokens, units, expected**-2)
         self.samples += 1
+        self._with_prompts += prefill_tokens > 0
         self._visited[number] = self.samples
         if self.samples % _SOLVE_STEPS == 0 or self.samples < _SOLVE_STEPS:
             self._forget()
@@ -117,10 +124,13 @@ class StepProfile:
                 del self._octaves[number]
 
     def _follow(self, running: int, prefill_tokens: int, step_s: float) -> bool:
-        """Let the speed follow a step. Whether it may be learnt: it is no pause, and the speed is not changing."""
+        """Let the speed follow a step. Whether the step may be learnt: no pause, and no change of speed."""
         expected = self._expected(running, prefill_tokens)
-        if expected <= 0 or self.samples < _SURE_SAMPLES or not self._comparable(running.bit_length()):
+        if expected <= 0 or not self._comparable():
             return True
+        if prefill_tokens and self._with_prompts < _KNOWN_SAMPLES:
+            self._settled += 1 / _PATIENCE
+            return self._settled >= _KNOWN_SAMPLES
         error = step_s / (expected * self._speed) - 1
         self._lately.append(error)
         if error > _PAUSE > median(self._lately):
@@ -131,13 +141,13 @@ class StepProfile:
         alike = min(1.0, abs(self._error) / max(self._error_size, _LEAST_NOISE))
         change = _GAIN + (_MOST_GAIN - _GAIN) * max(0.0, (alike - _USUAL_ALIKE) / (1 - _USUAL_ALIKE)) ** 2
         self._speed *= 1 + change * error
-        self._error -= change * error  # so much less will be found of the next ones
-        return abs(self._error) < _CHANGE
+        steady = abs(self._error) < _CHANGE
+        self._settled = self._settled + 1 if steady else 0.0
+        return steady
 
-    def _comparable(self, number: int) -> bool:
-        """Whether enough is known to expect a time of a step: its own octave, or two others to tell the costs by."""
-        known = [one for one, octave in self._octaves.items() if octave.samples >= _LEAST_SAMPLES]
-        return len(known) > 1 or number in known
+    def _comparable(self) -> bool:
+        """Whether enough is known to expect a time of a step: two octaves, to tell the costs by."""
+        return sum(octave.samples >= _KNOWN_SAMPLES for octave in self._octaves.values()) > 1
 
     def _expected(self, running: int, prefill_tokens: int) -> float:
         """The units expected of a step: by all octaves, and by its own one as far as that is known."""
