@@ -26,11 +26,17 @@ async def admin_api(
 ) -> AsyncIterator[tuple[httpx.AsyncClient, headway.Control]]:
     """A client at this address, and the commands of the server, which is under the balanced preset."""
     control: headway.Control = headway.wrap(FakeEngine(), preset="balanced").headway
+    async with client_of(control, address, url, **rules) as client:
+        yield client, control
+
+
+def client_of(
+    control: headway.Control, address: str = "192.0.2.7", url: str = "http://headway", **rules: Any
+) -> httpx.AsyncClient:
+    """A client at this address of the admin API of a server."""
     tokens = Tokens({OPERATOR: Role.OPERATOR, VIEWER: Role.VIEWER})
     app = Starlette(routes=routes(lambda: control, tokens, AdminRules(**rules)))
-    transport = httpx.ASGITransport(app=app, client=(address, 50_000))
-    async with httpx.AsyncClient(transport=transport, base_url=url) as client:
-        yield client, control
+    return httpx.AsyncClient(transport=httpx.ASGITransport(app=app, client=(address, 50_000)), base_url=url)
 
 
 def bearer(token: str = OPERATOR) -> dict[str, str]:

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import threading
 from collections import Counter
 from collections.abc import Iterator
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from http.server import BaseHTTPRequestHandler
 
 import pytest
 from admin_stand_in import TOKEN, Stub, admin_stand_in
+from handler_server import serving
 
 from headway.api import AdminClient, BadUrlError, BrokenConnectionError, RefusedError, TokenRefusedError
 
@@ -63,24 +63,12 @@ def breaking() -> Iterator[tuple[str, list[str]]]:
     """The URL of a server that ends each connection in place of an answer, and the methods that it was asked with."""
     seen: list[str] = []
 
-    class Handler(BaseHTTPRequestHandler):
-        def do_POST(self) -> None:
-            self.rfile.read(int(self.headers["Content-Length"]))
-            self.do_GET()
+    def end(request: BaseHTTPRequestHandler) -> None:
+        seen.append(request.command)
+        request.close_connection = True
 
-        def do_GET(self) -> None:
-            seen.append(self.command)
-            self.close_connection = True
-
-        def log_message(self, *_: object) -> None:
-            """Log nothing."""
-
-    with ThreadingHTTPServer(("127.0.0.1", 0), Handler) as server:
-        thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01})
-        thread.start()
-        yield f"http://127.0.0.1:{server.server_port}", seen
-        server.shutdown()
-        thread.join()
+    with serving(end) as url:
+        yield url, seen
 
 
 def test_an_order_whose_answer_does_not_come_is_sent_once(breaking: tuple[str, list[str]]) -> None:

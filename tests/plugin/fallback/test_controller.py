@@ -6,13 +6,12 @@ import asyncio
 from collections.abc import AsyncIterator
 from typing import Any
 
-import httpx
 import pytest
+from admin_api import OPERATOR, VIEWER, bearer, client_of
 from engines import installed
 from prometheus_client import CollectorRegistry, generate_latest
 from running_server import Scrape
 from small_presets import small_preset, terms
-from starlette.applications import Starlette
 from virtual_time import on_virtual_time
 
 import headway
@@ -22,16 +21,12 @@ from headway.errors import UnknownRungError
 from headway.fallback import FixedReply, OtherEngine, OtherModel
 from headway.fallback.client import FallbackClient
 from headway.fallback.settings import FallbackSettings
-from headway.http.admin.handlers import routes
-from headway.http.admin.tokens import Role, Tokens
 from headway.operator.metrics import MetricsCollector
 from headway_policies import Ending, Hold, Load, Preset, Reason
 from headway_policies.fallback.degradation import Degradation
 from headway_policies.fallback.rungs import Fallback, Rung
 from headway_tools.cli import fallback
 
-OPERATOR = "operator-token-0123456789-0123456789"
-VIEWER = "viewer-token-0123456789-0123456789ab"
 CLASSES = {
     "normal": terms(2, fallback_max_tokens=64, may_divert=True),
     "batch": terms(1, sheddable=True, queue_s=None, total_s=None),
@@ -253,17 +248,6 @@ async def test_a_diverted_request_is_counted_by_what_answered_it(target: OtherMo
 PATH = "/headway/v1/fallback"
 
 
-def client_of(control: headway.Control) -> httpx.AsyncClient:
-    """The admin API."""
-    app = Starlette(routes=routes(lambda: control, Tokens({OPERATOR: Role.OPERATOR, VIEWER: Role.VIEWER})))
-    return httpx.AsyncClient(transport=httpx.ASGITransport(app=app), base_url="http://headway")
-
-
-def bearer(token: str) -> dict[str, str]:
-    """The header that carries a token."""
-    return {"Authorization": f"Bearer {token}"}
-
-
 async def test_an_operator_orders_and_the_audit_knows() -> None:
     """A viewer sees it; the order needs an operator, stands until taken back, and is written down with its reason."""
     control, applied = control_room()
@@ -292,7 +276,6 @@ async def test_an_operator_orders_and_the_audit_knows() -> None:
     ("token", "body", "status"),
     [
         (VIEWER, {"rung": "shed"}, 403),
-        ("x" * 40, {"rung": "shed"}, 401),
         (OPERATOR, {}, 422),
         (OPERATOR, {"rung": "basement"}, 422),
         (OPERATOR, {"rung": "divert"}, 422),

@@ -6,25 +6,22 @@ import asyncio
 from collections.abc import Awaitable, Callable
 from typing import Any
 
-import httpx
 import pytest
+from admin_api import client_of
+from admin_api import switch as put_preset
 from engines import ServingEngine, installed
 from small_presets import small_preset, terms
-from starlette.applications import Starlette
 from virtual_time import on_virtual_time
 
 from headway.audit import Caller
 from headway.engine.port import PlainAdapter
 from headway.errors import UnusablePresetError
-from headway.http.admin.handlers import routes
-from headway.http.admin.tokens import Role, Tokens
 from headway.operator.control import Control
 from headway_policies import Ending, Preset
 from headway_policies.fallback import Rung
 from headway_policies.queueing.factory import OrderSettings
 
 ME = Caller("ann", "operator")
-TOKEN = "operator-token-0123456789-0123456789"
 UNCONFIRMED = "applied; the engine has not confirmed its limit"
 
 
@@ -86,10 +83,8 @@ async def test_a_switch_says_whether_the_engine_has_confirmed_its_limit(
     assert results(control) == [("other", 2, "applied" if confirmed else UNCONFIRMED)]
     again = await control.switch("other", expected_revision=2, caller=ME)
     assert (again.changes, again.engine_limit_confirmed) == ([], confirmed)
-    app = Starlette(routes=routes(lambda: control, Tokens({TOKEN: Role.OPERATOR})))
-    async with httpx.AsyncClient(transport=httpx.ASGITransport(app=app), base_url="http://headway") as client:
-        headers = {"Authorization": f"Bearer {TOKEN}", "If-Match": '"2"'}
-        response = await client.put("/headway/v1/preset", headers=headers, json={"name": "small"})
+    async with client_of(control) as client:
+        response = await put_preset(client, "small", match='"2"')
     assert (response.status_code, response.json()["engine_limit_confirmed"]) == (200, confirmed)
 
 

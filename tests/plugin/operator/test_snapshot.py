@@ -7,24 +7,19 @@ from collections.abc import Callable
 from http import HTTPStatus
 from typing import Any
 
-import httpx
 import pytest
+from admin_api import VIEWER, bearer, client_of
 from engines import TrippingEngine, assert_no_residue, installed
 from prometheus_client import CollectorRegistry, generate_latest
 from small_presets import small_preset
-from starlette.applications import Starlette
 from virtual_time import on_virtual_time
 
 from headway.engine.fake import FakeParams
-from headway.http.admin.handlers import routes
-from headway.http.admin.tokens import Role, Tokens
 from headway.operator.control import Control
 from headway.operator.metrics import MetricsCollector
 from headway.supervision.supervisor import POLL_S, Supervisor
 from headway_policies import Cause, Ending, EngineState, Load
 from headway_policies.desk import dump
-
-TOKEN = "viewer-token-0123456789-0123456789ab"
 
 
 class Replacement:
@@ -50,9 +45,8 @@ class Replacement:
 
 
 async def _get(control: Control, path: str) -> int:
-    app = Starlette(routes=routes(lambda: control, Tokens({TOKEN: Role.VIEWER})))
-    async with httpx.AsyncClient(transport=httpx.ASGITransport(app=app), base_url="http://headway") as client:
-        return (await client.get(path, headers={"Authorization": f"Bearer {TOKEN}"})).status_code
+    async with client_of(control) as client:
+        return (await client.get(path, headers=bearer(VIEWER))).status_code
 
 
 async def _scrape(control: Control) -> None:

@@ -14,6 +14,7 @@ from starlette.applications import Starlette
 from starlette.requests import Request
 from starlette.responses import JSONResponse
 from starlette.routing import Route
+from until import until
 from upstream_stand_in import Elsewhere, elsewhere
 
 from headway.engine.fake import FakeEngine, FakeParams
@@ -140,9 +141,7 @@ async def test_each_request_of_a_crowd_is_answered_once_and_counted_once() -> No
     gate, controller = site.control.gateway.gate, site.control.fallback_controller
     first: Any = [asyncio.create_task(site.post(100_000)) for _ in range(4)]
     waiting: Any = [asyncio.create_task(site.post()) for _ in range(6)]
-    async with asyncio.timeout(10):
-        while gate.desk.ledger.queued < 6:  # noqa: ASYNC110 - the desk rings no bell
-            await asyncio.sleep(0.001)
+    await until(lambda: gate.desk.ledger.queued == 6)
     controller.order("divert")
     arrived = await asyncio.gather(*(site.post() for _ in range(5)))
     arrived += await asyncio.gather(*(site.post(**{"x-headway-class": "batch"}) for _ in range(5)))

@@ -89,21 +89,6 @@ async def test_a_full_queue_is_a_429_in_the_words_of_the_api(path: str, stream: 
 
 @pytest.mark.parametrize("path", PATHS)
 @on_virtual_time
-async def test_a_queue_timeout_is_a_503_for_a_stream_too(path: str) -> None:
-    """The 200 of a stream is held while the request waits, so the refusal is a true one."""
-    site = Site()
-    first = asyncio.create_task(site.post({"max_tokens": 30}, path))
-    await asyncio.sleep(0.1)
-    began_s = asyncio.get_running_loop().time()
-    status, headers, _ = await site.post({"stream": True}, path)
-    assert (status, headers["x-headway-reason"]) == (503, "queue_timeout")
-    assert asyncio.get_running_loop().time() - began_s == pytest.approx(10, abs=0.01)
-    await first
-    await assert_no_residue(site.control)
-
-
-@pytest.mark.parametrize("path", PATHS)
-@on_virtual_time
 async def test_a_total_timeout_is_a_504_before_the_first_token_and_one_event_after(path: str) -> None:
     """Nothing sent yet: 504, do not retry. Tokens sent: exactly one error event ends the stream."""
     site = Site()
