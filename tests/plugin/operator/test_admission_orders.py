@@ -139,29 +139,25 @@ async def test_a_resume_ends_a_pause_and_the_drain_that_followed_it() -> None:
         ("close", "resume", "the server is closing: start it again once it has ended"),
     ],
 )
-def test_what_is_so_already_is_refused_with_what_to_do(before: str, order: str, why: str) -> None:
+@on_virtual_time
+async def test_what_is_so_already_is_refused_with_what_to_do(before: str, order: str, why: str) -> None:
     """Nothing changes, and the audit has the attempt with its reason."""
-
-    @on_virtual_time
-    async def run() -> None:
-        server = Server()
-        if before == "recycle":
-            server.gate.pause(Hold.RECYCLE)
-        elif before == "close":
-            server.control.gateway.link.closing = True
-            server.gate.drain()
-        elif before:
-            getattr(server.orders, before)(ANN)
-        await asyncio.sleep(1.0)  # what is drained has its end in the audit
-        state, lines = server.gate.desk.mode.state, len(server.audit())
-        with pytest.raises(OrderConflictError, match=f"^{why}$"):
-            getattr(server.orders, order)(BEN, "again")
-        assert server.gate.desk.mode.state is state
-        (line,) = server.audit()[lines:]
-        assert line[1:] == (state.value, state.value, f"refused: {why}")
-        assert server.control.audit.entries(1)[0].reason == "again"
-
-    run()
+    server = Server()
+    if before == "recycle":
+        server.gate.pause(Hold.RECYCLE)
+    elif before == "close":
+        server.control.gateway.link.closing = True
+        server.gate.drain()
+    elif before:
+        getattr(server.orders, before)(ANN)
+    await asyncio.sleep(1.0)  # what is drained has its end in the audit
+    state, lines = server.gate.desk.mode.state, len(server.audit())
+    with pytest.raises(OrderConflictError, match=f"^{why}$"):
+        getattr(server.orders, order)(BEN, "again")
+    assert server.gate.desk.mode.state is state
+    (line,) = server.audit()[lines:]
+    assert line[1:] == (state.value, state.value, f"refused: {why}")
+    assert server.control.audit.entries(1)[0].reason == "again"
 
 
 @on_virtual_time
@@ -274,23 +270,19 @@ async def test_a_resume_ends_a_pause_before_its_own_end() -> None:
 
 
 @pytest.mark.parametrize("order", ["drain", "close"])
-def test_the_end_of_a_pause_changes_nothing_of_what_follows_it(order: str) -> None:
+@on_virtual_time
+async def test_the_end_of_a_pause_changes_nothing_of_what_follows_it(order: str) -> None:
     """A drain holds until a resume, and a server that closes stays closed."""
-
-    @on_virtual_time
-    async def run() -> None:
-        server = Server()
-        server.orders.pause(ANN, expires_s=10.0)
-        if order == "drain":
-            server.orders.drain(BEN)
-        else:
-            server.control.gateway.link.closing = True
-            server.gate.drain()
-        await asyncio.sleep(20.0)
-        assert server.gate.desk.mode.state is AdmissionState.DRAINING
-        assert "resume_admission" not in [line[0] for line in server.audit()]
-
-    run()
+    server = Server()
+    server.orders.pause(ANN, expires_s=10.0)
+    if order == "drain":
+        server.orders.drain(BEN)
+    else:
+        server.control.gateway.link.closing = True
+        server.gate.drain()
+    await asyncio.sleep(20.0)
+    assert server.gate.desk.mode.state is AdmissionState.DRAINING
+    assert "resume_admission" not in [line[0] for line in server.audit()]
 
 
 @on_virtual_time

@@ -244,18 +244,14 @@ SCENARIOS: Mapping[str, Scenario] = {
 
 
 @pytest.mark.parametrize("name", SCENARIOS)
-def test_in_each_scenario_its_cause_is_named_and_no_other(name: str) -> None:
+@on_virtual_time
+async def test_in_each_scenario_its_cause_is_named_and_no_other(name: str) -> None:
     """At each of twelve looks."""
     scenario = SCENARIOS[name]
-
-    @on_virtual_time
-    async def play() -> None:
-        found = await found_in(scenario)
-        assert {one.bottleneck for one in found} == {scenario.bottleneck}, [one.sentence for one in found]
-        assert {one.severity for one in found} == {scenario.severity}, [one.sentence for one in found]
-        assert all(scenario.words in one.sentence for one in found), [one.sentence for one in found]
-
-    play()
+    found = await found_in(scenario)
+    assert {one.bottleneck for one in found} == {scenario.bottleneck}, [one.sentence for one in found]
+    assert {one.severity for one in found} == {scenario.severity}, [one.sentence for one in found]
+    assert all(scenario.words in one.sentence for one in found), [one.sentence for one in found]
 
 
 def test_every_cause_has_a_scenario() -> None:
@@ -361,15 +357,11 @@ async def test_an_error_does_not_leave_an_old_diagnosis_standing(
 
 
 @pytest.mark.parametrize("name", sorted(bundled_presets()))
-def test_every_bundled_preset_is_well_under_light_traffic(name: str) -> None:
+@on_virtual_time
+async def test_every_bundled_preset_is_well_under_light_traffic(name: str) -> None:
     """The scenarios above use small presets; these are the real ones."""
-
-    @on_virtual_time
-    async def play() -> None:
-        found = await found_in(Scenario(Bottleneck.NONE, Severity.OK, "", preset=bundled_presets()[name]))
-        assert {one.severity for one in found} == {Severity.OK}, [one.sentence for one in found]
-
-    play()
+    found = await found_in(Scenario(Bottleneck.NONE, Severity.OK, "", preset=bundled_presets()[name]))
+    assert {one.severity for one in found} == {Severity.OK}, [one.sentence for one in found]
 
 
 @on_virtual_time

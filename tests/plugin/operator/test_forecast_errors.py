@@ -69,11 +69,11 @@ def served(told: Told) -> Control:
     control.catalogue.include(small_preset(8, name="wide"))
     control.forecast_errors._forecasts = told  # type: ignore[assignment]  # a stand-in
     engine = control.gateway.link.engine
-    engine.step_s = 0.01
+    engine.step_s = 0.05
 
     async def report() -> None:
         while True:
-            await asyncio.sleep(0.01)
+            await asyncio.sleep(0.05)
             parts.activity.step(Load(len(engine.running), 0, 0.1), len(engine.running), [])
 
     asyncio.get_running_loop().reporting = asyncio.create_task(report())  # type: ignore[attr-defined]  # kept alive
@@ -81,11 +81,11 @@ def served(told: Told) -> Control:
 
 
 async def traffic(control: Control, seconds: float, every_s: float = 0.5) -> None:
-    """A request of 40 tokens, 0.4 s, every half a second: 80 tokens/s, and one sequence at a time while any runs."""
+    """A request of 8 tokens, 0.4 s, every half a second: 16 tokens/s, and one sequence at a time while any runs."""
     calls = []
 
     async def call(number: int) -> None:
-        async for _ in control.gateway.link.engine.generate("hello", FakeParams(40), f"r{control.revision}-{number}"):
+        async for _ in control.gateway.link.engine.generate("hello", FakeParams(8), f"r{control.revision}-{number}"):
             pass
 
     for number in range(int(seconds / every_s)):
@@ -101,12 +101,12 @@ async def switch(control: Control, name: str) -> None:
 @on_virtual_time
 async def test_the_error_of_a_forecast_is_kept() -> None:
     """Of each figure that both know; shown by the status. A class of which nothing came is left out."""
-    control = served(Told(forecast("wide", 88.0, 1.5, 0.02)))
+    control = served(Told(forecast("wide", 17.6, 1.5, 0.02)))
     await switch(control, "wide")
     await traffic(control, SETTLE_S + COMPARED_S + 5)
     (found,) = control.forecast_errors.comparisons
     assert (found.preset, found.revision) == ("wide", 2)
-    assert found.came["tokens_per_s"] == pytest.approx(80.0, rel=0.03)
+    assert found.came["tokens_per_s"] == pytest.approx(16.0, rel=0.03)
     assert found.came["mean_batch"] == pytest.approx(1.0, rel=0.05)
     assert found.forecast["normal.ttft_p50_s"] == 0.02
     assert "batch.ttft_p50_s" not in found.forecast
@@ -120,12 +120,12 @@ async def test_the_error_of_a_forecast_is_kept() -> None:
 @on_virtual_time
 async def test_another_switch_ends_the_comparison() -> None:
     """What came would be of two presets."""
-    told = Told(forecast("wide", 88.0, 1.5, 0.02))
+    told = Told(forecast("wide", 17.6, 1.5, 0.02))
     control = served(told)
     await switch(control, "wide")
     await traffic(control, SETTLE_S + 10)
     await switch(control, "small")
-    told.answer = forecast("small", 80.0, 1.0, 0.01)
+    told.answer = forecast("small", 16.0, 1.0, 0.01)
     await traffic(control, SETTLE_S + COMPARED_S + 5)
     assert [one.preset for one in control.forecast_errors.comparisons] == ["small"]
 
@@ -133,7 +133,7 @@ async def test_another_switch_ends_the_comparison() -> None:
 @on_virtual_time
 async def test_a_few_requests_prove_nothing() -> None:
     """Nor does a server that can forecast nothing yet."""
-    told = Told(forecast("wide", 88.0, 1.5, 0.02))
+    told = Told(forecast("wide", 17.6, 1.5, 0.02))
     control = served(told)
     await switch(control, "wide")
     await traffic(control, SETTLE_S + COMPARED_S + 5, every_s=10.0)
@@ -147,7 +147,7 @@ async def test_a_few_requests_prove_nothing() -> None:
 @on_virtual_time
 async def test_a_comparison_that_was_stopped_computes_nothing() -> None:
     """A benchmark switches before each block, and measures none of them beside a forecast."""
-    told = Told(forecast("wide", 80.0, 1.0, 0.01))
+    told = Told(forecast("wide", 16.0, 1.0, 0.01))
     control = served(told)
     await control.switch("wide", expected_revision=None, caller=ME)
     control.forecast_errors.stop()

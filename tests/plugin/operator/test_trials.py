@@ -58,7 +58,7 @@ def lines(control: Control) -> list[tuple[str, str, str, str, str]]:
 
 
 @asynccontextmanager
-async def traffic(control: Control, every_s: float = 0.5, tokens: int = 40) -> AsyncIterator[None]:
+async def traffic(control: Control, every_s: float = 0.5, tokens: int = 8) -> AsyncIterator[None]:
     """A request of 0.4 s every half a second, which one seat can serve; with more tokens it cannot."""
     engine, calls = control.gateway.link.engine, set[asyncio.Task[None]]()
 
@@ -71,7 +71,7 @@ async def traffic(control: Control, every_s: float = 0.5, tokens: int = 40) -> A
             calls.add(asyncio.create_task(call(number)))
             await asyncio.sleep(every_s)
 
-    engine.step_s = 0.01
+    engine.step_s = 0.05
     work = asyncio.create_task(arrivals())
     try:
         yield
@@ -127,7 +127,7 @@ async def test_somebody_keeps_it() -> None:
 async def test_a_preset_that_hurts_goes_back_and_loses_nobody() -> None:
     """One seat in place of four for more than it can serve: taken back by the condition, long before the time."""
     control = served()
-    async with traffic(control, tokens=150):
+    async with traffic(control, tokens=30):
         await asyncio.sleep(70.0)
         await switch(control, "narrow", 600.0, SLOW)
         await asyncio.sleep(60.0)
@@ -166,7 +166,7 @@ async def test_what_waited_before_the_switch_does_not_count() -> None:
     control = served()
     control.catalogue.include(small_preset(1, name="start"))
     await switch(control, "start")
-    async with traffic(control, every_s=0.5, tokens=80):  # more than one seat can serve
+    async with traffic(control, every_s=0.5, tokens=16):  # more than one seat can serve
         await asyncio.sleep(30.0)
         waiting = control.gateway.gate.desk.ledger.queued
         assert waiting > 10

@@ -7,6 +7,7 @@ import os
 import shutil
 import subprocess
 from time import perf_counter
+from typing import Any
 
 import pytest
 from prometheus_client import CollectorRegistry, generate_latest
@@ -139,50 +140,45 @@ async def test_the_policies_show_what_they_do() -> None:
     gate.close()
 
 
+@pytest.mark.parametrize(
+    ("policy", "broken", "error"),
+    [
+        ("order", {"inside": "faulty_policy:FaultyLine"}, "head raised LookupError"),
+        (
+            "window",
+            {"batching": {"strategy": "dynamic", "window_ms": 1, "window": "faulty_policy:FaultyWindow"}},
+            "length_s raised LookupError",
+        ),
+    ],
+)
 async def test_a_failed_policy_is_shown_logged_once_and_removed_with_its_preset(
-    caplog: pytest.LogCaptureFixture,
+    caplog: pytest.LogCaptureFixture, policy: str, broken: dict[str, Any], error: str
 ) -> None:
     """In the status, in the metric and in the log; waiting requests are served all the same."""
     _, control, registry = exported()
-    gate, fallback_controller = control.gateway.gate, control.fallback_controller
+    gate = control.gateway.gate
 
     def failure() -> tuple[float, object, int]:
-        fallback_controller.update()
+        control.fallback_controller.update()
         scrape = Scrape(generate_latest(registry).decode())
-        errors = [one for one in caplog.records if "was disabled" in one.message]
-        return scrape("headway_policy_failed", policy="order"), control.status().ordering.error, len(errors)
+        status = control.status()
+        shown = status.ordering.error if policy == "order" else status.window_error
+        errors = [one for one in caplog.records if f"custom {policy} was disabled" in one.message]
+        return scrape("headway_policy_failed", policy=policy), shown, len(errors)
 
-    gate.switch(small_preset(seats=1, name="foreign", inside="faulty_policy:FaultyLine"))
+    gate.switch(small_preset(seats=1, name="foreign", **broken))
+    if policy == "order":
+        assert failure() == (0, None, 0)
     permits = [gate.enter("normal") for _ in range(6)]
-    assert failure() == (0, None, 0)
     for permit in permits:
+        await permit.admitted()
         permit.leave(Ending.COMPLETED)
-    assert [failure() for _ in range(2)] == [(1, "head raised LookupError", 1)] * 2
-    gate.switch(small_preset(seats=1))
-    assert failure() == (0, None, 1)
-    assert control.gateway.gate.desk.ledger.classes["normal"].outcomes == {"completed": 6}
-
-
-async def test_a_failed_window_is_shown_logged_once_and_removed_with_its_preset(
-    caplog: pytest.LogCaptureFixture,
-) -> None:
-    """In the status, in the metric and in the log; the batch leaves all the same."""
-    _, control, registry = exported()
-    gate, fallback_controller = control.gateway.gate, control.fallback_controller
-
-    def failure() -> tuple[float, object, int]:
-        fallback_controller.update()
-        scrape = Scrape(generate_latest(registry).decode())
-        errors = [one for one in caplog.records if "custom window was disabled" in one.message]
-        return scrape("headway_policy_failed", policy="window"), control.status().window_error, len(errors)
-
-    batching = {"strategy": "dynamic", "window_ms": 1, "window": "faulty_policy:FaultyWindow"}
-    gate.switch(small_preset(seats=1, name="foreign", batching=batching))
     for _ in range(3):
         gate.desk.read(gate.now_s())
-    assert [failure() for _ in range(2)] == [(1, "length_s raised LookupError", 1)] * 2
+    assert [failure() for _ in range(2)] == [(1, error, 1)] * 2
     gate.switch(small_preset(seats=1))
     assert failure() == (0, None, 1)
+    assert gate.desk.ledger.classes["normal"].outcomes == {"completed": 6}
     gate.close()
 
 

@@ -135,14 +135,6 @@ def test_a_request_that_was_never_dispatched_has_no_finish_reason() -> None:
     assert Scrape(generate_latest(registry).decode())("headway_finish_reasons_total") == 0
 
 
-def test_two_engines_need_two_registries() -> None:
-    """The second one's metrics would be added to those of the first."""
-    registry = CollectorRegistry()
-    Meters(CLASSES, 8, registry)
-    with pytest.raises(ValueError, match="Duplicated"):
-        Meters(CLASSES, 8, registry)
-
-
 async def test_the_engines_own_reports_say_how_an_answer_ended() -> None:
     """The end of a sequence in the engine, its tokens and its reason; several of one request each count."""
     registry, catalogue, engine = CollectorRegistry(), PresetCatalogue(), FakeEngine(step_s=0.001)

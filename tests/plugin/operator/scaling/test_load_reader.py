@@ -11,7 +11,14 @@ from virtual_time import on_virtual_time
 
 from headway.admission import Gate
 from headway.operator.scaling.load_reader import LoadReader
-from headway_policies.scaling import Scaling, own_need
+from headway_policies.scaling import Scaling, ScalingSignals, own_need
+
+
+def read(reader: LoadReader) -> ScalingSignals:
+    """What is seen, where something is."""
+    seen = reader.read()
+    assert seen is not None
+    return seen
 
 
 @on_virtual_time
@@ -19,8 +26,7 @@ async def test_the_load_is_the_seats_that_requests_fill() -> None:
     """Three a second for two seconds each fill six, on a server of twelve."""
     gate = Gate(small_preset(12))
     await steady_traffic(gate, 3.0, 2.0, 200.0)
-    seen = LoadReader(gate, lambda: 1).read()
-    assert seen is not None
+    seen = read(LoadReader(gate, lambda: 1))
     assert (seen.ready, seen.capacity) == (1, 12.0)
     assert seen.offered == pytest.approx(6.0, rel=0.1)
     assert own_need(Scaling(), seen).instances == pytest.approx(6.0 / (0.8 * 12.0), rel=0.1)
@@ -32,8 +38,7 @@ async def test_refused_requests_are_load_too() -> None:
     """An overload of three times the seats asks for three times the servers, although no more seats can be taken."""
     gate = Gate(small_preset(4, classes={"normal": terms(2, places=2, queue_s=1.0)}))
     await steady_traffic(gate, 6.0, 2.0, 200.0)
-    seen = LoadReader(gate, lambda: 1).read()
-    assert seen is not None
+    seen = read(LoadReader(gate, lambda: 1))
     assert seen.offered == pytest.approx(12.0, rel=0.1)
     gate.close()
 
@@ -45,12 +50,10 @@ async def test_one_instance_of_a_fleet_has_its_part_of_the_seats() -> None:
     reader = LoadReader(gate, lambda: instances)
     assert reader.read() is None
     instances = 3
-    seen = reader.read()
-    assert seen is not None
+    seen = read(reader)
     assert (seen.ready, seen.capacity) == (3, 4.0)
     instances = 0
-    seen = reader.read()
-    assert seen is not None
+    seen = read(reader)
     assert (seen.ready, seen.capacity) == (0, 4.0)
     gate.close()
 
@@ -71,8 +74,7 @@ async def test_a_queue_counts_in_seat_seconds_against_its_objective() -> None:
         permit.first_token()
     waiting = [gate.enter(name) for name in ("quick", "quick", "normal", "patient")]
     await asyncio.sleep(1.5)
-    seen = LoadReader(gate, lambda: 1).read()
-    assert seen is not None
+    seen = read(LoadReader(gate, lambda: 1))
     found = {name: (one.depth, one.age_s, one.objective_s) for name, one in seen.queues.items()}
     assert found == {
         "quick": (pytest.approx(4.0, rel=0.05), pytest.approx(1.5), 2.0),
@@ -89,8 +91,7 @@ async def test_missed_objectives_count_where_seats_are_short() -> None:
     reader = LoadReader(gate, lambda: 1, lambda: (counts[0], counts[1]))
 
     def attained() -> float | None:
-        seen = reader.read()
-        assert seen is not None
+        seen = read(reader)
         return seen.attained_ratio
 
     held = [gate.enter() for _ in range(2)]
@@ -117,7 +118,6 @@ async def test_misses_on_an_idle_server_do_not_count() -> None:
     reader = LoadReader(gate, lambda: 1, lambda: (counts[0], counts[1]))
     reader.read()
     counts[0] += 40
-    seen = reader.read()
-    assert seen is not None
+    seen = read(reader)
     assert seen.attained_ratio is None
     gate.close()
