@@ -11,7 +11,6 @@ import gc
 import inspect
 import logging
 import re
-from collections.abc import Awaitable, Callable
 from typing import Any
 
 import pytest
@@ -22,7 +21,7 @@ from tiers import LONG
 from virtual_time import on_virtual_time
 
 import headway
-from headway import Batcher, Expired, HeadwayError
+from headway import Batcher
 from headway.audit import Caller
 from headway.engine import PlainAdapter
 from headway.engine.fake import FakeParams
@@ -161,78 +160,8 @@ def test_the_log_says_at_the_start_what_has_no_effect(place: Place, caplog: pyte
 # ---------------------------------------------------------------------- a batcher, which has arguments
 
 
-async def batches_of(batcher: Batcher[Any, Any], items: int, **options: Any) -> list[Any]:
-    """What became of so many items that are submitted at once."""
-    return await asyncio.gather(*(batcher.submit(item, **options) for item in range(items)), return_exceptions=True)
-
-
-def recorded(batches: list[list[int]], took_s: float = 0.0) -> Callable[[list[int]], Awaitable[list[int]]]:
-    """A function that takes so long for a batch, and keeps its items."""
-
-    async def work(items: list[int]) -> list[int]:
-        await asyncio.sleep(took_s)
-        batches.append(list(items))
-        return items
-
-    return work
-
-
-async def _size() -> bool:
-    batches: list[list[int]] = []
-    await batches_of(Batcher(recorded(batches), max_batch_size=2), 5)
-    return max(map(len, batches)) == 2
-
-
-async def _window() -> bool:
-    loop, waits = asyncio.get_running_loop(), list[float]()
-    for priority in (0, 2):
-        began_s = loop.time()
-        await Batcher(recorded([]), max_wait_ms=5000, urgent_wait_ms=2000).submit(1, priority=priority)
-        waits.append(loop.time() - began_s)
-    return waits == pytest.approx([5.0, 2.0])
-
-
-async def _tokens() -> bool:
-    batches: list[list[int]] = []
-    await batches_of(Batcher(recorded(batches), max_total_tokens=20), 5, tokens=10)
-    return max(map(len, batches)) == 2
-
-
-async def _queue() -> bool:
-    found = await batches_of(Batcher(recorded([]), max_batch_size=2, max_size=2), 9)
-    return any(isinstance(one, HeadwayError) for one in found)
-
-
-async def _order() -> bool:
-    batches: list[list[int]] = []
-    batcher = Batcher(recorded(batches, took_s=1.0), max_batch_size=1)
-    await asyncio.gather(*(batcher.submit(at, priority=at // 5 * 2) for at in range(6)))
-    return batches[1] == [5]
-
-
-async def _time_out() -> bool:
-    found = await batches_of(Batcher(recorded([], took_s=20.0), max_batch_size=1), 3, timeout=25.0)
-    return isinstance(found[2], Expired)
-
-
-BATCHER = {
-    "seats": _size,
-    "strategy and window": _window,
-    "tokens in all": _tokens,
-    "length of the queue": _queue,
-    "order between classes": _order,
-    "total time-out": _time_out,
-}
-
-
 @pytest.mark.parametrize("part", [part for part in PARTS if part.batcher is not None], ids=lambda part: part.name)
-def test_an_argument_of_a_batcher_acts_in_place_of_a_part(part: Part) -> None:
-    """The one that the table names. There is no argument for any other part, and no preset."""
+def test_a_batcher_has_the_argument_that_stands_in_place_of_a_part(part: Part) -> None:
+    """What each does there is tried in tests/plugin/batcher."""
     known = {*inspect.signature(Batcher).parameters, *inspect.signature(Batcher.submit).parameters}
     assert set(re.findall(r"`(\w+)`", part.batcher or "")) <= known
-
-    @on_virtual_time
-    async def probe() -> None:
-        assert await BATCHER[part.name]()
-
-    probe()

@@ -264,97 +264,81 @@ async def driven(world: World, phases: list[tuple[int, ...]]) -> list[tuple[int,
         *(pytest.param(one, marks=OTHER_PHASES) for one in ("both full", "both light", "at random 2")),
     ],
 )
-def test_two_fronts_keep_the_limit_of_plain_instances(phases: str, bound: str) -> None:
+@on_virtual_time
+async def test_two_fronts_keep_the_limit_of_plain_instances(phases: str, bound: str) -> None:
     """Exactly, though the instances have no gate: the seats of each instance, or the fewer that the preset opens for
     all of them. Of what could run no more stays unused than the seat of 32 that is an idle front's.
     """
-
-    @on_virtual_time
-    async def run() -> None:
-        world = World(len(phases), most_late_s=0.4 if len(phases) % 2 else 0.02)
-        async with two(world, *BOUNDS[bound]):
-            used = await driven(world, PHASES[phases])
-            assert world.everything.ratios() == (0.0, 0.0)
-            if bound == "instance":
-                assert [one.meter.ratios() for one in world.instances.values()] == [(0.0, 0.0)] * 2
-            for could, did in used:
-                assert did >= 0.95 * could / (2 * LIMIT)
-
-    run()
+    world = World(len(phases), most_late_s=0.4 if len(phases) % 2 else 0.02)
+    async with two(world, *BOUNDS[bound]):
+        used = await driven(world, PHASES[phases])
+        assert world.everything.ratios() == (0.0, 0.0)
+        if bound == "instance":
+            assert [one.meter.ratios() for one in world.instances.values()] == [(0.0, 0.0)] * 2
+        for could, did in used:
+            assert did >= 0.95 * could / (2 * LIMIT)
 
 
 @pytest.mark.parametrize("bound", ["instance", pytest.param("preset", marks=OTHER_PHASES)])
-def test_two_fronts_that_do_not_know_each_other_go_beyond_the_limit(bound: str) -> None:
+@on_virtual_time
+async def test_two_fronts_that_do_not_know_each_other_go_beyond_the_limit(bound: str) -> None:
     """Each counts what the other one runs there, a second late; what the preset opens each opens by itself."""
-
-    @on_virtual_time
-    async def run() -> None:
-        world = World(1)
-        async with two(world, *BOUNDS[bound], linked=False):
-            await driven(world, PHASES["both full"])
-            area, begun = world.everything.ratios()
-            assert min(area, begun) > (0.02 if bound == "instance" else 0.9)
-
-    run()
+    world = World(1)
+    async with two(world, *BOUNDS[bound], linked=False):
+        await driven(world, PHASES["both full"])
+        area, begun = world.everything.ratios()
+        assert min(area, begun) > (0.02 if bound == "instance" else 0.9)
 
 
 @pytest.mark.parametrize("linked", [True, False])
-def test_an_instance_with_headway_keeps_its_limit_by_itself(linked: bool) -> None:
+@on_virtual_time
+async def test_an_instance_with_headway_keeps_its_limit_by_itself(linked: bool) -> None:
     """Its gate is the last word. Fronts that know each other leave only the room for growth waiting there, others twice
     as much as it runs.
     """
-
-    @on_virtual_time
-    async def run() -> None:
-        world = World(3, gated=True)
-        async with two(world, linked=linked) as both:
-            used = await driven(world, PHASES["both full"])
-            assert world.everything.ratios() == (0.0, 0.0)
-            assert min(did for _, did in used) > 0.99
-            for one in world.instances.values():
-                assert (one.most_waiting <= LIMIT // 2) is linked
-            world.wanted = dict.fromkeys("xy", 0)
-            await asyncio.sleep(60)
-            assert all(front.completed == front.sent > 0 for front in both)
-
-    run()
+    world = World(3, gated=True)
+    async with two(world, linked=linked) as both:
+        used = await driven(world, PHASES["both full"])
+        assert world.everything.ratios() == (0.0, 0.0)
+        assert min(did for _, did in used) > 0.99
+        for one in world.instances.values():
+            assert (one.most_waiting <= LIMIT // 2) is linked
+        world.wanted = dict.fromkeys("xy", 0)
+        await asyncio.sleep(60)
+        assert all(front.completed == front.sent > 0 for front in both)
 
 
 @pytest.mark.parametrize("closes", [True, False], ids=["its process", "its machine"])
-def test_of_a_front_that_dies_the_other_one_has_the_seats_and_loses_nothing(closes: bool) -> None:
+@on_virtual_time
+async def test_of_a_front_that_dies_the_other_one_has_the_seats_and_loses_nothing(closes: bool) -> None:
     """Of a killed process within two rounds and a heartbeat. A machine that is gone answers nothing, and the instances
     run its requests to their end: that takes until it counts as gone. No limit is exceeded meanwhile; one that is back
     has its half.
     """
-
-    @on_virtual_time
-    async def run() -> None:
-        world = World(4, most_late_s=0.05)
-        async with two(world) as (first, second):
-            world.wanted = dict.fromkeys("xy", FULL)
-            await asyncio.sleep(20)
-            assert granted(second) == LIMIT
-            if not closes:
-                world.silent.add("x")
-            await first.end(closes=closes)
-            await asyncio.sleep(2 * EVERY_S + 1.5 + (0 if closes else GONE_S))
-            assert granted(second) == 2 * LIMIT
-            await asyncio.sleep(10)
-            world.use()
-            await asyncio.sleep(5)
-            assert world.use() > 0.99
-            world.silent.clear()
-            again = Front(world, "x", second.preset, LIMIT, linked=True)
-            await again.begin()
-            await asyncio.sleep(20)
-            assert granted(again) == granted(second) == LIMIT
-            world.wanted = dict.fromkeys("xy", 0)
-            await asyncio.sleep(60)
-            assert second.completed == second.sent
-            await again.end()
-            assert [one.meter.ratios() for one in world.instances.values()] == [(0.0, 0.0)] * 2
-
-    run()
+    world = World(4, most_late_s=0.05)
+    async with two(world) as (first, second):
+        world.wanted = dict.fromkeys("xy", FULL)
+        await asyncio.sleep(20)
+        assert granted(second) == LIMIT
+        if not closes:
+            world.silent.add("x")
+        await first.end(closes=closes)
+        await asyncio.sleep(2 * EVERY_S + 1.5 + (0 if closes else GONE_S))
+        assert granted(second) == 2 * LIMIT
+        await asyncio.sleep(10)
+        world.use()
+        await asyncio.sleep(5)
+        assert world.use() > 0.99
+        world.silent.clear()
+        again = Front(world, "x", second.preset, LIMIT, linked=True)
+        await again.begin()
+        await asyncio.sleep(20)
+        assert granted(again) == granted(second) == LIMIT
+        world.wanted = dict.fromkeys("xy", 0)
+        await asyncio.sleep(60)
+        assert second.completed == second.sent
+        await again.end()
+        assert [one.meter.ratios() for one in world.instances.values()] == [(0.0, 0.0)] * 2
 
 
 def granted(front: Front) -> int:

@@ -68,6 +68,7 @@ class Watched:
         self.instance = Instance()
         self.pool = pool_of("a", heard=False)
         self.link = self.pool.links["a"]
+        self.running: list[asyncio.Task[None]] = []
 
     async def begin(self, *, begun: bool = False) -> tuple[Lease, asyncio.Task[None]]:
         """A request that runs there, with output already or without."""
@@ -75,7 +76,8 @@ class Watched:
         async with asyncio.timeout(LOST_S):
             lease = await self.pool.lease(call, Demand(10), frozenset())
         call.begun = begun
-        return lease, asyncio.create_task(call.step(asyncio.sleep(LATE)))
+        self.running.append(asyncio.create_task(call.step(asyncio.sleep(LATE))))
+        return lease, self.running[-1]
 
     @property
     def state(self) -> BreakerState:
@@ -95,8 +97,9 @@ async def watched() -> AsyncIterator[Watched]:
     try:
         yield one
     finally:
-        running.cancel()
-        await asyncio.gather(running, return_exceptions=True)
+        for task in (running, *one.running):
+            task.cancel()
+        await asyncio.gather(running, *one.running, return_exceptions=True)
 
 
 @on_virtual_time
@@ -112,7 +115,6 @@ async def test_one_that_is_not_ready_gets_nothing_though_its_requests_succeed() 
         one.pool.answering(lease)
         one.pool.release(lease, Verdict.SUCCESS, "answered")
         assert (one.state, one.pool.open_seats()) == (BreakerState.OPEN, 0)
-        running.cancel()
 
 
 @on_virtual_time
@@ -132,7 +134,6 @@ async def test_silence_takes_its_seats_and_then_its_requests_without_output() ->
             await fresh
         one.pool.release(lease, Verdict.SUCCESS, "answered")
         assert one.state is BreakerState.OPEN
-        begun.cancel()
 
 
 @on_virtual_time
@@ -179,7 +180,6 @@ async def test_metrics_that_come_late_take_nothing_from_it() -> None:
         one.instance.metrics_s = 0.0
         await asyncio.sleep(3)
         assert one.link.progress > seen
-        running.cancel()
 
 
 @on_virtual_time
@@ -192,7 +192,6 @@ async def test_an_instance_that_answers_each_in_its_time_is_not_silent() -> None
             await asyncio.sleep(0.5)
             assert one.state is BreakerState.CLOSED
         assert not running.done()
-        running.cancel()
 
 
 @pytest.mark.parametrize("error", [aiohttp.ServerDisconnectedError(), ValueError("too long"), OSError()])
@@ -204,7 +203,6 @@ async def test_metrics_that_fail_take_nothing_from_it(error: Exception) -> None:
         one.instance.metrics_error = error
         await asyncio.sleep(5)
         assert (one.state, running.done()) == (BreakerState.CLOSED, False)
-        running.cancel()
 
 
 @on_virtual_time
@@ -258,7 +256,6 @@ async def test_a_server_without_a_health_route_or_metrics_serves() -> None:
         one.instance.missing = set()
         await asyncio.sleep(2)
         assert one.state is BreakerState.HALF_OPEN
-        running.cancel()
 
 
 @on_virtual_time

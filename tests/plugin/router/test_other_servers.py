@@ -143,25 +143,6 @@ async def is_spared_while_it_loads(fleet: Fleet) -> None:
     await fleet.until(lambda status: [one["up"] for one in status["instances"]] == [True, True], "both are up")
 
 
-async def test_no_limit_of_llama_cpp_gets_past_a_cap(tmp_path: Path) -> None:
-    """It takes ``n_predict`` before the other names, and -1 for none: the cap counts, as does the limit that is
-    charged.
-    """
-    async with before(tmp_path, LlamaCpp(), HEADWAY_MAX_OUTPUT_TOKENS="12") as fleet:
-        for fields, expected in (
-            ({"tokens": 9}, 9),
-            ({"tokens": None}, 12),
-            ({"tokens": -1}, 12),
-            ({"tokens": 9, "n_predict": 30}, 9),
-            ({"tokens": None, "n_predict": 30}, 12),
-            ({"tokens": None, "n_predict": 7}, 7),
-            ({"tokens": None, "n_predict": -1}, 12),
-            ({"tokens": -1, "n_predict": -1}, 12),
-        ):
-            answer = await fleet.ask(**fields)
-            assert (answer.status_code, answer.text.count("word ")) == (200, expected), fields
-
-
 @pytest.mark.parametrize(("kind", "path"), [pytest.param(Tgi, PATHS[0], marks=IN_WORDS), (LlamaCpp, PATHS[1])])
 async def test_what_a_server_says_of_a_stream_is_counted(tmp_path: Path, kind: type[OtherServer], path: str) -> None:
     """llama.cpp's ends with its timings, TGI's has a comment before the first token, which is none."""

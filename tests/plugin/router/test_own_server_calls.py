@@ -112,19 +112,6 @@ async def test_a_request_ends_with_the_engine_and_is_not_tried_elsewhere(parts: 
 
 
 @on_virtual_time
-async def test_every_call_ends_when_the_engine_is_gone() -> None:
-    """Also one that waits for an answer."""
-    own = OwnServer()
-    engine = engine_of(Breaking(), own)
-    asked = asyncio.create_task(bodies(engine))
-    await asyncio.sleep(0.5)
-    own.gone = True
-    engine.engine_gone()
-    with pytest.raises(EngineGoneError):
-        await asked
-
-
-@on_virtual_time
 async def test_the_class_is_the_engines_priority() -> None:
     """It has no gate that would know it; an instance of others is told nothing."""
     client = Breaking()

@@ -7,7 +7,7 @@ import itertools
 import logging
 from collections import Counter
 from collections.abc import AsyncGenerator
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -18,7 +18,6 @@ from small_presets import small_preset
 from virtual_time import on_virtual_time
 
 import headway
-from headway.admission import Gateway
 from headway.background_tasks import BackgroundTasks
 from headway.engine.fake import FakeOutput, FakeParams
 from headway.engine.port import PlainAdapter
@@ -86,27 +85,12 @@ class Requests:
         return isinstance(error, ValueError)
 
 
-@dataclass
 class Harness:
     """A fake engine behind the gate, which is not warm yet."""
 
-    control: headway.Control
-    parts: EngineParts
-
-    @property
-    def gateway(self) -> Gateway:
-        """The engine's gateway."""
-        return self.parts.gateway
-
-    @property
-    def tasks(self) -> BackgroundTasks:
-        """The server's background tasks."""
-        return self.parts.tasks
-
-    @property
-    def activity(self) -> EngineActivity:
-        """The engine's activity."""
-        return self.parts.activity
+    def __init__(self, control: headway.Control, parts: EngineParts) -> None:
+        self.control, self.parts = control, parts
+        self.gateway, self.tasks, self.activity = parts.gateway, parts.tasks, parts.activity
 
     @property
     def report(self) -> WarmupReport:
@@ -243,21 +227,17 @@ async def test_no_metric_counts_the_warm_up() -> None:
 
 
 @pytest.mark.parametrize("stage", Stage)
-def test_a_refused_stage_is_omitted_and_reported(stage: Stage, caplog: pytest.LogCaptureFixture) -> None:
+@on_virtual_time
+async def test_a_refused_stage_is_omitted_and_reported(stage: Stage, caplog: pytest.LogCaptureFixture) -> None:
     """The engine is well and cannot do it: the rest runs, the report and the log name it."""
-
-    @on_virtual_time
-    async def run() -> None:
-        engine, harness, _ = warming()
-        requests = Requests(engine, refuses=(stage,))
-        with caplog.at_level(logging.WARNING, "headway"):
-            await harness.warm_up(requests)
-        assert (harness.report.state, harness.report.refused) == ("done", [stage])
-        assert set(harness.report.stages) == set(Stage) - {stage}
-        assert f"skipped {stage}, which the engine refuses: ValueError: no {stage} here" in caplog.text
-        await assert_no_residue(harness.control)
-
-    run()
+    engine, harness, _ = warming()
+    requests = Requests(engine, refuses=(stage,))
+    with caplog.at_level(logging.WARNING, "headway"):
+        await harness.warm_up(requests)
+    assert (harness.report.state, harness.report.refused) == ("done", [stage])
+    assert set(harness.report.stages) == set(Stage) - {stage}
+    assert f"skipped {stage}, which the engine refuses: ValueError: no {stage} here" in caplog.text
+    await assert_no_residue(harness.control)
 
 
 @on_virtual_time
@@ -374,21 +354,6 @@ async def test_a_warm_up_beside_traffic_keeps_the_prefix_cache_and_the_seats_as_
 
 
 @on_virtual_time
-async def test_a_warm_up_beside_traffic_that_fails_leaves_the_report_and_retries_nothing() -> None:
-    """The server goes on as it was; the result says what failed."""
-    engine, harness, requests = warming()
-    await harness.warm_up(requests)
-    report, asked = harness.report, len(requests.asked)
-    engine.stalled = True
-    assert await Warmer(harness.parts, requests).warm_beside_traffic(2) == "single: no end within 300 s"
-    engine.stalled = False
-    assert (harness.report, harness.control.not_ready()) == (report, [])
-    await asyncio.sleep(1000)
-    assert len(requests.asked) == asked + 1
-    await assert_no_residue(harness.control)
-
-
-@on_virtual_time
 async def test_the_report_of_another_engine_is_not_overwritten() -> None:
     """It was replaced while a warm-up ran beside its requests."""
     _engine, harness, requests = warming()
@@ -475,21 +440,17 @@ async def test_a_busy_engine_is_not_warmed() -> None:
 
 
 @pytest.mark.parametrize("state", ["off", "draining", "paused", "not warm", "closing"])
-def test_keep_warm_asks_nothing_of_a_server_that_does_not_serve(state: str) -> None:
+@on_virtual_time
+async def test_keep_warm_asks_nothing_of_a_server_that_does_not_serve(state: str) -> None:
     """Off by default; and never while draining, pausing, not ready or closing."""
-
-    @on_virtual_time
-    async def run() -> None:
-        _engine, harness, requests = warming(keep_warm_after_s=None if state == "off" else 10.0)
-        harness.report.state = "failed" if state == "not warm" else "done"
-        harness.keep_warm(requests)
-        harness.gateway.link.closing = state == "closing"
-        {"draining": harness.gateway.gate.drain, "paused": harness.gateway.gate.pause}.get(state, lambda: None)()
-        await asyncio.sleep(1000)
-        assert requests.brief == 0
-        harness.tasks.stop_all()
-
-    run()
+    _engine, harness, requests = warming(keep_warm_after_s=None if state == "off" else 10.0)
+    harness.report.state = "failed" if state == "not warm" else "done"
+    harness.keep_warm(requests)
+    harness.gateway.link.closing = state == "closing"
+    {"draining": harness.gateway.gate.drain, "paused": harness.gateway.gate.pause}.get(state, lambda: None)()
+    await asyncio.sleep(1000)
+    assert requests.brief == 0
+    harness.tasks.stop_all()
 
 
 @on_virtual_time
@@ -529,7 +490,8 @@ async def test_the_steps_of_keep_warm_teach_nothing() -> None:
     """While its request runs no step is a batch or a signal."""
     engine, harness, requests = warming(keep_warm_after_s=10.0)
     harness.report.state, seen = "done", []
-    harness.parts = replace(harness.parts, activity=EngineActivity(harness.gateway, seen.append))
+    harness.activity = EngineActivity(harness.gateway, seen.append)
+    harness.parts = replace(harness.parts, activity=harness.activity)
     harness.keep_warm(requests)
     engine.stalled = True
     await asyncio.sleep(11)
