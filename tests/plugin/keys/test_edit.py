@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from headway.keys import KeysFileError, add_key, digest_of, edit, read_keys_file, revoke_key, rotate_key
+from headway.keys import KeysFileError, add_key, edit, read_keys_file, revoke_key, rotate_key
 from headway.keys.key_ring import is_key
 
 NOW = datetime(2026, 1, 31, 12, tzinfo=UTC)
@@ -293,9 +293,3 @@ def test_any_changes_in_a_row_leave_a_good_file(
         for text in (COMMENTED, path.read_text(encoding="utf-8"))
     )
     assert before == after
-
-
-def test_the_digest_in_the_file_is_that_of_the_key(path: Path) -> None:
-    """In hexadecimal digits, so that other tools can make keys too."""
-    made = add_key(str(path), "chat", now=NOW)
-    assert f'sha256 = "{digest_of(made.text).hex()}"' in path.read_text(encoding="utf-8")

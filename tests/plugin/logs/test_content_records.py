@@ -166,19 +166,18 @@ def test_to_look_for_ids_costs_no_more_than_a_text_is_long(unit: str) -> None:
     assert_linear(work, 120)
 
 
-def test_named_arguments_are_hidden_as_well() -> None:
-    """A message with one mapping."""
-    assert line("path", "%(who)s: %(count)d", {"who": SECRET, "count": 2}).getMessage() == "[20 characters hidden]: 2"
-
-
-def test_a_mapping_alone_is_hidden_with_its_keys() -> None:
-    """``logging`` takes a single mapping for named arguments, also where the message names none."""
-    assert line("path", "Response: %s", {SECRET: SECRET}).getMessage() == "Response: [dict hidden]"
-
-
-def test_an_object_in_place_of_a_message_is_hidden() -> None:
-    """``log.error(error)``."""
-    assert line("path", ValueError(SECRET)).getMessage() == "[ValueError hidden]"
+@pytest.mark.parametrize(
+    ("message", "arguments", "written"),
+    [
+        ("%(who)s: %(count)d", [{"who": SECRET, "count": 2}], "[20 characters hidden]: 2"),
+        ("Response: %s", [{SECRET: SECRET}], "Response: [dict hidden]"),
+        (ValueError(SECRET), [], "[ValueError hidden]"),
+    ],
+    ids=["named arguments", "a mapping alone", "an object in place of a message"],
+)
+def test_arguments_of_other_forms_are_hidden_as_well(message: Any, arguments: list[Any], written: str) -> None:
+    """A mapping with its keys; ``log.error(error)`` has no text of the code."""
+    assert line("path", message, *arguments).getMessage() == written
 
 
 @pytest.mark.parametrize("message", [f"Error in the call: {SECRET}", f"Arguments '{SECRET}' have no end"])
