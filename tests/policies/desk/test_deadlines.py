@@ -37,6 +37,18 @@ def test_deadlines_answer_as_a_sorted_list_would(history: list[tuple[str, int, f
         assert [deadlines.of(one) for one in range(9)] == [oracle.get(one) for one in range(9)]
 
 
+def test_a_deadline_set_again_holds_from_then_on() -> None:
+    """The last deadline given counts, be it earlier or later."""
+    deadlines = Deadlines()
+    deadlines.set(1, 5.0)
+    deadlines.set(1, 9.0)
+    assert deadlines.pop_due(8.0) is None
+    deadlines.set(1, 2.0)
+    assert deadlines.next_s() == 2.0
+    assert deadlines.pop_due(2.0) == 1
+    assert deadlines.next_s() is None
+
+
 def test_a_deadline_is_hastened_and_never_put_off() -> None:
     """The earlier one counts; a ticket without one gets one."""
     deadlines = Deadlines()
