@@ -87,6 +87,49 @@ def test_a_ticket_may_wait_in_another_class_than_its_own() -> None:
 # ------------------------------------------------------------------ the stated bounds
 
 
+class Server:
+    """One server of 1000 tokens a second. The high class always offers three times that, low tickets always wait."""
+
+    def __init__(self, order: Order, seed: int, off_by: float = 0.0) -> None:
+        self.order, self.random, self.off_by = order, Random(seed), off_by
+        self.now_s, self.made = 0.0, 0
+        self.next_s = {"high": 0.0, "low": 0.0}
+        self.per_s = {"high": 30.0, "low": 3.0}
+        self.served = {"high": 0.0, "low": 0.0}
+
+    def run(self, for_s: float) -> None:
+        while self.now_s < for_s:
+            for name in self.next_s:
+                while self.next_s[name] <= self.now_s:
+                    self.arrive(name, self.next_s[name])
+                    self.next_s[name] += 1 / self.per_s[name]
+            self.serve()
+
+    def arrive(self, name: str, at_s: float) -> None:
+        self.made += 1
+        self.order.push(ticket(self.made, name, at_s), name, 100.0, at_s)
+
+    def serve(self) -> None:
+        actual = self.random.uniform(20.0, 180.0)
+        guess = max(1.0, actual + self.random.uniform(-self.off_by, self.off_by))
+        head = gone(self.order, self.now_s, tokens=guess)
+        assert head is not None
+        self.served[head.class_name] += actual
+        self.now_s += actual / 1000.0
+        self.order.correct(head, head.class_name, actual - guess)
+
+    def low_share(self) -> float:
+        return self.served["low"] / sum(self.served.values())
+
+
+@given(seed=st.integers(0, 1000), off_by=st.sampled_from([0.0, 80.0]))
+def test_weighted_gives_the_lowest_class_its_tenth(seed: int, off_by: float) -> None:
+    """At three times the load from above the lowest class gets 0.95 of its 10 % or more, and no more than it should."""
+    server = Server(WeightedOrder(TWO), seed, off_by)
+    server.run(60.0)
+    assert 0.95 * 0.1 <= server.low_share() <= 1.05 * 0.1
+
+
 @given(
     parts=st.lists(st.integers(1, 9), min_size=2, max_size=4),
     sizes=st.lists(st.integers(1, 500), min_size=20, max_size=200),
