@@ -43,11 +43,7 @@ def stated_by(preset: Preset | None, model: EngineModel, requests: Collection[Re
     alone = unloaded_of(model)
     usual_tokens = sum(request.prompt_tokens for request in requests) / max(1, len(requests))
     stated = {name: _of_class(terms, alone, usual_tokens) for name, terms in classes.items()}
-    return {
-        name: objectives
-        for name, objectives in stated.items()
-        if (objectives.ttft_s, objectives.inter_token_s) != (None, None)
-    }
+    return {name: slo for name, slo in stated.items() if (slo.ttft_s, slo.inter_token_s) != (None, None)}
 
 
 def unloaded_of(model: EngineModel) -> Unloaded:

@@ -27,11 +27,8 @@ def text_timeline(timelines: Sequence[Timeline]) -> str:
     """The same in letters: a line for each seat, two columns a step."""
     lines: list[str] = []
     for timeline in timelines:
-        lines += [
-            f"{timeline.strategy}: {_figures(timeline)}",
-            *(_seat(seat, timeline) for seat in range(1, SEATS + 1)),
-            "",
-        ]
+        seats = (_seat(seat, timeline) for seat in range(1, SEATS + 1))
+        lines += [f"{timeline.strategy}: {_figures(timeline)}", *seats, ""]
     return "\n".join(lines[:-1])
 
 

@@ -75,15 +75,11 @@ def _evidence(facts: Facts) -> Iterator[Evidence]:
     for figure, value, bound in plain:
         if value is not None:
             yield Evidence(figure, value, bound)
-    for class_facts in facts.classes:
-        if class_facts.ttft_p95_s is not None:
-            yield Evidence(f"{class_facts.name}.ttft_p95_s", class_facts.ttft_p95_s, _stated(bound_s(class_facts)))
-        if class_facts.inter_token_p95_s is not None:
-            yield Evidence(
-                f"{class_facts.name}.inter_token_p95_s",
-                class_facts.inter_token_p95_s,
-                _stated(class_facts.inter_token_slo_s),
-            )
+    for row in facts.classes:
+        if row.ttft_p95_s is not None:
+            yield Evidence(f"{row.name}.ttft_p95_s", row.ttft_p95_s, _stated(bound_s(row)))
+        if row.inter_token_p95_s is not None:
+            yield Evidence(f"{row.name}.inter_token_p95_s", row.inter_token_p95_s, _stated(row.inter_token_slo_s))
 
 
 def _stated(bound: float | None) -> float | None:

@@ -109,9 +109,7 @@ class Facts:
     def measured(self) -> Facts:
         """The same, with what is no finite number taken for not known; an infinite objective is one that is not
         stated, and an infinite window one that ends only with a full batch, which are known."""
-        return replace(
-            _finite(self, _UNBOUNDED), classes=tuple(_finite(class_facts, _BOUNDS) for class_facts in self.classes)
-        )
+        return replace(_finite(self, _UNBOUNDED), classes=tuple(_finite(row, _BOUNDS) for row in self.classes))
 
 
 _BOUNDS = frozenset({"ttft_slo_s", "first_token_timeout_s", "inter_token_slo_s"})

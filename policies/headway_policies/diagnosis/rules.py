@@ -25,7 +25,7 @@ BY_ENGINE = frozenset({"policy", "slo", "pacing", "settling", "saturated", "min_
 _BY_MEMORY = frozenset({"kv", "preemption"})
 #: Full whenever requests wait, and yet below this part on the mean: they come in bursts.
 _MOSTLY_FREE = 0.75
-#: A batch may take so many windows: one before it, and its own.
+#: A batch may take so many windows: one before it, and its row.
 _WINDOWS = 2.0
 _MANY_PREEMPTIONS = 3
 _NORMAL = ("", "normal")
@@ -120,9 +120,7 @@ def _gathers(facts: Facts) -> bool:
 
 def _refuses(facts: Facts) -> bool:
     """Whether requests are refused for the load, or run out of time in the queue."""
-    return (facts.refused_share or 0.0) > MAX_ERROR_SHARE or any(
-        class_facts.overloaded for class_facts in facts.classes
-    )
+    return (facts.refused_share or 0.0) > MAX_ERROR_SHARE or any(row.overloaded for row in facts.classes)
 
 
 def _memory_full(facts: Facts) -> bool:
@@ -143,7 +141,7 @@ def severity(facts: Facts, found: Bottleneck) -> Severity:
     """How bad it is, for this bottleneck."""
     if found in (Bottleneck.ENGINE_DOWN, Bottleneck.ENGINE_SILENT, Bottleneck.STOPPED) and not facts.planned:
         return Severity.DOWN
-    missed = any(late(class_facts) or slow(class_facts) for class_facts in facts.classes)
+    missed = any(late(row) or slow(row) for row in facts.classes)
     pressed = _waits(facts) or _refuses(facts)
     if pressed and (_refuses(facts) or any(map(late, facts.classes))):
         return Severity.OVERLOADED
@@ -159,9 +157,9 @@ def _near(facts: Facts) -> bool:
     if used_ratio(facts) >= AT_LIMIT or (facts.kv_ratio or 0.0) >= KV_NEAR or facts.preemptions or facts.capped:
         return True
     return any(
-        (class_facts.ttft_p95_s or 0.0) > NEAR_OBJECTIVE * bound_s(class_facts)
-        or (class_facts.inter_token_p95_s or 0.0) > NEAR_OBJECTIVE * (class_facts.inter_token_slo_s or inf)
-        for class_facts in facts.classes
+        (row.ttft_p95_s or 0.0) > NEAR_OBJECTIVE * bound_s(row)
+        or (row.inter_token_p95_s or 0.0) > NEAR_OBJECTIVE * (row.inter_token_slo_s or inf)
+        for row in facts.classes
     )
 
 
@@ -173,17 +171,15 @@ def lacking(facts: Facts) -> list[str]:
         ("requests that wait", facts.queued),
         ("classes", facts.classes or None),
     )
-    if facts.classes and facts.queued is not None and all(class_facts.idle for class_facts in facts.classes):
+    if facts.classes and facts.queued is not None and all(row.idle for row in facts.classes):
         return []
     missing = [words for words, figure in figures if figure is None]
-    timed = [class_facts for class_facts in facts.classes if not class_facts.idle]
-    untimed = [class_facts.name for class_facts in timed if class_facts.ttft_p95_s is None]
+    timed = [row for row in facts.classes if not row.idle]
+    untimed = [row.name for row in timed if row.ttft_p95_s is None]
     unbound = [
-        class_facts.name
-        for class_facts in facts.classes
-        if class_facts.ttft_p95_s is not None
-        and class_facts.ttft_slo_s is None
-        and class_facts.first_token_timeout_s is None
+        row.name
+        for row in facts.classes
+        if row.ttft_p95_s is not None and row.ttft_slo_s is None and row.first_token_timeout_s is None
     ]
     if untimed:
         missing.append(f"time to first token of {', '.join(untimed)}")

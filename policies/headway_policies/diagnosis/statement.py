@@ -65,7 +65,7 @@ def _request_size(facts: Facts) -> str:
 def _well(facts: Facts) -> str:
     """There is room; how much depends on the seats alone."""
     used = used_ratio(facts)
-    if not facts.seats_taken and all(class_facts.idle for class_facts in facts.classes):
+    if not facts.seats_taken and all(row.idle for row in facts.classes):
         room = "Idle"
     elif used >= AT_LIMIT:
         room = "At capacity, without delay"

@@ -23,25 +23,23 @@ def symptoms(facts: Facts) -> tuple[str, ...]:
 
 def errs(facts: Facts) -> bool:
     """Whether more than 1 % of the requests, or of those of a class, end without an answer."""
-    shares = (facts.error_share, *(class_facts.error_share for class_facts in facts.classes))
+    shares = (facts.error_share, *(row.error_share for row in facts.classes))
     return any(share is not None and share > MAX_ERROR_SHARE for share in shares)
 
 
-def late(class_facts: ClassFacts) -> bool:
+def late(row: ClassFacts) -> bool:
     """Whether first tokens of a class come after its objective or its time-out."""
-    return class_facts.ttft_p95_s is not None and class_facts.ttft_p95_s > bound_s(class_facts)
+    return row.ttft_p95_s is not None and row.ttft_p95_s > bound_s(row)
 
 
-def slow(class_facts: ClassFacts) -> bool:
+def slow(row: ClassFacts) -> bool:
     """Whether its tokens come more slowly than its objective."""
-    return class_facts.inter_token_p95_s is not None and class_facts.inter_token_p95_s > (
-        class_facts.inter_token_slo_s or inf
-    )
+    return row.inter_token_p95_s is not None and row.inter_token_p95_s > (row.inter_token_slo_s or inf)
 
 
-def bound_s(class_facts: ClassFacts) -> float:
+def bound_s(row: ClassFacts) -> float:
     """How long a first token of a class may take: its objective, or where it has none its time-out."""
-    known = [bound for bound in (class_facts.ttft_slo_s, class_facts.first_token_timeout_s) if bound is not None]
+    known = [bound for bound in (row.ttft_slo_s, row.first_token_timeout_s) if bound is not None]
     return min(known, default=inf)
 
 

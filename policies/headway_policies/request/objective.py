@@ -67,14 +67,8 @@ def shortest(objectives: Sequence[object]) -> float | str | None:
     Of relative ones it has the smallest multiple and the smallest bounds, and an absolute one counts as both bounds.
     What is no objective is left out.
     """
-    numbers = [
-        float(objective)
-        for objective in objectives
-        if isinstance(objective, int | float) and not isinstance(objective, bool)
-    ]
-    texts = [
-        found for objective in objectives if isinstance(objective, str) and (found := _readable(objective)) is not None
-    ]
+    numbers = [float(value) for value in objectives if isinstance(value, int | float) and not isinstance(value, bool)]
+    texts = [found for value in objectives if isinstance(value, str) and (found := _readable(value)) is not None]
     if not texts:
         return min(numbers, default=None)
     least = min([*numbers, *(text.least for text in texts)])

@@ -28,11 +28,8 @@ class Need:
 def present_needs(settings: Scaling, seen: ScalingSignals, *, more: float = 1.0) -> Iterator[Need]:
     """The need of each signal. Missed objectives ask for ``more`` than are ready."""
     yield Need(seen.offered / (settings.target_ratio * seen.capacity), Why.ARRIVALS)
-    late = [
-        queue
-        for queue in seen.queues.values()
-        if queue.depth and queue.age_s >= settings.late_ratio * queue.objective_s
-    ]
+    ratio, queues = settings.late_ratio, seen.queues.values()
+    late = [queue for queue in queues if queue.depth and queue.age_s >= ratio * queue.objective_s]
     if late:
         drained = sum(queue.depth / queue.objective_s for queue in late)
         yield Need((seen.offered + drained) / seen.capacity, Why.QUEUE)
