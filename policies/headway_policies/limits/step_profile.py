@@ -22,8 +22,8 @@ what that one has shown: a cost that is not linear is no change of speed. A youn
 that was seen for the first time during a slow spell would be learnt as slow, and the end of the spell be taken for a
 change to a speed that the engine never had.
 
-What prompts cost is not known after a warm-up that computes them apart. Steps with prompts are learnt once steps without
-any have shown that the speed is settled: the cost of a prompt and a slow spell look alike.
+What prompts cost is not known after a warm-up that computes them apart. Steps with prompts are learnt once steps
+without any have shown that the speed is settled: the cost of a prompt and a slow spell look alike.
 
 Weak spots: where few octaves are known, as without a warm-up, a change of speed and a cost of the octave cannot be told
 apart; and where the costs change other than in proportion, the speed takes the difference at first, and the octaves
