@@ -116,9 +116,6 @@ class _OfDashboard(Given):
     of = "dashboard"
 
     url = listed("the server of commands and dashboard; for the dashboard up to 32", "URLs", "`http://127.0.0.1:8000`")
-    dashboard_demo = text(
-        None, "simulated figures, no server; neither a server, a Prometheus nor a token counts then", "1"
-    )
     prometheus_url = text(None, "read the series from this Prometheus instead of the ring in memory", "a URL")
     refresh_s = text(None, "seconds between refreshes", "a number from 0.5 to 60", "2")
     dashboard_user_header = text(
