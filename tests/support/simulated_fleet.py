@@ -44,6 +44,7 @@ class Fleet:
         self.model = self.engines[0].model
         self.ends_s = math.inf
         self.interrupted: list[Sequence] = []
+        self.step_policy = None  # the steps of a fleet are its engines' own
         self._binding = binding
         self._place_of: dict[Sequence, int] = {}
         self._ends: list[tuple[float, int]] = []

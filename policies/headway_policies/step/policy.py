@@ -47,7 +47,7 @@ _AIM_RATIO = 0.9
 _CALM_RATIO = 1.9
 _LEAST_SHARE = 0.25
 _LEAST_TOKENS = 16
-_ASIDE_STEPS = 16
+_ASIDE_STEPS = 256
 _DEPTH_STEPS = 16.0
 #: Of the objective for the first token: what a prompt is computed within.
 _IN_TIME_RATIO = 0.8

@@ -130,9 +130,9 @@ def test_after_a_lack_of_blocks_the_engine_chooses_for_a_while() -> None:
     policy, line = learnt(AUTO), (Prompt(2000, 2000, USUAL, 0.0),)
     policy.preempted(1)
     policy.preempted(0)
-    plans = [policy.plan(8, line) for _ in range(17)]
-    assert plans[:16] == [None] * 16
-    assert plans[16] is not None
+    plans = [policy.plan(8, line) for _ in range(257)]
+    assert plans[:256] == [None] * 256
+    assert plans[256] is not None
 
 
 def test_without_terms_it_learns_and_plans_nothing() -> None:

@@ -31,6 +31,7 @@ BY_TABLE: Mapping[str, str] = {
     "recovery": "now, for the next fault of the engine",
     "fallback": NOW,
     "memory": "next memory check",
+    "step": NEXT_STEP,
 }
 BY_SETTING: Mapping[str, str] = {
     "queue.shed_unreachable": NOW,
