@@ -156,8 +156,9 @@ class StepShaper:
                 self._ended_s = now_s
                 self._seen[octave := decoding.bit_length()] += 1
                 every = _WITH_PROMPTS_EVERY if prompt_tokens else _LEARNT_EVERY
-                if self._seen[octave] <= _FEW_STEPS or self._seen[octave] % every == 0:
-                    self.policy.learn(decoding, prompt_tokens, now_s - max(began_s, last_s), planned=planned)
+                if (few := self._seen[octave] <= _FEW_STEPS) or self._seen[octave] % every == 0:
+                    step_s = now_s - max(began_s, last_s)
+                    self.policy.learn(decoding, prompt_tokens, step_s, planned=planned, steps=1 if few else every)
                 return
 
     def _give_up(self, error: Exception) -> None:

@@ -16,8 +16,9 @@ that, at most ``_DEPTH_STEPS`` of it. A prompt that would be late at the most as
 give it, as in an overload, where there is no pace left to keep; one that would be late alone counts for nothing.
 
 With a share of its own, a step takes alone / (1 - share) whatever the objectives are. Where nothing decodes, or no
-prompt waits, or the costs are not known yet, the engine's own values hold; also for ``_ASIDE_STEPS`` after it ran out
-of KV blocks, since a prompt that is computed slowly holds its blocks for longer.
+prompt waits, the engine's own values hold; also for ``_ASIDE_STEPS`` after it ran out of KV blocks, since a prompt that
+is computed slowly holds its blocks for longer. A step goes no further than ``_GROWTH`` times beyond what was measured:
+the first prompts of an engine tell little of what long ones cost.
 
 A prompt that needs several steps leaves up to half of the tokens to those behind it that are at most half as long:
 short prompts do not wait for a long one.
@@ -26,9 +27,9 @@ short prompts do not wait for a long one.
 set, and the first in line half of it. So a prompt that is the first in line has its first token within 2 / share times
 the time that its tokens take alone, and one step, whatever comes after it.
 
-Weak spots: the costs are linear, while those of attention grow with the context; until the first prompts have been
-measured there is nothing to go by; the objectives count from a request's arrival in the engine; what is spared is that
-of all sequences together, so one that has just begun to decode pays for what it never had.
+Weak spots: the costs are linear, while those of attention grow with the context; the objectives count from a request's
+arrival in the engine; what is spared is that of all sequences together, so one that has just begun to decode pays for
+what it never had.
 """
 
 from __future__ import annotations
@@ -47,6 +48,8 @@ _AIM_RATIO = 0.9
 _CALM_RATIO = 1.9
 _LEAST_SHARE = 0.25
 _LEAST_TOKENS = 16
+#: A step has no more prompt tokens than this, or so many times the most that have been measured in one.
+_FIRST_TOKENS, _GROWTH = 64, 4
 _ASIDE_STEPS = 256
 _DEPTH_STEPS = 16.0
 #: Of the objective for the first token: what a prompt is computed within.
@@ -73,7 +76,7 @@ class Plan(NamedTuple):
 
 @dataclass(slots=True)
 class StepFigures:
-    """What came of it: the steps with a plan that were learnt, their time, and what of it the costs give to prompts."""
+    """What came of it: the steps that had a plan, their time, and what of it the costs give to their prompt tokens."""
 
     steps: int = 0
     pressed: int = 0
@@ -96,23 +99,25 @@ class StepPolicy:
         self._profile = StepProfile()
         self._aside = 0
         self._spare_s = 0.0
+        self._measured_tokens = 0
 
-    def learn(self, decoding: int, prompt_tokens: int, step_s: float, *, planned: bool = False) -> None:
-        """A step has ended, with so many decoding sequences; ``planned``: by a plan."""
+    def learn(self, decoding: int, prompt_tokens: int, step_s: float, *, planned: bool = False, steps: int = 1) -> None:
+        """A step has ended, with so many decoding sequences; ``planned``: by a plan. It stands for so many like it."""
+        self._measured_tokens = max(self._measured_tokens, prompt_tokens)
         self._profile.add(max(decoding, 1), prompt_tokens, step_s)
         if decoding:
-            self._save(step_s)
+            self._save(step_s, steps)
         if planned and prompt_tokens:
             figures = self.figures
-            figures.steps += 1
-            figures.prompt_tokens += prompt_tokens
-            figures.total_s += step_s
-            figures.prompt_s += min(step_s, self._profile.costs.prefill_token_s * prompt_tokens)
+            figures.steps += steps
+            figures.prompt_tokens += steps * prompt_tokens
+            figures.total_s += steps * step_s
+            figures.prompt_s += steps * min(step_s, self._profile.costs.prefill_token_s * prompt_tokens)
 
-    def _save(self, step_s: float) -> None:
-        """Keep what a step took less than its aim."""
+    def _save(self, step_s: float, steps: int) -> None:
+        """Keep what steps took less than their aim."""
         if (aim_s := self._aim_s()) < inf:
-            self._spare_s = max(0.0, min(self._spare_s + aim_s - step_s, _DEPTH_STEPS * aim_s))
+            self._spare_s = max(0.0, min(self._spare_s + steps * (aim_s - step_s), _DEPTH_STEPS * aim_s))
 
     def _aim_s(self) -> float:
         """The time between tokens to aim at; infinite without an objective."""
@@ -131,9 +136,15 @@ class StepPolicy:
         if self._aside:
             self._aside -= 1
             return None
-        terms, costs = self.terms, self._profile.costs
-        if terms is None or not decoding or not line or costs.prefill_token_s <= 0:
+        if self.terms is None or not decoding or not line:
             return None
+        known = max(_FIRST_TOKENS, _GROWTH * self._measured_tokens)
+        costs = self._profile.costs
+        plan = self._by_costs(self.terms, costs, decoding, line) if costs.prefill_token_s > 0 else Plan(known, known)
+        return None if plan is None else Plan(min(plan.prompt_tokens, known), min(plan.chunk_tokens, known))
+
+    def _by_costs(self, terms: StepTerms, costs: StepTime, decoding: int, line: Sequence[Prompt]) -> Plan | None:
+        """The plan that these costs ask for."""
         alone_s, share = costs.step_s(decoding, 0), terms.prefill_share
         if not isinstance(share, str):
             return _plan(alone_s / (1 - share), alone_s, costs, line)

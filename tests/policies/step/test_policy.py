@@ -16,7 +16,7 @@ def learnt(terms: StepTerms | None) -> StepPolicy:
     """A policy that has seen an engine with these costs."""
     policy = StepPolicy(terms)
     for number in range(400):
-        decoding, tokens = 1 + number % 10, 64 * (number % 3)
+        decoding, tokens = 1 + number % 10, 96 * (number % 3)
         policy.learn(decoding, tokens, BASE_S + SEQUENCE_S * decoding + TOKEN_S * tokens)
     return policy
 
@@ -117,12 +117,17 @@ def test_where_nothing_decodes_or_waits_the_engine_chooses(decoding: int, line: 
     assert learnt(AUTO).plan(decoding, line) is None
 
 
-def test_until_prompts_have_been_measured_the_engine_chooses() -> None:
-    """There is nothing to go by."""
-    policy = StepPolicy(AUTO)
+def test_until_prompts_have_been_measured_steps_grow_from_few_tokens() -> None:
+    """To four times what was measured, whatever that says of longer ones."""
+    policy, line = StepPolicy(AUTO), (Prompt(2000, 2000, USUAL, 0.0),)
     for _ in range(100):
         policy.learn(4, 0, 0.024)
-    assert policy.plan(4, (Prompt(2000, 2000, USUAL, 0.0),)) is None
+    assert policy.plan(4, line) == Plan(64, 64)
+    for _ in range(20):
+        policy.learn(4, 2, 0.024)
+    assert planned(policy, 4, *line).prompt_tokens <= 64
+    policy.learn(4, 20, 0.024)
+    assert planned(policy, 4, *line).prompt_tokens <= 80
 
 
 def test_after_a_lack_of_blocks_the_engine_chooses_for_a_while() -> None:
