@@ -44,7 +44,6 @@ _SOLVE_STEPS = 8
 _LEAST_SAMPLES = 8
 _KEPT_STEPS = 128
 _UNEXPECTED = 4.0  # what is expected of a step is at least this part of its time
-_KNOWN_SAMPLES = 8
 _PATIENCE = 8  # so many steps with prompts count as one that shows a settled speed
 _OWN_SAMPLES = 256  # with so many, what an octave has shown counts half
 _AVERAGED = 6
@@ -128,9 +127,9 @@ class StepProfile:
         expected = self._expected(running, prefill_tokens)
         if expected <= 0 or not self._comparable():
             return True
-        if prefill_tokens and self._with_prompts < _KNOWN_SAMPLES:
+        if prefill_tokens and self._with_prompts < _LEAST_SAMPLES:
             self._settled += 1 / _PATIENCE
-            return self._settled >= _KNOWN_SAMPLES
+            return self._settled >= _LEAST_SAMPLES
         error = step_s / (expected * self._speed) - 1
         self._lately.append(error)
         if error > _PAUSE > median(self._lately):
@@ -147,7 +146,7 @@ class StepProfile:
 
     def _comparable(self) -> bool:
         """Whether enough is known to expect a time of a step: two octaves, to tell the costs by."""
-        return sum(octave.samples >= _KNOWN_SAMPLES for octave in self._octaves.values()) > 1
+        return sum(octave.samples >= _LEAST_SAMPLES for octave in self._octaves.values()) > 1
 
     def _expected(self, running: int, prefill_tokens: int) -> float:
         """The units expected of a step: by all octaves, and by its own one as far as that is known."""
