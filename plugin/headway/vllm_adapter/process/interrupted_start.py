@@ -56,10 +56,11 @@ class InterruptibleStart:
 def _end(code: int) -> None:
     """Kill the engine's processes, then this one, where they do not end by themselves."""
     time.sleep(_ENGINE_GRACE_S)
-    for process in psutil.Process().children(recursive=True):
-        if not is_killer(process):
-            with suppress(psutil.NoSuchProcess):
-                process.kill()
+    with suppress(psutil.Error):  # whatever cannot be looked at: this process ends
+        for process in psutil.Process().children(recursive=True):
+            if not is_killer(process):
+                with suppress(psutil.NoSuchProcess):
+                    process.kill()
     time.sleep(_OWN_GRACE_S)
     sys.stderr.flush()
     os._exit(code)

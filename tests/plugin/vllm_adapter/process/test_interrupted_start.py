@@ -27,7 +27,8 @@ interruptible.armed = sys.argv[1] == "armed"
 interruptible.listen()
 try:
     print(engine.pid, flush=True)
-    time.sleep(600)
+    while True:  # a signal just before a sleep is handled after it
+        time.sleep(0.1)
 finally:
     engine.terminate()
     engine.wait()
