@@ -1,9 +1,12 @@
-"""Batch functions for the tests of the batcher."""
+"""Batch functions for the tests of the batcher, and what came of its requests."""
 
 from __future__ import annotations
 
 import asyncio
 from collections.abc import Collection
+from typing import Any
+
+from headway import Batcher
 
 
 def double(item: int) -> int:
@@ -11,10 +14,9 @@ def double(item: int) -> int:
     return 2 * item
 
 
-async def settle() -> None:
-    """Let everything that is ready run."""
-    for _ in range(5):
-        await asyncio.sleep(0)
+def outcomes(batcher: Batcher[Any, Any]) -> dict[str, int]:
+    """How many requests ended how."""
+    return {outcome: number for outcome, number in batcher.stats()["outcomes"].items() if number}
 
 
 class Recorder:

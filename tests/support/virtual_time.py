@@ -17,6 +17,17 @@ def new_loop() -> asyncio.AbstractEventLoop:
     return looptime.new_event_loop(start=0, noop_cycles=1)
 
 
+def now_s() -> float:
+    """The time of the loop that runs."""
+    return asyncio.get_running_loop().time()
+
+
+async def settle() -> None:
+    """Let everything that is ready run."""
+    for _ in range(5):
+        await asyncio.sleep(0)
+
+
 def on_virtual_time(test: Callable[P, Coroutine[Any, Any, None]]) -> Callable[P, None]:
     """Run an async test on a loop of its own whose clock starts at 0 and costs nothing to wait for."""
 

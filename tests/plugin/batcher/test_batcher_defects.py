@@ -6,8 +6,8 @@ import asyncio
 import threading
 
 import pytest
-from batch_functions import Recorder, double, settle
-from virtual_time import on_virtual_time
+from batch_functions import Recorder, double
+from virtual_time import on_virtual_time, settle
 
 from headway import Batcher, Rejected, SyncBatcher, UnknownClassError
 

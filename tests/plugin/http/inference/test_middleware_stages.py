@@ -11,7 +11,7 @@ import pytest
 from engines import assert_no_residue, outcomes
 from generating_site import PATHS, GeneratingSite
 from small_presets import small_preset
-from virtual_time import on_virtual_time
+from virtual_time import now_s, on_virtual_time
 
 from headway_policies import PriorityClass
 
@@ -28,10 +28,6 @@ class Site(GeneratingSite):
     def stall_at(self, at_s: float) -> None:
         """From then on the engine makes no more tokens."""
         asyncio.get_running_loop().call_later(at_s, lambda: setattr(self.engine, "stalled", True))
-
-
-def now_s() -> float:
-    return asyncio.get_running_loop().time()
 
 
 @pytest.mark.parametrize("stream", [False, True])

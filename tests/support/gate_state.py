@@ -1,0 +1,32 @@
+"""What the tests ask of a gate in virtual time."""
+
+from __future__ import annotations
+
+import asyncio
+from collections import Counter
+
+from headway.admission.gate import Gate
+from headway_policies import Outcome
+
+
+def outcomes(gate: Gate) -> dict[str, int]:
+    """How many requests ended how; no class has one too many or too few."""
+    total: Counter[Outcome] = Counter()
+    for counts in gate.desk.ledger.classes.values():
+        assert counts.balanced
+        total += counts.outcomes
+    return {str(outcome): number for outcome, number in total.items()}
+
+
+def assert_at_rest(gate: Gate) -> None:
+    """Nothing waits, runs or is kept."""
+    assert (gate.desk.seats_taken, gate.desk.ledger.queued, gate.desk.ledger.in_flight) == (0, 0, 0)
+    assert gate._permits == {}
+    assert gate.dump()["waiting"] == gate.dump()["running"] == []
+
+
+async def served(gate: Gate, for_s: float, log: list[str], name: str, class_name: str | None = None) -> None:
+    """Note the name in the seat that is waited for, and keep that for a time."""
+    async with gate.admit(class_name):
+        log.append(name)
+        await asyncio.sleep(for_s)
