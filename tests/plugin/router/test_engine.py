@@ -1,102 +1,24 @@
-"""All instances as one engine: no seat is lost whenever a request ends, and what instances answer decides what follows.
-
-The client of the instances is a stand-in; pool, health and policies are real.
-"""
+"""The router as an engine: whose seats a request holds, and what becomes of it when an instance does not serve it."""
 
 from __future__ import annotations
 
 import asyncio
-import json
-import math
-from collections.abc import AsyncGenerator, Sequence
-from contextlib import nullcontext, suppress
+from contextlib import suppress
 from functools import partial
-from typing import Any
 
 import pytest
 from engines import installed
-from instance_pools import pool_of
+from routed_engine import REQUEST, Answers, cancelled, engine_of, held, statuses, unseated
 from small_presets import small_preset
 from virtual_time import on_virtual_time
 
 from headway.admission import loop_time_s
-from headway.engine import Ended
-from headway.openai.asked import read_asked
-from headway.openai.routes import route_at
 from headway.router import engine as engine_module
-from headway.router import tries
 from headway.router.adapter import InstancesAdapter
-from headway.router.addresses import Address
 from headway.router.application import open_seats
-from headway.router.call import Call, InstanceLostError, NoInstanceError
-from headway.router.engine import InstancesEngine
-from headway.router.forwarded import CallParams, Forwarded, Headers, Piece
-from headway.router.reading import Reading
-from headway_policies import Load, Usage
+from headway.router.call import NoInstanceError
+from headway.router.forwarded import CallParams, Headers
 from headway_policies.routing import Demand, InstanceSeats
-
-REQUEST = Forwarded("POST", "/v1/completions", ())
-
-
-class Answers:
-    """A client of instances: those in ``refusing`` answer with that status and those headers, the others at length,
-    after ``first`` at once, None for nothing. The connection to those in ``broken`` breaks after that; ``sent`` says
-    whether they had the request then.
-    """
-
-    def __init__(self, first: bytes | None = b"", **refusing: tuple[int, Headers]) -> None:
-        self.first = first
-        self.refusing = refusing
-        self.broken: set[str] = set()
-        self.sent = True
-        self.length_s = 3600.0
-        self.asked: list[str] = []
-        self.requests: list[Forwarded] = []
-        self.prompt_tokens: list[int] = []
-
-    async def exchange(
-        self, address: Address, request: Forwarded, call: Call, prompt_tokens: int
-    ) -> AsyncGenerator[Piece, None]:
-        self.asked.append(address.name)
-        self.requests.append(request)
-        self.prompt_tokens.append(prompt_tokens)
-        if address.name in self.refusing:
-            status, headers = self.refusing[address.name]
-            yield Piece(b"no", status, headers)
-            yield Piece(b", and why", last=True)
-            return
-        if self.first is not None:
-            yield Piece(self.first, 200)
-        if address.name in self.broken:
-            raise InstanceLostError(address.name, sent=self.sent)
-        await call.step(asyncio.sleep(self.length_s))
-        yield Piece(b"yes", 200 if self.first is None else None, last=True)
-
-
-def engine_of(client: Answers, *names: str) -> InstancesEngine:
-    """Healthy instances with four seats each."""
-    return InstancesEngine(pool_of(*names), client)  # type: ignore[arg-type]
-
-
-async def statuses(engine: InstancesEngine, request_id: str = "a", *, raises: bool = False) -> list[int]:
-    """Run one request to its end, which is the loss of its instances where it ``raises``."""
-    pieces, found = engine.generate(REQUEST, CallParams(), request_id, demand=Demand(10)), list[int]()
-    with pytest.raises(InstanceLostError) if raises else nullcontext():
-        found.extend([piece.status async for piece in pieces if piece.status is not None])
-    return found
-
-
-def held(engine: InstancesEngine) -> int:
-    """Seats, calls and leases that are held anywhere."""
-    links = engine.pool.links.values()
-    return sum(one.sent + len(one.calls) + len(one.leases) for one in links)
-
-
-async def cancelled(*asked: asyncio.Task[Any]) -> None:
-    """End these requests."""
-    for one in asked:
-        one.cancel()
-    await asyncio.gather(*asked, return_exceptions=True)
 
 
 @pytest.mark.parametrize("turns", range(12))
@@ -253,221 +175,6 @@ async def test_no_client_takes_an_instance_from_others(monkeypatch: pytest.Monke
     assert [link.address.name for link in engine.pool.healthy()] == ["a"]
 
 
-class EndlessError(Answers):
-    """Instance "a" answers with a stream that begins with an error and goes on for ever; the others as they do."""
-
-    taken = 0
-
-    async def exchange(
-        self, address: Address, request: Forwarded, call: Call, prompt_tokens: int
-    ) -> AsyncGenerator[Piece, None]:
-        status = 200
-        while address.name == "a":
-            self.taken += 1
-            assert self.taken < 100, "it is never cut"
-            yield Piece(b'data: {"error": "overloaded"}\n\n', status or None)
-            status = 0
-        async for piece in super().exchange(address, request, call, prompt_tokens):
-            yield piece
-
-
-@on_virtual_time
-async def test_a_refusal_as_a_stream_is_kept_within_the_bound(monkeypatch: pytest.MonkeyPatch) -> None:
-    """As one with an error status: another instance is asked."""
-    monkeypatch.setattr(engine_module, "_MAX_REFUSAL_BYTES", 1000)
-    client = EndlessError()
-    assert await statuses(engine_of(client, "a", "b")) == [200]
-    assert 30 < client.taken < 40
-
-
-def json_pieces(*parts: bytes) -> list[Piece]:
-    """A JSON body as it comes, without its end."""
-    first, *others = parts
-    return [Piece(first, 200, (("content-type", "application/json; charset=utf-8"),)), *map(Piece, others)]
-
-
-class Breaks(Answers):
-    """Those in ``broken`` break off in the middle of a JSON body; all others give all of it."""
-
-    async def exchange(
-        self, address: Address, request: Forwarded, call: Call, prompt_tokens: int
-    ) -> AsyncGenerator[Piece, None]:
-        self.asked.append(address.name)
-        for piece in json_pieces(b'{"choices":', b" [" if address.name in self.broken else b" []}"):
-            yield piece
-        if address.name in self.broken:
-            raise InstanceLostError(address.name, sent=True)
-        yield Piece(b"", last=True)
-
-
-@on_virtual_time
-async def test_half_a_json_body_is_not_sent() -> None:
-    """Another instance is asked, and the client gets one whole body; where that breaks as well it gets none of it."""
-    client = Breaks()
-    client.broken = {"a"}
-    engine = engine_of(client, "a", "b")
-    pieces = [piece async for piece in engine.generate(REQUEST, CallParams(), "a", demand=Demand(10))]
-    assert (client.asked, b"".join(one.body for one in pieces)) == (["a", "b"], b'{"choices": []}')
-    assert [one.status for one in pieces] == [200]
-    client.broken = {"a", "b"}
-    assert await statuses(engine_of(client, "a", "b"), raises=True) == []
-
-
-@on_virtual_time
-async def test_a_long_json_body_is_sent_as_it_comes(monkeypatch: pytest.MonkeyPatch) -> None:
-    """From a bound on; what came before is sent first."""
-    monkeypatch.setattr(tries, "_MAX_HELD_BYTES", 13)
-    kept = tries.Held()
-    one, two, three = json_pieces(b"0123456789", b"0123", b"4")
-    assert [kept.add(one), kept.add(two), kept.add(three)] == [[], [one, two], [three]]
-    event = Piece(b"data: {}", 200, (("content-type", "text/event-stream"),))
-    assert tries.Held().add(event) == [event], "a stream, whether or not its request was seen to ask for one"
-
-
-async def unseated(engine: InstancesEngine) -> bytes:
-    """Run one request that takes no seat to its end."""
-    return b"".join([piece.body async for piece in engine.fetch(Forwarded("GET", "/v1/models", ()))])
-
-
-@on_virtual_time
-async def test_a_request_without_a_seat_goes_on_where_its_instance_is_lost() -> None:
-    """It has none of the pool's leases, and is stopped and tried elsewhere as those that have one."""
-    client = Answers(None)
-    engine = engine_of(client, "a", "b")
-    silent = asyncio.create_task(unseated(engine))
-    await asyncio.sleep(0.1)
-    engine.pool.lost(engine.pool.links["a"])
-    await asyncio.sleep(0.1)
-    assert client.asked == ["a", "b"]
-    assert not engine.pool.links["a"].calls
-    await asyncio.sleep(3600)
-    assert await silent == b"yes"
-
-
-@on_virtual_time
-async def test_a_request_without_a_seat_is_not_tried_a_third_time() -> None:
-    """Two instances that were lost with it may have been lost by it; one whose output has begun is not tried again."""
-    client = Answers(None)
-    client.broken = {"a", "b", "c"}
-    engine = engine_of(client, "a", "b", "c")
-    with pytest.raises(InstanceLostError):
-        await unseated(engine)
-    assert client.asked == ["a", "b"]
-    client = Answers(b"data: ")
-    client.broken = {"a"}
-    with pytest.raises(InstanceLostError):
-        await unseated(engine_of(client, "a", "b"))
-    assert client.asked == ["a"]
-
-
-@on_virtual_time
-async def test_a_request_without_a_seat_is_answered_by_one_that_lets_the_router_in() -> None:
-    """However soon the other one answers; where none does, none is there for the client."""
-    client = Answers(None, a=(401, ()))
-    client.length_s = 0.1
-    engine = engine_of(client, "a", "b")
-    assert await unseated(engine) == b"yes"
-    assert client.asked == ["a", "b"]
-    assert [link.address.name for link in engine.pool.healthy()] == ["a", "b"], "its other routes may need no key"
-    with pytest.raises(NoInstanceError):
-        await unseated(engine_of(Answers(a=(403, ())), "a"))
-
-
-@on_virtual_time
-async def test_a_request_without_a_seat_does_not_wait_for_an_instance() -> None:
-    """None is healthy: no instance was asked, and none was lost."""
-    engine = engine_of(Answers(), "a")
-    engine.pool.unready(engine.pool.links["a"])
-    with pytest.raises(NoInstanceError):
-        await unseated(engine)
-
-
-@on_virtual_time
-async def test_an_instance_that_takes_no_connection_is_none() -> None:
-    """It has not seen the request: there is no instance, and none that was lost with it."""
-    client = Answers(None)
-    client.broken, client.sent = {"a"}, False
-    with pytest.raises(NoInstanceError):
-        await unseated(engine_of(client, "a"))
-    assert client.asked == ["a"]
-
-
-@on_virtual_time
-async def test_progress_is_carried_over_to_another_instance() -> None:
-    """The gate sees progress in each larger number: tokens are, and another instance is for what had begun. To be given
-    seats is none, so the time to the first token runs."""
-    client = Answers(None)
-    engine = engine_of(client, "a", "b")
-    running = asyncio.create_task(statuses(engine, "a"))
-    await asyncio.sleep(0.1)
-    first, other = engine.pool.links["a"], engine.pool.links["b"]
-    for tokens in range(1, 40):
-        engine.pool.read(other, Reading(tokens=tokens), 0)
-    seen = [engine.progress_of("a")]
-    for tokens in (5, 5, 9):
-        engine.pool.read(first, Reading(tokens=tokens), 1)
-        seen.append(engine.progress_of("a"))
-    engine.pool.lost(first)
-    await asyncio.sleep(0.1)
-    assert client.asked == ["a", "b"]
-    seen.append(engine.progress_of("a"))
-    engine.pool.read(other, Reading(tokens=99), 1)
-    seen.append(engine.progress_of("a"))
-    assert seen == [0, 1, 1, 2, 3, 4]
-    await cancelled(running)
-    assert engine.progress_of("a") is None
-
-
-class Listener:
-    """Keeps the loads that are reported."""
-
-    def __init__(self) -> None:
-        self.loads: list[Load | None] = []
-
-    def step(self, load: Load | None, sequences: int, ended: Sequence[Ended]) -> None:
-        assert (sequences, list(ended)) == (0, [])
-        self.loads.append(load)
-
-
-@on_virtual_time
-async def test_the_load_is_that_of_the_healthy_instances() -> None:
-    """Requests added up, those that this router has sent meanwhile among them; of the KV caches the fullest."""
-    engine, listener = engine_of(Answers(), "a", "b", "c"), Listener()
-    engine.report()
-    engine.listen(listener)
-    a, b, c = engine.pool.links.values()
-    engine.pool.read(a, Reading(running=3, waiting=1, kv_use=0.2), 0)
-    engine.pool.read(b, Reading(running=0, waiting=2, kv_use=0.6), 0)
-    engine.pool.read(c, Reading(running=9, waiting=9, kv_use=0.9), 0)
-    engine.pool.unready(c)
-    running = asyncio.create_task(statuses(engine))
-    await asyncio.sleep(0.1)
-    engine.report()
-    assert (engine.max_num_seqs, b.sent) == (12, 1)
-    assert listener.loads == [Load(4, 3, 0.6)]
-    await cancelled(running)
-
-
-@on_virtual_time
-async def test_exchanges_are_counted_by_how_they_ended() -> None:
-    """And those that were sent again; each in the series of its instance."""
-    client = Answers(None, b=(429, ()))
-    client.length_s = 0.1
-    engine = engine_of(client, "a", "b", "c")
-    client.broken = {"a"}
-    assert await statuses(engine) == [200]
-    assert client.asked == ["a", "b", "c"]
-    for _ in range(3):
-        await asyncio.sleep(1)
-        for link in engine.pool.links.values():
-            engine.pool.heard(link)
-    client.broken = {"a", "c"}
-    assert await statuses(engine, "again", raises=True) == []
-    ended = {name: dict(link.ended) for name, link in engine.pool.links.items()}
-    assert ended == {"a": {"lost": 2}, "b": {"refused": 2}, "c": {"answered": 1, "lost": 1}}
-    assert engine.pool.retried == 2
-
-
 @on_virtual_time
 async def test_a_request_that_is_aborted_ends_without_an_error() -> None:
     """Whether it runs or waits; it is counted, and an unknown one is none."""
@@ -482,82 +189,6 @@ async def test_a_request_that_is_aborted_ends_without_an_error() -> None:
         await engine.abort(name)
     assert [await running, await waiting] == [[200], []]
     assert dict(engine.pool.links["a"].ended) == {"aborted": 1}
-
-
-def completion(body: bytes) -> Forwarded:
-    """A request with this body, which was read."""
-    return Forwarded("POST", "/v1/completions", (), body, read_asked(route_at("/v1/completions"), body))
-
-
-@on_virtual_time
-async def test_a_lower_limit_of_tokens_is_sent() -> None:
-    """Where the server has one; otherwise the request as it came."""
-    client = Answers(None)
-    client.length_s = 0.1
-    engine = engine_of(client, "a")
-    request = completion(b'{"max_tokens":9}')
-    for most in (None, 9, 5):
-        pieces = engine.generate(request, CallParams(max_tokens=most), "a", demand=Demand(10, 3))
-        assert [piece.status async for piece in pieces] == [200]
-    assert [one.body for one in client.requests] == [b'{"max_tokens":9}', b'{"max_tokens":9}', b'{"max_tokens":5}']
-    assert client.prompt_tokens == [3, 3, 3]
-
-
-class OfContext(Answers):
-    """Instances of a model with so many tokens, which refuse a limit above them as vLLM does, or with this ``refusal``,
-    and a body without a prompt."""
-
-    def __init__(self, tokens: int, refusal: tuple[bytes, int] = (b"bad", 400)) -> None:
-        super().__init__()
-        self.tokens, self.refusal = tokens, refusal
-
-    async def exchange(
-        self, address: Address, request: Forwarded, call: Call, prompt_tokens: int
-    ) -> AsyncGenerator[Piece, None]:
-        self.requests.append(request)
-        content = json.loads(request.body)
-        bad = "prompt" not in content or content.get("max_tokens", 0) > self.tokens - len(content["prompt"])
-        yield Piece(*(self.refusal if bad else (b"good", 200)))
-        yield Piece(b"", last=True)
-
-
-def limits_sent(client: OfContext) -> list[int | None]:
-    """Of all requests since the last look."""
-    found = [json.loads(one.body).get("max_tokens") for one in client.requests]
-    client.requests.clear()
-    return found
-
-
-@on_virtual_time
-async def test_a_cap_is_added_to_a_request_that_names_no_limit() -> None:
-    """Unless the model's context is shorter, which is learnt with the first refusal, and from no bad request."""
-    client = OfContext(8192)
-    engine = engine_of(client, "a")
-
-    async def sent(most: int, text: bytes = b'{"prompt":"a"}') -> tuple[list[int], list[int | None]]:
-        pieces = engine.generate(completion(text), CallParams(max_tokens=most), "a", demand=Demand(10, 3))
-        return [piece.status async for piece in pieces if piece.status], limits_sent(client)
-
-    assert await sent(16, b'{"a":1}') == ([400], [16, None])
-    assert await sent(16) == ([200], [16])
-    long = b'{"prompt":"' + 8180 * b"a" + b'"}'
-    assert await sent(16, long) == ([200], [16, None]), "its context has less left than the cap"
-    assert await sent(16) == ([200], [16]), "which says nothing of a short prompt"
-    assert await sent(32_768) == ([200], [None]), "learnt: a context is shorter than cap and prompt together"
-    assert await sent(4096) == ([200], [4096])
-
-
-@pytest.mark.parametrize("refusal", [(b"bad", 400), (b"TGI's", 422), (b'data: {"error":{"message":"TGI\'s"}}', 200)])
-@on_virtual_time
-async def test_a_cap_above_the_context_is_refused_once(refusal: tuple[bytes, int]) -> None:
-    """Every later request is sent as it came, at once; TGI refuses it by another status, and in a stream."""
-    client = OfContext(8192, refusal)
-    engine = engine_of(client, "a")
-    for expected in ([32_768, None], [None], [None]):
-        request = completion(b'{"prompt":"a"}')
-        pieces = engine.generate(request, CallParams(max_tokens=32_768), "a", demand=Demand(10, 3))
-        assert [piece.status async for piece in pieces if piece.status] == [200]
-        assert limits_sent(client) == expected
 
 
 @pytest.mark.parametrize(
@@ -577,17 +208,6 @@ async def test_which_refusals_mean_that_an_instance_serves_nobody(headers: Heade
     engine = engine_of(client, "a", "b")
     assert await statuses(engine) == [200]
     assert [link.address.name for link in engine.pool.healthy()] == (["b"] if away else ["a", "b"])
-
-
-def test_what_is_particular_to_instances() -> None:
-    """Sizes come with the request, and what a response says is believed."""
-    adapter = InstancesAdapter()
-    assert adapter.seats(CallParams(3)) == 3
-    assert [adapter.unstreamed(CallParams(stream=stream)) for stream in (True, False)] == [False, True]
-    delays = [adapter.first_token_delay_s(Piece(b"", status)) for status in (200, None, 400)]
-    assert (delays[:2], math.isnan(delays[2] or 0.0)) == ([None, None], True)
-    assert adapter.usage(Piece(b"", usage=Usage(1, 2))) == Usage(1, 2)
-    assert [adapter.unfinished(Piece(b"", last=last)) for last in (True, False)] == [False, True]
 
 
 @on_virtual_time

@@ -9,28 +9,20 @@ from pathlib import Path
 
 import httpx
 import pytest
-from starlette.applications import Starlette
+from admin_api import admin_api, bearer
 
 import headway
-from headway.api.routes import Role
-from headway.engine.fake import FakeEngine
-from headway.http.admin.handlers import routes
-from headway.http.admin.tokens import Tokens
 from headway.operator import unsaved_preset
 from headway_policies import PresetError
 
-OPERATOR = "operator-token-0123456789-0123456789"
 PATH = "/headway/v1/presets/forecast"
 
 
 @asynccontextmanager
 async def admin() -> AsyncIterator[tuple[httpx.AsyncClient, headway.Control]]:
     """An operator of an engine that has served nothing yet."""
-    control: headway.Control = headway.wrap(FakeEngine(), preset="balanced").headway
-    app = Starlette(routes=routes(lambda: control, Tokens({OPERATOR: Role.OPERATOR})))
-    headers = {"Authorization": f"Bearer {OPERATOR}"}
-    transport = httpx.ASGITransport(app=app)
-    async with httpx.AsyncClient(transport=transport, base_url="http://headway", headers=headers) as client:
+    async with admin_api() as (client, control):
+        client.headers.update(bearer())
         yield client, control
 
 

@@ -1,70 +1,26 @@
-"""The admin API: roles and permissions, refusals and their form, and tokens that never appear in output."""
+"""The admin API over HTTP: reads, switches, ordered limits, undo, and readiness."""
 
 from __future__ import annotations
 
 import asyncio
-import logging
-import os
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
-from pathlib import Path
 from typing import Any
 
-import httpx
 import pytest
-from engines import ReportingEngine
-from starlette.applications import Starlette
-from virtual_time import on_virtual_time
+from admin_api import OPERATOR, READS, VIEWER, admin_api, bearer, put
 
-import headway
 from headway.admission import EngineLink
-from headway.api.routes import Role
 from headway.api.schema import AuditKind
-from headway.audit import MAX_REFUSED, MAX_STRANGERS, NO_ROLE, Caller
-from headway.engine.fake import FakeParams
-from headway.errors import HeadwayError
-from headway.http.admin.handlers import routes
-from headway.http.admin.orders import BODY_WITHIN_S
-from headway.http.admin.tokens import MAX_TOKEN_CHARS, Tokens
 from headway.operator.presets import PresetCatalogue
 from headway.operator.switch_history import MAX_REVISIONS, SwitchHistory
 from headway_policies import bundled_presets, parse_preset
 from headway_policies.preset import differences, effective
 from headway_policies.queueing.factory import OrderSettings
 
-OPERATOR = "operator-token-0123456789-0123456789"
-VIEWER = "viewer-token-0123456789-0123456789ab"
-READS = ("status", "desk", "traffic", "traffic/trace", "presets", "preset", "audit")
-GOOD = {"name": "latency"}
-
-
-@asynccontextmanager
-async def admin(*, configured: bool = True) -> AsyncIterator[tuple[httpx.AsyncClient, headway.Control]]:
-    """A client of the admin API of an engine under the balanced preset."""
-    engine = headway.wrap(ReportingEngine(), preset="balanced")
-    control: headway.Control = engine.headway
-    tokens = Tokens({OPERATOR: Role.OPERATOR, VIEWER: Role.VIEWER} if configured else {})
-    app = Starlette(routes=routes(lambda: control, tokens))
-    transport = httpx.ASGITransport(app=app)
-    async with httpx.AsyncClient(transport=transport, base_url="http://headway") as client:
-        yield client, control
-
-
-def bearer(token: str) -> dict[str, str]:
-    """The header that carries a token."""
-    return {"Authorization": f"Bearer {token}"}
-
-
-async def put(client: httpx.AsyncClient, token: str = OPERATOR, **options: Any) -> httpx.Response:
-    """A switch."""
-    headers = {**bearer(token), "If-Match": '"1"', **options.pop("headers", {})}
-    return await client.put("/headway/v1/preset", headers=headers, **({"json": GOOD} | options))
-
 
 @pytest.mark.parametrize("path", READS)
 async def test_reads_need_a_token_and_either_role_will_do(path: str) -> None:
     """401 without or with a wrong one, before anything is read; 200 for viewer and operator; 404 when it is off."""
-    async with admin() as (client, _):
+    async with admin_api() as (client, _):
         for headers in ({}, bearer("x" * 40), {"Authorization": f"Basic {OPERATOR}"}, {"Authorization": OPERATOR}):
             refused = await client.get(f"/headway/v1/{path}", headers=headers)
             assert refused.status_code == 401
@@ -72,7 +28,7 @@ async def test_reads_need_a_token_and_either_role_will_do(path: str) -> None:
             assert refused.headers["content-type"] == "application/problem+json"
         for token in (OPERATOR, VIEWER):
             assert (await client.get(f"/headway/v1/{path}", headers=bearer(token))).status_code == 200
-    async with admin(configured=False) as (client, _):
+    async with admin_api(configured=False) as (client, _):
         off = await client.get(f"/headway/v1/{path}", headers=bearer(OPERATOR))
         assert off.status_code == 404
         assert "HEADWAY_ADMIN_TOKEN" in off.json()["detail"]
@@ -80,7 +36,7 @@ async def test_reads_need_a_token_and_either_role_will_do(path: str) -> None:
 
 async def test_a_limit_is_ordered_as_a_preset_is_switched() -> None:
     """At a revision, by an operator; the answer has the change, the status the order, the preset its settings."""
-    async with admin() as (client, control):
+    async with admin_api() as (client, control):
         body = {"seats": 12, "expires_s": 30, "reason": "a trial", "actor": "ann"}
         for headers, status in (({}, 428), ({"If-Match": '"7"'}, 412)):
             refused = await client.put("/headway/v1/limit", headers=bearer(OPERATOR) | headers, json=body)
@@ -116,7 +72,7 @@ async def test_a_limit_is_ordered_as_a_preset_is_switched() -> None:
 )
 async def test_a_limit_out_of_bounds_is_refused_with_its_key(body: dict[str, Any], where: str) -> None:
     """422, and nothing has changed; more seats than the engine has is one of them."""
-    async with admin() as (client, control):
+    async with admin_api() as (client, control):
         headers = bearer(OPERATOR) | {"If-Match": "*"}
         refused = await client.put("/headway/v1/limit", headers=headers, json=body)
         assert (refused.status_code, control.revision) == (422, 1)
@@ -125,7 +81,7 @@ async def test_a_limit_out_of_bounds_is_refused_with_its_key(body: dict[str, Any
 
 async def test_a_switch_works_once_for_each_revision() -> None:
     """Of five operators with the same If-Match exactly one succeeds; the others get the current revision."""
-    async with admin() as (client, control):
+    async with admin_api() as (client, control):
         seen = await client.get("/headway/v1/preset", headers=bearer(VIEWER))
         etag = seen.headers["etag"]
         answers = await asyncio.gather(*(put(client, headers={"If-Match": etag}) for _ in range(5)))
@@ -149,7 +105,7 @@ async def test_a_switch_that_changes_nothing_leaves_no_trace(monkeypatch: pytest
     The audit counts it apart from the changes.
     """
     limit_calls: list[int] = []
-    async with admin() as (client, control):
+    async with admin_api() as (client, control):
 
         async def limit_engine(link: EngineLink) -> None:
             limit_calls.append(control.revision)
@@ -179,24 +135,11 @@ async def test_a_switch_that_changes_nothing_leaves_no_trace(monkeypatch: pytest
 
 async def test_another_name_for_the_same_settings_is_a_change() -> None:
     """A new revision and an audit line, though no setting differs."""
-    async with admin() as (client, control):
+    async with admin_api() as (client, control):
         control.catalogue.include(control.preset.model_copy(update={"name": "twin"}))
         answer = await put(client, json={"name": "twin"})
         assert (answer.status_code, answer.json()["revision"], answer.json()["changes"]) == (200, 2, [])
         assert [(line.after, line.result) for line in control.audit.entries(9)] == [("twin", "applied")]
-
-
-async def test_an_order_for_what_is_ordered_already_fills_no_audit() -> None:
-    """The first order of a rung is written down, the same one again is not; so it is with letting go."""
-    async with admin() as (client, control):
-        for rung in (None, "pause", "PAUSE", None, None):
-            answer = await client.put("/headway/v1/fallback", headers=bearer(OPERATOR), json={"rung": rung})
-            assert answer.status_code == 200
-            assert answer.json()["ordered"] == (rung and rung.lower())
-        written = [(line.before, line.after) for line in control.audit.entries(9)]
-        assert written == [("pause", "normal"), ("normal", "pause")]
-        repeated = control.audit.entries(9, AuditKind.NOOP)
-        assert [(line.after, line.times) for line in repeated] == [("balanced", 3)]
 
 
 @pytest.mark.parametrize(
@@ -223,7 +166,7 @@ async def test_an_order_for_what_is_ordered_already_fills_no_audit() -> None:
 )
 async def test_a_refused_switch_changes_nothing_and_is_written_down(options: dict[str, Any], status: int) -> None:
     """A problem with one sentence, the preset unchanged, and an audit line with the refusal."""
-    async with admin() as (client, control):
+    async with admin_api() as (client, control):
         answer = await put(client, **options)
         assert answer.status_code == status, answer.text
         problem = answer.json()
@@ -237,7 +180,7 @@ async def test_a_refused_switch_changes_nothing_and_is_written_down(options: dic
 async def test_a_body_with_several_errors_gets_all_of_them() -> None:
     """Each with its key, what is wrong and the value; that of an unknown key is not repeated; no list is endless."""
     body = {"name": 7, "reason": "x" * 401, "actor": None, "token": OPERATOR}
-    async with admin() as (client, control):
+    async with admin_api() as (client, control):
         problem = (await put(client, json=body)).json()
         assert problem["errors"] == [
             {"where": "reason", "message": "String should have at most 400 characters", "value": f'"{"x" * 56}...'},
@@ -255,7 +198,7 @@ async def test_a_body_with_several_errors_gets_all_of_them() -> None:
 
 async def test_an_unknown_name_is_reported_as_an_error_of_the_name() -> None:
     """For scripts, beside the sentence."""
-    async with admin() as (client, _):
+    async with admin_api() as (client, _):
         problem = (await put(client, json={"name": "nonsense"})).json()
         (error,) = problem["errors"]
         assert (error["where"], error["value"]) == ("name", '"nonsense"')
@@ -269,7 +212,7 @@ async def test_a_policy_that_cannot_be_made_refuses_its_preset(
     broken = bundled_presets()["latency"].model_copy(
         update={"ordering": OrderSettings(inside="faulty_policy:Unwilling")}
     )
-    async with admin() as (client, control):
+    async with admin_api() as (client, control):
         monkeypatch.setattr(PresetCatalogue, "get", lambda *_: broken)
         answer = await put(client)
         assert answer.status_code == 422
@@ -282,48 +225,9 @@ async def test_a_policy_that_cannot_be_made_refuses_its_preset(
         assert line.result.startswith("refused: latency")
 
 
-@pytest.mark.parametrize("kind", [None, *AuditKind])
-async def test_the_audit_is_listed_by_kind(kind: AuditKind | None) -> None:
-    """A change, a refused order, a refused read and an order that changed nothing; those last only when asked for."""
-    async with admin() as (client, _):
-        await put(client)
-        await put(client, headers={"If-Match": '"2"'})
-        await put(client, headers={"If-Match": '"1"'})
-        await client.get("/headway/v1/status")
-        asked = {} if kind is None else {"kind": kind.value}
-        listed = await client.get("/headway/v1/audit", headers=bearer(VIEWER), params=asked)
-        results = {
-            AuditKind.CHANGE: ["applied"],
-            AuditKind.NOOP: ["nothing changed"],
-            AuditKind.REFUSED: ["refused: the preset was switched meanwhile; its revision is now 2"],
-            AuditKind.READ: ["refused: no token, or a wrong one"],
-        }
-        everything = [*results[AuditKind.READ], *results[AuditKind.REFUSED], *results[AuditKind.CHANGE]]
-        expected = everything if kind is None else results[kind]
-        assert [line["result"] for line in listed.json()["entries"]] == expected
-
-
-async def test_an_unknown_kind_of_entries_is_a_422() -> None:
-    """The kinds there are stand in it."""
-    async with admin() as (client, _):
-        answer = await client.get("/headway/v1/audit?kind=all", headers=bearer(VIEWER))
-        assert (answer.status_code, answer.json()["detail"]) == (
-            422, "kind: one of change, noop, refused, read is needed.",
-        )  # fmt: skip
-
-
-@pytest.mark.parametrize("limit", ["0", "501", "-1", "x", "1.5", "9" * 40])
-async def test_a_bad_audit_limit_is_a_422(limit: str) -> None:
-    """The bound is named."""
-    async with admin() as (client, _):
-        answer = await client.get(f"/headway/v1/audit?limit={limit}", headers=bearer(VIEWER))
-        assert answer.status_code == 422
-        assert "500" in answer.json()["detail"]
-
-
 async def test_readiness_says_why_not() -> None:
     """200 when all is well; 503 with the reasons while warming up, draining or without an engine."""
-    async with admin() as (client, control):
+    async with admin_api() as (client, control):
         assert (await client.get("/headway/readyz")).json() == {"ready": True, "reasons": [], "notes": []}
         control.warmup.report.state = "running"
         control.gateway.gate.drain()
@@ -335,172 +239,9 @@ async def test_readiness_says_why_not() -> None:
         assert (await client.get("/headway/healthz")).status_code == 200
 
 
-async def test_no_token_and_no_prompt_shows_anywhere(caplog: pytest.LogCaptureFixture) -> None:
-    """Not in an answer, not in the log, not in the audit, whatever was tried."""
-    caplog.set_level(logging.DEBUG)
-    async with admin() as (client, control):
-        engine: Any = control.gateway.link.engine
-        stream = engine.generate("a secret prompt", FakeParams(50), "r")
-        running = asyncio.create_task(anext(stream))
-        await asyncio.sleep(0)
-        texts = [(await client.get(f"/headway/v1/{path}", headers=bearer(OPERATOR))).text for path in READS]
-        texts += [(await client.get("/headway/v1/status", headers=bearer("wrong" * 9))).text]
-        texts += [
-            (await put(client, VIEWER)).text,
-            (await put(client)).text,
-            caplog.text,
-            str(control.audit.entries(9)),
-        ]
-        await running
-        await stream.aclose()
-    assert "latency" in caplog.text
-    for text in texts:
-        for secret in (OPERATOR, VIEWER, "wrongwrong", "a secret prompt"):
-            assert secret not in text
-
-
-@pytest.mark.parametrize("token", ["short", "x" * 31, "with space " * 4, "t\u00f6ken" * 9, "x" * 40 + "\nx"])
-def test_a_weak_token_is_refused_without_showing_it(token: str) -> None:
-    """At least 32 printable characters; the issue names the variable, not the token."""
-    with pytest.raises(HeadwayError, match="HEADWAY_ADMIN_TOKEN") as caught:
-        Tokens.from_environment({"HEADWAY_ADMIN_TOKEN": token})
-    assert token not in str(caught.value)
-
-
-def test_tokens_come_from_files_too(tmp_path: Any) -> None:
-    """A trailing line break in the file does no harm; a missing file is named."""
-    path = tmp_path / "token"
-    path.write_text(VIEWER + "\n")
-    tokens = Tokens.from_environment({"HEADWAY_VIEWER_TOKEN_FILE": str(path)})
-    assert tokens.role(f"Bearer {VIEWER}") is Role.VIEWER
-    with pytest.raises(HeadwayError, match="gone"):
-        Tokens.from_environment({"HEADWAY_ADMIN_TOKEN_FILE": str(tmp_path / "gone")})
-
-
-@pytest.mark.parametrize(
-    ("token", "counts", "logged"),
-    [(VIEWER, [600], 10), ("nobodys-token-0123456789-0123456789", [590, 10], 10 + 4)],
-    ids=["viewer", "unknown"],
-)
-async def test_refused_attempts_push_nothing_out_of_the_audit(
-    token: str, counts: list[int], logged: int, caplog: pytest.LogCaptureFixture
-) -> None:
-    """Six hundred of them are counted by their cause, and few lines of the log; the change is still there."""
-    async with admin() as (client, control):
-        caplog.set_level(logging.INFO, "headway.audit")
-        assert (await put(client, json=GOOD | {"reason": "the change"})).status_code == 200
-        for _ in range(600):
-            await put(client, token)
-        lines = control.audit.entries(500)
-        assert [(line.reason, line.times) for line in lines] == [*(("", times) for times in counts), ("the change", 1)]
-        assert len([record for record in caplog.records if record.name == "headway.audit"]) == 1 + logged
-
-
-async def test_attempts_from_everywhere_push_nothing_out_either() -> None:
-    """Those that differ are kept up to a bound, the newest of them."""
-    async with admin() as (client, control):
-        await put(client, json=GOOD | {"reason": "the change"})
-        for role in ("viewer", NO_ROLE):
-            for number in range(1000):
-                control.refused(Caller("a", role, f"10.0.0.{number}"), "GET /headway/v1/status", "no")
-        lines = control.audit.entries(2000)
-        assert len(lines) == 1 + MAX_REFUSED + MAX_STRANGERS
-        assert {line.address for line in lines} >= {"10.0.0.999", "10.0.0.998"}
-        assert lines[-1].reason == "the change"
-
-
-async def test_what_a_client_wrote_is_kept_short_and_plain(caplog: pytest.LogCaptureFixture) -> None:
-    """No key of a body, no address of a proxy's header and no reason fills the audit or breaks a line of the log."""
-    caplog.set_level(logging.INFO, "headway.audit")
-    async with admin() as (client, control):
-        await put(client, json={"name": "latency", "k" * 15_000: 1})
-        control.refused(Caller(address="1.2.3.4" * 9000), "GET /headway/v1/status", "no token")
-        control.refused(Caller(address="\x9b2J\n"), "GET /headway/v1/status", "no token")
-        await put(client, json={"name": "throughput", "reason": "\x1b[2J\nforged \u202e line"})
-        lines = control.audit.entries(9)
-        assert all(
-            len(value) <= 500 for line in lines for value in line.model_dump().values() if isinstance(value, str)
-        )
-        assert [line.address for line in lines][1] == r"\x9b2J\n"
-        assert lines[0].reason == r"\x1b[2J\nforged \u202e line"
-        assert all(record.getMessage().isprintable() for record in caplog.records)
-
-
-async def test_a_wrong_key_is_reported_by_its_beginning() -> None:
-    """The answer to a body of 15 kB is no body of 15 kB."""
-    async with admin() as (client, _):
-        answer = await put(client, json={"name": "latency", "k" * 15_000: 1})
-        assert (answer.status_code, len(answer.content) < 500) == (422, True)
-
-
-@pytest.mark.parametrize(("query", "status"), [("a" * 1001, 414), ("a" * 1000, 200), ("%ff", 200)])
-async def test_a_query_has_a_bound(query: str, status: int) -> None:
-    """Beyond it the answer is 414."""
-    async with admin() as (client, _):
-        assert (await client.get(f"/headway/v1/status?{query}", headers=bearer(VIEWER))).status_code == status
-
-
-async def test_a_query_that_is_no_text_does_no_harm() -> None:
-    """A web server may hand on any bytes: with a token it is an answer, without one a refusal."""
-    async with admin() as (client, _):
-        app: Any = client._transport.app  # type: ignore[attr-defined]  # the one under test
-        for headers, status in (([], 401), ([(b"authorization", f"Bearer {VIEWER}".encode())], 200)):
-            sent: list[Any] = []
-
-            async def send(message: Any, sent: list[Any] = sent) -> None:
-                sent.append(message)
-
-            scope = {"type": "http", "method": "GET", "path": "/headway/v1/status", "root_path": "", "scheme": "http",
-                     "query_string": b"\xff", "headers": headers, "client": None, "server": ("x", 1)}  # fmt: skip
-            await app(scope, None, send)
-            assert sent[0]["status"] == status
-
-
-@on_virtual_time
-async def test_an_order_that_drips_is_ended() -> None:
-    """After ten seconds in all, 408, and a line in the audit: a body that never ends holds nothing for ever."""
-
-    async def drips() -> AsyncIterator[bytes]:
-        yield b'{"name":'
-        while True:
-            await asyncio.sleep(1)
-            yield b" "
-
-    async with admin() as (client, control):
-        began_s = asyncio.get_running_loop().time()
-        answer = await put(client, json=None, content=drips(), headers={"Content-Type": "application/json"})
-        assert (answer.status_code, answer.headers["connection"]) == (408, "close")
-        assert asyncio.get_running_loop().time() - began_s == BODY_WITHIN_S
-        assert "10 s" in control.audit.entries(1)[0].result
-
-
-def test_a_token_has_a_longest_length(monkeypatch: pytest.MonkeyPatch) -> None:
-    """512 characters: a longer one is refused at the start, a longer header before it is hashed."""
-    longest = "x" * MAX_TOKEN_CHARS
-    tokens = Tokens.from_environment({"HEADWAY_ADMIN_TOKEN": longest})
-    assert tokens.role(f"Bearer {longest}") is Role.OPERATOR
-    assert tokens.role(f"Bearer {' ' * 100}{longest}") is None
-    assert tokens.role(f"Bearer {longest}x") is None
-    digested: list[str] = []
-    monkeypatch.setattr("headway.http.admin.tokens._digest", lambda token: digested.append(token) or b"")
-    assert tokens.role("Bearer " + "x" * 30_000) is None
-    assert digested == []
-    with pytest.raises(HeadwayError, match="512"):
-        Tokens.from_environment({"HEADWAY_ADMIN_TOKEN": longest + "x"})
-
-
-def test_a_token_file_is_a_regular_one_of_a_few_bytes(tmp_path: Path) -> None:
-    """A pipe would be waited for, and a device read, without end."""
-    os.mkfifo(tmp_path / "pipe")
-    (tmp_path / "large").write_text("x" * 20_000)
-    for path, why in ((tmp_path / "pipe", "not a regular file"), (tmp_path / "large", "larger than 16384 bytes")):
-        with pytest.raises(HeadwayError, match=why):
-            Tokens.from_environment({"HEADWAY_ADMIN_TOKEN_FILE": str(path)})
-
-
 async def test_a_switch_says_what_validate_would_warn_of() -> None:
     """In its answer, and before it in the list of presets; a preset without doubts has none."""
-    async with admin() as (client, control):
+    async with admin_api() as (client, control):
         limit = 'limit = { policy = "fixed", memory_aware = false }'
         text = f'name = "doubtful"\nextends = "balanced"\nbatching.seats = 70\n{limit}\n'
         control.catalogue.include(parse_preset(text, "doubtful.toml"))
@@ -514,7 +255,7 @@ async def test_a_switch_says_what_validate_would_warn_of() -> None:
 
 async def test_an_undo_puts_the_settings_of_an_earlier_revision_in_force_again() -> None:
     """As a new revision, also where the catalogue has another preset of that name by now; and it can be undone."""
-    async with admin() as (client, control):
+    async with admin_api() as (client, control):
         await put(client, json={"name": "latency"})
         control.catalogue.include(control.preset.model_copy(update={"description": "another one by now"}))
         headers = {**bearer(OPERATOR), "If-Match": '"2"'}
@@ -536,7 +277,7 @@ async def test_an_undo_puts_the_settings_of_an_earlier_revision_in_force_again()
 )
 async def test_an_undo_that_cannot_be_done_changes_nothing(body: dict[str, int], match: str, status: int) -> None:
     """Nothing before the first revision, an unknown one, no number, a stale one, none at all."""
-    async with admin() as (client, control):
+    async with admin_api() as (client, control):
         headers = {**bearer(OPERATOR), **({"If-Match": match} if match else {})}
         answer = await client.post("/headway/v1/preset/undo", headers=headers, json=body)
         assert answer.status_code == status

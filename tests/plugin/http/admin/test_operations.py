@@ -9,22 +9,17 @@ from typing import Any
 
 import httpx
 import pytest
+from admin_api import OPERATOR, VIEWER, bearer, client_of
 from engines import TrippingEngine, installed
 from small_presets import small_preset
-from starlette.applications import Starlette
 from virtual_time import on_virtual_time
 
-from headway.api.routes import Role
 from headway.api.schema import AuditKind
-from headway.http.admin.handlers import routes
 from headway.http.admin.orders import MAX_BODY_BYTES
-from headway.http.admin.tokens import Tokens
 from headway.operator import Control
 from headway.operator.warmup_orders import WarmBesideTraffic
 from headway_policies import AdmissionState
 
-OPERATOR = "operator-token-0123456789-0123456789"
-VIEWER = "viewer-token-0123456789-0123456789ab"
 ORDERS = ("pause", "resume", "drain", "warmup")
 JSON = {"Content-Type": "application/json"}
 
@@ -37,15 +32,13 @@ async def _at_once(batch_size: int) -> str:
 async def serving(warm: WarmBesideTraffic | None = _at_once) -> AsyncIterator[tuple[httpx.AsyncClient, Control]]:
     """A client of the admin API of an idle engine of two seats."""
     control, _ = installed(TrippingEngine(), small_preset(2), warm_beside_traffic=warm)
-    app = Starlette(routes=routes(lambda: control, Tokens({OPERATOR: Role.OPERATOR, VIEWER: Role.VIEWER})))
-    transport = httpx.ASGITransport(app=app)
-    async with httpx.AsyncClient(transport=transport, base_url="http://headway") as client:
+    async with client_of(control) as client:
         yield client, control
 
 
 async def post(client: httpx.AsyncClient, order: str, token: str = OPERATOR, **options: Any) -> httpx.Response:
     """Send an order."""
-    headers = {"Authorization": f"Bearer {token}", **options.pop("headers", {})}
+    headers = {**bearer(token), **options.pop("headers", {})}
     return await client.post(f"/headway/v1/{order}", headers=headers, **({"json": {}} | options))
 
 

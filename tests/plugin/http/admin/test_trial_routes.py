@@ -8,28 +8,19 @@ from typing import Any
 
 import httpx
 import pytest
-from starlette.applications import Starlette
+from admin_api import VIEWER, admin_api, bearer
 
 import headway
-from headway.api.routes import Role
 from headway.api.schema import Switched, Trial, TrialReport
-from headway.engine.fake import FakeEngine
-from headway.http.admin.handlers import routes
-from headway.http.admin.tokens import Tokens
 
-OPERATOR = "operator-token-0123456789-0123456789"
-VIEWER = "viewer-token-0123456789-0123456789ab"
 SLOW = "realtime.ttft_p95_s > 2 for 30 s"
 
 
 @asynccontextmanager
 async def admin() -> AsyncIterator[tuple[httpx.AsyncClient, headway.Control]]:
     """A client with the operator's token, and the control room of an engine under the balanced preset."""
-    control: headway.Control = headway.wrap(FakeEngine(), preset="balanced").headway
-    tokens = Tokens({OPERATOR: Role.OPERATOR, VIEWER: Role.VIEWER})
-    transport = httpx.ASGITransport(app=Starlette(routes=routes(lambda: control, tokens)))
-    headers = {"Authorization": f"Bearer {OPERATOR}"}
-    async with httpx.AsyncClient(transport=transport, base_url="http://headway", headers=headers) as client:
+    async with admin_api() as (client, control):
+        client.headers.update(bearer())
         yield client, control
 
 
