@@ -1,10 +1,11 @@
-"""Engine events: an engine that becomes unresponsive, dies, comes back or accepts fewer requests."""
+"""The desk when its engine is silent, dies, restarts and opens its seats again."""
 
 from __future__ import annotations
 
 from typing import Any
 
 import pytest
+from desk_crashes import careful, crashes, patient, refused
 from small_presets import small_preset, terms
 from watched_desk import WatchedDesk, deeds, dispatched, ids
 
@@ -14,41 +15,11 @@ from headway_policies import (
     Dispatch,
     Effect,
     EngineState,
-    Expire,
-    Preset,
     Reason,
-    Recovery,
-    Reject,
     Requeue,
     Timeouts,
     WakeAt,
 )
-from headway_policies.engine.warmup import Warmup
-
-ALONE_S = 10.0
-
-
-def careful(preset: Preset, ramp_s: float = 0.0) -> Preset:
-    """The same preset, with 10 s alone for each suspect, and a ramp."""
-    return preset.model_copy(update={"recovery": Recovery(probation_s=ALONE_S), "warmup": Warmup(ramp_s=ramp_s)})
-
-
-def patient(seats: int, ramp_s: float = 0.0, **more: Any) -> Preset:
-    """Three classes without any time-out, so that only the engine has an effect."""
-    never: dict[str, Any] = {"queue_s": None, "total_s": None}
-    classes = {"normal": terms(2, **never), "realtime": terms(3, **never), "batch": terms(1, **never)}
-    return careful(small_preset(seats, classes=classes, **more), ramp_s)
-
-
-def crashes(it: WatchedDesk, *retryable: int) -> list[Effect]:
-    """The engine dies; these have shown nothing."""
-    return deeds(it.does("engine_restarting", set(retryable)))
-
-
-def refused(effects: list[Effect]) -> list[tuple[int, Reason]]:
-    """The refused tickets, and the reasons."""
-    return [(one.ticket_id, one.reason) for one in effects if isinstance(one, Reject | Expire | Abort)]
-
 
 # ---------------------------------------------------------------------- silent
 
@@ -122,44 +93,6 @@ def test_what_becomes_of_a_running_request_when_the_engine_dies(shown: bool, bef
     assert (it.reading.suspects, it.desk.seats_taken) == (int(recalled), 0)
 
 
-def test_a_ticket_that_waits_at_a_crash_waits_on_without_suspicion() -> None:
-    """They never had the engine; they keep their places and go together once the suspects are through."""
-    it = WatchedDesk(patient(2))
-    for _ in range(4):
-        it.comes()
-    assert crashes(it, 1, 2) == [Requeue(1), Requeue(2)]
-    assert it.reading.suspects == 2
-    assert dispatched(it.does("engine_back")) == [1]
-    assert dispatched(it.leaves(1)) == [2]
-    assert dispatched(it.leaves(2)) == [3, 4]
-
-
-def test_a_suspect_is_cleared_once_the_engine_has_done_all_of_it() -> None:
-    """It ran alone and has only to leave: the others go on at once, and the next crash does not send it again."""
-    it = WatchedDesk(patient(1))
-    for _ in range(3):
-        it.comes()
-    assert crashes(it, 1) == [Requeue(1)]
-    assert dispatched(it.does("engine_back")) == [1]
-    it.oracle.reseated(1, 0, it.now_s)
-    assert dispatched(it.does("reseat", 1, 0)) == [2]
-    assert it.reading.suspects == 0
-    assert crashes(it) == [Abort(2, Reason.ENGINE_LOST)]
-    assert dispatched(it.does("engine_back")) == [3]
-
-
-def test_a_batch_that_gathers_behind_a_cleared_suspect_leaves() -> None:
-    """It is full, and the engine idle: it goes at once, and the desk does not ask for a tick again and again."""
-    it = WatchedDesk(small_preset(2, batching={"strategy": "dynamic"}))
-    for _ in range(4):
-        it.comes()
-    assert crashes(it, 1, 2) == [Requeue(1), Requeue(2)]
-    assert dispatched(it.does("engine_back")) == [1]
-    assert dispatched(it.leaves(1)) == [2]
-    it.oracle.reseated(2, 0, it.now_s)
-    assert dispatched(it.does("reseat", 2, 0)) == [3, 4]
-
-
 def test_a_ticket_that_is_settled_already_is_gone_with_the_engine() -> None:
     """No second outcome, no replay, and its seat is free."""
     it = WatchedDesk(small_preset())
@@ -191,97 +124,6 @@ def test_a_restarting_engine_gets_no_request_and_arrivals_wait() -> None:
     assert deeds(it.comes()) == []
     assert deeds(it.passes(100.0)) == []
     assert deeds(it.does("engine_back")) == [Dispatch(1, revision=1)]
-
-
-def test_suspects_run_alone_the_most_urgent_first_and_all_others_after_them() -> None:
-    """By class, then by arrival; an arrival of the most urgent class waits for the last of them, free seats or not."""
-    it = WatchedDesk(patient(4))
-    for name in ("normal", "batch", "realtime", "normal"):
-        it.comes(name)
-    assert crashes(it, 1, 2, 3, 4) == [Requeue(3), Requeue(1), Requeue(4), Requeue(2)]
-    assert dispatched(it.does("engine_back")) == [3]
-    assert dispatched(it.comes("realtime")) == []
-    assert refused(it.comes("realtime", may_wait=False)) == [(6, Reason.NO_FREE_SEAT)]
-    went = [dispatched(it.leaves(ticket_id)) for ticket_id in (3, 1, 4, 2)]
-    assert went == [[1], [4], [2], [5]]
-
-
-def test_an_arrival_at_an_empty_queue_is_not_dispatched_beside_a_suspect() -> None:
-    """The one alone is alone, until it is cleared."""
-    it = WatchedDesk(patient(4))
-    it.comes()
-    crashes(it, 1)
-    it.does("engine_back")
-    assert dispatched(it.comes()) == []
-    assert dispatched(it.passes(ALONE_S - 0.001)) == []
-    assert dispatched(it.passes(0.001)) == [2]
-
-
-def test_a_suspect_is_cleared_at_the_instant_and_keeps_running() -> None:
-    """After so long alone the next one is dispatched beside it, and all others after the last one; the desk asks to be
-    woken."""
-    it = WatchedDesk(patient(4))
-    for _ in range(2):
-        it.comes()
-    crashes(it, 1, 2)
-    it.does("engine_back")
-    it.comes()
-    went = [dispatched(it.passes(step_s)) for step_s in (9.999, 0.001, 9.999, 0.001)]
-    assert went == [[], [2], [], [3]]
-    assert (it.counts(), it.reading.suspects) == ((3, 0, 3, {}), 0)
-
-
-def test_a_suspect_is_cleared_while_the_engine_is_silent_and_the_next_one_waits_for_a_sign_of_life() -> None:
-    """Its time goes on; no request is dispatched to an unresponsive engine."""
-    it = WatchedDesk(patient(2))
-    for _ in range(2):
-        it.comes()
-    crashes(it, 1, 2)
-    it.does("engine_back")
-    it.does("engine_silent")
-    assert dispatched(it.passes(2 * ALONE_S)) == []
-    assert it.reading.suspects == 1
-    assert dispatched(it.does("engine_back")) == [2]
-
-
-@pytest.mark.parametrize("how", ["leaves", "expires"])
-def test_a_suspect_that_ends_while_it_waits_delays_no_other(how: str) -> None:
-    """The turn goes to the next one."""
-    it = WatchedDesk(patient(2))
-    it.comes(asked=Timeouts(total_s=5.0))
-    it.comes()
-    crashes(it, 1, 2)
-    it.comes()
-    if how == "leaves":
-        it.leaves(1)
-    else:
-        assert refused(it.passes(5.0)) == [(1, Reason.QUEUE_TIMEOUT)]
-    assert dispatched(it.does("engine_back")) == [2]
-    assert dispatched(it.leaves(2)) == [3]
-
-
-def test_a_crash_of_the_one_alone_gives_up_that_one_only() -> None:
-    """The others were not running: they wait on for their turns."""
-    it = WatchedDesk(patient(3))
-    for _ in range(3):
-        it.comes()
-    crashes(it, 1, 2, 3)
-    it.does("engine_back")
-    assert crashes(it, 1, 2, 3) == [Abort(1, Reason.POISON)]
-    assert it.reading.suspects == 2
-    assert dispatched(it.does("engine_back")) == [2]
-
-
-def test_a_crash_of_another_request_in_between_is_no_proof() -> None:
-    """A ticket that waited while others were running starts with a clean record."""
-    it = WatchedDesk(patient(1))
-    for _ in range(3):
-        it.comes()
-    crashes(it, 1)
-    it.does("engine_back")
-    it.passes(ALONE_S)
-    it.leaves(1)
-    assert crashes(it, 2) == [Requeue(2)]
 
 
 TIMES: dict[str, tuple[dict[str, Any], float | None]] = {
@@ -369,37 +211,6 @@ def test_the_shares_are_as_if_there_had_been_no_crash() -> None:
     assert order(crash=True) == order(crash=False)
 
 
-# ---------------------------------------------------------------------- lost, and back
-
-
-@pytest.mark.parametrize("why", [Reason.ENGINE_LOST, Reason.DRAINING, Reason.OUT_OF_MEMORY])
-def test_when_no_other_engine_comes_the_suspects_end_as_well(why: Reason) -> None:
-    """All waiting tickets are refused with the reason, and so are arrivals; none stays suspect."""
-    it = WatchedDesk(patient(2))
-    for _ in range(3):
-        it.comes()
-    crashes(it, 1, 2)
-    it.oracle.engine_lost()
-    effects = it.desk.engine_lost(it.now_s, why)
-    it.oracle.follow(effects, it.now_s)
-    assert sorted(refused(effects)) == [(1, why), (2, why), (3, why)]
-    assert refused(it.comes()) == [(4, why)]
-    assert it.reading.suspects == 0
-    it.does("engine_back")
-    assert dispatched(it.comes()) == [5]
-
-
-def test_an_engine_that_is_lost_with_a_suspect_in_it_leaves_no_ticket_waiting_for_it() -> None:
-    """The one alone is given up, and after a return the first one goes at once."""
-    it = WatchedDesk(patient(2))
-    it.comes()
-    crashes(it, 1)
-    it.does("engine_back")
-    assert refused(it.does("engine_lost")) == [(1, Reason.ENGINE_LOST)]
-    it.does("engine_back")
-    assert dispatched(it.comes()) == [2]
-
-
 # ---------------------------------------------------------------------- how many
 
 
@@ -456,42 +267,3 @@ def test_a_ramp_asks_to_be_woken_for_each_seat() -> None:
         assert it.desk.limit == seats
     assert woken_s == pytest.approx([5.0, 7.925, 10.0], abs=0.001)
     assert effects == []
-
-
-def test_a_suspect_goes_beside_a_cleared_one_only_within_the_limit() -> None:
-    """With one seat open the next suspect waits for its end, however long ago that one was cleared."""
-    it = WatchedDesk(patient(4))
-    for _ in range(4):
-        it.comes()
-    it.does("engine_restarting", {1, 2, 3, 4})
-    it.does("cap_seats", CapReason.RECOVERY, 0.5)
-    assert ids(it.does("engine_back")) == [1]
-    assert ids(it.passes(ALONE_S)) == [2]
-    assert ids(it.passes(ALONE_S)) == []
-    assert it.desk.seats_taken == it.desk.limit == 2
-    assert ids(it.leaves(1)) == [3]
-
-
-def test_a_cleared_ticket_is_not_blamed_for_the_one_that_runs_alone() -> None:
-    """The engine dies while the second suspect runs beside the first: the second is to blame, the first goes again."""
-    it = WatchedDesk(patient(4))
-    it.comes()
-    it.comes()
-    it.does("engine_restarting", {1, 2})
-    it.does("engine_back")
-    it.passes(ALONE_S)
-    assert deeds(it.does("engine_restarting", {1, 2})) == [Requeue(1), Abort(2, Reason.POISON)]
-
-
-def test_a_suspect_that_goes_alone_pays_for_its_class() -> None:
-    """It passes no empty queue: under weighted order the class it belongs to has had its turn when it has ended."""
-    it = WatchedDesk(patient(1, between="weighted"))
-    it.comes("realtime", max_tokens=512)
-    crashes(it, 1)
-    for name in ("realtime", "batch"):
-        it.comes(name, max_tokens=512)
-    assert dispatched(it.does("engine_back")) == [1]
-    order = it.desk._scheduler.queue.lanes[0].order
-    assert order._credits["realtime"] < 0 < order._credits["batch"]  # type: ignore[attr-defined]  # weighted
-    it.token(1)
-    assert dispatched(it.leaves(1)) == [3]
