@@ -83,7 +83,7 @@ async def test_a_part_of_the_engine_that_stops_is_detected(chaos: RunningServer,
     assert chaos.status()["engine"]["hangs"] == before + 1, chaos.log()[-4000:]
 
 
-@long_form("tests/plugin/supervision/test_supervisor has it with a fake engine")
+@long_form("tests/plugin/supervision/test_hung_engines has it with a fake engine")
 async def test_a_slow_step_is_no_hang(chaos: RunningServer, orders: Path) -> None:
     """One step that computes for three times as long as a hang may last: ready all the while, and it completes."""
     before = chaos.status()["engine"]["hangs"]
@@ -115,7 +115,7 @@ async def test_a_long_prefill_under_load_is_no_hang(chaos: RunningServer) -> Non
     assert chaos.status()["engine"]["hangs"] == before
 
 
-@long_form("tests/plugin/supervision/test_supervisor has both with a fake engine: the open question, the late switch")
+@long_form("tests/plugin/supervision/test_hung_engines has both with a fake engine: the open question, the late switch")
 async def test_an_engine_that_stops_and_then_dies_leaves_no_query_open(chaos: RunningServer) -> None:
     """A switch is under way and the watchdog has a query open when the engine, stopped a moment ago, is killed: the
     switch is answered, the next engine is warm, has its limit and, though idle, is not considered unresponsive."""

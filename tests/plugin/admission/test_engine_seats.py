@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncGenerator, Callable, Iterator
+from collections.abc import AsyncGenerator
 from contextlib import aclosing
 from typing import Any
 
 import pytest
 from engines import ServingEngine, assert_no_residue, outcomes
+from gateway_calls import CountingKind, behind_a_gate, collect, leave_while_it_runs, read
 from small_presets import small_preset
 from virtual_time import on_virtual_time
 
@@ -16,55 +17,12 @@ from headway.admission.request_context import REQUEST_CONTEXT, RequestContext
 from headway.engine import EngineLife
 from headway.engine.fake import FakeOutput, FakeParams
 from headway.engine.pending_queries import Confirmation, PendingQueries
-from headway.engine.port import Answer, Ended, PlainAdapter
-from headway.errors import NoEngineError, TooWideError
-from headway.openai.asked import Asked
+from headway.engine.port import PlainAdapter
+from headway.errors import NoEngineError
 from headway.operator.control import Control
 from headway.operator.install import install, prepare
 from headway.operator.presets import PresetCatalogue
 from headway_policies import Ending
-
-
-class CountingKind(PlainAdapter):
-    """Counts how often the engine is asked to confirm; with ``late`` its sequences outlive their end for a moment."""
-
-    def __init__(self, *, late: bool = False) -> None:
-        self.pings = 0
-        self.on_second_ping: Callable[[], None] = lambda: None
-        self.late = late
-
-    def ends_late(self, sampling_params: Any) -> bool:
-        return self.late
-
-    async def ping(self, engine: Any) -> Answer | None:
-        self.pings += 1
-        if self.pings == 2:
-            self.on_second_ping()
-        return await super().ping(engine)
-
-
-def behind_a_gate(seats: int = 4, kind: PlainAdapter | None = None, **options: Any) -> tuple[Any, Control]:
-    engine: Any = ServingEngine(step_s=1.0, **options)
-    return engine, install(prepare(engine, kind or PlainAdapter(), small_preset(seats)), PresetCatalogue())
-
-
-@pytest.fixture
-def context() -> Iterator[RequestContext]:
-    """An HTTP request around all calls of the test."""
-    around = RequestContext(class_name="batch")
-    token = REQUEST_CONTEXT.set(around)
-    yield around
-    REQUEST_CONTEXT.reset(token)
-
-
-async def read(engine: Any, request_id: str, tokens: int = 3, n: int = 1) -> int:
-    return len([one async for one in engine.generate("text", FakeParams(tokens, n), request_id)])
-
-
-async def leave_while_it_runs(reader: asyncio.Task[int]) -> None:
-    reader.cancel()
-    with pytest.raises(asyncio.CancelledError):
-        await reader
 
 
 @on_virtual_time
@@ -184,133 +142,6 @@ async def test_a_request_that_is_still_being_added_keeps_its_seat_while_it_is_gi
     await assert_no_residue(control)
 
 
-async def collect(stream: AsyncGenerator[Any, None]) -> list[Any]:
-    return [one async for one in stream]
-
-
-@on_virtual_time
-async def test_a_request_wider_than_the_limit_is_counted_with_all_its_sequences() -> None:
-    """Under a limit of two, four sequences go to the engine: two seats of the limit, and four in the figure."""
-    engine, control = behind_a_gate(seats=2, max_num_seqs=8)
-    reader = asyncio.create_task(read(engine, "wide", tokens=5, n=4))
-    await asyncio.sleep(1.5)
-    assert (control.gateway.gate.desk.seats_taken, control.gateway.sequences) == (2, 4)
-    assert control.status().seats_taken == 4
-    assert await reader == 5
-    await assert_no_residue(control)
-
-
-@on_virtual_time
-async def test_a_sequence_that_ends_here_first_is_counted_until_the_engine_confirms_it() -> None:
-    """A stop string is found on this side: its seat is free for the next request, and the figure still has it."""
-    engine, control = behind_a_gate(seats=1, kind=CountingKind(late=True))
-    stream = engine.generate("text", FakeParams(50), "stops")
-    await anext(stream)
-    engine.stalled = True
-    control.gateway.engine_stepped([Ended("stops", 1, 1)])
-    await asyncio.sleep(3)
-    assert (control.gateway.gate.desk.seats_taken, control.gateway.sequences) == (0, 1)
-    engine.stalled = False
-    await asyncio.sleep(3)
-    assert control.gateway.sequences == 0
-    await stream.aclose()
-    await assert_no_residue(control)
-
-
-@on_virtual_time
-async def test_a_last_output_that_overtakes_the_report_of_its_end_is_counted_until_the_engine_confirms_it() -> None:
-    """The client has its answer and the seat is free; the figure still has the sequence, as the engine's own has."""
-    engine, control = behind_a_gate(seats=2)
-    control.gateway.engine_stepped([], 1)
-    stream = engine.generate("text", FakeParams(2), "a")
-    assert await anext(stream)
-    assert (await anext(stream)).finished
-    engine.stalled = True
-    with pytest.raises(StopAsyncIteration):
-        await anext(stream)
-    await asyncio.sleep(2)
-    assert (control.gateway.gate.desk.seats_taken, control.gateway.sequences) == (0, 1)
-    control.gateway.engine_stepped([Ended("a", 1, 2)], 0)
-    assert control.gateway.sequences == 1
-    engine.stalled = False
-    await asyncio.sleep(2)
-    assert control.gateway.sequences == 0
-    await assert_no_residue(control)
-
-
-@on_virtual_time
-async def test_the_servers_own_requests_are_counted_among_the_sequences() -> None:
-    """A warm-up goes past the gate: it takes no seat of the limit, and stands in the figure."""
-    engine, control = behind_a_gate(seats=1)
-    token = REQUEST_CONTEXT.set(RequestContext(bypass=True))
-    own = asyncio.create_task(read(engine, "own", tokens=4, n=2))
-    REQUEST_CONTEXT.reset(token)
-    await asyncio.sleep(1.5)
-    assert (control.gateway.gate.desk.seats_taken, control.gateway.sequences) == (0, 2)
-    await own
-    await assert_no_residue(control)
-
-
-@pytest.mark.parametrize(("prompts", "n"), [(1, 9), (9, 1), (3, 3), (1000, 64)])
-@on_virtual_time
-async def test_a_request_that_asks_for_more_sequences_than_the_engine_has_is_refused(
-    prompts: int, n: int, context: RequestContext
-) -> None:
-    """Prompts x n above the ceiling: one clear error that names the numbers, and nothing is booked."""
-    engine, control = behind_a_gate(max_num_seqs=8)
-    context.asked = Asked(prompts=prompts)
-    with pytest.raises(TooWideError, match=f"asks for {prompts * n} sequences .*takes 8 in one request"):
-        engine.check_admission(n)
-    assert outcomes(control) == {}
-    assert context.permit is None
-
-
-@pytest.mark.parametrize(("most", "prompts", "n", "fits"), [(4, 2, 2, True), (4, 5, 1, False), (20, 5, 4, True)])
-@on_virtual_time
-async def test_the_bound_of_a_request_can_be_set(
-    most: int, prompts: int, n: int, fits: bool, context: RequestContext
-) -> None:
-    """Below the ceiling or above it: what is above it runs in the engine's own queue, and is counted."""
-    engine, control = behind_a_gate(seats=3, max_num_seqs=8)
-    control.gateway.max_request_seats = most
-    context.asked = Asked(prompts=prompts)
-    if not fits:
-        with pytest.raises(TooWideError):
-            engine.check_admission(n)
-        return
-    engine.check_admission(n)
-    assert context.permit is not None
-    assert context.permit.ticket.seats == prompts * n == control.gateway.sequences
-
-
-class Inputs(ServingEngine):
-    """Notes how many pooling calls run at once."""
-
-    def __init__(self, **options: Any) -> None:
-        super().__init__(**options)
-        self.most_at_once = 0
-
-    async def encode(
-        self, prompt: Any, pooling_params: Any, request_id: str, *, priority: int = 0, **options: Any
-    ) -> AsyncGenerator[FakeOutput, None]:
-        async for output in super().encode(prompt, pooling_params, request_id, priority=priority):
-            self.most_at_once = max(self.most_at_once, len(self.running))
-            yield output
-
-
-@on_virtual_time
-async def test_a_long_list_of_inputs_runs_as_many_at_once_as_there_are_seats(context: RequestContext) -> None:
-    """Forty embeddings in one request: all of them are made, three at a time."""
-    engine: Any = Inputs(step_s=1.0)
-    control = install(prepare(engine, PlainAdapter(), small_preset(3)), PresetCatalogue())
-    engine.check_admission(1)
-    calls = [collect(engine.encode("text", None, f"e{number}")) for number in range(40)]
-    answers = await asyncio.gather(*calls)
-    assert [len(one) for one in answers] == [1] * 40
-    assert engine.most_at_once == 3
-    assert control.gateway.sequences <= 3
-
-
 class Closing(ServingEngine):
     """Notes when a stream is closed, and when its abort comes."""
 
@@ -399,11 +230,11 @@ async def test_a_request_that_has_all_of_its_call_loses_nothing_with_the_engine(
 
 def test_an_engine_link_whose_loop_has_not_begun_or_is_over_can_be_closed() -> None:
     """From a thread without a loop, before the first request and after the last."""
-    _, control = behind_a_gate()
+    _, control = behind_a_gate(4)
     assert control.gateway.link.close_from_any_thread(None) is None
 
     async def serve() -> Control:
-        engine, used = behind_a_gate()
+        engine, used = behind_a_gate(4)
         await read(engine, "a", tokens=1)
         return used
 
@@ -415,7 +246,7 @@ def test_an_engine_link_whose_loop_has_not_begun_or_is_over_can_be_closed() -> N
 @on_virtual_time
 async def test_a_background_task_that_is_cancelled_is_no_error() -> None:
     """As when the loop ends: nothing is reported, and no error is raised where it could not be caught."""
-    _, control = behind_a_gate()
+    _, control = behind_a_gate(4)
     reported: list[Any] = []
     asyncio.get_running_loop().set_exception_handler(lambda _, context: reported.append(context))
     control.gateway.link.loop.run_apart(asyncio.sleep(100))

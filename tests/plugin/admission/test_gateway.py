@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import gc
 import math
-from collections.abc import Iterator
 from typing import Any
 
 import pytest
@@ -24,15 +23,6 @@ from headway.openai.asked import Asked
 from headway.operator.install import install, prepare
 from headway.operator.presets import PresetCatalogue
 from headway_policies import Desk, Ending, Usage
-
-
-@pytest.fixture
-def context() -> Iterator[RequestContext]:
-    """An HTTP request around all calls of the test."""
-    around = RequestContext(class_name="batch", tenant="acme")
-    token = REQUEST_CONTEXT.set(around)
-    yield around
-    REQUEST_CONTEXT.reset(token)
 
 
 @on_virtual_time

@@ -14,70 +14,19 @@ from typing import Any
 import httpx
 import pytest
 import uvicorn
-from asgi_client import CHAT, AsgiClient
+from asgi_client import CHAT
+from fallback_calls import KEY, SECRET, Client, request, send_on, upstream
 from starlette.types import Message, Receive, Scope, Send
 from until import until
-from upstream_stand_in import CHUNKS, DONE, Elsewhere, elsewhere
+from upstream_stand_in import CHUNKS, DONE, elsewhere
 
 from headway.fallback.answer import ForwardResult
 from headway.fallback.client import (
     MAX_JSON_ELEMENTS,
     MAX_REQUEST_BYTES,
-    TRACING_CHARS,
-    FallbackClient,
-    _Held,
 )
 from headway.fallback.diverted_request import DivertedRequest
-from headway.fallback.settings import FallbackSettings
 from headway_policies.fallback.circuit_breaker import BreakerState, CircuitBreaker
-
-KEY = "sk-other-0123456789"
-SECRET = "a secret prompt"
-
-
-def request(**more: Any) -> bytes:
-    """The body of a chat request."""
-    return json.dumps({"model": "here", "messages": [{"role": "user", "content": SECRET}], **more}).encode()
-
-
-class Client(AsgiClient):
-    """The other end of an ASGI call, which disconnects after the answer, or on demand."""
-
-    def __init__(self) -> None:
-        super().__init__(nobody)
-
-    async def send(self, message: Message) -> None:
-        await super().send(message)
-        if message["type"] == "http.response.body" and not message["more_body"]:
-            self.leaves.set()  # as uvicorn does
-
-
-async def nobody(scope: Scope, receive: Receive, send: Send) -> None:
-    """In place of an application."""
-    raise AssertionError
-
-
-@asynccontextmanager
-async def upstream(to: Elsewhere | str, *, timeout_s: float = 5.0, **more: Any) -> AsyncIterator[FallbackClient]:
-    """The way to a stand-in, or to an address."""
-    url = to if isinstance(to, str) else to.url
-    way = FallbackClient(FallbackSettings(url, "small", KEY, timeout_s), **more)
-    try:
-        yield way
-    finally:
-        await way.close()
-
-
-async def send_on(
-    way: FallbackClient, body: bytes, client: Client | None = None, **more: Any
-) -> tuple[ForwardResult, Client]:
-    """One request, sent on."""
-    client = client or Client()
-    headers = {"authorization": "Bearer client-key", "cookie": "c=1", "traceparent": "00-1-2-01", "x-evil": "1"}
-    options: dict[str, Any] = {"class_name": "normal", "headers": headers} | more
-    path = options.pop("path", CHAT)
-    asked = DivertedRequest(path, body, options.pop("headers"), client.receive, client.send, **options)
-    return await way.serve(asked), client
 
 
 async def test_an_answer_comes_back_signed() -> None:
@@ -289,40 +238,6 @@ async def test_the_log_says_when_the_circuit_breaker_opens_and_closes(caplog: py
     assert said == [("WARNING", f"{text} open"), ("INFO", f"{text} closed")]
 
 
-async def test_an_answer_up_to_the_bound_comes_back_whole() -> None:
-    """16 MiB, however many pieces they come in; one byte more is not kept."""
-    body = b'{"a":"' + b"x" * (16 * 1024 * 1024 - 8) + b'"}'
-    for one, expected in ((body, ForwardResult.SERVED), (body + b" ", ForwardResult.NOT_SERVED)):
-        async with elsewhere(body=one) as other, upstream(other) as way:
-            hop, client = await send_on(way, request())
-        assert (hop, len(client.body)) == (expected, len(body) if expected is ForwardResult.SERVED else 0)
-        assert client.body in (b"", body)
-
-
-async def test_the_bound_on_an_event_is_none_on_the_stream() -> None:
-    """Four events of 300 kB each come through a bound of 1 MiB."""
-    event = b'data: {"a":"' + b"x" * 300_000 + b'"}\n\n'
-    async with elsewhere(pieces=[event] * 4 + [DONE]) as other, upstream(other) as way:
-        hop, client = await send_on(way, request(stream=True))
-    assert (hop, len(client.body)) == (ForwardResult.SERVED, 4 * len(event) + len(DONE))
-
-
-@pytest.mark.slow
-async def test_a_stream_that_drags_on_ends_at_its_time_out() -> None:
-    """The request's own time-out holds where it is the shorter one; half an event is never handed on."""
-    pieces = [CHUNKS[0], b"data: {", b'"half']
-    async with elsewhere(pieces=pieces, between_s=30.0) as other, upstream(other, timeout_s=60.0) as way:
-        hop, client = await asyncio.wait_for(send_on(way, request(stream=True), timeout_s=3.0), 20)
-    assert hop is ForwardResult.BROKEN_OFF
-    assert client.body.startswith(CHUNKS[0] + b'data: {"error"')
-
-
-async def test_an_endless_event_is_not_kept() -> None:
-    """The bound on one event holds before anything was sent."""
-    async with elsewhere(pieces=[b"data: " + b"x" * 600_000] * 3) as other, upstream(other) as way:
-        assert (await send_on(way, request(stream=True)))[0] is ForwardResult.NOT_SERVED
-
-
 @pytest.mark.parametrize("streams", [False, True])
 async def test_a_client_disconnect_cancels_its_request(streams: bool) -> None:
     """The other server sees the connection close, and the breaker counts nothing."""
@@ -346,19 +261,6 @@ async def test_a_client_that_is_gone_when_the_answer_comes() -> None:
     async with elsewhere() as other, upstream(other, breaker=CircuitBreaker(failures=1)) as way:
         hop = await way.serve(DivertedRequest(CHAT, request(), {}, Client().receive, gone, "normal"))
         assert (hop, way.breaker.state) == (ForwardResult.CLIENT_GONE, BreakerState.CLOSED)
-
-
-async def test_a_slow_model_holds_a_bounded_number() -> None:
-    """Beyond that the answer is Headway's, at once; and an exchange that is cancelled leaves no state."""
-    async with elsewhere(wait_s=30.0) as other, upstream(other, most_at_once=2) as way:
-        held = [asyncio.create_task(send_on(way, request())) for _ in range(2)]
-        await until(lambda: len(other.seen) == 2)
-        assert (await asyncio.wait_for(send_on(way, request()), 1))[0] is ForwardResult.NOT_SERVED
-        for task in held:
-            task.cancel()
-        await asyncio.gather(*held, return_exceptions=True)
-        assert way.in_flight == 0
-        assert way.breaker.state is BreakerState.CLOSED
 
 
 async def test_neither_key_nor_prompt_is_logged(caplog: pytest.LogCaptureFixture) -> None:
@@ -403,37 +305,3 @@ async def served(app: Any) -> AsyncIterator[str]:
     finally:
         server.should_exit = True
         await running
-
-
-async def test_all_exchanges_together_hold_a_bounded_number_of_bytes() -> None:
-    """What does not find room stays here, and what was held is given back, however an exchange ends."""
-    large = request(more="x" * 1_000_000)
-    async with elsewhere(wait_s=30.0) as other, upstream(other) as way:
-        way._held = _Held(2_500_000)
-        held = [asyncio.create_task(send_on(way, large)) for _ in range(2)]
-        await until(lambda: len(other.seen) == 2)
-        assert (await asyncio.wait_for(send_on(way, large), 5))[0] is ForwardResult.NOT_SERVED
-        assert 2_000_000 < way._held.size_bytes < 2_500_000
-        for task in held:
-            task.cancel()
-        await asyncio.gather(*held, return_exceptions=True)
-        assert way._held.size_bytes == 0
-
-
-async def test_an_answer_without_room_is_not_kept() -> None:
-    """The bound on all exchanges holds for answers as well; afterwards all of it is free again."""
-    async with elsewhere(body=b'{"a":"' + b"x" * 1_000_000 + b'"}') as other, upstream(other) as way:
-        way._held = _Held(900_000)
-        assert (await send_on(way, request()))[0] is ForwardResult.NOT_SERVED
-        way._held = _Held(1_100_000)
-        assert (await send_on(way, request()))[0] is ForwardResult.SERVED
-        assert way._held.size_bytes == 0
-
-
-async def test_headers_that_trace_go_along_within_their_bounds() -> None:
-    """An id that is longer, or not plain text, is not forwarded: it would appear in the logs of two servers."""
-    for name, most in TRACING_CHARS.items():
-        for value, goes in (("a" * most, True), ("a" * (most + 1), False), ("\x9b31m", False), ("", False)):
-            async with elsewhere() as other, upstream(other) as way:
-                await send_on(way, request(), headers={name: value})
-                assert (other.seen[0][1].get(name) == value) is goes
