@@ -60,6 +60,7 @@ WORDS = {
 INTERVAL_S = 4.0
 WINDOW_S, BATCH_WINDOW_S = 30.0, 10.0
 LOOKED_S = WINDOW_S + 2 * INTERVAL_S
+LOOKS = 8  # refreshes
 
 #: Tiles and charts of one refresh that is newer than ``before``; null while only a part of it is drawn.
 FRESH = """(before) => {
@@ -159,12 +160,20 @@ def wrong(pairs: Mapping[str, tuple[float, Spread]]) -> dict[str, tuple[float, S
     }
 
 
+def agreeing(page: Page, raw: RawMetrics) -> tuple[dict[str, tuple[float, Spread]], Any]:
+    """The tiles and charts of the first of a few refreshes that agrees: a busy machine may miss a scrape."""
+    for _ in range(LOOKS):
+        pairs, _, charts = compared(page, raw)
+        if not wrong(pairs):
+            break
+    return pairs, charts
+
+
 def test_every_page_loads_under_light_load_and_its_numbers_are_those_of_the_metrics(
     page: Page, watched: Watched
 ) -> None:
     """Six pages without an error; then requests, tokens, batch, queue and error share agree with the bare text."""
     with kept_load(watched.server.url, LIGHT):
-        wait_until(lambda: watched.raw.span_s() > LOOKED_S, "there is a window to compare")
         for path, name in PAGES.items():
             page.goto(f"{watched.url}/{path}", wait_until="domcontentloaded")
             expect(page.get_by_role("link", name=name)).to_be_visible()
@@ -173,7 +182,8 @@ def test_every_page_loads_under_light_load_and_its_numbers_are_those_of_the_metr
             expect(page.locator(".st-key-headway-banner").get_by_text("Prometheus").first).to_be_visible()
             assert page.get_by_test_id("stException").count() == 0
         go(page, watched.url)
-        pairs, _, charts = compared(page, watched.raw)
+        wait_until(lambda: watched.raw.span_s() > LOOKED_S, "there is a window to compare")
+        pairs, charts = agreeing(page, watched.raw)
     assert wrong(pairs) == {}
     assert pairs["Requests"][0] > 0.5
     assert pairs["Error share"][0] == 0

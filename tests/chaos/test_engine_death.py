@@ -30,7 +30,7 @@ async def _under_load(server: RunningServer, group: ClientGroup, strike: Callabl
 
 def _busy(server: RunningServer, group: ClientGroup) -> bool:
     status = server.status()
-    flows = any(one.stream and one.status is not None and not one.ended for one in group.clients)
+    flows = any(one.flows for one in group.clients)
     return bool(flows and status["in_flight"] == 4 and status["queued"] > 3)
 
 

@@ -149,4 +149,4 @@ def test_no_process_outlives_a_killed_server(ranks: RunningServer) -> None:
     assert ranks.process is not None
     ranks.process.kill()
     ranks.process.wait(10)
-    wait_until(lambda: not session(ranks), "nothing is left of it", 30)
+    wait_until(lambda: not session(ranks), "nothing is left of it")

@@ -214,7 +214,7 @@ def test_no_process_outlives_a_killed_server(pair: RunningServer) -> None:
     assert sum("VLLM::" in " ".join(one.cmdline()) for one in found) >= 4
     parent.kill()
     pair.process.wait(10)
-    wait_until(lambda: not any(one.is_running() for one in found), "nothing is left of it", 30)
+    wait_until(lambda: not any(one.is_running() for one in found), "nothing is left of it")
     assert session(pair) == []
 
 

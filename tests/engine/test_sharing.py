@@ -72,13 +72,13 @@ async def test_the_seats_follow_the_load_and_come_back(real_engine: None, tmp_pa
         second.token = first.token
         with second:
             with sharing(first, second) as arbiter:
-                wait_until(lambda: sum(limits(first, second)) <= TOTAL, "the limits are within the total", 30)
+                wait_until(lambda: sum(limits(first, second)) <= TOTAL, "the limits are within the total")
                 async with load(first, 24):
                     await asyncio.to_thread(come_to, first, second, [15, 1])
                 async with load(second, 24):
                     await asyncio.to_thread(come_to, first, second, [1, 15])
                 arbiter.send_signal(signal.SIGTERM)
-                assert arbiter.wait(20) == 0
+                assert arbiter.wait(120) == 0
             assert limits(first, second) == [OWN, OWN]
             with sharing(first, second, "--urgent", first.url, "--pause", second.url) as arbiter:
                 async with load(first, 100), load(second, 8):

@@ -42,9 +42,9 @@ async def limit_until(
 
 
 async def test_serial_runs_one_request_at_a_time(server: RunningServer) -> None:
-    """Of six at once one runs and the others wait; all are answered."""
+    """Of six at once one runs and the others wait; all are answered: first tokens of their class may take a minute."""
     server.use("serial")
-    plan = [("normal", 80, True)] * 6
+    plan = [("batch", 80, True)] * 6
     work = asyncio.create_task(send_all(server, plan))
     scrapes = await scrapes_while(server, work)
     answers = work.result()
@@ -55,20 +55,17 @@ async def test_serial_runs_one_request_at_a_time(server: RunningServer) -> None:
 
 
 async def test_interactive_moves_its_limit_by_its_model(server: RunningServer) -> None:
-    """It starts at what was learnt of the engine, and under load leaves that for a number of its own, within its
-    bounds; what is too much is a 429.
+    """It starts at what was learnt of the engine, and under load has a reason of its own for the number that it is at,
+    within its bounds; what is too much is a 429.
 
     Or a 503, its time in the queue being over, where the engine became slower than it was when the request came.
     """
     server.use("interactive")
     start = server.status()["limit"]
     assert (start["live"], start["reason"]) == (16, "start") or start["reason"] == "recalled"
-    await limit_until(
-        server, lambda scrape: scrape("headway_limit", kind="live") != start["live"], frozenset({200, 429, 503})
-    )
-    status = server.status()
-    assert 2 <= status["limit"]["live"] <= 64
-    assert status["limit"]["reason"] in set(WHYS) - {"fixed", "failed", "start", "recalled"}
+    own = set(WHYS) - {"fixed", "failed", "start", "recalled"}
+    await limit_until(server, lambda _: server.status()["limit"]["reason"] in own, frozenset({200, 429, 503}))
+    assert 2 <= server.status()["limit"]["live"] <= 64
 
 
 async def test_offline_waits_for_a_full_batch_or_the_flush(server: RunningServer) -> None:

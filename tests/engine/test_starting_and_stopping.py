@@ -87,7 +87,7 @@ def test_a_signal_ends_a_start_with_all_its_processes(
         worker.suspend()
         server.process.send_signal(number)
         assert server.process.wait(60) == code, server.log()[-2000:]
-        wait_until(lambda: session(server) == [], "no process is left", 30)
+        wait_until(lambda: session(server) == [], "no process is left")
     finally:
         server.process.kill()
         server.process.wait(10)
@@ -145,7 +145,7 @@ def test_sigterm_while_a_spare_engine_starts_ends_everything(real_engine: None, 
         wait_until(lambda: len(_engine_processes(server)) > 2, "the new engine begins to start")
         assert server.status()["memory"]["recycle_form"] == "beside the old engine"
         assert server.stop() == 0, server.log()[-2000:]
-        wait_until(lambda: session(server) == [], "no process is left", 30)
+        wait_until(lambda: session(server) == [], "no process is left")
         assert [line for line in server.log().splitlines() if "ERROR" in line and "[headway/" in line] == []
     finally:
         if server.process is not None and server.process.poll() is None:

@@ -44,6 +44,11 @@ class Client:
         whole = self.tokens == self.max_tokens and not self.errors
         return "completed" if whole else "broken"
 
+    @property
+    def flows(self) -> bool:
+        """Whether it has the beginning of a stream and not its end."""
+        return self.stream and self.status is not None and not self.ended
+
     async def ask(self, http: httpx.AsyncClient, url: str) -> None:
         """Send the request and read the response to its end. The prompt contains the request's number."""
         body = {

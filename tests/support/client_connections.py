@@ -7,9 +7,9 @@ import warnings
 
 import httpx
 
-#: As many as there are requests. None that was idle for a second is used again: a server closes it after five, and on a
-#: machine that stood still for that long a request can meet the close, which no server can answer (RFC 9112, 9.3.1).
-CONNECTIONS = httpx.Limits(max_connections=None, keepalive_expiry=1.0)
+#: One for each request. A server closes a connection after five idle seconds, and on a machine that stood still for so
+#: long the next request on it can meet the close, which no server can answer (RFC 9112, 9.3.1).
+CONNECTIONS = httpx.Limits(max_connections=None, max_keepalive_connections=0)
 
 
 def drop_connections() -> None:

@@ -174,9 +174,9 @@ class RunningServer:
             self.process.kill()
             return self.process.wait(10)
 
-    def left(self) -> list[psutil.Process]:
-        """Its descendants that outlive it, five seconds after its end."""
-        return psutil.wait_procs(self.children, timeout=5)[1]
+    def left(self, within_s: float = 60.0) -> list[psutil.Process]:
+        """Its descendants that outlive it for so long."""
+        return psutil.wait_procs(self.children, timeout=within_s)[1]
 
     def __enter__(self) -> RunningServer:
         return self.start()
@@ -187,7 +187,7 @@ class RunningServer:
             self.children = psutil.Process(self.process.pid).children(recursive=True) or self.children
         self.process.kill()
         self.process.wait(10)
-        for orphan in self.left():
+        for orphan in self.left(within_s=5):
             orphan.kill()
 
     def log(self) -> str:

@@ -12,6 +12,7 @@ from streamlit.testing.v1 import AppTest
 from stub_server import OPERATOR_TOKEN, StubServer
 
 from headway_dashboard.analysis.server.instances import instance_name
+from headway_dashboard.pages import page_reading
 
 pytestmark = pytest.mark.slow
 
@@ -117,13 +118,16 @@ def test_imbalance_and_merged_quantiles_are_drawn(visit: Open, stub: StubServer,
     assert "Imbalance is the largest value on a server divided by the mean" in words(app)
 
 
-def test_a_restart_and_a_server_that_is_gone_are_events(visit: Open, stub: StubServer, other: StubServer) -> None:
+def test_a_restart_and_a_server_that_is_gone_are_events(
+    visit: Open, stub: StubServer, other: StubServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """In the table of events, and as marks on the charts of every page."""
+    monkeypatch.setattr(page_reading, "EVENTS_S", 300.0)  # five minutes have an instant more often than each 2 s
     stub.moving = True
     app = visit(stub.url, other.url, path="fleet")
     refresh_until(app, lambda: fleet_table(app)[""].get("State") == "2 of 2 answer")
     assert "There were none" in words(app)
-    refresh_until(app, lambda: known_for_s(app) > 20, every_s=4)  # half an hour has an instant each 8 s
+    refresh_until(app, lambda: known_for_s(app) > 4)
     stub.world.started_s += 100
     other.stop()
     refresh_until(app, lambda: len(app.table) > 0 and {"gone", "restarted"} <= {*app.table[-1].value["Event"]})

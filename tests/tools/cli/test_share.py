@@ -48,7 +48,7 @@ def share_until(holds: Callable[[], bool], number: int, *words: str) -> int:
 
     def end() -> None:
         try:
-            wait_until(holds, "the servers are as they should be", 30)
+            wait_until(holds, "the servers are as they should be")
         except AssertionError as error:
             never.append(error)
         os.kill(os.getpid(), number)
@@ -58,7 +58,7 @@ def share_until(holds: Callable[[], bool], number: int, *words: str) -> int:
     try:
         return main(["share", *words])
     finally:
-        waiting.join(40)
+        waiting.join(150)
         assert never == []
 
 

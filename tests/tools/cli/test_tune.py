@@ -6,7 +6,6 @@ import json
 import signal
 import subprocess
 import sys
-import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -94,13 +93,13 @@ def test_the_seats_are_swept_and_the_preset_comes_back(
 
 @pytest.mark.slow
 def test_json_has_every_step_and_the_preset(server: LiveStandIn, capsys: pytest.CaptureFixture[str]) -> None:
-    """More seats give more tokens a second, and slower ones."""
+    """Each with the batch that filled its seats, and with its figures."""
     assert tune(server, *FEW, "--json") == 0
     answer = json.loads(capsys.readouterr().out)
     steps = answer["steps"]
     assert [one["seats"] for one in steps] == [8, 16, 32, 48]
-    assert steps[0]["tokens_per_s"] < steps[-1]["tokens_per_s"]
-    assert steps[0]["inter_token_mean_s"] < steps[-1]["inter_token_mean_s"]
+    assert all(0.7 * one["seats"] < one["mean_batch"] <= one["seats"] for one in steps)
+    assert all(one["tokens_per_s"] > 0 and one["inter_token_mean_s"] > 0 for one in steps)
     assert f"seats = {answer['seats']}" in answer["toml"]
 
 
@@ -128,8 +127,15 @@ def test_windows_follow_where_whole_batches_are_formed(capsys: pytest.CaptureFix
 
 
 @pytest.mark.slow
-def test_it_brings_its_own_load(capsys: pytest.CaptureFixture[str]) -> None:
+def test_it_brings_its_own_load(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
     """A closed loop that fills the seats, and ends with it."""
+    drained = live.Live.drained
+
+    def filled(self: live.Live, seats: int, window_ms: float | None, for_s: float) -> None:
+        drained(self, seats, window_ms, for_s)
+        wait_until(lambda: len(server.engine.running) >= seats, "the seats are filled")
+
+    monkeypatch.setattr(live.Live, "drained", filled)
     with LiveStandIn(BALANCED) as server:
         assert tune(server, "--seats", "4,8", "--with-load", "--clients", "48", *QUICK, "--json") == 0
         steps = json.loads(capsys.readouterr().out)["steps"]
@@ -138,8 +144,7 @@ def test_it_brings_its_own_load(capsys: pytest.CaptureFixture[str]) -> None:
             (8, True),
             (32, True),
         ]
-        time.sleep(0.3)
-        assert server.engine.running == {}
+        wait_until(lambda: server.engine.running == {}, "its requests have ended")
         ledger = server.control.gateway.gate.desk.ledger
         assert (ledger.queued, ledger.in_flight) == (0, 0)
 
@@ -152,7 +157,7 @@ def test_clients_of_its_own_that_end_early_are_an_error(
     complete, calls = Completions.complete, iter(range(10_000))
 
     async def breaks(self: Completions, request: Request) -> Served:
-        if next(calls) == 150:
+        if next(calls) == 60:  # all of its clients have begun
             raise RuntimeError("a fault of the clients")
         return await complete(self, request)
 
@@ -227,6 +232,17 @@ def test_two_tuners_do_not_meet(server: LiveStandIn, capsys: pytest.CaptureFixtu
     assert server.preset.batching.seats == 8
 
 
+#: The seats in force are measured by two scrapes; the third one is that of the next step.
+STAYS_AT_ITS_SECOND_STEP = """
+import sys, time
+from headway_tools.cli import main
+from headway_tools.tuning import live
+counts, scrapes = live.Live.counts, iter(range(1000))
+live.Live.counts = lambda self: time.sleep(600) if next(scrapes) == 2 else counts(self)
+sys.exit(main(sys.argv[1:]))
+"""
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize(
     ("how", "code"),
@@ -239,15 +255,12 @@ def test_two_tuners_do_not_meet(server: LiveStandIn, capsys: pytest.CaptureFixtu
 )
 def test_a_tuner_that_is_ended_leaves_nothing_behind(how: signal.Signals, code: int, server: LiveStandIn) -> None:
     """At once where it can, else when the order expires: by the server itself."""
-    program = (
-        "import sys; from headway_tools.cli import main; from headway_tools.tuning import live; live.GRACE_S = 0.5; "
-        f"sys.exit(main(['tune', '--url', '{server.url}', '--seats', '48', '--settle', '1', '--measure', '9']))"
-    )
-    tuner = subprocess.Popen([sys.executable, "-c", program], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    words = [sys.executable, "-c", STAYS_AT_ITS_SECOND_STEP, "tune", "--url", server.url, "--seats", "48", *QUICK]
+    tuner = subprocess.Popen(words, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
     try:
         wait_until(lambda: server.preset.batching.seats == 48, "a step has begun")
         tuner.send_signal(how)
-        assert tuner.wait(30) == code
+        assert tuner.wait(120) == code
         if how is signal.SIGKILL:
             assert server.preset.batching.seats == 48
         wait_until(lambda: server.preset == BALANCED and server.control.orders.in_force is None, "the preset is back")

@@ -64,7 +64,7 @@ def test_an_order_ends_by_itself(server: LiveStandIn, shared: SharedServer, monk
     monkeypatch.setattr("headway_tools.sharing.server.EXPIRES_S", 0.2)
     shared.look()
     shared.order(8)
-    wait_until(lambda: server.preset == BALANCED, "the order has expired", 10)
+    wait_until(lambda: server.preset == BALANCED, "the order has expired")
     assert not shared.look().ordered
 
 
@@ -132,7 +132,7 @@ def test_a_pause_is_renewed_and_ends_by_itself(
     monkeypatch.setattr("headway_tools.sharing.server.EXPIRES_S", 0.5)
     shared.pause()
     assert shared.look().pause_left_s <= 0.5
-    wait_until(lambda: shared.look().can_pause, "the pause has ended", 10)
+    wait_until(lambda: shared.look().can_pause, "the pause has ended")
     with AdminClient(server.url, TOKEN) as other:
         other.pause(reason="the disk is moved")
         with pytest.raises(RefusedError, match="paused already"):
@@ -177,7 +177,7 @@ def test_the_longest_wait_is_measured_by_the_objective_of_its_class(server: Live
     waiting = threading.Thread(target=requests.post, args=(f"{server.url}/v1/completions",), kwargs=more)
     waiting.start()
     try:
-        wait_until(lambda: 0 < shared.look().load.late_ratio < 30 / objective_s, "the wait is seen", 10)
+        wait_until(lambda: 0 < shared.look().load.late_ratio < 30 / objective_s, "the wait is seen")
         assert shared.look().load.demand_seats >= 1
     finally:
         shared.resume()
