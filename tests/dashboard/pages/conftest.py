@@ -6,8 +6,10 @@ from collections.abc import Callable, Iterator
 
 import pytest
 import streamlit as st
-from app_pages import clear_settings, opened_alone
+from app_pages import PAGE, clear_settings, opened_alone
+from live_stand_in import LiveStandIn
 from streamlit.testing.v1 import AppTest
+from stub_server import OPERATOR_TOKEN
 
 
 @pytest.fixture
@@ -33,3 +35,21 @@ def visit(watching: Callable[..., None]) -> Callable[..., AppTest]:
         return opened_alone(page)
 
     return visit
+
+
+@pytest.fixture
+def control(watching: Callable[..., None]) -> Callable[..., AppTest]:
+    """Open the page Control, without the frame above it, of a dashboard that watches ``url``."""
+
+    def visit(url: str, token: str = OPERATOR_TOKEN, name: str = "HEADWAY_ADMIN_TOKEN") -> AppTest:
+        watching(url, **({name: token} if token else {}))
+        return opened_alone("control", PAGE)
+
+    return visit
+
+
+@pytest.fixture
+def live() -> Iterator[LiveStandIn]:
+    """A server with Headway's own admin API."""
+    with LiveStandIn() as server:
+        yield server

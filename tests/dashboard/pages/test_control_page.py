@@ -1,22 +1,20 @@
-"""The page Control: forecasts, trials, undo, held limits and the audit log, in every state of the server."""
+"""The page Control: trials, undo, held limits and the audit log, in every state of the server."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 
 import live_stand_in
 import pytest
-from app_pages import PAGE, again_until, opened_alone, press, words
+from app_pages import again_until, press, words
 from live_stand_in import LiveStandIn
-from predicted import forecast
 from streamlit.testing.v1 import AppTest
-from stub_server import OPERATOR_TOKEN, VIEWER_TOKEN, StubServer
+from stub_server import VIEWER_TOKEN, StubServer
 
 from headway.api import AdminClient
-from headway.api.schema import Forecast, Trial
+from headway.api.schema import Trial
 from headway_dashboard.pages.control.order_form import carry_out
 from headway_dashboard.settings import Settings
-from headway_dashboard.sources.preset_forecast import NO_TRAFFIC, ForecastState
 
 pytestmark = pytest.mark.slow
 
@@ -24,25 +22,6 @@ Open = Callable[..., AppTest]
 TRIAL = ("GET", "/headway/v1/preset/trial")
 KEEP = ("POST", "/headway/v1/preset/keep")
 UNDO = ("POST", "/headway/v1/preset/undo")
-TRAFFIC = {"span_s": 600.0, "requests": 300, "rate_per_s": 0.5}
-
-
-@pytest.fixture
-def visit(watching: Callable[..., None]) -> Open:
-    """Open the page of a dashboard that watches ``url``."""
-
-    def visit(url: str, token: str = OPERATOR_TOKEN, name: str = "HEADWAY_ADMIN_TOKEN") -> AppTest:
-        watching(url, **({name: token} if token else {}))
-        return opened_alone("control", PAGE)
-
-    return visit
-
-
-@pytest.fixture
-def live() -> Iterator[LiveStandIn]:
-    """A server with Headway's own admin API."""
-    with LiveStandIn() as server:
-        yield server
 
 
 def apply(app: AppTest, *, after: str = "", conditions: str = "") -> AppTest:
@@ -53,88 +32,13 @@ def apply(app: AppTest, *, after: str = "", conditions: str = "") -> AppTest:
     return press(app, "Apply latency")
 
 
-# ---------------------------------------------------------------------- forecasts
-
-
-class PlayedJob:
-    """A job whose state a test sets."""
-
-    def __init__(self, state: ForecastState) -> None:
-        self.now, self.started = state, 0
-
-    def state(self) -> ForecastState:
-        """As set."""
-        return self.now
-
-    def age_s(self) -> float:
-        """Half a minute."""
-        return 30.0
-
-    def start(self) -> None:
-        """Count it."""
-        self.started += 1
-
-    start_first = start
-
-
-def played(monkeypatch: pytest.MonkeyPatch, state: ForecastState) -> PlayedJob:
-    """Put a job in this state in the place of the shared one."""
-    job = PlayedJob(state)
-    monkeypatch.setattr("headway_dashboard.pages.control.forecast_view.job_for", lambda *_: job)
-    return job
-
-
-def predicted() -> Forecast:
-    """Two presets."""
-    return forecast("balanced", "latency")
-
-
-def test_a_visit_asks_for_a_forecast_and_the_cards_show_it(visit: Open, stub: StubServer) -> None:
-    """By itself, where the role allows it and traffic is recorded; with a table by class."""
-    stub.forced["GET", "/headway/v1/traffic"] = (200, TRAFFIC)
-    stub.forced["POST", "/headway/v1/presets/forecast"] = (200, predicted().model_dump(mode="json"))
-    app = visit(stub.url)
-    text = again_until(app, "Forecast: normal: TTFT p95 800 ms (600 ms to 1.1 s), 240 tokens/s, 2 % refused")
-    assert "No earlier forecast has been compared" in text
-    assert list(app.table[0].value["Class"])[:3] == ["realtime", "normal", "all"]
-
-
-def test_a_forecast_that_runs_shows_how_far_it_is(
-    visit: Open, stub: StubServer, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """And is not asked for twice."""
-    job = played(monkeypatch, ForecastState(running=True, done_ratio=0.4))
-    app = visit(stub.url)
-    words(app)
-    assert app.get("progress")
-    assert app.button(key="forecast_go").disabled
-    job.now = ForecastState(forecast=predicted())
-    again_until(app, "Forecast: normal")
-    while app.button(key="forecast_go").disabled:  # it is drawn above the table, and so a run earlier
-        app.run()
-    app.button(key="forecast_go").click().run()
-    assert job.started == 2  # by the visit, and by the button
-
-
-def test_a_forecast_that_failed_says_why(visit: Open, stub: StubServer) -> None:
-    """The server's own sentence."""
-    stub.forced["GET", "/headway/v1/traffic"] = (200, TRAFFIC)
-    stub.forced["POST", "/headway/v1/presets/forecast"] = (409, {"detail": "the step time is not known yet."})
-    again_until(visit(stub.url), "There is no forecast: the step time is not known yet.")
-
-
-def test_without_traffic_there_is_no_forecast(visit: Open, live: LiveStandIn) -> None:
-    """One sentence, of a real server too."""
-    again_until(visit(live.url, live_stand_in.TOKEN), NO_TRAFFIC)
-
-
 @pytest.mark.parametrize(
     ("name", "token"), [("HEADWAY_VIEWER_TOKEN", VIEWER_TOKEN), ("HEADWAY_ADMIN_TOKEN", "")], ids=["viewer", "none"]
 )
-def test_readers_see_all_and_press_nothing(visit: Open, stub: StubServer, name: str, token: str) -> None:
+def test_readers_see_all_and_press_nothing(control: Open, stub: StubServer, name: str, token: str) -> None:
     """Every button that would change something is disabled; the server is asked for no forecast."""
     stub.world.switch("latency", {"actor": "ben", "role": "operator", "address": "-"}, "")
-    app = visit(stub.url, token, name)
+    app = control(stub.url, token, name)
     assert "it needs the operator's token" in words(app)
     free = {one.label for one in app.button if not one.disabled}
     assert free <= {"Compare", "Show the new state"}
@@ -144,9 +48,9 @@ def test_readers_see_all_and_press_nothing(visit: Open, stub: StubServer, name: 
 # ---------------------------------------------------------------------- trials
 
 
-def test_a_trial_is_watched_and_kept(visit: Open, live: LiveStandIn) -> None:
+def test_a_trial_is_watched_and_kept(control: Open, live: LiveStandIn) -> None:
     """Applied on trial; its conditions and its end stand there, and Keep ends it."""
-    app = apply(visit(live.url, live_stand_in.TOKEN), after="10m", conditions="error_ratio > 0.5 for 20 s")
+    app = apply(control(live.url, live_stand_in.TOKEN), after="10m", conditions="error_ratio > 0.5 for 20 s")
     assert live.preset.name == "latency"
     text = words(app)
     assert "is on trial: balanced returns in" in text
@@ -159,9 +63,9 @@ def test_a_trial_is_watched_and_kept(visit: Open, live: LiveStandIn) -> None:
     assert live.preset.name == "latency"
 
 
-def test_a_trial_is_undone(visit: Open, live: LiveStandIn) -> None:
+def test_a_trial_is_undone(control: Open, live: LiveStandIn) -> None:
     """Undo puts the earlier preset in force, and says so where the button is."""
-    app = apply(visit(live.url, live_stand_in.TOKEN), after="600")
+    app = apply(control(live.url, live_stand_in.TOKEN), after="600")
     press(app, "Undo")
     text = again_until(app, "was ended by another change")
     assert live.preset.name == "balanced"
@@ -191,11 +95,11 @@ def test_a_press_that_arrives_twice_is_one_order(monkeypatch: pytest.MonkeyPatch
     assert len(sent) == 4
 
 
-def test_a_trial_that_was_taken_back_says_why(visit: Open, stub: StubServer) -> None:
+def test_a_trial_that_was_taken_back_says_why(control: Open, stub: StubServer) -> None:
     """It ended while the page was open."""
     known = {"name": "balanced", "revision": 1, "back_to": "latency", "revert_after_s": 600.0}
     stub.forced[TRIAL] = (200, {"trial": Trial.model_validate(known | {"left_s": 5.0}).model_dump(mode="json")})
-    app = visit(stub.url)
+    app = control(stub.url)
     assert "is on trial" in words(app)
     why = "error_ratio is 0.6: error_ratio > 0.5 for 30 s"
     ended = Trial.model_validate(known | {"end": "reverted", "why": why})
@@ -205,12 +109,12 @@ def test_a_trial_that_was_taken_back_says_why(visit: Open, stub: StubServer) -> 
     assert "latency is in force again" in words(app)
 
 
-def test_a_kept_trial_that_is_stale_changes_nothing(visit: Open, stub: StubServer) -> None:
+def test_a_kept_trial_that_is_stale_changes_nothing(control: Open, stub: StubServer) -> None:
     """The page says what to do next."""
     running = Trial(name="balanced", revision=1, back_to="latency", left_s=500.0, revert_after_s=600.0)
     stub.forced[TRIAL] = (200, {"trial": running.model_dump(mode="json")})
     stub.forced[KEEP] = (412, {"detail": "Revision 2 runs now."})
-    app = press(visit(stub.url), "Keep")
+    app = press(control(stub.url), "Keep")
     assert "Nothing was changed; this is the new state. Look at it, and press again." in words(app)
 
 
@@ -223,10 +127,10 @@ def test_a_kept_trial_that_is_stale_changes_nothing(visit: Open, stub: StubServe
     ],
 )
 def test_bad_terms_name_themselves_and_keep_the_form(
-    visit: Open, stub: StubServer, terms: dict[str, str], sentence: str
+    control: Open, stub: StubServer, terms: dict[str, str], sentence: str
 ) -> None:
     """Nothing is sent; what was typed is still there."""
-    app = visit(stub.url)
+    app = control(stub.url)
     app.button(key="compare-latency").click().run()
     app.text_input(key="reason").set_value("rush hour")
     apply_ = {"revert_after": terms.get("after", ""), "revert_if": terms.get("conditions", "")}
@@ -240,10 +144,10 @@ def test_bad_terms_name_themselves_and_keep_the_form(
     assert app.text_area(key="revert_if").value == apply_["revert_if"]
 
 
-def test_what_the_server_refuses_is_said_with_what_to_do(visit: Open, stub: StubServer) -> None:
+def test_what_the_server_refuses_is_said_with_what_to_do(control: Open, stub: StubServer) -> None:
     """422: correct it; the form stays open."""
     stub.forced["PUT", "/headway/v1/preset"] = (422, {"detail": "that preset has no seats."})
-    app = apply(visit(stub.url))
+    app = apply(control(stub.url))
     assert "that preset has no seats. Correct it, and press again." in app.error[0].value.replace("\\", "")
     assert app.text_area(key="revert_if")
 
@@ -251,9 +155,9 @@ def test_what_the_server_refuses_is_said_with_what_to_do(visit: Open, stub: Stub
 # ---------------------------------------------------------------------- undo, limit, audit
 
 
-def test_an_earlier_revision_is_put_in_force_again(visit: Open, live: LiveStandIn) -> None:
+def test_an_earlier_revision_is_put_in_force_again(control: Open, live: LiveStandIn) -> None:
     """From the list of changes, with a reason; the log has it."""
-    app = apply(visit(live.url, live_stand_in.TOKEN))
+    app = apply(control(live.url, live_stand_in.TOKEN))
     app.text_input(key="undo_reason").set_value("too few seats")
     press(app, "Undo to revision 1")
     assert live.preset.name == "balanced"
@@ -262,17 +166,17 @@ def test_an_earlier_revision_is_put_in_force_again(visit: Open, live: LiveStandI
     assert (newest["Before"], newest["After"], newest["Reason"]) == ("latency", "balanced", "too few seats")
 
 
-def test_an_undo_on_an_old_page_changes_nothing(visit: Open, stub: StubServer) -> None:
+def test_an_undo_on_an_old_page_changes_nothing(control: Open, stub: StubServer) -> None:
     """The preset was changed meanwhile."""
     stub.world.switch("latency", {"actor": "ben", "role": "operator", "address": "-"}, "")
     stub.forced[UNDO] = (412, {"detail": "Revision 3 runs now."})
-    app = press(visit(stub.url), "Undo to revision 1")
+    app = press(control(stub.url), "Undo to revision 1")
     assert "preset was changed meanwhile. Nothing was changed" in app.warning[-1].value
 
 
-def test_a_limit_is_held_and_released(visit: Open, live: LiveStandIn) -> None:
+def test_a_limit_is_held_and_released(control: Open, live: LiveStandIn) -> None:
     """With the word typed; what it costs stands beside it."""
-    app = visit(live.url, live_stand_in.TOKEN)
+    app = control(live.url, live_stand_in.TOKEN)
     for what, word in (("hold", "Hold 4 seats"), ("release", "Release the limit")):
         next(group for group in app.button_group if group.label == "Limit").set_value(what).run()
         if what == "hold":
@@ -286,10 +190,10 @@ def test_a_limit_is_held_and_released(visit: Open, live: LiveStandIn) -> None:
     assert "balanced has its own limit again" in words(app)
 
 
-def test_no_rung_is_offered_that_would_change_nothing(visit: Open, stub: StubServer) -> None:
+def test_no_rung_is_offered_that_would_change_nothing(control: Open, stub: StubServer) -> None:
     """Under the preset in force."""
     stub.world.usable = ["cap"]
-    app = visit(stub.url)
+    app = control(stub.url)
     rungs = next(group for group in app.button_group if group.label == "Set it to")
     assert {"shed", "divert", "bypass"}.isdisjoint(rungs.options)
 
@@ -311,9 +215,9 @@ def ordered(app: AppTest, word: str, label: str, reason: str = "") -> AppTest:
     return press(app, label)
 
 
-def test_a_server_is_paused_drained_and_resumed(visit: Open, live: LiveStandIn) -> None:
+def test_a_server_is_paused_drained_and_resumed(control: Open, live: LiveStandIn) -> None:
     """Each with its cost, its command and its result where the button is; the page says that it is stopped, and why."""
-    app = choose(visit(live.url, live_stand_in.TOKEN), "pause")
+    app = choose(control(live.url, live_stand_in.TOKEN), "pause")
     assert "Now: no request runs; no request waits, and new ones wait too. Time-outs go on." in words(app)
     assert f"headway pause --url {live.url}" in [one.value for one in app.code]
     ordered(app, "pause", "Pause dispatch", "disk")
@@ -333,9 +237,9 @@ def test_a_server_is_paused_drained_and_resumed(visit: Open, live: LiveStandIn) 
     assert {"pause admission", "drain admission", "resume admission"} <= set(shown)
 
 
-def test_a_pause_with_an_end_is_ordered_and_shown(visit: Open, live: LiveStandIn) -> None:
+def test_a_pause_with_an_end_is_ordered_and_shown(control: Open, live: LiveStandIn) -> None:
     """The command has it too, and a drain has none."""
-    app = choose(visit(live.url, live_stand_in.TOKEN), "pause")
+    app = choose(control(live.url, live_stand_in.TOKEN), "pause")
     app.selectbox(key="admission_time").set_value("5 min").run()
     assert f"headway pause --for 300s --url {live.url}" in [one.value for one in app.code]
     ordered(app, "pause", "Pause dispatch", "disk")
@@ -347,24 +251,24 @@ def test_a_pause_with_an_end_is_ordered_and_shown(visit: Open, live: LiveStandIn
     assert "admission_time" not in {one.key for one in app.selectbox}
 
 
-def test_an_order_without_its_word_is_not_sent(visit: Open, live: LiveStandIn) -> None:
+def test_an_order_without_its_word_is_not_sent(control: Open, live: LiveStandIn) -> None:
     """A slip of the hand stops no server."""
-    app = choose(visit(live.url, live_stand_in.TOKEN), "drain")
+    app = choose(control(live.url, live_stand_in.TOKEN), "drain")
     app.text_input(key="admission_confirm").set_value("pause")
     press(app, "Drain the server")
     assert 'Nothing was changed: type "drain" to confirm.' in app.warning[-1].value.replace("\\", "")
     assert live.control.gateway.gate.desk.mode.state.value == "open"
 
 
-def test_an_order_that_is_carried_out_already_says_so(visit: Open, live: LiveStandIn) -> None:
+def test_an_order_that_is_carried_out_already_says_so(control: Open, live: LiveStandIn) -> None:
     """The server's own sentence, with what to do."""
-    app = ordered(visit(live.url, live_stand_in.TOKEN), "resume", "Resume dispatch")
+    app = ordered(control(live.url, live_stand_in.TOKEN), "resume", "Resume dispatch")
     assert "Nothing was changed. no order stops dispatch." in app.error[0].value.replace("\\", "")
 
 
-def test_the_engine_is_warmed_up_once_at_a_time(visit: Open, live: LiveStandIn) -> None:
+def test_the_engine_is_warmed_up_once_at_a_time(control: Open, live: LiveStandIn) -> None:
     """The card says that one runs; a second order is refused while it does."""
-    app = visit(live.url, live_stand_in.TOKEN)
+    app = control(live.url, live_stand_in.TOKEN)
     for _ in range(2):
         app.text_input(key="warmup_confirm").set_value("warm up")
         press(app, "Warm the engine up")
@@ -375,12 +279,12 @@ def test_the_engine_is_warmed_up_once_at_a_time(visit: Open, live: LiveStandIn) 
     assert f"headway warmup --url {live.url}" in [one.value for one in app.code]
 
 
-def test_the_audit_log_is_filtered_and_searched(visit: Open, stub: StubServer) -> None:
+def test_the_audit_log_is_filtered_and_searched(control: Open, stub: StubServer) -> None:
     """By kind, and by any word."""
     who = {"role": "operator", "address": "127.0.0.1"}
     stub.world.note(who | {"actor": "anna"}, "balanced", "latency", "rush hour", "applied")
     stub.world.note(who | {"actor": "ben"}, "latency", "serial", "", "refused: revision 3 runs now")
-    app = visit(stub.url)
+    app = control(stub.url)
     assert list(app.dataframe[0].value["Actor"]) == ["ben", "anna"]
     assert "When (UTC)" in app.dataframe[0].value.columns
     next(group for group in app.button_group if group.label == "Show").set_value("refused").run()
@@ -393,18 +297,18 @@ def test_the_audit_log_is_filtered_and_searched(visit: Open, stub: StubServer) -
 
 
 def test_with_a_login_set_up_a_visitor_must_log_in(
-    visit: Open, stub: StubServer, monkeypatch: pytest.MonkeyPatch
+    control: Open, stub: StubServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Everything is shown, nothing can be pressed, and there is a button to log in."""
     monkeypatch.setattr("headway_dashboard.rights.must_log_in", lambda: True)
-    app = visit(stub.url)
+    app = control(stub.url)
     assert "log in to change anything" in app.info[0].value
     assert {one.label for one in app.button if not one.disabled} <= {"Compare", "Log in"}
 
 
-def test_a_press_without_a_login_does_nothing(visit: Open, stub: StubServer, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_press_without_a_login_does_nothing(control: Open, stub: StubServer, monkeypatch: pytest.MonkeyPatch) -> None:
     """Also where the page was drawn before."""
-    app = visit(stub.url)
+    app = control(stub.url)
     app.button(key="compare-latency").click().run()
     monkeypatch.setattr("headway_dashboard.pages.control.order_form.must_log_in", lambda: True)
     press(app, "Apply latency")
@@ -413,17 +317,17 @@ def test_a_press_without_a_login_does_nothing(visit: Open, stub: StubServer, mon
 
 
 def test_the_name_of_a_login_stands_in_the_audit_log(
-    visit: Open, stub: StubServer, monkeypatch: pytest.MonkeyPatch
+    control: Open, stub: StubServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Who has logged in cannot give another name."""
     monkeypatch.setattr("headway_dashboard.pages.control.order_form.visitor_name", lambda: "anna@example.com")
-    app = apply(visit(stub.url))
+    app = apply(control(stub.url))
     assert not [one for one in app.text_input if one.label == "Your name"]
     assert stub.world.audit[0].actor == "anna@example.com"
 
 
-def test_no_token_is_in_state_or_address(visit: Open, live: LiveStandIn) -> None:
+def test_no_token_is_in_state_or_address(control: Open, live: LiveStandIn) -> None:
     """Also during a trial."""
-    app = apply(visit(live.url, live_stand_in.TOKEN), after="10m")
+    app = apply(control(live.url, live_stand_in.TOKEN), after="10m")
     sent = repr(app.main) + repr(app.session_state) + repr(app.query_params)
     assert live_stand_in.TOKEN not in sent

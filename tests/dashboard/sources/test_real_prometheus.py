@@ -34,12 +34,16 @@ CONFIG = Path(__file__).parents[3] / "deploy" / "prometheus"
 
 @pytest.fixture
 def prometheus(stub: StubServer, tmp_path: Path, until: Callable[..., None]) -> Iterator[str]:
-    """A Prometheus with the configuration of deploy/, scraping the moving stub, where requests end in every way."""
+    """A Prometheus with the configuration of deploy/, but for a scrape each second, of the moving stub, where requests
+    end in every way."""
     stub.moving = True
     stub.world.load = 3.0
     stub.world.ends_per_s = dict.fromkeys((*COLOURS, *NOT_FAILED, UNKNOWN_REASON), 0.5)
-    for name in ("prometheus.yml", "rules.yml"):
-        shutil.copy(CONFIG / name, tmp_path)
+    shutil.copy(CONFIG / "rules.yml", tmp_path)
+    shipped = (CONFIG / "prometheus.yml").read_text()
+    hastened = shipped.replace("scrape_interval: 5s", "scrape_interval: 1s").replace("timeout: 4s", "timeout: 1s")
+    assert hastened.count(": 1s") == 2
+    (tmp_path / "prometheus.yml").write_text(hastened)
     (tmp_path / "targets.yml").write_text(f'- targets: ["{stub.url.removeprefix("http://")}"]\n')
     with running_prometheus(tmp_path, tmp_path / "prometheus.yml") as url:
         yield url

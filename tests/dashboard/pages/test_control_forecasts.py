@@ -1,0 +1,93 @@
+"""Forecasts on the page Control: asked for by a visit, running, failed, or without traffic."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import live_stand_in
+import pytest
+from app_pages import again_until, words
+from live_stand_in import LiveStandIn
+from predicted import forecast
+from streamlit.testing.v1 import AppTest
+from stub_server import StubServer
+
+from headway.api.schema import Forecast
+from headway_dashboard.sources.preset_forecast import NO_TRAFFIC, ForecastState
+
+pytestmark = pytest.mark.slow
+
+Open = Callable[..., AppTest]
+TRAFFIC = {"span_s": 600.0, "requests": 300, "rate_per_s": 0.5}
+
+
+class PlayedJob:
+    """A job whose state a test sets."""
+
+    def __init__(self, state: ForecastState) -> None:
+        self.now, self.started = state, 0
+
+    def state(self) -> ForecastState:
+        """As set."""
+        return self.now
+
+    def age_s(self) -> float:
+        """Half a minute."""
+        return 30.0
+
+    def start(self) -> None:
+        """Count it."""
+        self.started += 1
+
+    start_first = start
+
+
+def played(monkeypatch: pytest.MonkeyPatch, state: ForecastState) -> PlayedJob:
+    """Put a job in this state in the place of the shared one."""
+    job = PlayedJob(state)
+    monkeypatch.setattr("headway_dashboard.pages.control.forecast_view.job_for", lambda *_: job)
+    return job
+
+
+def predicted() -> Forecast:
+    """Two presets."""
+    return forecast("balanced", "latency")
+
+
+def test_a_visit_asks_for_a_forecast_and_the_cards_show_it(control: Open, stub: StubServer) -> None:
+    """By itself, where the role allows it and traffic is recorded; with a table by class."""
+    stub.forced["GET", "/headway/v1/traffic"] = (200, TRAFFIC)
+    stub.forced["POST", "/headway/v1/presets/forecast"] = (200, predicted().model_dump(mode="json"))
+    app = control(stub.url)
+    text = again_until(app, "Forecast: normal: TTFT p95 800 ms (600 ms to 1.1 s), 240 tokens/s, 2 % refused")
+    assert "No earlier forecast has been compared" in text
+    assert list(app.table[0].value["Class"])[:3] == ["realtime", "normal", "all"]
+
+
+def test_a_forecast_that_runs_shows_how_far_it_is(
+    control: Open, stub: StubServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """And is not asked for twice."""
+    job = played(monkeypatch, ForecastState(running=True, done_ratio=0.4))
+    app = control(stub.url)
+    words(app)
+    assert app.get("progress")
+    assert app.button(key="forecast_go").disabled
+    job.now = ForecastState(forecast=predicted())
+    again_until(app, "Forecast: normal")
+    while app.button(key="forecast_go").disabled:  # it is drawn above the table, and so a run earlier
+        app.run()
+    app.button(key="forecast_go").click().run()
+    assert job.started == 2  # by the visit, and by the button
+
+
+def test_a_forecast_that_failed_says_why(control: Open, stub: StubServer) -> None:
+    """The server's own sentence."""
+    stub.forced["GET", "/headway/v1/traffic"] = (200, TRAFFIC)
+    stub.forced["POST", "/headway/v1/presets/forecast"] = (409, {"detail": "the step time is not known yet."})
+    again_until(control(stub.url), "There is no forecast: the step time is not known yet.")
+
+
+def test_without_traffic_there_is_no_forecast(control: Open, live: LiveStandIn) -> None:
+    """One sentence, of a real server too."""
+    again_until(control(live.url, live_stand_in.TOKEN), NO_TRAFFIC)
