@@ -293,7 +293,7 @@ def warn_of_flags(args: Namespace) -> None:
 
 def _log_prefix_caching_off(catalogue: Iterable[Listed], vllm_config: Any) -> None:
     """Warn where a preset orders by cached prefixes, and the engine caches none."""
-    ordering = next((one for one in catalogue if one.preset.ordering.by_prefix), None)
+    ordering = next((listed for listed in catalogue if listed.preset.ordering.by_prefix), None)
     caches = getattr(getattr(vllm_config, "cache_config", None), "enable_prefix_caching", None)
     if ordering is not None and caches is False:
         log.warning(

@@ -150,7 +150,7 @@ class VllmAdapter:
         ids, states = getattr(processor, "external_req_ids", None), getattr(processor, "request_states", None)
         if ids is None or states is None:
             return None
-        known = [states[one].stats for one in ids.get(request_id, ()) if one in states]
+        known = [states[state_id].stats for state_id in ids.get(request_id, ()) if state_id in states]
         return sum(int(stats.num_generation_tokens) for stats in known if stats is not None)
 
     def first_token_delay_s(self, output: Any) -> float | None:
@@ -163,7 +163,7 @@ class VllmAdapter:
 
     def unfinished(self, output: Any) -> bool:
         """Whether any sequence ended by an abort."""
-        return any(getattr(one, "finish_reason", None) == "abort" for one in _sequences(output))
+        return any(getattr(sequence, "finish_reason", None) == "abort" for sequence in _sequences(output))
 
     def error(self, refused: Refused) -> Exception:
         """The refusal as an exception of vLLM's own family."""
@@ -202,7 +202,7 @@ class VllmAdapter:
     async def ping(self, engine: Any) -> Answer:
         """EngineCore answers a utility call between two steps, and at once when it is idle; every rank has to."""
         held = await _ask_ranks(engine.engine_core, GET_HOLDS)
-        return Answer(frozenset(Hold(one) for of_a_rank in held for one in of_a_rank))
+        return Answer(frozenset(Hold(name) for of_a_rank in held for name in of_a_rank))
 
     def progress(self, engine: Any) -> Sequence[Progress]:
         """EngineCore's progress reports (``headway.vllm_adapter.process.progress``)."""
@@ -266,7 +266,7 @@ class VllmAdapter:
         core, ranks = engine.engine_core, ranks_of(getattr(engine, "vllm_config", None))
         await _ask_ranks(core, SET_LIMITS, {"max_num_active_reqs": math.ceil(seats / ranks)})
         limits = await _ask_ranks(core, GET_LIMITS)
-        return sum(int(one["max_num_active_reqs"]) for one in limits)
+        return sum(int(of_a_rank["max_num_active_reqs"]) for of_a_rank in limits)
 
     async def shape_steps(self, engine: Any, terms: StepTerms | None) -> None:
         """In EngineCore, where ``headway.vllm_adapter.step_shaper`` carries them out from step to step."""
@@ -292,12 +292,12 @@ class VllmAdapter:
         manager = getattr(engine, "logger_manager", None)
         if manager is None:
             return False
-        loggers = [one for one in manager.stat_loggers if isinstance(one, HeadwayStatLogger)]
+        loggers = [logger for logger in manager.stat_loggers if isinstance(logger, HeadwayStatLogger)]
         if not loggers:
             loggers = [HeadwayStatLogger(engine.vllm_config, range(ranks_of(engine.vllm_config)))]
             manager.stat_loggers.extend(loggers)
-        for one in loggers:
-            one.listener = listener
+        for logger in loggers:
+            logger.listener = listener
         return True
 
 

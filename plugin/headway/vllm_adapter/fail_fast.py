@@ -56,8 +56,8 @@ def _enclosed(value: Any, seen: set[int]) -> Iterator[Any]:
     if isinstance(value, TypeAdapter):
         yield value
     elif isinstance(value, list | tuple):
-        for one in value:
-            yield from _enclosed(one, seen)
+        for element in value:
+            yield from _enclosed(element, seen)
     elif isinstance(value, FunctionType):
         for cell in value.__closure__ or ():
             try:
@@ -72,12 +72,12 @@ def _failing_fast(schema: Any) -> Any:
     A dict whose ``type`` is no word is a table of schemas by name, such as the fields of a model.
     """
     if isinstance(schema, list | tuple):
-        return type(schema)(_failing_fast(one) for one in schema)
+        return type(schema)(_failing_fast(element) for element in schema)
     if not isinstance(schema, dict):
         return schema
     kind = schema.get("type")
     if not isinstance(kind, str):
-        return {name: _failing_fast(one) for name, one in schema.items()}
+        return {name: _failing_fast(part) for name, part in schema.items()}
     copy = {key: value if key in _NO_SCHEMAS else _failing_fast(value) for key, value in schema.items()}
     if kind in _LISTS:
         copy["fail_fast"] = True

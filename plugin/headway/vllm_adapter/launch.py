@@ -90,7 +90,7 @@ def silence_resource_trackers() -> None:
 
     The trackers remove the memory of processes that were killed all the same.
     """
-    others = [one for one in os.environ.get("PYTHONWARNINGS", "").split(",") if one]
+    others = [rule for rule in os.environ.get("PYTHONWARNINGS", "").split(",") if rule]
     os.environ["PYTHONWARNINGS"] = ",".join([*others, "ignore:resource_tracker:UserWarning"])
 
 
@@ -102,7 +102,7 @@ def parse(vllm_argv: Sequence[str]) -> Any:
         args.model = args.model_tag
     _find(_ARGUMENTS, "validate_parsed_serve_args")(args)
     args.api_server_count = getattr(args, "api_server_count", None)
-    if getattr(args, "shutdown_timeout", None) == 0 and not any(one.startswith(_DRAIN) for one in vllm_argv):
+    if getattr(args, "shutdown_timeout", None) == 0 and not any(word.startswith(_DRAIN) for word in vllm_argv):
         args.shutdown_timeout = DRAIN_S
     return args
 
@@ -143,7 +143,7 @@ def cause_of_failure(error: BaseException) -> str:
     where the details are."""
     findings = getattr(error, "errors", None)
     if callable(findings):
-        text = "; ".join(str(one.get("msg", one)).removeprefix("Value error, ") for one in findings())
+        text = "; ".join(str(finding.get("msg", finding)).removeprefix("Value error, ") for finding in findings())
         return " ".join(text.split())[:_MAX_CAUSE_CHARS]
     text = why_not_started() or one_line(error)
     if _KILLED in text:

@@ -81,8 +81,8 @@ class HeldStream:
             return
         if self._open or last or self._call.begun or not _streams(self._held[0]):
             self._open, held, self._held = True, self._held, []
-            for one in held:
-                await self._send(one)
+            for kept in held:
+                await self._send(kept)
 
     async def finish(self) -> bool:
         """The application has ended, in one way or another: answer what was wrong, where nothing was sent. Whether it

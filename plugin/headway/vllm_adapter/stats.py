@@ -58,9 +58,9 @@ class HeadwayStatLogger(AggregateStatLoggerBase):
             ranks = self._loads.values()
             sequences = max(sequences, own.running)
             load = Load(
-                running=sum(one.running for one in ranks),
-                waiting=sum(one.waiting for one in ranks),
-                kv_usage_ratio=max(one.kv_usage_ratio for one in ranks),
+                running=sum(rank.running for rank in ranks),
+                waiting=sum(rank.waiting for rank in ranks),
+                kv_usage_ratio=max(rank.kv_usage_ratio for rank in ranks),
                 inter_token_s=sum(between_s) / len(between_s) if between_s else None,
                 prefill_tokens=_prefill_tokens(iteration_stats),
                 preemptions=int(getattr(iteration_stats, "num_preempted_reqs", 0)),
@@ -70,7 +70,9 @@ class HeadwayStatLogger(AggregateStatLoggerBase):
                 prefix_cleared=bool(getattr(prefixes, "reset", False)),
                 first_tokens=first_tokens,
             )
-        self.listener.step(load, sequences, [_ended(one) for one in finished if hasattr(one, "request_id")])
+        self.listener.step(
+            load, sequences, [_ended(sequence) for sequence in finished if hasattr(sequence, "request_id")]
+        )
 
     def forget_loads(self) -> None:
         """The ranks have been replaced: what the old ones had is gone."""

@@ -68,7 +68,7 @@ def _by_access(
     if known is None:
         yield None, methods
         return
-    allowed = frozenset(one for one in methods if one == _MOUNT or known.allows(one))
+    allowed = frozenset(method for method in methods if method == _MOUNT or known.allows(method))
     if allowed:
         yield known.access, allowed
     if methods - allowed:

@@ -45,10 +45,10 @@ class WithQueue(Collector):
 def _grown(family: Metric, queued: int, labels: dict[str, str]) -> Metric:
     """A copy of the family, with ``queued`` divided among the samples that have these labels."""
     grown = Metric(family.name, family.documentation, family.type, family.unit)
-    number = sum(labels.items() <= one.labels.items() for one in family.samples)
+    number = sum(labels.items() <= sample.labels.items() for sample in family.samples)
     parts = iter(queued // number + (place < queued % number) for place in range(number))
     grown.samples = [
-        one._replace(value=one.value + next(parts)) if labels.items() <= one.labels.items() else one
-        for one in family.samples
+        sample._replace(value=sample.value + next(parts)) if labels.items() <= sample.labels.items() else sample
+        for sample in family.samples
     ]
     return grown

@@ -48,7 +48,7 @@ class WarmupRequests:
     def refused(self, error: Exception) -> bool:
         """Whether a healthy engine refuses this, or its release lacks it."""
         errors = (error, error.__cause__)
-        return not self._engine.errored and any(isinstance(one, _refusals()) for one in errors)
+        return not self._engine.errored and any(isinstance(cause, _refusals()) for cause in errors)
 
 
 def usual_prompt(serial: int, length_tokens: int, vocabulary: int) -> list[int]:

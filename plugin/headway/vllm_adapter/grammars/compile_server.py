@@ -180,7 +180,7 @@ def compiler_of(vllm_config: Any) -> Compile:
     tokenizer = cached_tokenizer_from_config(model_config=model)
     common = {"tokenizer": tokenizer, "vocab_size": model.get_vocab_size()}
     special = frozenset(getattr(tokenizer, "all_special_ids", ()))
-    encoded = (tokenizer.encode(one, add_special_tokens=False) for one in "[{(")
+    encoded = (tokenizer.encode(bracket, add_special_tokens=False) for bracket in "[{(")
     opening = tuple(ids[0] for ids in encoded if len(ids) == 1)
     backends = {"xgrammar": XgrammarBackend(vllm_config, **common)}
 

@@ -87,7 +87,7 @@ class GrammarGuard:
         module: str = _MODULE,
     ) -> None:
         self.verdicts: Counter[str] = Counter(
-            {"plain": 0, "known": 0, "unchecked": 0, **{one.name.lower(): 0 for one in Verdict}}
+            {"plain": 0, "known": 0, "unchecked": 0, **{verdict.name.lower(): 0 for verdict in Verdict}}
         )
         self._config = vllm_config
         self._limits = limits or Limits()

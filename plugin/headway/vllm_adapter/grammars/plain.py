@@ -29,7 +29,10 @@ def is_plain(fields: Mapping[str, Any]) -> bool:
     if kinds == {"json_object"}:
         return True
     if kinds == {"choice"}:
-        return isinstance(fields["choice"], list) and sum(len(str(one)) + 1 for one in fields["choice"]) <= _MOST_BYTES
+        return (
+            isinstance(fields["choice"], list)
+            and sum(len(str(choice)) + 1 for choice in fields["choice"]) <= _MOST_BYTES
+        )
     return kinds == {"json"} and _is_plain_schema(fields["json"])
 
 

@@ -74,7 +74,7 @@ def walk(
         lambda ids, before: int(ids[0]),
         lambda ids, before: int(random.choice(ids)) if before is None else before,
         lambda ids, before: next(
-            (one for one in brackets if ids[ids.searchsorted(one) % ids.size] == one), int(ids[-1])
+            (bracket for bracket in brackets if ids[ids.searchsorted(bracket) % ids.size] == bracket), int(ids[-1])
         ),
         lambda ids, before: int(random.choice(ids)),
     )
@@ -113,7 +113,7 @@ def _walk(grammar: Grammar, bitmask: Any, special: _Tokens, pick: _Pick, clock: 
 def _judge(costs_s: list[float]) -> None:
     """Raises TooSlowError for what the last steps took. One long one may be the making of something that is kept."""
     last_s = costs_s[-_WINDOW:]
-    if len([one for one in last_s if one > MOST_STEP_S]) > 1:
+    if len([step_s for step_s in last_s if step_s > MOST_STEP_S]) > 1:
         raise TooSlowError
     if len(last_s) == _WINDOW:
         _judge_mean(last_s)

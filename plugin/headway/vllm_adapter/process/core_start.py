@@ -30,7 +30,7 @@ class CoreStart:
 
     def __init__(self, client: Any) -> None:
         self._client = client
-        self._before = {one.pid for one in cores()}
+        self._before = {core.pid for core in cores()}
         self._done = threading.Event()
         self._buried = threading.Event()
         self._core: Any = None
@@ -44,7 +44,9 @@ class CoreStart:
         if not self._done.is_set() or self._core is None or self.ended:
             return False
         resources = self._core.resources
-        return not resources.engine_dead and all(one.exitcode is None for one in resources.engine_manager.processes)
+        return not resources.engine_dead and all(
+            process.exitcode is None for process in resources.engine_manager.processes
+        )
 
     async def core(self) -> Any:
         """The client of the new core, once it is up. Raises NoEngineError where it does not start, or has died."""
@@ -70,7 +72,7 @@ class CoreStart:
         """The new core and everything below it, as far as it lives. What fails to start is ended by vLLM."""
         if self._done.is_set():
             return [] if self._core is None else processes(self._core)
-        return [each for one in cores() if one.pid not in self._before for each in family(one.pid)]
+        return [member for core in cores() if core.pid not in self._before for member in family(core.pid)]
 
     def end(self) -> None:
         """Kill it at once; what vLLM starts even after that is killed as well."""
@@ -116,13 +118,13 @@ def another_core(client: Any) -> Any:
 
 def cores() -> list[multiprocessing.process.BaseProcess]:
     """The engine cores of this process, of all its engines."""
-    return [one for one in multiprocessing.active_children() if one.name.startswith(_CORE_NAME)]
+    return [child for child in multiprocessing.active_children() if child.name.startswith(_CORE_NAME)]
 
 
 def processes(core: Any) -> list[psutil.Process]:
     """EngineCore and everything below it, as far as it still lives. ``core`` is its client."""
     started = getattr(core.resources.engine_manager, "processes", ())
-    return [each for one in started for each in family(one.pid)]
+    return [member for process in started for member in family(process.pid)]
 
 
 def family(pid: int | None) -> list[psutil.Process]:

@@ -63,7 +63,7 @@ def listen_for_failed_starts() -> None:
     """In EngineCore's process and its workers': write the error down when vLLM logs that the start failed."""
     for name in _LOGGERS:
         logger = logging.getLogger(name)
-        if not any(isinstance(one, _FailedStart) for one in logger.handlers):
+        if not any(isinstance(handler, _FailedStart) for handler in logger.handlers):
             logger.addHandler(_FailedStart(logging.ERROR))
 
 
@@ -125,7 +125,7 @@ def cause_of(error: BaseException | None) -> Cause:
     """Out of memory, by the name or the text of the error or of one that led to it; else a crash."""
     while error is not None:
         text = f"{type(error).__name__} {error}".lower()
-        if any(one in text for one in _OUT_OF_MEMORY):
+        if any(words in text for words in _OUT_OF_MEMORY):
             return Cause.OUT_OF_MEMORY
         error = error.__cause__ or error.__context__
     return Cause.CRASH

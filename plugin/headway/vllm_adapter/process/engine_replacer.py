@@ -39,7 +39,7 @@ class VllmReplacer:
         self._spare: CoreStart | None = None
         self._dropped: CoreStart | None = None
         engine = processes(client.engine_core)
-        self._others = {one.pid for one in psutil.Process().children(recursive=True) if one not in engine}
+        self._others = {process.pid for process in psutil.Process().children(recursive=True) if process not in engine}
 
     def cause(self) -> Cause:
         """By what EngineCore wrote down before it died; a crash when it could not."""
@@ -55,8 +55,8 @@ class VllmReplacer:
         if reader is not None and not self._client.output_processor.request_states:
             reader.cancel()
         found = psutil.Process().children(recursive=True) if self._owns_process else self._engine_processes()
-        others = self._others | {one.pid for one in self._spare_processes()}
-        kill([one for one in found if one.pid not in others and not is_killer(one)])
+        others = self._others | {process.pid for process in self._spare_processes()}
+        kill([process for process in found if process.pid not in others and not is_killer(process)])
 
     async def start(self) -> None:
         """Connect to the spare, where there is one, else start another EngineCore; the event loop runs meanwhile."""
@@ -128,7 +128,7 @@ class VllmReplacer:
 
     async def _new_core(self) -> Any:
         await self._dropped_is_over()
-        self._cores_before = {one.pid for one in cores()}
+        self._cores_before = {core.pid for core in cores()}
         try:
             return await asyncio.to_thread(another_core, self._client)
         finally:
@@ -151,15 +151,15 @@ class VllmReplacer:
     def _engine_processes(self) -> list[psutil.Process]:
         """The engine's processes in a program, also of an engine that is still starting."""
         before = self._cores_before
-        starting = [] if before is None else [one.pid for one in cores() if one.pid not in before]
-        return processes(self._client.engine_core) + [each for pid in starting for each in family(pid)]
+        starting = [] if before is None else [core.pid for core in cores() if core.pid not in before]
+        return processes(self._client.engine_core) + [member for pid in starting for member in family(pid)]
 
 
 def replaceable(client: Any) -> bool:
     """Whether this client started its engine itself and has the parts that must be replaced."""
     resources = getattr(getattr(client, "engine_core", None), "resources", None)
     parts = ("output_handler", "output_processor", "_run_output_handler", "log_stats", "vllm_config")
-    return getattr(resources, "engine_manager", None) is not None and all(hasattr(client, one) for one in parts)
+    return getattr(resources, "engine_manager", None) is not None and all(hasattr(client, name) for name in parts)
 
 
 def _end_questions(core: Any) -> None:
@@ -178,6 +178,6 @@ def _forget_requests(processor: Any) -> None:
 
 def _forget_loads(client: Any) -> None:
     """Drop what the old engine's ranks last reported: one of the new ones may be idle, and then reports nothing."""
-    for one in getattr(getattr(client, "logger_manager", None), "stat_loggers", ()):
-        if hasattr(one, "forget_loads"):
-            one.forget_loads()
+    for logger in getattr(getattr(client, "logger_manager", None), "stat_loggers", ()):
+        if hasattr(logger, "forget_loads"):
+            logger.forget_loads()

@@ -47,12 +47,12 @@ def remove_unbound() -> int:
         return 0
     try:
         bound = {line.rpartition(" ")[2] for line in _BOUND.read_text(errors="replace").splitlines()}
-        stale = [one for one in folder.iterdir() if str(one) not in bound]
+        stale = [path for path in folder.iterdir() if str(path) not in bound]
     except OSError:
         return 0
-    for one in stale:
+    for path in stale:
         with suppress(OSError):
-            one.unlink()
+            path.unlink()
     return len(stale)
 
 

@@ -25,7 +25,9 @@ _AT_MOST_S = 30.0
 def belonging(mark: str) -> list[int]:
     """The living processes of this user that were started below the server with this mark, but for ourselves."""
     return [
-        int(one) for one in os.listdir("/proc") if one.isdigit() and int(one) != os.getpid() and _belongs(one, mark)
+        int(name)
+        for name in os.listdir("/proc")
+        if name.isdigit() and int(name) != os.getpid() and _belongs(name, mark)
     ]
 
 
@@ -38,7 +40,7 @@ def _belongs(pid: str, mark: str) -> bool:
         with open(f"/proc/{pid}/environ", "rb") as environment:
             if mark.encode() in environment.read():
                 return True
-        return any(mark in _target(f"/proc/{pid}/fd/{one}") for one in os.listdir(f"/proc/{pid}/fd"))
+        return any(mark in _target(f"/proc/{pid}/fd/{descriptor}") for descriptor in os.listdir(f"/proc/{pid}/fd"))
     except OSError:  # it ended, or is not ours to look at
         return False
 
@@ -84,8 +86,8 @@ def _kill(pid: int) -> None:
 
 def main() -> None:
     """Wait for the server's end, then clear up."""
-    for one in _IGNORED:
-        signal.signal(one, signal.SIG_IGN)
+    for number in _IGNORED:
+        signal.signal(number, signal.SIG_IGN)
     mark, *files = sys.stdin.buffer.read().decode().splitlines() or [""]
     if mark:
         end_all(mark)

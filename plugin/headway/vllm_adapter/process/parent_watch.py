@@ -56,7 +56,7 @@ class _Watch:
     def __init__(self) -> None:
         self.mark = f"headway-{secrets.token_hex(16)}"
         self.pid = os.getpid()
-        os.environ[VARIABLE] = ":".join(one for one in (os.environ.get(VARIABLE, ""), self.mark) if one)
+        os.environ[VARIABLE] = ":".join(mark for mark in (os.environ.get(VARIABLE, ""), self.mark) if mark)
         os.environ.setdefault(_KEEP_ENVIRONMENT, "1")
         reading, self._writing = os.pipe()
         self._marked = os.memfd_create(self.mark)

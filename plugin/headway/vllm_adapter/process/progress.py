@@ -231,10 +231,10 @@ class Reporter:
             self._census_due = _CENSUS_BEATS
             self._family = psutil.Process().children(recursive=True)
         stopped, used_s = 0, 0.0
-        for one in self._family:
+        for process in self._family:
             with suppress(psutil.Error):
-                stopped += one.status() in _STOPPED_STATES
-                used_s += sum(one.cpu_times()[:4])
+                stopped += process.status() in _STOPPED_STATES
+                used_s += sum(process.cpu_times()[:4])
         self._fields[_STOPPED] = stopped
         if cpu_time:
             own_s = 0.0 if self._family else time.process_time() - time.thread_time()

@@ -57,14 +57,16 @@ def _end_with_the_first(manager: Any) -> None:
 
     One that ended in order was told to, as the others were: they finish what they run.
     """
-    by_end = {one.sentinel: one for one in manager.processes}
+    by_end = {process.sentinel: process for process in manager.processes}
     if len(by_end) < 2:
         return
     ended: list[Any] = []
     while not ended and not manager.manager_stopped.is_set():
-        ended = [by_end[one] for one in connection.wait(list(by_end), timeout=_LOOK_S) if isinstance(one, int)]
-    for one in ended:
-        one.join(_LOOK_S)  # its end of the pipe closes a moment before it has an exit code
-    if manager.manager_stopped.is_set() or all(one.exitcode == 0 for one in ended):
+        ended = [
+            by_end[sentinel] for sentinel in connection.wait(list(by_end), timeout=_LOOK_S) if isinstance(sentinel, int)
+        ]
+    for process in ended:
+        process.join(_LOOK_S)  # its end of the pipe closes a moment before it has an exit code
+    if manager.manager_stopped.is_set() or all(process.exitcode == 0 for process in ended):
         return
-    kill([each for one in manager.processes if one not in ended for each in family(one.pid)])
+    kill([member for process in manager.processes if process not in ended for member in family(process.pid)])

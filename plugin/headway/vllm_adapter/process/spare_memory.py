@@ -45,7 +45,7 @@ def _not_twice(config: Any) -> str:
 
 
 def _host_shortage(config: Any, engine: list[psutil.Process]) -> str:
-    own_bytes = sum(_own_bytes(one) for one in engine)
+    own_bytes = sum(_own_bytes(process) for process in engine)
     needed_bytes = int(_MARGIN * (own_bytes + (_untouched_kv_bytes(config, engine) if _on_cpu() else 0)))
     limit_bytes, free_bytes = memory_left(), psutil.virtual_memory().available
     return _shortage("memory", needed_bytes, free_bytes if limit_bytes is None else min(limit_bytes, free_bytes))
@@ -54,14 +54,14 @@ def _host_shortage(config: Any, engine: list[psutil.Process]) -> str:
 def _untouched_kv_bytes(config: Any, engine: list[psutil.Process]) -> int:
     """What the KV cache may still take: as much as is untouched, and no more than the cache as it is set."""
     set_bytes = getattr(config.cache_config, "kv_cache_memory_bytes", None)
-    untouched_bytes = sum(_untouched_bytes(one) for one in engine)
+    untouched_bytes = sum(_untouched_bytes(process) for process in engine)
     return untouched_bytes if set_bytes is None else min(untouched_bytes, config.parallel_config.world_size * set_bytes)
 
 
 def _device_shortage(config: Any, engine: list[psutil.Process]) -> str:
     if _on_cpu():
         return ""
-    cards = Gpus().read_of({one.pid for one in engine})
+    cards = Gpus().read_of({process.pid for process in engine})
     if not cards:
         return "the free memory of its device is not known"
     ratio = config.cache_config.gpu_memory_utilization
@@ -90,8 +90,12 @@ def _untouched_bytes(process: psutil.Process) -> int:
     """Memory that it has allocated in large pieces and not touched yet; 0 where it has ended."""
     with suppress(psutil.Error):
         maps = process.memory_maps(grouped=False)
-        large = (one for one in maps if one.path == _ANONYMOUS and one.perms.startswith("rw") and one.size >= _LARGE)
-        return sum(max(0, one.size - one.rss) for one in large)
+        large = (
+            region
+            for region in maps
+            if region.path == _ANONYMOUS and region.perms.startswith("rw") and region.size >= _LARGE
+        )
+        return sum(max(0, region.size - region.rss) for region in large)
     return 0
 
 

@@ -16,8 +16,8 @@ WEIGHTS, KV_CACHE = "weights", "kv_cache"
 def engine_memory(core: Any) -> dict[str, int]:
     """Bytes of all workers by component; one that no worker knows is left out. ``core`` is EngineCore."""
     total: Counter[str] = Counter()
-    for one in core.collective_rpc(worker_memory):
-        total.update(one)
+    for of_a_worker in core.collective_rpc(worker_memory):
+        total.update(of_a_worker)
     return {component: size for component, size in total.items() if size}
 
 
@@ -34,10 +34,10 @@ def _tensors(nested: Any) -> Iterator[Any]:
     if hasattr(nested, "untyped_storage"):
         yield nested
         return
-    for one in nested.values() if isinstance(nested, Mapping) else nested:
-        yield from _tensors(one)
+    for part in nested.values() if isinstance(nested, Mapping) else nested:
+        yield from _tensors(part)
 
 
 def _bytes(tensors: Iterable[Any]) -> int:
-    storages = (one.untyped_storage() for one in tensors)
+    storages = (tensor.untyped_storage() for tensor in tensors)
     return sum({storage.data_ptr(): storage.nbytes() for storage in storages}.values())
