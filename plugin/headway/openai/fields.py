@@ -51,7 +51,7 @@ def read_fields(body: bytes | Raw) -> Fields:
         return _OBJECT.decode(body)
     except _REFUSED:
         value = _parsed(bytes(body))
-    return {name: Raw(json.dumps(one).encode()) for name, one in value.items()} if isinstance(value, dict) else {}
+    return {name: Raw(json.dumps(member).encode()) for name, member in value.items()} if isinstance(value, dict) else {}
 
 
 def written(fields: Fields) -> bytes:

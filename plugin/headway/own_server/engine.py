@@ -60,14 +60,14 @@ class OwnServerAdapter(InstancesAdapter):
     async def ping(self, engine: Any) -> Answer | None:
         """Once each EngineCore was seen alive and between two steps, by its reports; None where none has begun to
         report, before the first step. A process that has ended is one of an engine before."""
-        before = {one.engine: one for one in self.progress(engine) if psutil.pid_exists(one.engine)}
+        before = {report.engine: report for report in self.progress(engine) if psutil.pid_exists(report.engine)}
         if not before:
             return None
         while before:
             await asyncio.sleep(_POLL_S)
-            for one in self.progress(engine):
-                if (then := before.get(one.engine)) is not None and _answers(then, one):
-                    del before[one.engine]
+            for report in self.progress(engine):
+                if (then := before.get(report.engine)) is not None and _answers(then, report):
+                    del before[report.engine]
         return Answer()
 
     def progress(self, engine: Any) -> Sequence[Progress]:

@@ -182,8 +182,8 @@ class OwnServer:
 
     async def _watch(self, process: subprocess.Popen[bytes]) -> None:
         with suppress(psutil.Error):
-            parts = [one for one in psutil.Process(process.pid).children() if not is_killer(one)]
-            while all(_runs(one) for one in parts):  # noqa: ASYNC110 - of other processes
+            parts = [child for child in psutil.Process(process.pid).children() if not is_killer(child)]
+            while all(_runs(child) for child in parts):  # noqa: ASYNC110 - of other processes
                 await asyncio.sleep(_WATCH_EVERY_S)
         if self._process is process and not self._dead:
             log.error("a process of the engine or of an API server has ended: all of them are ended")

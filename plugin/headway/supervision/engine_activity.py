@@ -57,8 +57,8 @@ class EngineActivity:
         those of an ``internal_requests`` block that says so.
         """
         self._gateway.engine_stepped(ended, None if load is None else load.running + load.waiting)
-        for one in ended:
-            self._largest_job_tokens = max(self._largest_job_tokens, one.prompt_tokens + one.output_tokens)
+        for sequence in ended:
+            self._largest_job_tokens = max(self._largest_job_tokens, sequence.prompt_tokens + sequence.output_tokens)
         now_s = self._gateway.gate.now_s()
         step_s, running = now_s - self.stepped_s, self.load.running
         if running and 0 < step_s < _PAUSE_S:

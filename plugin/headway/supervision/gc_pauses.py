@@ -24,7 +24,7 @@ class GcPauses:
     def read(self) -> tuple[DistributionReading, ...]:
         """The pauses of each generation up to now."""
         now_s = self._clock_s()
-        return tuple(one.read(now_s) for one in self.generations)
+        return tuple(generation.read(now_s) for generation in self.generations)
 
     def watch(self) -> None:
         """Count from now on."""

@@ -136,7 +136,7 @@ class MemoryMaintenance:
             engine_bytes=self._engine_bytes,
             queue_bytes=desk.read(gateway.gate.now_s()).waiting_bytes,
             largest_job_tokens=self._activity.take_largest_job(),
-            requests=sum(one.outcomes[Outcome.COMPLETED] for one in desk.ledger.classes.values()),
+            requests=sum(counts.outcomes[Outcome.COMPLETED] for counts in desk.ledger.classes.values()),
         )
 
     async def _act(self, remedy: Remedy) -> None:

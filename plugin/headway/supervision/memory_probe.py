@@ -70,7 +70,7 @@ class Gpus:
     def _pids(self, handle: Any) -> set[int]:
         """The processes that compute on it."""
         try:
-            return {int(one.pid) for one in self._nvml.nvmlDeviceGetComputeRunningProcesses(handle)}
+            return {int(process.pid) for process in self._nvml.nvmlDeviceGetComputeRunningProcesses(handle)}
         except self._nvml.NVMLError:
             return set()
 

@@ -40,9 +40,9 @@ class ObjectivesLog:
         self._revision = desk.mode.revision
         preset, tokens = desk.preset, desk.read(self._gate.now_s()).usual_prompt_tokens
         now = {name: ObjectivesNow.of(preset.classes[name], unloaded, tokens) for name in preset.by_urgency()}
-        said = [f"{name}: {one.words}" for name, one in now.items() if one.words]
+        said = [f"{name}: {objectives.words}" for name, objectives in now.items() if objectives.words]
         if said:
             log.info("objectives of %s on this engine: %s", preset.name, "; ".join(said))
-        for name, one in now.items():
-            for sentence in one.missed_alone(preset.name, name):
+        for name, objectives in now.items():
+            for sentence in objectives.missed_alone(preset.name, name):
                 log.warning("%s", sentence)

@@ -67,9 +67,9 @@ class OverloadLog:
 
     def _count(self) -> Counter[Reason]:
         counted = Counter[Reason]()
-        for one in self._gate.desk.ledger.classes.values():
-            counted.update({reason: one.refusals[reason] for reason in FOR_LOAD if one.refusals[reason]})
+        for counts in self._gate.desk.ledger.classes.values():
+            counted.update({reason: counts.refusals[reason] for reason in FOR_LOAD if counts.refusals[reason]})
         return counted
 
     def _arrivals(self) -> int:
-        return sum(one.arrived for one in self._gate.desk.ledger.classes.values())
+        return sum(counts.arrived for counts in self._gate.desk.ledger.classes.values())

@@ -29,16 +29,16 @@ def read_processes() -> dict[str, ProcessReading]:
     engine_bytes, engine_s = 0, 0.0
     for child in here.children(recursive=True):
         try:
-            one = _read(child)
+            reading = _read(child)
         except (psutil.NoSuchProcess, psutil.ZombieProcess):
             continue
-        engine_bytes, engine_s = engine_bytes + one.resident_bytes, engine_s + one.processor_s
+        engine_bytes, engine_s = engine_bytes + reading.resident_bytes, engine_s + reading.processor_s
     return {"api_server": _read(here), "engine": ProcessReading(engine_bytes, engine_s)}
 
 
 def resident_bytes() -> dict[str, int]:
     """Resident memory of the same."""
-    return {name: one.resident_bytes for name, one in read_processes().items()}
+    return {name: reading.resident_bytes for name, reading in read_processes().items()}
 
 
 def memory_limit_bytes() -> int:
@@ -77,7 +77,9 @@ class ProcessorUse:
         times = psutil.cpu_times()
         idle_s = times.idle + getattr(times, "iowait", 0.0)
         guest_s = getattr(times, "guest", 0.0) + getattr(times, "guest_nice", 0.0)  # counted in user time as well
-        return {name: one.processor_s for name, one in processes.items()} | {"machine": sum(times) - idle_s - guest_s}
+        return {name: reading.processor_s for name, reading in processes.items()} | {
+            "machine": sum(times) - idle_s - guest_s
+        }
 
 
 def _read(process: psutil.Process) -> ProcessReading:

@@ -294,7 +294,7 @@ class Supervisor:
     def _watch_compilations(self, reports: Sequence[Progress]) -> None:
         """Name a grammar that compiles for too long; replace the engine where it keeps others waiting."""
         named = self.slow_compilation_s > 0
-        self.compiling_s = max((one.compiling_s for one in reports), default=0.0)
+        self.compiling_s = max((report.compiling_s for report in reports), default=0.0)
         if self.slow_compilation_s and not named:
             log.warning(
                 "the engine has been compiling a grammar for %.0f s: other structured outputs may wait for it",
