@@ -215,4 +215,4 @@ def _lacks(
         Ability.WARMUP: source is not None,
         Ability.STAGES: not isinstance(source, OneRequest),
     }
-    return frozenset(one for one, found in there.items() if not found)
+    return frozenset(ability for ability, found in there.items() if not found)

@@ -137,5 +137,5 @@ def _bounded(request_id: str) -> str:
     if len(request_id) <= MAX_ID_CHARS and request_id.isprintable():
         return request_id
     digest = hashlib.sha256(request_id.encode(errors="surrogatepass")).hexdigest()[:16]
-    begin = "".join(one for one in request_id[: MAX_ID_CHARS - len(digest) - 1] if one.isprintable())
+    begin = "".join(letter for letter in request_id[: MAX_ID_CHARS - len(digest) - 1] if letter.isprintable())
     return f"{begin}~{digest}"

@@ -62,7 +62,7 @@ class EnginePause:
             self._gate.resume(hold)
         if holds != before:
             log.info(
-                "the engine is %s", " and ".join(_WORDS[one] for one in sorted(holds)) or "no longer paused or asleep"
+                "the engine is %s", " and ".join(_WORDS[hold] for hold in sorted(holds)) or "no longer paused or asleep"
             )
 
     def forget(self) -> None:

@@ -240,8 +240,8 @@ class Gate:
         The oldest ones, ``most`` at most; None: all. One that is not streamed shows its first token with its last, so
         it counts no longer once the engine has begun with it.
         """
-        waiting = (one.ticket for one in self._permits.values() if one.token_s is None and not one.begun)
-        return [(one.class_name, one.arrived_s) for one in itertools.islice(waiting, most)]
+        waiting = (permit.ticket for permit in self._permits.values() if permit.token_s is None and not permit.begun)
+        return [(ticket.class_name, ticket.arrived_s) for ticket in itertools.islice(waiting, most)]
 
     def dump(self) -> dict[str, Any]:
         """The desk's live state, for operators."""

@@ -125,7 +125,7 @@ class Gateway:
             while call is None:
                 await self._turn(permit)
                 call = self.link.calls.open(permit, request_id, seats, unstreamed=unstreamed, ends_late=ends_late)
-                bounds = [one for one in (permit.most_tokens, call_context.most_tokens) if one is not None]
+                bounds = [most for most in (permit.most_tokens, call_context.most_tokens) if most is not None]
                 stream = start(call.id, self._rank(permit), min(bounds, default=None))
                 try:
                     async for output in stream:
@@ -198,7 +198,9 @@ class Gateway:
             link.reported = sequences
         if link.watchdog is not None:
             link.watchdog.heard(self.gate.now_s())
-        late = [call for one in ended if (call := link.calls.sequence_ended(one)) is not None and call.ends_late]
+        late = [
+            call for sequence in ended if (call := link.calls.sequence_ended(sequence)) is not None and call.ends_late
+        ]
         if late:
             self._end_late(len(late))
         unstreamed = link.calls.unstreamed()

@@ -52,7 +52,7 @@ class RequestContext:
     @property
     def max_tokens(self) -> int | None:
         """The tokens that each answer may have: charges and estimates count with these."""
-        return min((one for one in (self.asked.max_tokens, self.most_tokens) if one is not None), default=None)
+        return min((most for most in (self.asked.max_tokens, self.most_tokens) if most is not None), default=None)
 
     @property
     def refused(self) -> Refused | None:

@@ -71,7 +71,7 @@ def check_tokens(environment: Mapping[str, str]) -> Iterator[Finding]:
 
 def check_values(environment: Mapping[str, str]) -> Iterator[Finding]:
     """Each variable by itself, and what several say together."""
-    for name, read in (*(("", one.read) for one in VARIABLES), *_TOGETHER):
+    for name, read in (*(("", variable.read) for variable in VARIABLES), *_TOGETHER):
         try:
             read(environment)
         except HeadwayError as error:

@@ -56,10 +56,10 @@ def wrong(error: Exception, advice: str = "correct the variable, or unset it for
 
 def failures(findings: Iterable[Finding]) -> list[str]:
     """Those that fail, a line each."""
-    return [str(one) for one in findings if one.severity is Severity.FAIL]
+    return [str(finding) for finding in findings if finding.severity is Severity.FAIL]
 
 
 def worst(findings: Iterable[Finding]) -> Severity:
     """The highest severity of all; OK where there is none."""
     ranked = list(Severity)
-    return max((one.severity for one in findings), key=ranked.index, default=Severity.OK)
+    return max((finding.severity for finding in findings), key=ranked.index, default=Severity.OK)

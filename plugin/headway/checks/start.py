@@ -43,8 +43,8 @@ def check_start(args: Namespace, environment: Mapping[str, str] = os.environ) ->
     found = refusals(args, environment)
     if found:
         raise HeadwayError("; ".join(found))
-    for one in warnings(args, environment):
-        log.warning("%s", one)
+    for warning in warnings(args, environment):
+        log.warning("%s", warning)
 
 
 def refusals(args: Namespace, environment: Mapping[str, str]) -> list[str]:
@@ -54,7 +54,7 @@ def refusals(args: Namespace, environment: Mapping[str, str]) -> list[str]:
 
 def warnings(args: Namespace, environment: Mapping[str, str]) -> list[str]:
     """What an operator should know of a server that may start."""
-    return [str(one) for one in cautions(args, environment) if one.severity is Severity.WARN]
+    return [str(caution) for caution in cautions(args, environment) if caution.severity is Severity.WARN]
 
 
 def cautions(args: Namespace, environment: Mapping[str, str]) -> list[Finding]:
@@ -113,7 +113,7 @@ def _check_data_parallel(args: Namespace, environment: Mapping[str, str]) -> _Ch
 
     ranks = given("size") or 1
     flags = {name: given(name.replace("-", "_")) for name in _OTHER_BALANCERS}
-    other = [f"--data-parallel-{name}" for name, one in flags.items() if one is not None and one is not False]
+    other = [f"--data-parallel-{name}" for name, value in flags.items() if value is not None and value is not False]
     if other:
         what = f"{other[0]} gives the ranks to several servers, whose seats nothing would count together"
         yield fail(what, "remove it; headway route is one queue in front of several servers")

@@ -125,7 +125,7 @@ def listed(meaning: str, wanted: str, usual: str | None = None) -> Variable[tupl
     """Texts with commas between them."""
 
     def parse(text: str) -> tuple[str, ...]:
-        return tuple(part for one in text.split(",") if (part := one.strip()))
+        return tuple(part for word in text.split(",") if (part := word.strip()))
 
     return Variable[tuple[str, ...]]((), meaning, parse, f"{wanted}, with commas", usual)
 

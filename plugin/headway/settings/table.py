@@ -141,6 +141,8 @@ class Environment(_OfServer, _OfRouter, _OfDashboard, _OfChildren):
 
 
 VARIABLES: Final[tuple[Variable[Any], ...]] = tuple(
-    one for part in Environment.__bases__ for one in vars(part).values() if isinstance(one, Variable)
+    variable for part in Environment.__bases__ for variable in vars(part).values() if isinstance(variable, Variable)
 )
-SECRET_NAMES: Final = tuple(name for one in VARIABLES if isinstance(one, SecretVariable) for name in one.names)
+SECRET_NAMES: Final = tuple(
+    name for variable in VARIABLES if isinstance(variable, SecretVariable) for name in variable.names
+)
