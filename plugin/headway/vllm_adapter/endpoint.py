@@ -1,7 +1,7 @@
-"""Endpoint plugin: what Headway adds to each API server of vLLM, before its socket listens.
+"""The endpoint plugin: what Headway adds to each API server of vLLM before its socket listens.
 
-Configured by the environment, because vLLM offers plugins no arguments (``--additional-config`` would change the key
-of the compile cache): ``headway.settings`` lists all variables, ``headway.api_server`` reads them.
+The environment configures the plugin, because vLLM offers plugins no arguments (``--additional-config`` would change
+the key of the compile cache): ``headway.settings`` lists all variables, ``headway.api_server`` reads them.
 
 A request passes from the outside to the inside:
 
@@ -9,7 +9,7 @@ A request passes from the outside to the inside:
     RequestLimits         bytes and time
     RouteGuard            the route, and the tenant by its key
     vLLM's own            CORS, authentication, metrics
-    AdmissionMiddleware   what it asks for, and the response that waits for an admission
+    AdmissionMiddleware   what the request asks for, and the response that waits for an admission
 """
 
 from __future__ import annotations
@@ -58,7 +58,7 @@ from headway_policies.preset import seat_words
 
 log = logging.getLogger("headway.vllm_adapter.endpoint")
 
-#: Grammars of one tenant that wait for their check in one of several API servers: their requests hold seats meanwhile.
+#: The most grammars of a tenant that wait for their check in one of several API servers: their requests occupy seats.
 _MOST_SEATED = 8
 
 
@@ -82,7 +82,8 @@ class HeadwayEndpoint:
     def attach_router(self, app: Any) -> None:
         """Add the routes, and the middleware as the innermost middleware: inside vLLM's authentication and metrics.
 
-        Settings are read here and not in the constructor: vLLM would log its error and serve without Headway.
+        The settings are read here and not in the constructor, for vLLM would log an error of the constructor and serve
+        without Headway.
         """
         log_json_lines()
         log_as_vllm_does()
@@ -114,7 +115,7 @@ class HeadwayEndpoint:
     async def init_state(self, engine_client: Any, state: Any, args: Namespace) -> None:
         """Turn the engine client into a policy client, warm it up, and only then let vLLM listen.
 
-        Where the warm-up fails vLLM listens all the same: the server is not ready, and retries.
+        Where the warm-up fails vLLM listens all the same: the server is not ready, and retries the warm-up.
         """
         if self._guard is not None:
             hide_content()
@@ -171,7 +172,7 @@ class HeadwayEndpoint:
         )  # fmt: skip
 
     def _guard_requests(self, settings: Settings, args: Namespace) -> None:
-        """Bound and guard a request before it is read: every other middleware is there now, and these are outside.
+        """Wrap the application in the guards of bytes, time and routes, outside of every other middleware.
 
         The stack is wrapped as it is, for vLLM's build of the application may have made it already. ``args`` are the
         server's own: uvicorn is started with them after this.
@@ -193,8 +194,10 @@ class HeadwayEndpoint:
         log_routes(app, settings.route_table)
 
     async def _metrics(self, request: Request) -> Response:
-        """One scrape, taken in one turn of the event loop: vLLM's own route works in a thread, so that its figures and
-        ours would be of different moments."""
+        """Answer a scrape within one turn of the event loop.
+
+        vLLM's own route works in a thread, so that its figures and Headway's would be of different moments.
+        """
         from vllm.v1.metrics.prometheus import get_prometheus_registry
 
         registry: Collector = get_prometheus_registry()
@@ -222,20 +225,20 @@ def _fail_fast(app: Any) -> None:
 
 
 def _grammar_guard(vllm_config: Any, processor_s: int, most_in_line: int = MOST_IN_LINE) -> GrammarGuard | None:
-    """None where grammars are not to be checked, or there is no tokenizer to compile them for."""
+    """The guard of grammars; None where grammars are not to be checked, or no tokenizer can compile them."""
     if not processor_s or vllm_config.model_config.skip_tokenizer_init:
         return None
     return GrammarGuard(vllm_config, Limits(processor_s=processor_s), most_in_line=most_in_line)
 
 
 def _context_tokens(engine_client: Any) -> int | None:
-    """The longest prompt of the model; None where there is no engine, or it does not say."""
+    """The longest prompt of the model; None where there is no engine, or the engine does not say."""
     tokens = getattr(getattr(engine_client, "model_config", None), "max_model_len", None)
     return tokens if isinstance(tokens, int) else None
 
 
 def _bound_server(bounds: Bounds, args: Namespace) -> None:
-    """Bound what uvicorn reads before it asks the application. Without httptools it takes h11, which has an option."""
+    """Bound what uvicorn reads before it asks the application. Without httptools it uses h11, which has an option."""
     args.h11_max_incomplete_event_size = min(
         getattr(args, "h11_max_incomplete_event_size", None) or bounds.max_header_bytes, bounds.max_header_bytes
     )
@@ -250,7 +253,7 @@ def _bound_server(bounds: Bounds, args: Namespace) -> None:
 
 
 def _exit_with_error_without_engine(gateway: Gateway) -> None:
-    """vLLM exits with 0 when its engine died, and its process manager would not restart it. Runs at exit."""
+    """Exit with 1 at the end where the engine died: vLLM exits with 0, and its process manager would not restart it."""
     if gateway.link.engine_lost:
         logging.shutdown()
         sys.stdout.flush()
@@ -264,7 +267,7 @@ def _served_name(args: Namespace) -> str:
 
 
 def _log_degraded_modes(largest: Listed, ceiling: int, args: Namespace) -> None:
-    """One warning for each thing that this server cannot do. ``largest`` is the preset that states the most seats."""
+    """Warn of each thing that this server cannot do. ``largest`` is the preset that states the most seats."""
     wanted = stated_seats(largest.preset)
     if ceiling < wanted:
         log.warning(
@@ -281,7 +284,7 @@ def _log_degraded_modes(largest: Listed, ceiling: int, args: Namespace) -> None:
 
 
 def warn_of_flags(args: Namespace) -> None:
-    """One warning for each flag that takes something from the desk, or that it lacks."""
+    """Warn of each flag that takes something from the desk, and of the flag that it lacks."""
     if getattr(args, "disable_log_stats", False):
         log.warning(
             "--disable-log-stats: adaptive limits do not adapt, and first-token and stall time-outs may end requests "
@@ -292,7 +295,7 @@ def warn_of_flags(args: Namespace) -> None:
 
 
 def _log_prefix_caching_off(catalogue: Iterable[Listed], vllm_config: Any) -> None:
-    """Warn where a preset orders by cached prefixes, and the engine caches none."""
+    """Warn where a preset orders by cached prefixes and the engine caches none."""
     ordering = next((listed for listed in catalogue if listed.preset.ordering.by_prefix), None)
     caches = getattr(getattr(vllm_config, "cache_config", None), "enable_prefix_caching", None)
     if ordering is not None and caches is False:

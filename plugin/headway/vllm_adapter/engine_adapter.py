@@ -31,17 +31,17 @@ from headway_policies.memory import Cache
 from headway_policies.preset import Ability
 from headway_policies.step import StepTerms
 
-#: How often, and how long, a report that has come is waited for.
+#: How often, and for how long each time, reports that have come are waited for.
 _TURNS = 2000
 _TURN_S = 0.001
 
 
 @functools.cache
 def _error_class() -> type[Refused]:
-    """A refusal that vLLM's handlers answer with its own status, and log as one line.
+    """The class of a refusal that vLLM's handlers answer with its own status, and log as one line.
 
     ``GracefulHTTPError`` gives the status of a whole response, ``GenerationError`` that of an error inside a stream
-    (vllm/exceptions.py). Where a version lacks one of them the middleware alone gives the status.
+    (vllm/exceptions.py). Where a version lacks either class the middleware alone gives the status.
     """
     import vllm.exceptions as exceptions
 
@@ -61,7 +61,7 @@ def _error_class() -> type[Refused]:
 
 @functools.cache
 def _error_answer() -> Any:
-    """vLLM's own function from an exception to the body of the answer; None where a version has it elsewhere."""
+    """vLLM's own function from an exception to the body of the answer; None where a version keeps it elsewhere."""
     try:
         from vllm.entrypoints.serve.exception_handling.error_response import create_error_response
     except ImportError:
@@ -71,10 +71,10 @@ def _error_answer() -> Any:
 
 @dataclass(frozen=True, slots=True)
 class CallBounds:
-    """What a call may ask of the engine and of vLLM's front end.
+    """The bounds on what a call may ask of the engine and of vLLM's front end.
 
     ``prompt_logprobs`` bounds the prompt's tokens times the alternatives listed for each: the front end makes an object
-    of each of them on its event loop. ``grammars`` compiles first; None where grammars are not checked.
+    of each alternative on its event loop. ``grammars`` compiles first; None where grammars are not checked.
     """
 
     prompt_logprobs: int
@@ -97,7 +97,7 @@ async def _check_grammar(guard: GrammarGuard, sampling_params: Any, tenant: str)
 
 
 def _invalid(text: str, parameter: str) -> Exception:
-    """vLLM's error for parameters that are not valid, which it answers with 400."""
+    """vLLM's error for invalid parameters, which it answers with 400."""
     from vllm.exceptions import VLLMValidationError
 
     make: Any = VLLMValidationError
@@ -106,22 +106,22 @@ def _invalid(text: str, parameter: str) -> Exception:
 
 
 class VllmAdapter:
-    """vLLM's facts (see ``headway.engine.EngineAdapter``)."""
+    """The facts of vLLM (see ``headway.engine.EngineAdapter``)."""
 
     def __init__(self, bounds: CallBounds | None = None) -> None:
         self._bounds = bounds
         self._progress: ProgressReader | None = None
 
     def seats(self, sampling_params: Any) -> int:
-        """``n`` sequences; pooling parameters have no ``n`` and run one."""
+        """``n`` sequences; pooling parameters have no ``n`` and run one sequence."""
         return int(getattr(sampling_params, "n", 1) or 1)
 
     def size(self, prompt: Any, sampling_params: Any) -> tuple[int, int | None]:
-        """A rendered prompt has its tokens; pooling parameters generate none."""
+        """The tokens of a rendered prompt, and ``max_tokens``; pooling parameters generate none."""
         return prompt_tokens(getattr(prompt, "prompt_token_ids", prompt)), getattr(sampling_params, "max_tokens", None)
 
     def check(self, prompt: Any, sampling_params: Any, tenant: str) -> Check | None:
-        """In a server log probabilities of a prompt are bounded, and a grammar is compiled outside of the engine."""
+        """A bound on the log probabilities of a prompt, and a compilation of the grammar outside of the engine."""
         bounds = self._bounds
         if bounds is None:
             return None
@@ -134,18 +134,18 @@ class VllmAdapter:
         return functools.partial(_check_grammar, bounds.grammars, sampling_params, tenant)
 
     def usage(self, output: Any) -> Usage | None:
-        """Of a call with one sequence, by its own statistics; the stat logger reports the others."""
+        """The usage of a call with one sequence, by its own statistics; the stat logger reports the others."""
         generated = getattr(getattr(output, "metrics", None), "num_generation_tokens", None)
         if generated is None or len(_sequences(output)) != 1:
             return None
         return Usage(prompt_tokens(output.prompt_token_ids), int(generated))
 
     def unstreamed(self, sampling_params: Any) -> bool:
-        """A whole answer is one output, its last."""
+        """Whether the whole answer comes as one output, the last."""
         return getattr(getattr(sampling_params, "output_kind", None), "name", "") == "FINAL_ONLY"
 
     def tokens(self, engine: Any, request_id: str) -> int | None:
-        """By the output processor's records, kept under ids of its own (v1/engine/output_processor.py)."""
+        """The tokens in the output processor's records, kept under ids of its own (v1/engine/output_processor.py)."""
         processor = getattr(engine, "output_processor", None)
         ids, states = getattr(processor, "external_req_ids", None), getattr(processor, "request_states", None)
         if ids is None or states is None:
@@ -154,7 +154,7 @@ class VllmAdapter:
         return sum(int(stats.num_generation_tokens) for stats in known if stats is not None)
 
     def first_token_delay_s(self, output: Any) -> float | None:
-        """From the request's own statistics when its only output is the last; vLLM counts from arrival as well."""
+        """The delay in the statistics of a request whose only output is the last; vLLM counts from arrival as well."""
         if not getattr(output, "finished", False):
             return None
         stats = getattr(output, "metrics", None)
@@ -172,7 +172,7 @@ class VllmAdapter:
         return error
 
     def invalid(self, error: Exception) -> Invalid | None:
-        """As vLLM would answer it, where that is a status of the client's fault."""
+        """The answer that vLLM would give, where its status is a fault of the client."""
         answer = _error_answer()
         found = None if answer is None else answer(error).error
         if found is None or not HTTPStatus.BAD_REQUEST <= found.code < HTTPStatus.INTERNAL_SERVER_ERROR:
@@ -180,18 +180,18 @@ class VllmAdapter:
         return Invalid(found.code, found.message, found.param)
 
     def unwell(self) -> Exception:
-        """What vLLM's health route answers with 503."""
+        """The error that vLLM's health route answers with 503."""
         from vllm.v1.engine.exceptions import EngineDeadError
 
         error: Exception = EngineDeadError()
         return error
 
     def ends_late(self, sampling_params: Any) -> bool:
-        """Stop strings are found in the front end, which aborts the sequence (v1/engine/output_processor.py)."""
+        """Stop strings are found in the front end, which then aborts the sequence (v1/engine/output_processor.py)."""
         return bool(getattr(sampling_params, "stop", None))
 
     async def catch_up(self, engine: Any) -> None:
-        """Answers overtake reports on a busy event loop: those wait in a queue of their own (v1/engine/core_client)."""
+        """Wait for the reports, too: the answer to a ping overtakes them, for they have their own queue."""
         await self.ping(engine)
         reports = getattr(engine.engine_core, "outputs_queue", None)
         for _ in range(_TURNS):
@@ -200,26 +200,28 @@ class VllmAdapter:
             await asyncio.sleep(_TURN_S)
 
     async def ping(self, engine: Any) -> Answer:
-        """EngineCore answers a utility call between two steps, and at once when it is idle; every rank has to."""
+        """EngineCore answers a utility call between two steps, and at once when it is idle; every rank must answer."""
         held = await _ask_ranks(engine.engine_core, GET_HOLDS)
         return Answer(frozenset(Hold(name) for of_a_rank in held for name in of_a_rank))
 
     def progress(self, engine: Any) -> Sequence[Progress]:
-        """EngineCore's progress reports (``headway.vllm_adapter.process.progress``)."""
+        """The progress reports of EngineCore (``headway.vllm_adapter.process.progress``)."""
         if self._progress is None:
             self._progress = ProgressReader.from_environment()
         return () if self._progress is None else self._progress.read()
 
     def engine_seats(self, engine: Any) -> int | None:
-        """``--max-num-seqs`` of each rank, fixed when the engine started; less where vLLM's own admission limit, which
-        counts the requests of all ranks, allows less."""
+        """``--max-num-seqs`` of all ranks, fixed when the engine started; vLLM's admission limit where that is less.
+
+        vLLM's own admission limit counts the requests of all ranks.
+        """
         scheduler = engine.vllm_config.scheduler_config
         seats = int(ranks_of(engine.vllm_config) * scheduler.max_num_seqs)
         most = getattr(scheduler, "max_num_queued_reqs", None)
         return seats if most is None else max(1, min(seats, int(most)))
 
     def settings(self, engine: Any) -> EngineSettings:
-        """From the engine's configuration; a KV type of "auto" is that of the model."""
+        """The settings in the engine's configuration; a KV type of "auto" is that of the model."""
         config = getattr(engine, "vllm_config", None)
         model, cache = getattr(config, "model_config", None), getattr(config, "cache_config", None)
         scheduler = getattr(config, "scheduler_config", None)
@@ -234,11 +236,11 @@ class VllmAdapter:
         )
 
     def lacks(self, engine: Any) -> frozenset[Ability]:
-        """All is there."""
+        """The empty set: vLLM's engine has every ability."""
         return frozenset()
 
     def fingerprint(self, engine: Any) -> str:
-        """From vLLM's own hash of what it compiles, the model, the device, and the processors it may use."""
+        """A hash of vLLM's own hash of what it compiles, the model, the device, and the number of its processors."""
         from vllm.platforms import current_platform
 
         config = getattr(engine, "vllm_config", None)
@@ -260,8 +262,9 @@ class VllmAdapter:
     async def limit_engine(self, engine: Any, seats: int) -> int | None:
         """Set the scheduler's limit between two steps, through the method that the general plugin added.
 
-        Each rank gets an equal part, rounded up; the gate keeps the sum. vLLM sends a request to the rank that has the
-        fewest by counts of up to 100 ms ago, so that one may get more: those wait in it. Returns the sum of the parts.
+        Each rank gets an equal part, rounded up; the gate keeps the sum. vLLM sends a request to the rank with the
+        fewest requests by counts of up to 100 ms ago, so that a rank may get more than its part: the excess waits in
+        that rank. Returns the sum of the parts.
         """
         core, ranks = engine.engine_core, ranks_of(getattr(engine, "vllm_config", None))
         await _ask_ranks(core, SET_LIMITS, {"max_num_active_reqs": math.ceil(seats / ranks)})
@@ -269,24 +272,24 @@ class VllmAdapter:
         return sum(int(of_a_rank["max_num_active_reqs"]) for of_a_rank in limits)
 
     async def shape_steps(self, engine: Any, terms: StepTerms | None) -> None:
-        """In EngineCore, where ``headway.vllm_adapter.step_shaper`` carries them out from step to step."""
+        """Send the terms to EngineCore, where ``headway.vllm_adapter.step_shaper`` applies them from step to step."""
         await _ask_ranks(engine.engine_core, SET_LIMITS, {"step": None if terms is None else terms.plain()})
 
     async def memory(self, engine: Any) -> Mapping[str, int]:
-        """As its workers count it (``headway.vllm_adapter.process.worker_memory``), of all ranks together."""
+        """The bytes of all ranks, as their workers count them (``headway.vllm_adapter.process.worker_memory``)."""
         total: Counter[str] = Counter()
         for of_a_rank in await _ask_ranks(engine.engine_core, GET_MEMORY):
             total.update({str(component): int(size_bytes) for component, size_bytes in of_a_rank.items()})
         return dict(total)
 
     async def clear_cache(self, engine: Any, cache: Cache) -> bool:
-        """The prefix cache only while nothing runs: vLLM itself refuses it else (v1/core/block_pool.py)."""
+        """Clear the prefix cache only while nothing runs: vLLM itself refuses it else (v1/core/block_pool.py)."""
         if cache is Cache.WORKER:
             return all(await _ask_ranks(engine.engine_core, CLEAR_WORKERS))
         return cache is Cache.PREFIX and bool(await engine.reset_prefix_cache())
 
     def listen(self, engine: Any, listener: StepListener) -> bool:
-        """Through the stat logger the plugin put in, or one added now to an engine that keeps statistics."""
+        """Listen through the plugin's stat logger, or add a stat logger to an engine that keeps statistics."""
         from headway.vllm_adapter.stats import HeadwayStatLogger
 
         manager = getattr(engine, "logger_manager", None)
@@ -302,7 +305,7 @@ class VllmAdapter:
 
 
 async def _ask_ranks(core: Any, method: str, *arguments: Any) -> list[Any]:
-    """The answer of each rank to a utility call; of the first alone before vLLM 0.32, which asks all of them too."""
+    """The answer of each rank to a utility call; before vLLM 0.32 that of the first rank, which asks all ranks."""
     ask: Any = getattr(core, "call_utility_all_async", None)
     if ask is None:
         return [await core.call_utility_async(method, *arguments)]

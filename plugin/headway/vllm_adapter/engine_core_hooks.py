@@ -1,4 +1,4 @@
-"""The general plugin: what is changed of vLLM in its processes (``patches``), and the methods added to EngineCore.
+"""The general plugin: Headway's changes to vLLM in its processes (``patches``), and the methods added to EngineCore.
 
 vLLM loads it in every process; it acts only where EngineCore lives. EngineCore answers utility calls on its own thread
 between two steps (v1/engine/core.py), so a method added to it changes the scheduler without a race and without a
@@ -40,8 +40,10 @@ _ACTIVE = ("max_num_active_reqs", "max_num_running_reqs")
 
 
 def register() -> None:
-    """Add the methods to EngineCore, in the process that has one; prepare a process that will start one; on a small CPU
-    machine, make vLLM's processes yield the CPU."""
+    """Add the methods to EngineCore in its process, and prepare a process that will start one.
+
+    On a CPU machine with few cores vLLM's processes are made to yield the CPU.
+    """
     _refuse_rust_front_end()
     off = switched_off()
     hide_engine_content()
@@ -60,7 +62,7 @@ def register() -> None:
 
 
 def _change_core(off: frozenset[str]) -> None:
-    """In the process of EngineCore."""
+    """Add Headway's methods and reports to EngineCore, where this is its process."""
     module = sys.modules.get("vllm.v1.engine.core")
     core = getattr(module, "EngineCore", None)
     if core is None:
@@ -81,7 +83,7 @@ def _change_core(off: frozenset[str]) -> None:
 
 
 def _refuse_rust_front_end() -> None:
-    """Raises HeadwayError where the server is to run behind Headway and would start a front end without plugins."""
+    """Refuse to start behind Headway a front end that loads no plugins. Raises HeadwayError."""
     caution = rust_front_end(os.environ)
     if caution is not None and "headway" in os.environ.get("VLLM_PLUGINS", "").split(","):
         raise HeadwayError(str(caution))
@@ -94,8 +96,10 @@ def _prepare_start() -> None:
 
 
 def _class_of_starts(module: str, name: str) -> Any:
-    """A class of vLLM's that starts EngineCore, or the process that balances several, in a process that has read or can
-    read an engine's arguments; else None."""
+    """A class of vLLM's that starts EngineCore, or the process that balances several cores.
+
+    None in a process that has not imported the arguments of vLLM's engine.
+    """
     if "vllm.engine.arg_utils" not in sys.modules:
         return None
     try:
@@ -105,13 +109,13 @@ def _class_of_starts(module: str, name: str) -> Any:
 
 
 def get_limits(core: Any) -> dict[str, Any]:
-    """The scheduler's live limits, and what came of the step policy."""
+    """The scheduler's live limits, and the figures of the step policy."""
     scheduler = core.scheduler
     return {"max_num_active_reqs": int(getattr(scheduler, _active_name(scheduler))), "step": step_figures(core)}
 
 
 def get_holds(core: Any) -> list[str]:
-    """What keeps the engine from running: a pause of its scheduler, or sleep."""
+    """The reasons why the engine does not run: a pause of its scheduler, or sleep."""
     paused = getattr(core, "is_scheduler_paused", bool)()
     asleep = bool(getattr(core.model_executor, "is_sleeping", False))
     held = {Hold.ENGINE_PAUSED: paused, Hold.ENGINE_ASLEEP: asleep}
@@ -119,9 +123,7 @@ def get_holds(core: Any) -> list[str]:
 
 
 def set_limits(core: Any, limits: dict[str, Any]) -> None:
-    """Set those of the scheduler's live limits that are given, never above what the model runner was started for, and
-    the terms of the step policy.
-    """
+    """Set the given limits of the scheduler, at most what the model runner was started for, and the step policy."""
     scheduler = core.scheduler
     if "max_num_active_reqs" in limits:
         most = int(scheduler.scheduler_config.max_num_seqs)

@@ -1,9 +1,9 @@
-"""vLLM's validators, made to stop at the first wrong element of a list.
+"""A change of vLLM's validators: each stops at the first wrong element of a list.
 
 pydantic reports every wrong element of every list, for every member of a union: 30 KB of ``{"input": [{}, {}, ...]}``
-on ``/v1/responses`` hold the event loop for 87 s and cost 9 GB. What is accepted stays the same; a refusal names the
-first wrong element only. The validators are those FastAPI keeps for the body of each route, and those that
-``/invocations`` tries one after another.
+on ``/v1/responses`` block the event loop for 87 s and cost 9 GB. The same requests are accepted as before; a refusal
+names the first wrong element only. The validators are those that FastAPI keeps for the body of each route, and those
+that ``/invocations`` tries one after another.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ _NO_SCHEMAS = frozenset({"metadata", "serialization", "default", "expected", "re
 
 
 def fail_fast(app: Any) -> int:
-    """Change the validators of all routes of this FastAPI application; returns how many were."""
+    """Change the validators of all routes of this FastAPI application; returns how many were changed."""
     from pydantic_core import SchemaValidator
 
     found = {id(adapter): adapter for route in app.routes for adapter in _adapters(route)}
@@ -31,7 +31,7 @@ def fail_fast(app: Any) -> int:
         try:
             adapter.validator = SchemaValidator(_failing_fast(adapter.core_schema), _use_prebuilt=False)
             changed += 1
-        except Exception as error:  # one that stays slow must not keep the server from starting
+        except Exception as error:  # a validator that stays slow must not keep the server from starting
             log.warning("a request validator was not changed (%s: %.200s); %s", type(error).__name__, error, _EFFECT)
     if not changed:
         log.warning("no request validator was found; %s", _EFFECT)
@@ -39,7 +39,7 @@ def fail_fast(app: Any) -> int:
 
 
 def _adapters(route: Any) -> Iterator[Any]:
-    """The TypeAdapters of a route: of its body, and those its endpoint has enclosed."""
+    """The TypeAdapters of a route: that of its body, and those that its endpoint has enclosed."""
     adapter = getattr(getattr(route, "body_field", None), "_type_adapter", None)
     if adapter is not None:
         yield adapter
@@ -69,7 +69,7 @@ def _enclosed(value: Any, seen: set[int]) -> Iterator[Any]:
 def _failing_fast(schema: Any) -> Any:
     """A copy of a core schema in which each list ends at its first error.
 
-    A dict whose ``type`` is no word is a table of schemas by name, such as the fields of a model.
+    A dict whose ``type`` is no string is a table of schemas by name, such as the fields of a model.
     """
     if isinstance(schema, list | tuple):
         return type(schema)(_failing_fast(element) for element in schema)

@@ -1,7 +1,7 @@
 """``headway serve``: vLLM's own server, started in this process.
 
-It calls vLLM's launcher functions instead of its command, because the CPU build of vLLM is installed under another
-distribution name and its command dies on that; and it ends with one clear line where vLLM ends with a traceback.
+Headway calls vLLM's launcher functions instead of its command: the CPU build of vLLM is installed under another
+distribution name, and its command dies on that. And a failed start ends with one clear line instead of a traceback.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from headway_policies import PresetError
 DRAIN_S = 30
 _DRAIN = "--shutdown-timeout"
 _MAX_CAUSE_CHARS = 400
-_KILLED = "-9}"  # of vLLM's list of processes that ended, with their exit codes
+_KILLED = "-9}"  # the end of vLLM's list of ended processes with their exit codes
 
 #: Where releases keep the launcher's parts (0.33, 0.29 to 0.32, before).
 _ARGUMENTS = (
@@ -86,9 +86,9 @@ def show_help() -> None:
 
 
 def silence_resource_trackers() -> None:
-    """Keep multiprocessing's warnings of shared memory out of the log: they come after the end, behind its last line.
+    """Keep multiprocessing's warnings of shared memory out of the log: they come after its last line.
 
-    The trackers remove the memory of processes that were killed all the same.
+    The trackers remove the memory of killed processes all the same.
     """
     others = [rule for rule in os.environ.get("PYTHONWARNINGS", "").split(",") if rule]
     os.environ["PYTHONWARNINGS"] = ",".join([*others, "ignore:resource_tracker:UserWarning"])
@@ -108,7 +108,7 @@ def parse(vllm_argv: Sequence[str]) -> Any:
 
 
 def command() -> Any:
-    """vLLM's own ``serve`` with parsed arguments: with several API servers or its front end in Rust its launcher."""
+    """The function of vLLM's ``serve`` command, which runs a launcher for several API servers or the Rust front end."""
     return _find(("vllm.entrypoints.cli.serve",), "ServeSubcommand").cmd
 
 
@@ -129,7 +129,7 @@ def _parser() -> Any:
 
 
 def _find(modules: Sequence[str], name: str) -> Any:
-    """A function of vLLM's launcher, wherever this release keeps it."""
+    """A function of vLLM's launcher, from the module in which this release keeps it."""
     for module in modules:
         try:
             return getattr(importlib.import_module(module), name)
@@ -139,8 +139,10 @@ def _find(modules: Sequence[str], name: str) -> Any:
 
 
 def cause_of_failure(error: BaseException) -> str:
-    """Why the engine did not start, in one line: what a validation found, or the error of the process that failed, and
-    where the details are."""
+    """The reason why the engine did not start, in one line, and where the details are.
+
+    The reason is what a validation found, or the error of the process that failed.
+    """
     findings = getattr(error, "errors", None)
     if callable(findings):
         text = "; ".join(str(finding.get("msg", finding)).removeprefix("Value error, ") for finding in findings())

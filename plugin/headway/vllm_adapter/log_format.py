@@ -1,4 +1,4 @@
-"""Headway's log lines, in vLLM's format and marked as Headway's: ``[headway/supervisor.py:153]``.
+"""The format of Headway's log lines: vLLM's, marked as Headway's: ``[headway/supervisor.py:153]``.
 
 With HEADWAY_LOG_FORMAT=json all lines of Headway, vLLM and uvicorn are JSON objects (``headway.logs.json_lines``).
 """
@@ -37,8 +37,8 @@ def log_as_vllm_does() -> None:
 def log_json_lines() -> None:
     """Write JSON lines in this process, if HEADWAY_LOG_FORMAT says so.
 
-    The formatters are replaced where they are looked up by name, too, for logging may be set up again later. A logging
-    configuration of the operator's with formatters of other names is not overruled by that.
+    The formatters are replaced also where they are looked up by name, for logging may be set up again later. A logging
+    configuration of the operator's with formatters of other names stays as it is.
     """
     if Environment().log_format != "json":
         return
@@ -50,14 +50,14 @@ def log_json_lines() -> None:
 
 
 def _marked(handler: logging.Handler) -> logging.Handler:
-    """A handler with the same stream, format and lock, whose lines name the file as one of Headway's."""
+    """A handler with the same stream, format and lock, whose lines mark the file as Headway's."""
     twin = copy.copy(handler)
     twin.filters = [*handler.filters, _mark]
     return twin
 
 
 def _mark(record: logging.LogRecord) -> bool:
-    """vLLM's format shows the name of the file only, and vLLM has a ``warmup.py`` of its own, too."""
+    """Mark the name of the file: vLLM's format shows the name alone, and vLLM has a ``warmup.py`` too."""
     if not record.filename.startswith(_MARK):  # a second handler gets the same record
         record.filename = _MARK + record.filename
     return True

@@ -1,8 +1,8 @@
-"""vLLM's loggers whose lines may have the content of requests in them, and how it is hidden there.
+"""The rules that hide the content of requests in the lines of vLLM's loggers.
 
 vLLM prints prompts, outputs, token ids, tool arguments and whole bodies, mostly at level DEBUG, in about a hundred
-places, and the messages of its exceptions repeat what they refuse. So nothing of the arguments of these loggers is
-shown but numbers and ids, in the API server and in the processes of the engine.
+places, and the messages of its exceptions repeat what they refuse. So of the arguments of these loggers only numbers
+and ids are shown, in the API server and in the processes of the engine.
 """
 
 from __future__ import annotations
@@ -73,7 +73,7 @@ RULES: Final = ContentRules(
 def hide_content() -> None:
     """Keep content out of the log lines of this process, unless HEADWAY_LOG_CONTENT says otherwise.
 
-    It survives the set-up of logging by vLLM and by uvicorn, which may come later. A second call does nothing.
+    The rule survives the set-up of logging by vLLM and by uvicorn, which may come later. A second call does nothing.
     """
     factory = logging.getLogRecordFactory()
     if Environment().log_content or isinstance(factory, ContentRecords):
@@ -83,7 +83,7 @@ def hide_content() -> None:
 
 
 def hide_engine_content() -> None:
-    """The same in a process that the server started: EngineCore, or a worker. The server itself starts in full."""
+    """Hide content in a process that the server started: EngineCore, or a worker. The server hides it at its start."""
     if multiprocessing.parent_process() is not None:
         hide_content()
 

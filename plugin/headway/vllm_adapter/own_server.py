@@ -1,11 +1,11 @@
-"""vLLM's own launcher, as the child process that ``headway serve`` has its queue in front of (``headway.own_server``).
+"""vLLM's own launcher, as the child process behind the queue of ``headway serve`` (``headway.own_server``).
 
 Run as ``python -m headway.vllm_adapter.own_server DESCRIPTOR SOCKET WORDS...``: the words are those of ``vllm serve``,
-which listens on the Unix socket and nowhere else. It writes JSON lines to the descriptor, which its parent reads:
+which listens on the Unix socket and nowhere else. The process writes JSON lines to the descriptor for its parent:
 
     {"settings": {...}}    once, before anything is started: what the parent has to know of the arguments
     {"engine": {...}}      what the engine is, when it is being started
-    {"error": "..."}       it does not start, in one line
+    {"error": "..."}       the reason, in one line, why the server does not start
 """
 
 from __future__ import annotations
@@ -27,14 +27,14 @@ from headway.vllm_adapter.launch import cause_of_failure, command, parse, set_up
 from headway.vllm_adapter.log_format import log_as_vllm_does, log_json_lines
 from headway.vllm_adapter.process.progress import keep_progress
 
-#: (module, name) of the class with which vLLM starts every engine process of a server, and read by the contract tests.
+#: (module, name) of the class with which vLLM starts every engine process of a server; the contract tests read it.
 STARTER: Final = ("vllm.v1.engine.utils", "CoreEngineProcManager")
-#: What is the parent's alone.
+#: Variables with secrets, which only the parent may have.
 _SECRETS: Final = ("VLLM_API_KEY", Environment.keys_file.name, *SECRET_NAMES)
 
 
 class Channel:
-    """The lines to the parent. One that has ended reads none, which is no fault of this process."""
+    """The lines to the parent. A parent that has ended reads none, which is no fault of this process."""
 
     def __init__(self, descriptor: int) -> None:
         self._descriptor = descriptor
@@ -42,7 +42,7 @@ class Channel:
         os.register_at_fork(after_in_child=_closing(descriptor))  # so that the messages end with this process
 
     def send(self, **message: Any) -> None:
-        """One line."""
+        """Write one line."""
         try:
             os.write(self._descriptor, json.dumps(message).encode() + b"\n")
         except OSError:
@@ -50,7 +50,10 @@ class Channel:
 
 
 def _closing(descriptor: int) -> Callable[[], None]:
-    """Closes the descriptor in a child. In a child of that one its number may be another file's: nothing is closed."""
+    """A function that closes the descriptor in a child.
+
+    In a child of that child the number may be another file's, so a second call closes nothing.
+    """
     open_here = [descriptor]
 
     def close() -> None:
@@ -110,7 +113,7 @@ def report_engine(send: Callable[..., None]) -> None:
 
 
 def engine_facts(config: Any) -> dict[str, Any]:
-    """What the parent has to know of an engine with this configuration of vLLM."""
+    """The facts that the parent has to know of an engine with this configuration of vLLM."""
     adapter, engine = VllmAdapter(), SimpleNamespace(vllm_config=config)
     settings = adapter.settings(engine)
     return {
@@ -140,7 +143,7 @@ def _settings(args: Any, environment: Mapping[str, str]) -> dict[str, Any]:
 
 
 if __name__ == "__main__":
-    # By its name, which the processes that are spawned import, and not as __main__.
+    # Imported by its name, as spawned processes import it, and not as __main__.
     from headway.vllm_adapter.own_server import main as run
 
     sys.exit(run(sys.argv[1:]))

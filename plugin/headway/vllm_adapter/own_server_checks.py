@@ -1,8 +1,8 @@
-"""What an API server behind a queue checks before the engine has a call, and how it answers where that must not be.
+"""The checks of an API server behind a queue before the engine gets a call, and the answer where they fail.
 
-vLLM begins the answer of a stream before it calls the engine. So the beginning is held back until the call has output:
-what is refused before has its own status, and no stream of events in a 200, or one that breaks off, which the desk
-would take for the end of this process.
+vLLM begins the answer of a stream before it calls the engine. So the beginning is withheld until the call has output: a
+request refused before that gets its own status. Otherwise the client would get events in a 200, or a stream that breaks
+off, which the desk would take for the end of this process.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from headway.vllm_adapter.engine_adapter import VllmAdapter
 
 @dataclass(slots=True)
 class Call:
-    """What is known of a request's call to the engine: its tenant, whether it has had output, and why it had not."""
+    """The state of a request's call to the engine: its tenant, whether it has had output, and an error before that."""
 
     tenant: str = ""
     begun: bool = False
@@ -36,7 +36,7 @@ CALL: ContextVar[Call | None] = ContextVar("headway_own_server_call", default=No
 
 
 def checked(run: Callable[..., AsyncGenerator[Any, None]], adapter: VllmAdapter) -> Callable[..., Any]:
-    """The engine's ``generate``, once it may have the call. Raises the engine's error where it may not, or not now."""
+    """The engine's ``generate`` behind the check of each call. Raises the engine's error where a call is refused."""
 
     async def checked_run(
         prompt: Any, sampling_params: Any, *arguments: Any, **options: Any
@@ -61,7 +61,7 @@ def checked(run: Callable[..., AsyncGenerator[Any, None]], adapter: VllmAdapter)
 
 
 class HeldStream:
-    """Stands between the application and ``send`` for one request: holds a stream back until its call has output."""
+    """The sender of one request's answer: a stream is withheld until its call has output."""
 
     def __init__(self, call: Call, path: str, send: Send) -> None:
         self._call = call
@@ -85,9 +85,7 @@ class HeldStream:
                 await self._send(kept)
 
     async def finish(self) -> bool:
-        """The application has ended, in one way or another: answer what was wrong, where nothing was sent. Whether it
-        was answered.
-        """
+        """Answer with the error where the application has ended and nothing was sent; returns whether it did."""
         wrong = self._call.wrong
         if self._open or self._answered or wrong is None or not self._held or not _streams(self._held[0]):
             return self._answered

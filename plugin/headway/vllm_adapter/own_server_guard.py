@@ -1,6 +1,6 @@
-"""One API server of a vLLM that ``headway serve`` has started behind its own queue (``headway.own_server``).
+"""The guard of one API server of a vLLM that ``headway serve`` has started behind its queue (``headway.own_server``).
 
-The queue is in the process that forwards, so this one has no gate. What the endpoint plugin adds here instead:
+The queue is in the process that forwards, so this process has no gate. The endpoint plugin adds here instead:
 
     a fast end      this process ends with the engine, so that the queue sees a broken connection and not an error
     the class       of a request is the engine's priority, as the queue says it in a header
@@ -29,7 +29,7 @@ _PRIORITY: ContextVar[int | None] = ContextVar("headway_own_server_priority", de
 
 
 class OwnServerGuard:
-    """What is added to one API server; ``serve`` says which engine it has."""
+    """The middleware and the checks of one API server; ``serve`` says which engine it has."""
 
     def __init__(self, app: Any) -> None:
         self.app = app
@@ -37,7 +37,7 @@ class OwnServerGuard:
         app.add_middleware(EndWithEngine, dead=self._dead)
 
     def serve(self, engine: Any, bounds: CallBounds) -> None:
-        """From now on it serves with this engine client, within these bounds."""
+        """Check each call to this engine client, within these bounds, from now on."""
         self._engine = engine
         engine.generate = checked(_with_priority(engine.generate), VllmAdapter(bounds))
         engine.encode = _with_priority(engine.encode)
@@ -49,8 +49,8 @@ class OwnServerGuard:
 class EndWithEngine:
     """Ends this process in place of an answer of an engine that is dead.
 
-    A connection that breaks off is one that the queue tries again when there is another engine; an error from here
-    would be passed on to the client.
+    The queue tries a request again whose connection broke, once there is another engine; an error from here would be
+    passed on to the client.
     """
 
     def __init__(self, app: ASGIApp, *, dead: Callable[[], bool], end: Callable[[int], object] = os._exit) -> None:
@@ -59,7 +59,7 @@ class EndWithEngine:
         self._end = end
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Pass the request on."""
+        """Pass the request on, and its answer while the engine lives."""
         if scope["type"] not in ("http", "websocket"):
             await self._app(scope, receive, send)
             return
@@ -86,7 +86,7 @@ class EndWithEngine:
 
 
 def _with_priority(run: Callable[..., AsyncGenerator[Any, None]]) -> Callable[..., AsyncGenerator[Any, None]]:
-    """The same call with the priority that the queue gave the request; what its client asked for does not count."""
+    """The same call with the priority that the queue gave the request, whatever priority its client asked for."""
 
     def ranked(*arguments: Any, **options: Any) -> AsyncGenerator[Any, None]:
         given = _PRIORITY.get()

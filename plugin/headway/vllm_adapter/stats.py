@@ -1,8 +1,8 @@
 """The stat-logger plugin: the figures of each engine step, and the sequences that ended in it.
 
-vLLM calls ``record`` once for each step with output, and never while idle. It reads the fields it knows and does
-without those that a version lacks. Known weak spot: vLLM counts the tokens of a chunked prefill when its last chunk is
-done.
+vLLM calls ``record`` once for each step with output, and never while idle. The plugin reads the fields it knows and
+does without those that a version lacks. Known weak spot: vLLM counts the tokens of a chunked prefill when its last
+chunk is done.
 
 With data parallelism each rank steps by itself. The load reported with a step is that of all ranks: the sequences of
 all of them by the last step of each, the KV use of the fullest, the KV capacity of all. The times and the tokens are
@@ -23,7 +23,7 @@ from headway_policies import Load
 
 @dataclass(frozen=True, slots=True)
 class _RankLoad:
-    """What one rank had after its last step."""
+    """The load of one rank after its last step."""
 
     running: int
     waiting: int
@@ -43,7 +43,7 @@ class HeadwayStatLogger(AggregateStatLoggerBase):
     def record(
         self, scheduler_stats: Any, iteration_stats: Any, mm_cache_stats: Any = None, engine_idx: int = 0
     ) -> None:
-        """One engine step: its load, the sequences in it, and those that ended."""
+        """Report one engine step: its load, the sequences in it, and those that ended."""
         if self.listener is None:
             return
         between_s: Sequence[float] = getattr(iteration_stats, "inter_token_latencies_iter", ())
@@ -75,14 +75,14 @@ class HeadwayStatLogger(AggregateStatLoggerBase):
         )
 
     def forget_loads(self) -> None:
-        """The ranks have been replaced: what the old ones had is gone."""
+        """Forget the loads of the old ranks, which have been replaced."""
         self._loads.clear()
 
     def log_engine_initialized(self) -> None:
-        """Nothing to say."""
+        """Log nothing."""
 
     def _read_kv_capacity_tokens(self) -> int | None:
-        """Known only once the engine has measured its memory, after this logger was made.
+        """The KV capacity of all ranks, known only once the engine has measured its memory, after this logger was made.
 
         vLLM keeps the tokens of one rank, and the blocks of all of them.
         """
@@ -111,7 +111,7 @@ def _prefill_tokens(iteration_stats: Any) -> int:
 
 
 def _first_tokens(iteration_stats: Any) -> int | None:
-    """The sequences that had their first token, none in a step without output; None where a version does not say."""
+    """The sequences that had their first token, 0 in a step without output; None where a version counts none."""
     if iteration_stats is None:
         return 0
     times_s: Sequence[float] | None = getattr(iteration_stats, "time_to_first_tokens_iter", None)

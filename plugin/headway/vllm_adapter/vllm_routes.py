@@ -1,7 +1,7 @@
 """The routes of the running application, compared with the table of the route guard.
 
 A route that a new vLLM brings is in no table: it is closed, and named in the log at the start. The guard does not
-depend on this list: what is missing in it is closed all the same.
+depend on this list: a route that the list lacks is closed all the same.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ _MOUNT = "MOUNT"
 
 @dataclass(frozen=True, slots=True)
 class RunningRoute:
-    """A route of the application, its methods, and its access; None: it is closed."""
+    """A route of the application, its methods, and its access; None: the route is closed."""
 
     path: str
     methods: frozenset[str]
@@ -45,7 +45,7 @@ def running_routes(app: Any, table: RouteTable) -> list[RunningRoute]:
 
 
 def log_routes(app: Any, table: RouteTable) -> None:
-    """One line with the open routes, and one warning where routes are closed because they are not known."""
+    """Log the open routes in one line, and warn where routes are closed because they are not known."""
     routes = running_routes(app, table)
     opened = dict.fromkeys(route.path for route in routes if route.access is RouteAccess.OPEN)
     log.info("routes that want no key: %s", ", ".join(opened) or "none")
@@ -61,7 +61,7 @@ def log_routes(app: Any, table: RouteTable) -> None:
 def _by_access(
     path: str, methods: frozenset[str], table: RouteTable
 ) -> Iterator[tuple[RouteAccess | None, frozenset[str]]]:
-    """The methods of a path by the access they have."""
+    """The methods of a path, divided by their access."""
     known = table.find(_example(path))
     if known is None and _MOUNT in methods:
         known = table.find(f"{path}/x")
@@ -81,7 +81,7 @@ def _example(path: str) -> str:
 
 
 def _paths(routes: Iterable[Any]) -> Iterator[tuple[str, frozenset[str]]]:
-    """Path and methods of each route; FastAPI from 0.137 on keeps included routers whole."""
+    """The path and the methods of each route; FastAPI from 0.137 on keeps included routers whole."""
     for route in routes:
         path = getattr(route, "path", None)
         router = getattr(route, "original_router", None)

@@ -1,4 +1,4 @@
-"""vLLM's count of waiting requests with Headway's queue in it, for balancers that read that name.
+"""vLLM's count of waiting requests with Headway's queue added, for balancers that read that name.
 
 ``vllm:num_requests_waiting`` is near zero behind Headway. llm-d's router and the Gateway API's endpoint picker take the
 first sample of that name, the router of vLLM's production stack takes the last, and others add them up. So each engine
@@ -28,7 +28,7 @@ class WithQueue(Collector):
         self._queued = queued
 
     def describe(self) -> Iterable[Metric]:
-        """No families ahead of a scrape."""
+        """Name no families ahead of a scrape."""
         return []
 
     def collect(self) -> Iterator[Metric]:

@@ -1,7 +1,7 @@
-"""Requests of the warm-up, in vLLM's terms.
+"""The requests of the warm-up, in vLLM's terms.
 
 Their tokens are made up, no two prompts begin alike, and none holds a token of the first eighth or the upper half of
-the vocabulary, where tokenizers keep their special ones.
+the vocabulary, where tokenizers keep their special tokens.
 """
 
 from __future__ import annotations
@@ -23,14 +23,14 @@ _KEEP_WARM = Warmup(prompt_tokens=(8,), output_tokens=1)  # shorter than a block
 
 
 class WarmupRequests:
-    """Makes requests for one engine. Their answers are not read."""
+    """The source of an engine's warm-up requests. Their answers are not read."""
 
     def __init__(self, engine: Any) -> None:
         self._engine = engine
         self._serials = itertools.count(1)
 
     def ask(self, stage: Stage, config: Warmup, index: int, request_id: str) -> AsyncGenerator[Any, None]:
-        """Start one request of this stage. Of those that run at once each takes the next of the usual lengths."""
+        """Start one request of this stage. Requests that run at once take the usual lengths in turn."""
         from vllm.inputs import TokensPrompt
 
         model, serial = self._engine.model_config, next(self._serials)
@@ -42,11 +42,11 @@ class WarmupRequests:
         return stream
 
     def short_request(self, request_id: str) -> AsyncGenerator[Any, None]:
-        """Start the shortest one, to keep an idle engine warm."""
+        """Start the shortest request, to keep an idle engine warm."""
         return self.ask(Stage.SINGLE, _KEEP_WARM, 0, request_id)
 
     def refused(self, error: Exception) -> bool:
-        """Whether a healthy engine refuses this, or its release lacks it."""
+        """Whether a healthy engine refuses the request, or its release lacks the ability."""
         errors = (error, error.__cause__)
         return not self._engine.errored and any(isinstance(cause, _refusals()) for cause in errors)
 
@@ -57,7 +57,7 @@ def usual_prompt(serial: int, length_tokens: int, vocabulary: int) -> list[int]:
 
 
 def _params(stage: Stage, output_tokens: int) -> Any:
-    """Greedy, and to the full length. Raises ImportError or TypeError where a release lacks what the stage needs."""
+    """Parameters for a greedy request of full length. Raises ImportError or TypeError where a release lacks some."""
     from vllm import SamplingParams
 
     more: dict[str, Any] = {"ignore_eos": True}
@@ -71,7 +71,7 @@ def _params(stage: Stage, output_tokens: int) -> Any:
 
 
 def _refusals() -> tuple[type[BaseException], ...]:
-    """vLLM's own name for a request that cannot be served, where this release has one, and the plain ones."""
+    """The errors of a request that cannot be served: vLLM's own, where this release has it, and the plain errors."""
     import vllm.exceptions as exceptions
 
     own = getattr(exceptions, "VLLMClientError", None)

@@ -1,9 +1,9 @@
-"""Grammars: what a request lets the engine compile is compiled outside of it first, within bounds.
+"""Grammars: the grammar of a request is compiled outside of the engine first, within bounds.
 
 guard           the API server's side: verdicts by hash, in turn for each tenant
 plain           which grammars need no check
-frames          what the two processes say to each other
-walk            what a grammar costs at each token
+frames          the messages between the two processes
+walk            the cost of a grammar at each token
 compile_server  the process that compiles, each grammar in a child of its own with bounded time and memory
 """
 

@@ -2,10 +2,11 @@
 
     python -m headway.vllm_adapter.grammars.compile_server
 
-It loads the tokenizer and the compiler once and has no thread of its own, so a child is a copy that can compile at
-once. A child that uses more processor time or memory than it may is ended by the system, one that takes too long by
-this process: both are grammars that the engine must not have. Its input tells it what to do (``frames``); where that
-ends it ends, with every child. Nothing that it or the compilers print is kept: it may be text of a request.
+The process loads the tokenizer and the compiler once and has no thread of its own, so a child is a copy that can
+compile at once. The system ends a child that uses more processor time or memory than it may, and this process ends a
+child that takes too long: both have grammars that the engine must not get. The orders come as ``frames``; with the end
+of its input the process ends, and every child with it. Nothing that it or the compilers print is kept: it may be text
+of a request.
 """
 
 from __future__ import annotations
@@ -43,7 +44,7 @@ class _Child:
 
 
 class CompileServer:
-    """Carries out the orders that come from ``orders`` and reports to ``reports``, both file descriptors."""
+    """The server of compilations: takes orders from ``orders`` and reports to ``reports``, both file descriptors."""
 
     def __init__(self, compile_one: Compile, limits: Limits, orders: int, reports: int) -> None:
         self._compile = compile_one
@@ -55,7 +56,7 @@ class CompileServer:
         self._selector.register(orders, selectors.EVENT_READ)
 
     def run(self, frames: Frames | None = None) -> None:
-        """Until the input ends; ``frames`` may hold what was read before."""
+        """Serve until the input ends; ``frames`` may hold what was read before."""
         self._frames = frames or self._frames
         try:
             while True:
@@ -70,7 +71,7 @@ class CompileServer:
                 os.kill(child.pid, signal.SIGKILL)
 
     def _read(self) -> bool:
-        """Carry out what has come; False at the end of the input."""
+        """Carry out the orders that have come; False at the end of the input."""
         data = os.read(self._orders, _READ_BYTES)
         for order in self._frames.feed(data):
             if order.fields is None:
@@ -89,7 +90,7 @@ class CompileServer:
         self._selector.register(verdicts, selectors.EVENT_READ)
 
     def _compile_and_exit(self, order: Order, writing: int, parent: int) -> None:
-        """In the child. A grammar that uses up what it may have leaves no verdict: the system ends the child."""
+        """Compile in the child. A grammar that uses up its bounds leaves no verdict: the system ends the child."""
         verdict: Verdict | None = Verdict.INVALID
         try:
             end_with(parent)
@@ -110,7 +111,7 @@ class CompileServer:
             os._exit(0)
 
     def _settle(self, verdicts: int) -> None:
-        """A child has ended, with a verdict or without."""
+        """Report a child that has ended, with a verdict or without."""
         said = os.read(verdicts, 1)
         child = self._forget(verdicts)
         self._report(child.number, Verdict(said[0]) if said else Verdict.TOO_LARGE)
@@ -138,21 +139,21 @@ class CompileServer:
             left = left[os.write(self._reports, left) :]
 
     def _left_s(self) -> float | None:
-        """Until the first child is overdue."""
+        """The time until the first child is overdue."""
         if not self._children:
             return None
         return max(0.0, min(child.until_s for child in self._children.values()) - time.monotonic())
 
 
 def end_with(parent: int) -> None:
-    """From now on the system ends this process when its parent ends, however that comes; now, where it has already."""
+    """Have the system end this process when its parent ends, or now where the parent has ended already."""
     ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
     if os.getppid() != parent:
         os.kill(os.getpid(), signal.SIGKILL)
 
 
 def bound_this_process(limits: Limits) -> None:
-    """From now on it may use this much processor time, and this much memory beside what it has."""
+    """Bound the processor time of this process, and the memory beside what it has."""
     with open("/proc/self/statm", encoding="ascii") as file:
         size_bytes = int(file.read().split()[0]) * _PAGE_BYTES
     most_bytes = size_bytes + limits.memory_bytes
@@ -162,14 +163,15 @@ def bound_this_process(limits: Limits) -> None:
 
 
 def more_processor_time() -> None:
-    """``_MORE_S`` more, for the walk after a compilation that has used up all but a moment of its own."""
+    """Allow ``_MORE_S`` more, for the walk after a compilation that has used up all but a moment of its own."""
     _, most_s = resource.getrlimit(resource.RLIMIT_CPU)
     resource.setrlimit(resource.RLIMIT_CPU, (most_s, most_s))
 
 
 def compiler_of(vllm_config: Any) -> Compile:
-    """What vLLM does with the parameters of a structured output, in the API server and in the engine; then a walk
-    through the grammar, which tells what each token costs.
+    """A function that does with a structured output what vLLM does in the API server and in the engine, then walks.
+
+    The walk through the grammar tells what each token costs.
     """
     from vllm.sampling_params import SamplingParams, StructuredOutputsParams
     from vllm.tokenizers import cached_tokenizer_from_config
@@ -212,7 +214,7 @@ def _backend_class(name: str) -> Any:
 
 
 def _first(frames: Frames, orders: int) -> Any:
-    """The first frame of the input; None where it ends before."""
+    """The first frame of the input; None where the input ends before."""
     while data := os.read(orders, _READ_BYTES):
         for frame in frames.feed(data):
             return frame
@@ -220,7 +222,7 @@ def _first(frames: Frames, orders: int) -> Any:
 
 
 def main() -> int:
-    """Serve until the input ends. 1 where the configuration cannot be used; the last frame says why."""
+    """Serve until the input ends; returns 1 where the configuration cannot be used, and the last frame says why."""
     os.nice(_NICE)
     orders, reports = os.dup(0), os.dup(1)
     silence = os.open(os.devnull, os.O_RDWR)

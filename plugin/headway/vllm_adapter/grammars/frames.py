@@ -1,6 +1,6 @@
-"""What the API server and the process that compiles say to each other: pickled objects, each behind its length.
+"""The messages between the API server and the process that compiles: pickled objects, each behind its length.
 
-Both ends are ours, and the pipe is the process's own standard input and output.
+Both ends are Headway's, and the pipe is the process's own standard input and output.
 """
 
 from __future__ import annotations
@@ -11,13 +11,13 @@ from dataclasses import dataclass
 from enum import IntEnum
 from typing import Any
 
-#: Of processor time, that a grammar may take for each token on the mean.
+#: The processor time that a grammar may take for each token, on the mean.
 MOST_MEAN_S = 0.004
 _LENGTH_BYTES = 4
 
 
 class Verdict(IntEnum):
-    """What came of a compilation. An invalid grammar is the engine's to refuse, in its own words."""
+    """The result of a compilation. An invalid grammar is the engine's to refuse, in its own words."""
 
     FITS = 1
     INVALID = 2
@@ -27,7 +27,7 @@ class Verdict(IntEnum):
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """What one compilation may use: seconds of processor time, seconds in all, and bytes of memory."""
+    """The bounds of one compilation: seconds of processor time, seconds in all, and bytes of memory."""
 
     processor_s: int = 2
     wall_s: float = 20.0
@@ -44,7 +44,7 @@ class Start:
 
 @dataclass(frozen=True, slots=True)
 class Order:
-    """Compile this, the fields of vLLM's ``StructuredOutputsParams``; without any, end the compilation."""
+    """The order to compile these fields of vLLM's ``StructuredOutputsParams``; without any, to end the compilation."""
 
     number: int
     fields: dict[str, Any] | None
@@ -60,19 +60,19 @@ class Report:
 
 @dataclass(frozen=True, slots=True)
 class Failure:
-    """Why the process cannot compile anything: the last frame."""
+    """The last frame: the reason why the process cannot compile anything."""
 
     why: str
 
 
 def packed(value: Start | Order | Report | Failure) -> bytes:
-    """One frame."""
+    """The bytes of one frame."""
     content = pickle.dumps(value)
     return len(content).to_bytes(_LENGTH_BYTES, "big") + content
 
 
 class Frames:
-    """Takes bytes as they come, and gives whole frames."""
+    """A reader of frames: takes bytes as they come, and gives whole frames."""
 
     def __init__(self) -> None:
         self._held = bytearray()

@@ -1,14 +1,15 @@
 """The guard of grammars: a request goes on to the engine only once its grammar was compiled outside of it, in bounds.
 
 vLLM compiles in a small pool of threads inside the engine and cancels nothing: a pattern of a few bytes like
-``(([a-z]{1,30}){1,30}){1,30}`` takes all of it for hours, after its client has left, and every other structured request
-waits behind it. So a process compiles first (``compile_server``), and what takes more than it may, or would take the
-engine too long at each token (``walk``), is refused with 400. What fits there costs the engine no more.
+``(([a-z]{1,30}){1,30}){1,30}`` occupies the whole pool for hours, after its client has left, and every other structured
+request waits behind it. So a process compiles first (``compile_server``). A grammar that takes more than its bounds, or
+would take the engine too long at each token (``walk``), is refused with 400. What fits there costs the engine no more.
 
-Plain schemas (``plain``) need no check. A verdict is kept by the hash of the grammar, so one that is used again costs
-nothing. The process starts with the first grammar that is not plain, which takes some seconds. A tenant has one
-compilation at a time, and all together a part of the processors: none keeps the others waiting. A compilation that
-nobody waits for any more is ended. Where the process cannot be started this is said once, and requests pass unchecked.
+Plain schemas (``plain``) need no check. A verdict is kept by the hash of the grammar, so a grammar that is used again
+costs nothing. The process starts with the first grammar that is not plain, which takes some seconds. A tenant has one
+compilation at a time, and all tenants together use a part of the processors: none keeps the others waiting. A
+compilation for which no request waits any more is ended. Where the process cannot be started this is logged once, and
+requests pass unchecked.
 """
 
 from __future__ import annotations
@@ -52,12 +53,12 @@ class _KilledError(Exception):
 
 
 class GrammarTooLargeError(Exception):
-    """The grammar takes more than one request may, to compile or at each token."""
+    """The grammar takes more than a request may, to compile or at each token."""
 
 
 @dataclass(slots=True)
 class _Compilation:
-    """One grammar that is being compiled, and how many requests wait for it."""
+    """A grammar that is being compiled, and the number of requests that wait for it."""
 
     task: asyncio.Task[Verdict]
     waiting: int = 0
@@ -65,16 +66,16 @@ class _Compilation:
 
 @dataclass(slots=True)
 class _Line:
-    """A tenant's turn: one compilation at a time, kept while any waits."""
+    """The turns of one tenant: one compilation at a time, kept while any waits."""
 
     turn: asyncio.Lock = field(default_factory=asyncio.Lock)
     users: int = 0
 
 
 class GrammarGuard:
-    """Checks the grammars of one server. Of a tenant ``most_in_line`` may wait for theirs.
+    """The guard of one server's grammars. Of a tenant ``most_in_line`` requests may wait for theirs.
 
-    ``verdicts`` counts what came of them: of compilations, and those that are "plain", "known", or "unchecked".
+    ``verdicts`` counts the results: of compilations, and of grammars that are "plain", "known", or "unchecked".
     """
 
     def __init__(
@@ -107,13 +108,14 @@ class GrammarGuard:
 
     @property
     def compiling(self) -> int:
-        """Grammars that are being compiled, or wait for their turn."""
+        """The number of grammars that are being compiled, or wait for their turn."""
         return len(self._compiling)
 
     async def check(self, params: Any, tenant: str) -> None:
-        """Compile the grammar of a request, unless it is known.
+        """Compile the grammar of a request, unless its verdict is known.
 
-        Raises GrammarTooLargeError, or Refused where its tenant has too many in line, or it waits too long there.
+        Raises GrammarTooLargeError, or Refused where its tenant has too many in line, or the request waits too long
+        there.
         """
         fields = grammar_of(params)
         if not fields or is_plain(fields):
@@ -138,14 +140,14 @@ class GrammarGuard:
             )
 
     async def run(self) -> None:
-        """End the process when this is cancelled."""
+        """Wait until cancelled, then end the process."""
         try:
             await asyncio.Event().wait()
         finally:
             await self.stop()
 
     async def start(self) -> None:
-        """Start the process, where it does not run."""
+        """Start the process, unless it runs."""
         async with self._starting:
             if self._unusable or (self._process is not None and self._process.returncode is None):
                 return
@@ -171,7 +173,7 @@ class GrammarGuard:
     # ------------------------------------------------------------------ inside
 
     async def _verdict(self, key: bytes, fields: Mapping[str, Any], tenant: str) -> Verdict:
-        """Of a compilation that several requests may wait for; it ends with the last of them."""
+        """The verdict of a compilation that several requests may wait for; it ends with the last of them."""
         found, line = self._compiling.get(key), self._lines.get(tenant)
         if found is None:
             if line is not None and line.users >= self._most_in_line:
@@ -213,7 +215,7 @@ class GrammarGuard:
         return Verdict.TOO_LARGE
 
     async def _compile(self, fields: dict[str, Any]) -> Verdict | None:
-        """The verdict; None where the process has ended meanwhile."""
+        """The verdict of the process; None where the process has ended meanwhile."""
         if self._unusable:
             self.verdicts["unchecked"] += 1
             return Verdict.FITS
@@ -263,7 +265,7 @@ class GrammarGuard:
             del self._reports[0]
 
     async def _read(self, process: asyncio.subprocess.Process) -> None:
-        """Hand out the verdicts, until the process has ended; another one is started for the next grammar."""
+        """Hand out the verdicts until the process has ended; the next grammar starts another process."""
         assert process.stdout is not None
         frames = Frames()
         while data := await process.stdout.read(_READ_BYTES):
@@ -285,7 +287,7 @@ class GrammarGuard:
 
 
 def grammar_of(params: Any) -> dict[str, Any]:
-    """What a call's sampling parameters let the engine compile; empty for nothing."""
+    """The fields that a call's sampling parameters let the engine compile; empty for none."""
     asked = getattr(params, "structured_outputs", None)
     if asked is None:
         return {}

@@ -1,6 +1,6 @@
 """Plain grammars: schemas and choices whose compilation takes milliseconds whatever they say.
 
-They are short and have none of what multiplies: no pattern, no bounded repetition, no range of numbers, no grammar in a
+They are short and have nothing that multiplies: no pattern, no bounded repetition, no range of numbers, no grammar in a
 language of its own, and few choices between schemas. All else is compiled outside of the engine first.
 """
 
@@ -24,7 +24,7 @@ _NAMED, _LISTED, _SINGLE = ("properties", "$defs", "definitions"), ("anyOf", "on
 
 
 def is_plain(fields: Mapping[str, Any]) -> bool:
-    """Whether the fields of ``StructuredOutputsParams`` that are set ask for nothing that needs a check."""
+    """Whether the fields of ``StructuredOutputsParams`` that are set need no check."""
     kinds = fields.keys() - {"disable_any_whitespace", "disable_additional_properties"}
     if kinds == {"json_object"}:
         return True
@@ -59,7 +59,7 @@ def _is_plain_schema(schema: Any) -> bool:
 
 
 def _below(node: Any) -> list[Any] | None:
-    """The schemas inside this one; None where it is none, or not a plain one."""
+    """The schemas inside this schema; None where it is no schema, or not a plain one."""
     if not isinstance(node, dict) or not node.keys() <= _KEYWORDS:
         return None
     found: list[Any] = []

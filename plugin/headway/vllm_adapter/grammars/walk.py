@@ -1,14 +1,14 @@
 """The cost of a grammar at each token, found by a few walks through it, such as answers take.
 
 Before each step the engine asks the grammar of each request which tokens may come, one after another on one thread. An
-ambiguous one takes longer with every token, for it keeps all ways in which the text so far can be read: ``s ::= "a" | s
-s`` takes 0.1 ms after 50 tokens and 150 ms after 400, and every request of the engine waits for that.
+ambiguous grammar takes longer with every token, for it keeps all ways in which the text so far can be read: ``s ::= "a"
+| s s`` takes 0.1 ms after 50 tokens and 150 ms after 400, and every request of the engine waits for that.
 
-Each walk takes the tokens that a grammar allows in another way: the first one; the one before again where it may, or
-an opening bracket, for repetition and nesting are where grammars are ambiguous; any. A grammar is too slow where a
-window of steps takes longer on the mean than ``MOST_MEAN_S``, two steps in it longer than ``MOST_STEP_S``, or the last
-window several times as long as an early one; of a walk that was cut before, all its steps are the window. Known weak
-spot: what no walk comes through is not seen.
+Each walk takes the tokens that a grammar allows in another way: the first token; the token before again where it may
+come, or an opening bracket, for repetition and nesting are where grammars are ambiguous; any token. A grammar is too
+slow where a window of steps takes longer on the mean than ``MOST_MEAN_S``, two steps in it longer than ``MOST_STEP_S``,
+or the last window several times as long as an early one; of a walk that was cut before, all its steps are the window.
+Known weak spot: the part of a grammar that no walk reaches is not checked.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ _GROWTH, _GROWN_S = 3.0, 0.0005
 _WALK_S = 0.3  # a walk that has taken so long has seen enough
 
 _Tokens = npt.NDArray[np.int64]
-#: One of these tokens; the second is the one before, where it may come again.
+#: Picks one of these tokens; the second argument is the token before, where it may come again.
 _Pick = Callable[[_Tokens, int | None], int]
 
 
@@ -40,7 +40,7 @@ class TooSlowError(Exception):
 
 
 class Grammar(Protocol):
-    """As much of vLLM's ``StructuredOutputGrammar`` as a walk needs."""
+    """The part of vLLM's ``StructuredOutputGrammar`` that a walk needs."""
 
     def fill_bitmask(self, bitmask: Any, batch_index: int, /) -> None:
         """Set the bits of the tokens that may come."""
@@ -50,7 +50,7 @@ class Grammar(Protocol):
         ...
 
     def is_terminated(self) -> bool:
-        """Whether nothing may come any more."""
+        """Whether no token may come any more."""
         ...
 
     def reset(self) -> None:
@@ -65,8 +65,10 @@ def walk(
     *,
     clock: Callable[[], float] = time.thread_time,
 ) -> None:
-    """Walk through a grammar from its beginning. ``bitmask`` has room for one request; ``special`` tokens, such as the
-    end of a text, are taken only where no other may come; ``opening`` are those of brackets. Raises TooSlowError.
+    """Walk through a grammar from its beginning. Raises TooSlowError.
+
+    ``bitmask`` has room for one request. ``special`` tokens, such as the end of a text, are taken only where no other
+    may come; ``opening`` are the tokens of brackets.
     """
     brackets = [*opening]
     random = Random(1)  # noqa: S311 - to be repeatable
@@ -111,7 +113,7 @@ def _walk(grammar: Grammar, bitmask: Any, special: _Tokens, pick: _Pick, clock: 
 
 
 def _judge(costs_s: list[float]) -> None:
-    """Raises TooSlowError for what the last steps took. One long one may be the making of something that is kept."""
+    """Raise TooSlowError for the time of the last steps. One long step may be the making of something that is kept."""
     last_s = costs_s[-_WINDOW:]
     if len([step_s for step_s in last_s if step_s > MOST_STEP_S]) > 1:
         raise TooSlowError

@@ -40,7 +40,7 @@ class CoreStart:
 
     @property
     def up(self) -> bool:
-        """Whether it has started, and still lives."""
+        """Whether the core has started, and still lives."""
         if not self._done.is_set() or self._core is None or self.ended:
             return False
         resources = self._core.resources
@@ -62,20 +62,20 @@ class CoreStart:
         return self._core
 
     async def over(self) -> None:
-        """After ``end``: wait until nothing of it is left, for some seconds at most."""
+        """Wait, after ``end``, until nothing of the core is left, for some seconds at most."""
         with suppress(TimeoutError):
             async with asyncio.timeout(_END_WITHIN_S):
                 while not self._buried.is_set():  # noqa: ASYNC110 - an event of a thread
                     await asyncio.sleep(_POLL_S)
 
     def processes(self) -> list[psutil.Process]:
-        """The new core and everything below it, as far as it lives. What fails to start is ended by vLLM."""
+        """The living processes of the new core and below it. vLLM ends those of a start that fails."""
         if self._done.is_set():
             return [] if self._core is None else processes(self._core)
         return [member for core in cores() if core.pid not in self._before for member in family(core.pid)]
 
     def end(self) -> None:
-        """Kill it at once; what vLLM starts even after that is killed as well."""
+        """Kill the core at once; what vLLM starts even after that is killed as well."""
         if self.ended:
             return
         self.ended = True
@@ -117,18 +117,18 @@ def another_core(client: Any) -> Any:
 
 
 def cores() -> list[multiprocessing.process.BaseProcess]:
-    """The engine cores of this process, of all its engines."""
+    """The engine cores that this process has started, for all its engines."""
     return [child for child in multiprocessing.active_children() if child.name.startswith(_CORE_NAME)]
 
 
 def processes(core: Any) -> list[psutil.Process]:
-    """EngineCore and everything below it, as far as it still lives. ``core`` is its client."""
+    """The living processes of an EngineCore and below it. ``core`` is its client."""
     started = getattr(core.resources.engine_manager, "processes", ())
     return [member for process in started for member in family(process.pid)]
 
 
 def family(pid: int | None) -> list[psutil.Process]:
-    """A process and everything below it; nothing where it has ended."""
+    """A process and everything below it; nothing where the process has ended."""
     with suppress(psutil.NoSuchProcess):
         parent = psutil.Process(pid)
         return [parent, *(child for child in parent.children(recursive=True) if not is_killer(child))]
@@ -145,7 +145,7 @@ def kill(found: list[psutil.Process]) -> None:
 def bury(core: Any) -> None:
     """End what is left of an engine: its workers, its sockets, its request records.
 
-    Its own processes are joined: multiprocessing takes a child whose end is read elsewhere for a living one.
+    Its own processes are joined, for multiprocessing takes a child whose end is read elsewhere for a living one.
     """
     left = processes(core)
     core.shutdown(timeout=0)

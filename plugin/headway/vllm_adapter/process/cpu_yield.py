@@ -45,7 +45,7 @@ def is_short_of_cores() -> bool:
 
 
 class BoundedSpin:
-    """To be called again and again while something is awaited: spins at first, then sleeps.
+    """A wait to be called again and again while something is awaited: it spins at first, then sleeps.
 
     A call later than ``_NEW_WAIT_AFTER_S`` after the one before begins a new wait: in between there was work.
     """

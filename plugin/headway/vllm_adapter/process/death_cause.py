@@ -1,9 +1,9 @@
 """The cause of EngineCore's death, or of its failure to start, passed on in a file.
 
 EngineCore tells its client that it is dead, but not why. So the process that dies writes one word into a file, and the
-one that starts another engine reads it. A process that was killed writes nothing; that counts as a crash. A start that
-fails has a second line, the error of the process that failed first: it is that of a worker most often, of which the
-error that reaches the server says nothing.
+process that starts another engine reads it. A killed process writes nothing, which counts as a crash. A start that
+fails adds a second line, the error of the process that failed first: most often that of a worker, of which the error
+that reaches the server says nothing.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ def forget_death_cause() -> None:
 
 
 def listen_for_death_cause(core: type[Any]) -> None:
-    """In EngineCore's process: write the reason down when it says that it is dead."""
+    """Have EngineCore, in its own process, write the cause when it says that it is dead."""
     tell = getattr(core, "_send_engine_dead", None)
     if tell is None or hasattr(core, "headway_last_words"):
         return
@@ -60,7 +60,7 @@ def listen_for_death_cause(core: type[Any]) -> None:
 
 
 def listen_for_failed_starts() -> None:
-    """In EngineCore's process and its workers': write the error down when vLLM logs that the start failed."""
+    """Have EngineCore and its workers, in their processes, write the error when vLLM logs that the start failed."""
     for name in _LOGGERS:
         logger = logging.getLogger(name)
         if not any(isinstance(handler, _FailedStart) for handler in logger.handlers):
@@ -68,7 +68,7 @@ def listen_for_failed_starts() -> None:
 
 
 class _FailedStart(logging.Handler):
-    """Writes the error of a failed start, unless a process below this one has written its own already."""
+    """A log handler that writes the error of a failed start, unless a process below has written its own already."""
 
     def emit(self, record: logging.LogRecord) -> None:
         path, error = os.environ.get(VARIABLE), record.exc_info and record.exc_info[1]
@@ -82,7 +82,7 @@ class _FailedStart(logging.Handler):
 
 
 def why_not_started() -> str | None:
-    """The error of the engine's process that did not start; None where none was written."""
+    """The error of the engine's process that did not start; None where no error was written."""
     path = os.environ.get(VARIABLE)
     try:
         return None if path is None else Path(path).read_text(encoding="utf-8").partition("\n")[2] or None
@@ -102,14 +102,14 @@ def one_line(error: BaseException) -> str:
 
 
 def write_last_words(error: BaseException | None) -> None:
-    """Write one word: the cause of death."""
+    """Write the cause of death, as one word."""
     path = os.environ.get(VARIABLE)
     if path is not None:
         Path(path).write_text(cause_of(error), encoding="ascii")
 
 
 def read_death_cause() -> Cause:
-    """The word that was written, once."""
+    """Read the written cause of death, once; a crash where none was written."""
     path = os.environ.get(VARIABLE)
     if path is None:
         return Cause.CRASH
@@ -122,7 +122,7 @@ def read_death_cause() -> Cause:
 
 
 def cause_of(error: BaseException | None) -> Cause:
-    """Out of memory, by the name or the text of the error or of one that led to it; else a crash."""
+    """Out of memory, by the name or the text of the error or of an error that led to it; else a crash."""
     while error is not None:
         text = f"{type(error).__name__} {error}".lower()
         if any(words in text for words in _OUT_OF_MEMORY):

@@ -2,7 +2,7 @@
 
 vLLM's handlers captured the client, its renderer and its input processor, and its stat loggers count on. So only the
 parts that belong to the dead process are replaced: the connection to EngineCore, and the task that reads from it. The
-client's ``shutdown`` is not called on the way: it would end the renderer as well.
+client's ``shutdown`` is not called: it would end the renderer as well.
 """
 
 from __future__ import annotations
@@ -25,8 +25,7 @@ log = logging.getLogger(__name__)
 
 
 class VllmReplacer:
-    """Replaces the engine of one ``AsyncLLM``, also by a spare that was started beside it (see
-    ``headway.supervision``: ``Replacer``, ``SpareStarter``).
+    """The replacer of an ``AsyncLLM``'s engine, also by a spare (``headway.supervision``: ``SpareStarter``).
 
     ``owns_process``: every process that this one starts from now on belongs to the engine. In a program, which may have
     other children and other engines, only the present core does, and those that vLLM starts while this starts one.
@@ -42,7 +41,7 @@ class VllmReplacer:
         self._others = {process.pid for process in psutil.Process().children(recursive=True) if process not in engine}
 
     def cause(self) -> Cause:
-        """By what EngineCore wrote down before it died; a crash when it could not."""
+        """The cause that EngineCore wrote down before it died; a crash when it could not."""
         return read_death_cause()
 
     def kill(self) -> None:
@@ -59,7 +58,7 @@ class VllmReplacer:
         kill([process for process in found if process.pid not in others and not is_killer(process)])
 
     async def start(self) -> None:
-        """Connect to the spare, where there is one, else start another EngineCore; the event loop runs meanwhile."""
+        """Connect to the spare, where it exists, else start another EngineCore; the event loop runs meanwhile."""
         client = self._client
         _end_questions(client.engine_core)
         await asyncio.to_thread(bury, client.engine_core)
@@ -77,7 +76,7 @@ class VllmReplacer:
         await asyncio.to_thread(remove_unbound)
 
     async def why_no_spare(self) -> str:
-        """By the memory of the machine and of its devices; what cannot be read counts as not enough."""
+        """A shortage of memory on the machine or its devices; unreadable memory counts as not enough."""
         try:
             return await asyncio.to_thread(why_no_spare, self._client)
         except Exception as error:
@@ -85,7 +84,7 @@ class VllmReplacer:
             return "the free memory could not be read"
 
     async def start_spare(self) -> None:
-        """Start another EngineCore beside the present one. Where the caller is cancelled, it goes on starting."""
+        """Start another EngineCore beside the present one; it goes on starting where the caller is cancelled."""
         if self._spare is not None:
             raise NoEngineError("there is a spare engine already")
         await self._dropped_is_over()
@@ -98,20 +97,20 @@ class VllmReplacer:
             raise
 
     def spare_up(self) -> bool:
-        """Whether its core has started and lives."""
+        """Whether the spare's core has started and lives."""
         return self._spare is not None and self._spare.up
 
     def end_spare(self) -> None:
-        """Kill its processes at once."""
+        """Kill the spare's processes at once."""
         if self._spare is not None:
             self._drop(self._spare)
 
     # ------------------------------------------------------------------ inside
 
     async def _spare_core(self) -> Any | None:
-        """The spare's core. None where there is no spare, or it did not start or has died.
+        """The spare's core; None where there is no spare, or the spare did not start or has died.
 
-        Raises NoEngineError where it was ended meanwhile: then no engine is wanted.
+        Raises NoEngineError where the spare was ended meanwhile: then no engine is wanted.
         """
         spare = self._spare
         if spare is None:
@@ -135,12 +134,12 @@ class VllmReplacer:
             self._cores_before = None
 
     def _drop(self, spare: CoreStart) -> None:
-        """End it, and what is left of it."""
+        """End a spare; ``_dropped_is_over`` waits for its end."""
         spare.end()
         self._spare, self._dropped = None, spare
 
     async def _dropped_is_over(self) -> None:
-        """What is killed with a spare that was starting must not be the next core."""
+        """Wait for a dropped spare: what is killed with it while it starts must not be the next core."""
         if self._dropped is not None:
             await self._dropped.over()
             self._dropped = None
@@ -163,7 +162,7 @@ def replaceable(client: Any) -> bool:
 
 
 def _end_questions(core: Any) -> None:
-    """Fail all open queries to the dead engine, those of vLLM's own routes too."""
+    """Fail all open queries to the dead engine, also those of vLLM's own routes."""
     from vllm.v1.engine.exceptions import EngineDeadError
 
     for answer in list(getattr(core, "utility_results", {}).values()):
@@ -177,7 +176,7 @@ def _forget_requests(processor: Any) -> None:
 
 
 def _forget_loads(client: Any) -> None:
-    """Drop what the old engine's ranks last reported: one of the new ones may be idle, and then reports nothing."""
+    """Drop the last loads of the old engine's ranks: a new rank may be idle, and then reports nothing."""
     for logger in getattr(getattr(client, "logger_manager", None), "stat_loggers", ()):
         if hasattr(logger, "forget_loads"):
             logger.forget_loads()

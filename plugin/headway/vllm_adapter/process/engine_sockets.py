@@ -1,8 +1,8 @@
-"""The folder of the engine's sockets: one of this server's own, so that what dead engines leave in it can be removed.
+"""The folder of the engine's sockets, this server's own, so that the files of dead engines can be removed.
 
-vLLM's processes talk through Unix sockets in the temporary folder, under random names. A process that is killed removes
-none of its own, and nothing tells whose they are. Where the operator has named a folder (``VLLM_RPC_BASE_PATH``) it is
-left alone.
+vLLM's processes talk through Unix sockets in the temporary folder, under random names. A killed process removes none of
+its sockets, and nothing tells whose they are. A folder that the operator has named (``VLLM_RPC_BASE_PATH``) is left
+alone.
 """
 
 from __future__ import annotations
@@ -35,13 +35,13 @@ def own_folder() -> Path | None:
 
 
 def remove_when_killed() -> None:
-    """Have the folder removed after the end of this process, also where it is killed."""
+    """Have the folder removed after the end of this process, also after a kill."""
     if (folder := _ours()) is not None:
         remove_at_the_end(str(folder))
 
 
 def remove_unbound() -> int:
-    """Remove the sockets that no process has bound any more: those of dead engines. How many there were."""
+    """Remove the sockets that no process has bound any more, those of dead engines; returns their number."""
     folder = _ours()
     if folder is None:
         return 0

@@ -1,9 +1,9 @@
 """The end of a start that is interrupted: SIGTERM or Ctrl-C while the engine loads, or during the warm-up.
 
-vLLM raises KeyboardInterrupt for SIGTERM until its server listens, and on the way out waits for EngineCore to end by
-itself, as long as ``--shutdown-timeout`` says: but EngineCore, while it loads its model, only notes the signal. Ctrl-C
-is not even noticed before the engine is ready, for it cancels a task that is not waiting. There is nothing to be
-finished at that time: here both raise KeyboardInterrupt, and what has not ended within seconds is killed.
+vLLM raises KeyboardInterrupt for SIGTERM until its server listens, and then waits for EngineCore to end by itself, as
+long as ``--shutdown-timeout`` says; but EngineCore only notes the signal while it loads its model. Ctrl-C is not even
+noticed before the engine is ready, for it cancels a task that is not waiting. At that time there is nothing to finish:
+here both raise KeyboardInterrupt, and what has not ended within seconds is killed.
 
 The handlers are installed when the engine is about to be started, after vLLM's own; a server that listens replaces
 them.
@@ -32,14 +32,14 @@ _OWN_GRACE_S = 4.0
 
 
 class InterruptibleStart:
-    """Ends this process and the engine that it starts soon after a signal. Only a launcher arms it."""
+    """A start that a signal ends soon: this process, and the engine that it starts. Only a launcher arms it."""
 
     def __init__(self) -> None:
         self.armed = False
         self._ending = False
 
     def listen(self) -> None:
-        """Install the handlers, for the first engine only: one that replaces it starts in another thread."""
+        """Install the handlers, for the first engine only: its replacement starts in another thread."""
         if self.armed and threading.current_thread() is threading.main_thread():
             self.armed = False
             for number in (signal.SIGTERM, signal.SIGINT):
@@ -66,5 +66,5 @@ def _end(code: int) -> None:
     os._exit(code)
 
 
-#: Of this process.
+#: The start of this process.
 interruptible = InterruptibleStart()

@@ -1,9 +1,9 @@
 """The process that ends what a killed server leaves behind; ``parent_watch`` starts it, and says why.
 
-Run as a script, without Headway, site packages or an environment: a few MB, and nothing that could delay it. Its
+It runs as a script, without Headway, site packages or an environment: a few MB, and nothing that could delay it. Its
 standard input is a pipe whose other end only the server has. On the first line is the server's mark; the lines after it
 name files and folders to remove. The end of the input is the end of the server, however it came. A child of the server
-that has not reached its own program yet still holds that pipe, so no process is being started then.
+that has not reached its own program yet still has that pipe open, so no process is being started then.
 
 Resource trackers (multiprocessing) end last: they remove the shared memory of the others.
 """
@@ -23,7 +23,7 @@ _AT_MOST_S = 30.0
 
 
 def belonging(mark: str) -> list[int]:
-    """The living processes of this user that were started below the server with this mark, but for ourselves."""
+    """The living processes of this user that were started below the server with this mark, except this process."""
     return [
         int(name)
         for name in os.listdir("/proc")
@@ -32,8 +32,11 @@ def belonging(mark: str) -> list[int]:
 
 
 def _belongs(pid: str, mark: str) -> bool:
-    """By its environment, which every program started below the server has; a process that was only forked by the
-    server itself has the server's old environment, and still the server's marked file."""
+    """Whether a process has the mark, in its environment or as its marked file.
+
+    Every program started below the server inherits the environment. A process that the server itself only forked has
+    the server's old environment, and still the server's marked file.
+    """
     try:
         if os.stat(f"/proc/{pid}").st_uid != os.geteuid():
             return False
@@ -61,7 +64,7 @@ def _is_tracker(pid: int) -> bool:
 
 
 def end_all(mark: str) -> None:
-    """Kill until several searches have found no process. What cannot be killed is left after half a minute."""
+    """Kill until several searches have found no process. A process that cannot be killed is left after 30 seconds."""
     began_s, clean = time.monotonic(), 0
     while clean < _CLEAN_LOOKS and (past_s := time.monotonic() - began_s) < _AT_MOST_S:
         found = belonging(mark)
@@ -73,7 +76,7 @@ def end_all(mark: str) -> None:
 
 
 def below(path: str) -> list[str]:
-    """What is in a folder, which has no folders in it; nothing in a file."""
+    """The paths in a folder that contains no folders; none for a file."""
     return [os.path.join(path, name) for name in os.listdir(path)] if os.path.isdir(path) else []
 
 

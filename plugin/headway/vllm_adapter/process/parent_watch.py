@@ -1,14 +1,14 @@
 """A watch on the parent process: no process of a server outlives it.
 
-vLLM's EngineCore and workers continue, and keep the GPU's memory, when their parent is killed; one that is still
-importing cannot even notice. So a process that is about to start an engine, and EngineCore when it is about to
-start its workers, starts another process first, which waits for its end and kills the processes it leaves behind
-(``orphan_killer``), at any moment, also processes that are stopped.
+vLLM's EngineCore and workers continue, and keep the GPU's memory, when their parent is killed; a process that is still
+importing cannot even notice. So a process that is about to start an engine, and EngineCore when it is about to start
+its workers, starts another process first (``orphan_killer``). That process waits for its starter's end and kills the
+processes left behind, at any moment, also stopped ones.
 
-A process is identified by a mark in its environment, which each program started below the server inherits;
-EngineCore adds its own. A server started below another one has both marks, and ends with the outer one too.
-``SPT_NOENV`` keeps ``setproctitle`` from overwriting that environment. ``PR_SET_PDEATHSIG`` would need code in the
-child, and ends it with a parent *thread*.
+A process is identified by a mark in its environment, which each program started below the server inherits; EngineCore
+adds its own. A server started below another one has both marks, and ends with the outer one too. ``SPT_NOENV`` keeps
+``setproctitle`` from overwriting that environment. ``PR_SET_PDEATHSIG`` would need code in the child, and ends it with
+a parent *thread*.
 
 Known weak spots: a process under another user, and one below the server that clears its environment, are not found. A
 program that wraps an engine and starts a daemon meant to outlive it must take the mark out of the daemon's environment.
@@ -75,11 +75,11 @@ class _Watch:
         self.tell(self.mark)
 
     def tell(self, line: str) -> None:
-        """One line for the killer: the mark, then files and folders to remove."""
+        """Write one line for the killer: the mark, then files and folders to remove."""
         os.write(self._writing, f"{line}\n".encode())
 
     def _let_go(self) -> None:
-        """In a child that was only forked: it must not keep the pipe open."""
+        """Close the pipe in a child that was only forked, which must not keep it open."""
         if self._writing >= 0:
             os.close(self._writing)
             self._writing = -1
@@ -89,7 +89,7 @@ _watch: _Watch | None = None
 
 
 def watch_this_process() -> None:
-    """From now on no process started by this one outlives it. Linux only; further calls do nothing."""
+    """Have no process that this one starts from now on outlive it. Linux only; further calls do nothing."""
     global _watch
     if sys.platform == "linux" and (_watch is None or _watch.pid != os.getpid()):
         _watch = _Watch()
@@ -102,7 +102,7 @@ def remove_at_the_end(path: str) -> None:
 
 
 def is_killer(process: psutil.Process) -> bool:
-    """Whether this process is an orphan killer: to kill it would leave the orphans of the process it watches."""
+    """Whether this process is an orphan killer: a killed one would leave the orphans of the process it watches."""
     try:
         return orphan_killer.__file__ in process.cmdline()
     except psutil.Error:

@@ -1,12 +1,12 @@
-"""EngineCore's progress reports: whether it is at a step or a call, and whether its process lives.
+"""EngineCore's progress reports: whether a step or a call is under way, and whether its process lives.
 
-Its busy thread answers no query while it runs a step or a call, so it records when one begins and ends, and a second
+Its busy thread answers no query during a step or a call, so it records the beginning and the end of each, and a second
 thread counts for as long as the process lives. Both records are in a small file that EngineCore and the API server map
 into their memory: reading it needs no other process and cannot block. ``headway_policies.engine.watchdog`` judges.
 
 The thread also looks at the processes below EngineCore: how many are stopped, and, on a CPU, how much CPU time they
-have used (compilers that they started included). On a GPU a step may wait for the device without using any, so none is
-reported there.
+have used (compilers that they started included). On a GPU a step may wait for the device without using any, so no CPU
+time is reported there.
 
 Grammars are compiled in a pool of threads, beside the steps: the reports say for how long, and whether others wait.
 """
@@ -51,7 +51,7 @@ _prepared_by: int | None = None
 
 
 def prepare_progress() -> None:
-    """Make the file, before an engine is started; its name is passed in the environment."""
+    """Make the file before an engine is started; its name is passed in the environment."""
     global _prepared_by
     if _prepared_by == os.getpid():  # the variable alone may be that of a server above this one
         return
@@ -64,14 +64,14 @@ def prepare_progress() -> None:
 
 
 def keep_progress() -> None:
-    """The file of the process above this one is that of its engine, too: make no other."""
+    """Make no file: that of the process above this one is also that of its engine."""
     global _prepared_by
     if VARIABLE in os.environ:
         _prepared_by = os.getpid()
 
 
 def report_progress(core: type[Any], proc: type[Any] | None) -> None:
-    """In EngineCore's process: record each step, and each call it answers between two steps."""
+    """Have EngineCore, in its own process, record each step, and each call it answers between two steps."""
     if VARIABLE not in os.environ or hasattr(core, "headway_reports_progress"):
         return
     core.headway_reports_progress = True
@@ -93,7 +93,7 @@ class Compilations:
         self._moved_s = clock()
 
     def asked(self) -> None:
-        """Another one is to be compiled."""
+        """Count another grammar to be compiled."""
         with self._lock:
             if self._asked <= self._begun:
                 self._moved_s = self._clock()
@@ -101,7 +101,7 @@ class Compilations:
 
     @contextmanager
     def running(self) -> Iterator[None]:
-        """For as long as the current thread compiles one."""
+        """Mark a block in which the current thread compiles a grammar."""
         thread = threading.get_ident()
         with self._lock:
             self._begun += 1
@@ -114,12 +114,12 @@ class Compilations:
                 self._moved_s = self._clock()
 
     def longest_s(self) -> float:
-        """The age of the oldest that runs; 0 where none does."""
+        """The age of the oldest running compilation; 0 where none runs."""
         with self._lock:
             return self._clock() - min(self._began_s.values()) if self._began_s else 0.0
 
     def held_s(self) -> float:
-        """For how long some have waited while none began or ended; 0 where none waits."""
+        """The time for which grammars have waited while no compilation began or ended; 0 where none waits."""
         with self._lock:
             return self._clock() - self._moved_s if self._asked > self._begun and self._began_s else 0.0
 
@@ -128,14 +128,14 @@ _COMPILATIONS = Compilations()
 
 
 def report_compilations(manager: type[Any] | None, compilations: Compilations = _COMPILATIONS) -> None:
-    """In EngineCore's process: record each grammar that its ``StructuredOutputManager`` compiles."""
+    """Have EngineCore, in its own process, record each grammar that its ``StructuredOutputManager`` compiles."""
     ask, compile_one = (getattr(manager, name, None) for name in ("grammar_init", "_create_grammar"))
     if manager is None or ask is None or compile_one is None or hasattr(manager, "headway_reports_compilations"):
         return
 
     @functools.wraps(ask)
     def grammar_init(self: Any, request: Any) -> Any:
-        found = ask(self, request)  # one that fails has nothing to compile
+        found = ask(self, request)  # a request that fails here has nothing to compile
         if getattr(request, "structured_output_request", None) is not None:
             compilations.asked()
         return found
@@ -162,7 +162,7 @@ def _reported(work: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def _reporter_of(core: Any) -> Reporter | None:
-    """The reporter of one EngineCore, made when it is first at work; None where the file is gone."""
+    """The reporter of one EngineCore, made when it first works; None where the file is gone."""
     if _REPORTER not in core.__dict__:
         core.__dict__[_REPORTER] = _reporter(getattr(core, "engine_index", 0))
     reporter: Reporter | None = core.__dict__[_REPORTER]
@@ -186,7 +186,7 @@ def _on_a_cpu() -> bool:
 
 
 class Reporter:
-    """EngineCore's side. ``index`` is its place among the engines of one server."""
+    """The writing side, in EngineCore's process. ``index`` is its place among the engines of one server."""
 
     def __init__(self, path: Path, index: int) -> None:
         with path.open("r+b") as file:
@@ -206,7 +206,7 @@ class Reporter:
 
     @contextmanager
     def at_work(self) -> Iterator[None]:
-        """For as long as a step or a call lasts."""
+        """Mark a block in which a step or a call runs."""
         fields = self._fields
         works = fields[_WORKS] = (fields[_WORKS] + 1) | 1  # odd, also inside another one
         try:
@@ -247,7 +247,7 @@ class Reporter:
 
 
 class ProgressReader:
-    """The API server's side."""
+    """The reading side, in the API server."""
 
     def __init__(self, path: Path) -> None:
         with path.open("rb") as file:
@@ -255,7 +255,7 @@ class ProgressReader:
 
     @classmethod
     def from_environment(cls) -> ProgressReader | None:
-        """Of the server's engines; None where there is no such file."""
+        """The reader of the server's engines; None where there is no such file."""
         path = os.environ.get(VARIABLE)
         if path is None:
             return None
@@ -265,7 +265,7 @@ class ProgressReader:
             return None
 
     def read(self) -> tuple[Progress, ...]:
-        """One report of each engine that has begun to report."""
+        """A report of each engine that has begun to report."""
         fields = memoryview(self._mapped).cast("Q")
         slots = (fields[first : first + _FIELDS] for first in range(0, len(fields), _FIELDS))
         return tuple(

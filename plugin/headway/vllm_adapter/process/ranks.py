@@ -1,11 +1,11 @@
 """The ranks of one engine: the EngineCore processes of vLLM's data parallelism, which one client shares.
 
-They are one engine to Headway, so the death of one is the death of all, at once. By itself vLLM asks the others to end
-and gives them five seconds, in which the client counts as alive and sends requests to the dead one. Headway retries
-what had sent no output; what had is broken off, on every rank.
+They are one engine to Headway, so the death of one rank is the death of all, at once. By itself vLLM asks the others to
+end and gives them five seconds, in which the client counts as alive and sends requests to the dead rank. Headway
+retries the requests that had sent no output; the others are broken off, on every rank.
 
-They start from one configuration, in which vLLM writes the devices of each rank (v1/engine/utils.py). The value that
-the user gave is put back, or the ranks of the next engine would divide the devices of the last rank.
+The ranks start from one configuration, in which vLLM writes the devices of each rank (v1/engine/utils.py). The value
+that the user gave is put back, or the ranks of the next engine would divide the devices of the last rank.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ _LOOK_S = 1.0
 
 
 def ranks_of(config: Any) -> int:
-    """How many EngineCore processes run behind a client with this configuration of vLLM."""
+    """The number of EngineCore processes behind a client with this configuration of vLLM."""
     return int(getattr(getattr(config, "parallel_config", None), "data_parallel_size", 1) or 1)
 
 
@@ -53,9 +53,9 @@ def bind_ranks(manager: type[Any] | None) -> None:
 
 
 def _end_with_the_first(manager: Any) -> None:
-    """Wait until one of several processes has died, or their end was ordered; kill the others of those that died.
+    """Wait until the first of several processes has died, or their end was ordered; kill the others after a death.
 
-    One that ended in order was told to, as the others were: they finish what they run.
+    A process that ended in order was told to, as the others were: they finish what they run.
     """
     by_end = {process.sentinel: process for process in manager.processes}
     if len(by_end) < 2:

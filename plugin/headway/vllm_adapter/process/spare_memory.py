@@ -1,11 +1,11 @@
-"""Whether memory allows a second engine beside the present one.
+"""The check whether memory allows a second engine beside the present one.
 
     host     the memory of the engine's processes, and on a CPU what they have allocated and not touched yet (vLLM's KV
              cache): with a tenth more, less than what is free on the machine and within its control groups
     device   what the configuration claims of each card, less than what is free there
 
-An estimate: what cannot be known, such as the free memory of a device that NVML does not see, counts as not enough.
-Known weak spot: memory nodes are not told apart, so that a worker bound to one of them may find less.
+The check is an estimate: what cannot be known, such as the free memory of a device that NVML does not see, counts as
+not enough. Known weak spot: memory nodes are not told apart, so that a worker bound to a node may find less.
 """
 
 from __future__ import annotations
@@ -27,13 +27,13 @@ _ANONYMOUS = "[anon]"
 
 
 def why_no_spare(client: Any) -> str:
-    """Why no second engine can run beside this client's now; empty where it can. Slow: call it on a thread."""
+    """The reason why no second engine can run beside this client's; empty where it can. Slow: call it on a thread."""
     config, engine = client.vllm_config, processes(client.engine_core)
     return _not_twice(config) or _host_shortage(config, engine) or _device_shortage(config, engine)
 
 
 def _not_twice(config: Any) -> str:
-    """What of this configuration cannot be there twice: fixed ports, and processes on other machines."""
+    """The parts of this configuration that cannot exist twice: fixed ports, and processes on other machines."""
     parallel = config.parallel_config
     if parallel.data_parallel_size > 1 or getattr(parallel, "nnodes", 1) > 1:
         return "the engine has several cores or machines"
@@ -52,7 +52,7 @@ def _host_shortage(config: Any, engine: list[psutil.Process]) -> str:
 
 
 def _untouched_kv_bytes(config: Any, engine: list[psutil.Process]) -> int:
-    """What the KV cache may still take: as much as is untouched, and no more than the cache as it is set."""
+    """The memory that the KV cache may still take: as much as is untouched, at most the configured cache."""
     set_bytes = getattr(config.cache_config, "kv_cache_memory_bytes", None)
     untouched_bytes = sum(_untouched_bytes(process) for process in engine)
     return untouched_bytes if set_bytes is None else min(untouched_bytes, config.parallel_config.world_size * set_bytes)
@@ -79,7 +79,7 @@ def _shortage(what: str, needed_bytes: int, free_bytes: int) -> str:
 
 
 def _own_bytes(process: psutil.Process) -> int:
-    """Its memory, with its part of what it shares, where the system says; 0 where it has ended."""
+    """The memory of a process, with its part of shared memory where the system says; 0 where it has ended."""
     with suppress(psutil.Error):
         full = process.memory_full_info()
         return int(getattr(full, "pss", full.rss))
@@ -87,7 +87,7 @@ def _own_bytes(process: psutil.Process) -> int:
 
 
 def _untouched_bytes(process: psutil.Process) -> int:
-    """Memory that it has allocated in large pieces and not touched yet; 0 where it has ended."""
+    """Memory that a process has allocated in large pieces and not touched yet; 0 where it has ended."""
     with suppress(psutil.Error):
         maps = process.memory_maps(grouped=False)
         large = (

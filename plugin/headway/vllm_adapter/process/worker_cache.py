@@ -1,6 +1,6 @@
-"""Clearing of the workers' caches: freed GPU memory that PyTorch keeps, and garbage.
+"""The clearing of the workers' caches: freed GPU memory that PyTorch keeps, and garbage.
 
-EngineCore answers it between two steps, and no step runs meanwhile: 0.4 s on a CPU (measured). The KV cache and the
+EngineCore clears them between two steps, and no step runs meanwhile: 0.4 s on a CPU (measured). The KV cache and the
 weights stay. Each worker runs ``forget`` in its own process.
 """
 
@@ -13,12 +13,12 @@ from headway import malloc_trim
 
 
 def clear_worker_caches(core: Any) -> int:
-    """Have every worker clear its caches; returns how many did. ``core`` is EngineCore."""
+    """Have every worker clear its caches; returns the number of workers. ``core`` is EngineCore."""
     return len(core.collective_rpc(forget))
 
 
 def forget(worker: Any) -> bool:
-    """Return memory that this worker's process does not use."""
+    """Return memory that this worker's process does not use to the system."""
     import torch
 
     gc.collect()

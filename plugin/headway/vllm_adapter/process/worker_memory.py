@@ -1,6 +1,6 @@
 """The memory of an engine by component: the weights, and the KV cache as it was allocated.
 
-EngineCore answers it between two steps. Each worker counts in its own process, by the storages behind its tensors, so
+EngineCore reads it between two steps. Each worker counts in its own process, by the storages behind its tensors, so
 that tied weights and a KV cache in one block count once.
 """
 
@@ -14,7 +14,7 @@ WEIGHTS, KV_CACHE = "weights", "kv_cache"
 
 
 def engine_memory(core: Any) -> dict[str, int]:
-    """Bytes of all workers by component; one that no worker knows is left out. ``core`` is EngineCore."""
+    """Bytes of all workers by component, without unknown components. ``core`` is EngineCore."""
     total: Counter[str] = Counter()
     for of_a_worker in core.collective_rpc(worker_memory):
         total.update(of_a_worker)
@@ -22,7 +22,7 @@ def engine_memory(core: Any) -> dict[str, int]:
 
 
 def worker_memory(worker: Any) -> dict[str, int]:
-    """Bytes of one worker by component; 0 where a version of vLLM keeps it elsewhere."""
+    """Bytes of one worker by component; 0 where a version of vLLM keeps the component elsewhere."""
     runner = getattr(worker, "model_runner", None)
     model = getattr(runner, "model", None)
     weights = [] if model is None else [*model.parameters(), *model.buffers()]
