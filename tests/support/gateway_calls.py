@@ -11,7 +11,7 @@ from engines import ServingEngine
 from small_presets import small_preset
 
 from headway.engine.fake import FakeEngine, FakeParams
-from headway.engine.port import Answer, PlainAdapter
+from headway.engine.port import PingAnswer, PlainAdapter
 from headway.operator.control import Control
 from headway.operator.install import install, prepare
 from headway.operator.presets import PresetCatalogue
@@ -57,7 +57,7 @@ class CountingKind(PlainAdapter):
         """As the test wants it."""
         return self.late
 
-    async def ping(self, engine: Any) -> Answer | None:
+    async def ping(self, engine: Any) -> PingAnswer | None:
         """Count it."""
         self.pings += 1
         if self.pings == 2:

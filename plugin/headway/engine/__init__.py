@@ -1,4 +1,4 @@
-"""The port to an engine: what Headway needs of it, its life, the pending queries, and a fake for tests.
+"""The port to an engine: what Headway needs of an engine, its life, the pending queries, and a fake for tests.
 
 vLLM's own side of the port is ``headway.vllm_adapter``.
 """
@@ -6,13 +6,13 @@ vLLM's own side of the port is ``headway.vllm_adapter``.
 from headway.engine.life import FOLLOWS, GONE, EngineLife
 from headway.engine.pending_queries import Confirmation, PendingQueries
 from headway.engine.port import (
-    Answer,
     Check,
     Ended,
     Engine,
     EngineAdapter,
     EngineSettings,
     Invalid,
+    PingAnswer,
     PlainAdapter,
     StepListener,
     prompt_bytes,
@@ -22,7 +22,6 @@ from headway.engine.port import (
 __all__ = [
     "FOLLOWS",
     "GONE",
-    "Answer",
     "Check",
     "Confirmation",
     "Ended",
@@ -32,6 +31,7 @@ __all__ = [
     "EngineSettings",
     "Invalid",
     "PendingQueries",
+    "PingAnswer",
     "PlainAdapter",
     "StepListener",
     "prompt_bytes",

@@ -39,7 +39,7 @@ class EngineDied(RuntimeError):
 
 
 class FakeEngine:
-    """Generates ``max_tokens`` numbered tokens, one each ``step_s`` seconds of the event loop's clock."""
+    """An engine that generates ``max_tokens`` numbered tokens, one every ``step_s`` seconds of the event loop."""
 
     def __init__(self, *, max_num_seqs: int = 64, step_s: float = 0.01, add_s: float = 0.0) -> None:
         self.max_num_seqs = max_num_seqs
@@ -61,13 +61,13 @@ class FakeEngine:
 
     @property
     def errored(self) -> bool:
-        """Whether it is dead."""
+        """Whether the engine is dead."""
         return self._dead
 
     async def generate(
         self, prompt: Any, sampling_params: FakeParams, request_id: str, *, priority: int = 0, **options: Any
     ) -> AsyncGenerator[FakeOutput, None]:
-        """Yield one output a step, none while it is held up. Raises EngineDied after ``die``."""
+        """Yield an output in each step that is not held up. Raises EngineDied after ``die``."""
         if request_id in self.running:
             raise ValueError(f"request id {request_id} is already running")
         self.started.append(request_id)
@@ -100,8 +100,10 @@ class FakeEngine:
         self.running.pop(request_id, None)
 
     async def ping(self) -> None:
-        """Answer between two steps, not while ``stalled`` or ``slow``. Raises EngineDied when it is dead. When it dies
-        meanwhile it never answers, like a real one."""
+        """Answer between two steps, not while ``stalled`` or ``slow``. Raises EngineDied when the engine is dead.
+
+        A ping during which the engine dies is never answered, as by a real engine.
+        """
         if self._dead:
             raise EngineDied("the engine died")
         while self.stalled or self.slow:
@@ -110,8 +112,7 @@ class FakeEngine:
                 await asyncio.get_running_loop().create_future()
 
     def progress(self) -> Progress:
-        """A ``slow`` step is under way and reported; one that is ``stalled`` reports nothing new. Grammars compile for
-        as long as ``compiling_s`` says."""
+        """Report a step under way while ``slow``, nothing new while ``stalled``, and ``compiling_s`` for grammars."""
         self._beats += not self.stalled
         if self.slow != bool(self._works % 2):
             self._works += 1
@@ -124,15 +125,15 @@ class FakeEngine:
         )
 
     async def pause_generation(self, *, mode: str = "abort", clear_cache: bool = True) -> None:
-        """Step no more, until resumed. Requests that run are kept."""
+        """Make no step until resumed. Running requests are kept."""
         self.paused = True
 
     async def resume_generation(self) -> None:
-        """Step again."""
+        """Make steps again."""
         self.paused = False
 
     async def is_paused(self) -> bool:
-        """Whether it is paused."""
+        """Whether the engine is paused."""
         return self.paused
 
     async def sleep(self, level: int = 1, mode: str = "abort") -> None:
@@ -140,13 +141,13 @@ class FakeEngine:
         self.paused, self.asleep = True, self.asleep or level >= 1
 
     async def wake_up(self, tags: list[str] | None = None) -> bool:
-        """Awake again with all tags, and resumed; with some of them still asleep."""
+        """Wake up and resume, with all tags; with some of them stay asleep."""
         if tags is None:
             self.paused = self.asleep = False
         return not self.asleep
 
     async def is_sleeping(self) -> bool:
-        """Whether it is asleep."""
+        """Whether the engine is asleep."""
         return self.asleep
 
     @property
@@ -154,5 +155,5 @@ class FakeEngine:
         return self.stalled or self.slow or self.paused or self.asleep
 
     def die(self) -> None:
-        """Fail everything running, and everything after."""
+        """Fail all running requests, and all later ones."""
         self._dead = True

@@ -1,4 +1,4 @@
-"""The pending queries to an engine, cancelled when it dies.
+"""The pending queries to an engine, cancelled when the engine dies.
 
 The client of a dead engine never answers: a query would wait for ever, and keep the server from ending. So every query
 of Headway is sent from here, and ends with the engine or with its time-out.
@@ -22,7 +22,7 @@ class PendingQueries:
         self._open: set[asyncio.Task[Any]] = set()
 
     async def ask(self, query: Coroutine[Any, Any, T], within_s: float | None = None) -> T:
-        """The answer. Raises what the query raises, NoEngineError when the engine dies first, or TimeoutError."""
+        """The answer to a query. Raises its error, NoEngineError when the engine dies first, or TimeoutError."""
         asked = asyncio.get_running_loop().create_task(query)
         self._open.add(asked)
         try:
@@ -37,16 +37,16 @@ class PendingQueries:
             asked.cancel()
 
     def end(self) -> None:
-        """Cancel all: the engine is dead."""
+        """Cancel all queries: the engine is dead."""
         for asked in self._open:
             asked.cancel()
 
 
 class Confirmation:
-    """Waits until the engine has processed everything that it was sent before.
+    """A wait until the engine has processed everything that was sent to it before.
 
-    ``ask`` is a query that the engine answers in its turn. Callers that come while one is pending share the next one:
-    the answer to a query that was sent before a call proves nothing about that call.
+    ``ask`` is a query that the engine answers in its turn. Callers that come while a query is pending share the next
+    one: the answer to a query that was sent before a call proves nothing about that call.
     """
 
     def __init__(self, ask: Callable[[], Coroutine[Any, Any, None]]) -> None:
@@ -55,7 +55,7 @@ class Confirmation:
         self._next: asyncio.Task[None] | None = None
 
     async def wait(self) -> None:
-        """Return once a query that begins after this call is answered, or cannot be."""
+        """Return once a query that begins after this call is answered, or cannot be answered."""
         if self._next is None:
             self._next = asyncio.get_running_loop().create_task(self._after(self._open))
         await asyncio.shield(self._next)

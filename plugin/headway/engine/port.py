@@ -1,6 +1,6 @@
-"""The port: what Headway needs of an engine, and the adapter for what differs between engines.
+"""The port: what Headway needs of an engine, and the adapter for the differences between engines.
 
-vLLM's ``AsyncLLM`` has this shape; ``headway.engine.fake.FakeEngine`` ships for programs that want to test without one.
+vLLM's ``AsyncLLM`` has this shape; ``headway.engine.fake.FakeEngine`` ships for programs that want to test without it.
 """
 
 from __future__ import annotations
@@ -33,13 +33,13 @@ class Engine(Protocol):
         ...
 
     async def abort(self, request_id: str) -> None:
-        """Stop a request. An id the engine does not know is ignored."""
+        """Stop a request. An id that the engine does not know is ignored."""
         ...
 
 
 @dataclass(frozen=True, slots=True)
 class Invalid:
-    """What is wrong with a call that the engine does not take: the HTTP status, a sentence, and the parameter."""
+    """The fault of a call that the engine does not take: the HTTP status, a sentence, and the parameter."""
 
     status: int
     message: str
@@ -51,20 +51,20 @@ Check = Callable[[], Awaitable[None]]
 
 
 class EngineAdapter(Protocol):
-    """What is particular to one make of engine."""
+    """The adapter to one make of engine."""
 
     def seats(self, sampling_params: Any) -> int:
-        """How many sequences a call with these parameters runs."""
+        """The number of sequences that a call with these parameters runs."""
         ...
 
     def size(self, prompt: Any, sampling_params: Any) -> tuple[int, int | None]:
-        """Prompt tokens of each sequence, 0 when unknown, and the most tokens it may generate, where that is set."""
+        """The prompt tokens of each sequence, 0 when unknown, and the most tokens that it may generate, where set."""
         ...
 
     def check(self, prompt: Any, sampling_params: Any, tenant: str) -> Check | None:
-        """What has to be waited for before the engine may have a call of a tenant; None for nothing.
+        """A check to wait for before the engine may have a call of a tenant; None for no check.
 
-        It raises the engine's own error where the engine must not have it.
+        The check raises the engine's own error where the engine must not have the call.
         """
         ...
 
@@ -77,12 +77,14 @@ class EngineAdapter(Protocol):
         ...
 
     def tokens(self, engine: Any, request_id: str) -> int | None:
-        """The tokens so far of an unstreamed call; None when unknown: then each engine step counts as one."""
+        """The tokens so far of an unstreamed call; None when unknown: then each engine step counts as a token."""
         ...
 
     def first_token_delay_s(self, output: Any) -> float | None:
-        """Time to first token in seconds where only the engine knows it; None when the output is that first token, NaN
-        where it is not known."""
+        """The time to first token in seconds, where only the engine knows it.
+
+        None when the output is that first token, NaN where the time is not known.
+        """
         ...
 
     def unfinished(self, output: Any) -> bool:
@@ -94,72 +96,72 @@ class EngineAdapter(Protocol):
         ...
 
     def invalid(self, error: Exception) -> Invalid | None:
-        """What is wrong with the call that raised this error; None where it is no fault of its caller."""
+        """The fault of the call that raised this error; None where its caller is not at fault."""
         ...
 
     def unwell(self) -> Exception:
-        """What a health check raises while the engine is unresponsive or dead."""
+        """The error that a health check raises while the engine is unresponsive or dead."""
         ...
 
     def ends_late(self, sampling_params: Any) -> bool:
         """Whether the engine may run a sequence of such a call for a moment after its end was reported."""
         ...
 
-    async def ping(self, engine: Any) -> Answer | None:
-        """Wait for the engine's answer to a ping; None where it cannot be pinged.
+    async def ping(self, engine: Any) -> PingAnswer | None:
+        """Wait for the engine's answer to a ping; None where the engine cannot be pinged.
 
-        It answers in its turn: what it was sent before, aborts above all, has been processed by then.
+        The engine answers in its turn: it has processed by then what was sent to it before, aborts above all.
         """
         ...
 
     async def catch_up(self, engine: Any) -> None:
-        """Wait for a ping, and until what the engine had reported before it has been read."""
+        """Wait for a ping, and until the engine's earlier reports have been read."""
         ...
 
     def progress(self, engine: Any) -> Sequence[Progress]:
-        """The progress that each engine reports, also during a step; empty where none does."""
+        """The progress that each engine reports, also during a step; empty where no engine does."""
         ...
 
     def engine_seats(self, engine: Any) -> int | None:
-        """The most sequences the engine can run at once, or None when it is unknown."""
+        """The most sequences that the engine can run at once; None when unknown."""
         ...
 
     def settings(self, engine: Any) -> EngineSettings:
-        """The settings that decide how many sequences its memory holds, as far as they are known."""
+        """The settings that decide how many sequences the engine's memory holds, as far as they are known."""
         ...
 
     def lacks(self, engine: Any) -> frozenset[Ability]:
-        """The abilities that parts of a preset need, and this kind of engine does not have."""
+        """The abilities that parts of a preset need and this kind of engine does not have."""
         ...
 
     def fingerprint(self, engine: Any) -> str:
-        """Stands for its model, hardware and flags: two engines that share it run alike. Empty where not known."""
+        """A key of the engine's model, hardware and flags: engines that share it run alike. Empty where not known."""
         ...
 
     async def limit_engine(self, engine: Any, seats: int) -> int | None:
-        """Set the engine's own limit between two steps; returns what it is now, None when it has no such setting."""
+        """Set the engine's own limit between two steps; returns its present value, None without such a setting."""
         ...
 
     async def shape_steps(self, engine: Any, terms: StepTerms | None) -> None:
-        """Have the engine compute prompts by these terms from its next step on; None: as it would by itself."""
+        """Have the engine compute prompts by these terms from its next step on; None: as by itself."""
         ...
 
     async def memory(self, engine: Any) -> Mapping[str, int]:
-        """Bytes that the engine holds from its start on, by component; empty where it is not known."""
+        """Bytes that the engine keeps from its start on, by component; empty where unknown."""
         ...
 
     async def clear_cache(self, engine: Any, cache: Cache) -> bool:
-        """Clear one of the engine's caches; False where it has none, or cannot now. Ends no request."""
+        """Clear one of the engine's caches; False where the engine has none, or cannot now. Ends no request."""
         ...
 
     def listen(self, engine: Any, listener: StepListener) -> bool:
-        """Have each engine step reported: its load, the sequences in it, and those that ended. False where none is."""
+        """Have each engine step reported to the listener; False where the engine reports none."""
         ...
 
 
 @dataclass(frozen=True, slots=True)
 class EngineSettings:
-    """How an engine keeps weights and KV cache; "" and None where it is not known, "none" for no quantisation.
+    """The formats of an engine's weights and KV cache; "" and None where unknown, "none" for no quantisation.
 
     ``step_tokens``: the most tokens that one step computes.
     """
@@ -173,7 +175,7 @@ class EngineSettings:
 
 @dataclass(frozen=True, slots=True)
 class Ended:
-    """One sequence that ended in the engine: the id of its call, what it used, and why it ended, "" where not known."""
+    """A sequence that ended in the engine: the id of its call, its tokens, and why it ended, "" where unknown."""
 
     request_id: str
     prompt_tokens: int = 0
@@ -182,7 +184,7 @@ class Ended:
 
 
 @dataclass(frozen=True, slots=True)
-class Answer:
+class PingAnswer:
     """The answer of an engine to a ping: its pause and its sleep, where it reports them."""
 
     holds: frozenset[Hold] = frozenset()
@@ -192,11 +194,11 @@ class StepListener(Protocol):
     """A receiver of the engine's step reports."""
 
     def step(self, load: Load | None, sequences: int, ended: Sequence[Ended]) -> None:
-        """One step: its load where known, the number of sequences in it, and those that ended in it."""
+        """Take one step: its load where known, the number of its sequences, and those that ended in it."""
         ...
 
     def seen(self, load: Load) -> None:
-        """The load was read, which says nothing of whether the engine makes steps."""
+        """Take a load that was read, which says nothing of whether the engine makes steps."""
         ...
 
 
@@ -204,36 +206,36 @@ class PlainAdapter:
     """The adapter of a plain engine: one sequence a call, every output a token, no limit of its own."""
 
     def seats(self, sampling_params: Any) -> int:
-        """OpenAI's ``n`` where the parameters have it."""
+        """OpenAI's ``n``, where the parameters have it, else 1."""
         return int(getattr(sampling_params, "n", 1) or 1)
 
     def size(self, prompt: Any, sampling_params: Any) -> tuple[int, int | None]:
-        """By the prompt, and by ``max_tokens`` where the parameters have it."""
+        """The tokens of the prompt, and ``max_tokens`` where the parameters have it."""
         return prompt_tokens(prompt), getattr(sampling_params, "max_tokens", None)
 
     def check(self, prompt: Any, sampling_params: Any, tenant: str) -> Check | None:
-        """It may have every call."""
+        """No check."""
         return None
 
     def usage(self, output: Any) -> Usage | None:
-        """By the ``tokens`` of the last output, where it has all of them."""
+        """The usage by the ``tokens`` of the last output, where the output has all of them."""
         tokens = getattr(output, "tokens", None)
         return None if tokens is None else Usage(getattr(output, "prompt_tokens", 0), len(tokens))
 
     def unstreamed(self, sampling_params: Any) -> bool:
-        """Every token is streamed."""
+        """False: every token is streamed."""
         return False
 
     def tokens(self, engine: Any, request_id: str) -> int | None:
-        """All calls stream."""
+        """None: all calls stream."""
         return None
 
     def first_token_delay_s(self, output: Any) -> float | None:
-        """The first output is the first token."""
+        """None: the first output is the first token."""
         return None
 
     def unfinished(self, output: Any) -> bool:
-        """Only Headway aborts."""
+        """False: only Headway aborts."""
         return False
 
     def error(self, refused: Refused) -> Exception:
@@ -241,7 +243,7 @@ class PlainAdapter:
         return refused
 
     def invalid(self, error: Exception) -> Invalid | None:
-        """Nothing is known of its errors."""
+        """None: the engine's errors are unknown."""
         return None
 
     def unwell(self) -> Exception:
@@ -249,45 +251,45 @@ class PlainAdapter:
         return NoEngineError("the engine is unresponsive")
 
     def ends_late(self, sampling_params: Any) -> bool:
-        """A sequence reported as ended has ended."""
+        """False: a sequence reported as ended has ended."""
         return False
 
     async def catch_up(self, engine: Any) -> None:
-        """It reports nothing."""
+        """Wait for a ping only: no report is read."""
         await self.ping(engine)
 
-    async def ping(self, engine: Any) -> Answer | None:
-        """By the engine's ``ping`` where it has one, and its ``is_paused`` and ``is_sleeping``."""
+    async def ping(self, engine: Any) -> PingAnswer | None:
+        """Ask the engine's ``ping``, ``is_paused`` and ``is_sleeping``, where they exist."""
         ping = getattr(engine, "ping", None)
         if ping is None:
             return None
         await ping()
         asks = {Hold.ENGINE_PAUSED: "is_paused", Hold.ENGINE_ASLEEP: "is_sleeping"}
         said = [(hold, await getattr(engine, name)()) for hold, name in asks.items() if hasattr(engine, name)]
-        return Answer(frozenset(hold for hold, held in said if held))
+        return PingAnswer(frozenset(hold for hold, held in said if held))
 
     def progress(self, engine: Any) -> Sequence[Progress]:
-        """By the engine's ``progress`` where it has one."""
+        """The report of the engine's ``progress``, where it exists."""
         progress = getattr(engine, "progress", None)
         return () if progress is None else (progress(),)
 
     def engine_seats(self, engine: Any) -> int | None:
-        """The engine's ``max_num_seqs`` where it has one."""
+        """The engine's ``max_num_seqs``, where it exists."""
         seats = getattr(engine, "max_num_seqs", None)
         return None if seats is None else int(seats)
 
     def settings(self, engine: Any) -> EngineSettings:
-        """Nothing is known."""
+        """Unknown settings."""
         return EngineSettings()
 
     def lacks(self, engine: Any) -> frozenset[Ability]:
-        """Its caches and steps are its own; it may have a ``progress``."""
+        """The abilities of caches and steps, and that of progress without a ``progress``."""
         reports = getattr(engine, "progress", None) is not None
         lacks = {Ability.CACHES, Ability.SHAPES}
         return frozenset(lacks if reports else lacks | {Ability.PROGRESS})
 
     def fingerprint(self, engine: Any) -> str:
-        """Nothing is known."""
+        """No key: model and hardware are unknown."""
         return ""
 
     async def limit_engine(self, engine: Any, seats: int) -> int | None:
@@ -295,18 +297,18 @@ class PlainAdapter:
         return None
 
     async def shape_steps(self, engine: Any, terms: StepTerms | None) -> None:
-        """Its steps are its own."""
+        """Do nothing: the engine shapes its own steps."""
 
     async def memory(self, engine: Any) -> Mapping[str, int]:
-        """Nothing is known."""
+        """No components: the engine's memory is unknown."""
         return {}
 
     async def clear_cache(self, engine: Any, cache: Cache) -> bool:
-        """No caches."""
+        """False: no cache is known."""
         return False
 
     def listen(self, engine: Any, listener: StepListener) -> bool:
-        """By the engine's ``listen`` where it has one. Without it, a seat is free when its generator ends."""
+        """Call the engine's ``listen``, where it exists; without it a seat is free when its generator ends."""
         listen = getattr(engine, "listen", None)
         if listen is None:
             return False
@@ -315,7 +317,7 @@ class PlainAdapter:
 
 
 def prompt_bytes(prompt: Any) -> int:
-    """What a prompt holds in memory: its text or its list of tokens; 0 for what is neither."""
+    """The memory of a prompt, its text or its list of tokens; 0 for anything else."""
     if isinstance(prompt, Mapping):
         ids = prompt.get("prompt_token_ids")
         return prompt_bytes(prompt.get("prompt") if ids is None else ids)

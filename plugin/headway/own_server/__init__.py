@@ -1,7 +1,7 @@
-"""vLLM's own launcher behind a queue of ours: ``headway serve MODEL --api-server-count N``, or its front end in Rust.
+"""vLLM's own launcher behind Headway's queue: ``headway serve MODEL --api-server-count N``, or its front end in Rust.
 
     process   the child process with vLLM's launcher, the engine and its API servers
-    engine    what is known of that engine, and another one in its place when it has died
+    engine    the facts of that engine, and its replacement when it has died
     launch    everything put together
 
 This process has the queue and the public port; it forwards as ``headway route`` does (``headway.router``), to one

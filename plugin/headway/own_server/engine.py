@@ -1,4 +1,4 @@
-"""The engine of a server that this process has started: what is known of it, and another one in its place."""
+"""The engine of a server that this process has started: its facts, its adapter and its replacement."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from typing import Any, Final
 import aiohttp
 import psutil
 
-from headway.engine import Answer, EngineSettings
+from headway.engine import EngineSettings, PingAnswer
 from headway.errors import NoEngineError
 from headway.own_server.process import OwnServer
 from headway.router.adapter import InstancesAdapter
@@ -26,7 +26,7 @@ from headway_policies import Cause, Progress
 from headway_policies.preset import Ability
 from headway_policies.routing import InstanceHealth
 
-#: The one instance; the connections go to its socket, whatever the URL says.
+#: The only instance; the connections go to its socket, whatever the URL says.
 ADDRESS: Final = Address("vllm", "http://localhost")
 _HEALTH: Final = "/health"
 _ASK_WITHIN_S: Final = 5.0
@@ -35,7 +35,7 @@ _POLL_S: Final = 0.2
 
 @dataclass(frozen=True, slots=True)
 class EngineFacts:
-    """What the server says of its engine: ``seats`` of all ranks, and what forecasts and diagnosis want to know."""
+    """The facts that the server reports of its engine: ``seats`` of all ranks, and those of forecasts and diagnosis."""
 
     seats: int
     device: str = ""
@@ -44,22 +44,25 @@ class EngineFacts:
 
     @classmethod
     def read(cls, said: Mapping[str, Any]) -> EngineFacts:
-        """Raises ValueError or KeyError for what is none."""
+        """Read the facts of a message. Raises ValueError or KeyError where it has none."""
         names = ("dtype", "quantization", "kv_cache_dtype", "max_model_len", "step_tokens")
         settings = EngineSettings(**{name: said[name] for name in names})
         return cls(int(said["seats"]), str(said["device"]), str(said["fingerprint"]), settings)
 
 
 class OwnServerAdapter(InstancesAdapter):
-    """As for instances, with what is known of the one engine, which reports its progress."""
+    """The adapter of instances, with the facts of the one engine, which reports its progress."""
 
     def __init__(self, facts: EngineFacts, reader: ProgressReader | None = None) -> None:
         self._facts = facts
         self._progress = reader
 
-    async def ping(self, engine: Any) -> Answer | None:
-        """Once each EngineCore was seen alive and between two steps, by its reports; None where none has begun to
-        report, before the first step. A process that has ended is one of an engine before."""
+    async def ping(self, engine: Any) -> PingAnswer | None:
+        """Wait until each EngineCore was seen alive and between two steps, by its reports.
+
+        None where no EngineCore has begun to report, before the first step. A process that has ended is of an engine
+        before.
+        """
         before = {report.engine: report for report in self.progress(engine) if psutil.pid_exists(report.engine)}
         if not before:
             return None
@@ -68,22 +71,22 @@ class OwnServerAdapter(InstancesAdapter):
             for report in self.progress(engine):
                 if (then := before.get(report.engine)) is not None and _answers(then, report):
                     del before[report.engine]
-        return Answer()
+        return PingAnswer()
 
     def progress(self, engine: Any) -> Sequence[Progress]:
-        """From the file that EngineCore writes, also during a step."""
+        """The reports in the file that EngineCore writes, also during a step."""
         return () if self._progress is None else self._progress.read()
 
     def settings(self, engine: Any) -> EngineSettings:
-        """As the server has said."""
+        """The settings that the server has reported."""
         return self._facts.settings
 
     def lacks(self, engine: Any) -> frozenset[Ability]:
-        """Nothing clears its caches from here; its process, its progress and its GPUs are those of this machine."""
+        """The ability to clear caches: process, progress and GPUs are those of this machine."""
         return frozenset({Ability.CACHES})
 
     def fingerprint(self, engine: Any) -> str:
-        """As the server has said."""
+        """The fingerprint that the server has reported."""
         return self._facts.fingerprint
 
 
@@ -92,8 +95,10 @@ def _answers(before: Progress, now: Progress) -> bool:
 
 
 async def wait_until_up(server: OwnServer, client: InstanceClient) -> EngineFacts:
-    """Wait until the server answers; what it said of its engine. Raises NoEngineError, in one line, where it ends, or
-    its engine is started in another way than the one that reports it."""
+    """Wait until the server answers; returns what it reported of its engine.
+
+    Raises NoEngineError, in one line, where the server ends, or its engine is started in a way that reports nothing.
+    """
     status = None
     while status != HTTPStatus.OK:
         if server.gone:
@@ -108,22 +113,22 @@ async def wait_until_up(server: OwnServer, client: InstanceClient) -> EngineFact
 
 
 class OwnServerReplacer:
-    """Starts the server again when its engine has died (see ``headway.supervision``: ``Replacer``)."""
+    """The replacer of the engine: starts its server again (see ``headway.supervision``: ``Replacer``)."""
 
     def __init__(self, server: OwnServer, engine: InstancesEngine) -> None:
         self._server = server
         self._engine = engine
 
     def cause(self) -> Cause:
-        """By what EngineCore wrote down before it died; a crash when it could not."""
+        """The cause that EngineCore wrote down before it died; a crash when it could not."""
         return read_death_cause()
 
     def kill(self) -> None:
-        """End the server at once, also one that is starting."""
+        """End the server at once, also while it starts."""
         self._server.kill()
 
     async def start(self) -> None:
-        """Start it again, as the same instance. Raises NoEngineError."""
+        """Start the server again, as the same instance. Raises NoEngineError."""
         await self._server.start()
         await wait_until_up(self._server, self._engine.client)
         link = self._engine.pool.links[ADDRESS.name]

@@ -55,7 +55,7 @@ def serve(words: Sequence[str]) -> int:
 
 
 async def _until_stopped(words: Sequence[str], settings: Settings) -> int:
-    """As ``_serve``; a signal before the server listens ends it at once."""
+    """Serve; a signal before the server listens ends it at once. Returns the exit code."""
     loop, code = asyncio.get_running_loop(), 0
     serving = asyncio.ensure_future(_serve(words, settings))
 
@@ -108,7 +108,7 @@ async def _serve(words: Sequence[str], settings: Settings) -> None:
 
 
 def _options(said: Mapping[str, Any]) -> RouteOptions:
-    """Where to listen, and how, by the arguments of the server."""
+    """The address and the form in which to listen, by the arguments of the server."""
     return RouteOptions(
         (), said["host"] or "0.0.0.0", said["port"], 1, said["drain_s"],  # noqa: S104  # nosec B104 - vLLM's default
         said["ssl_certfile"], said["ssl_keyfile"],

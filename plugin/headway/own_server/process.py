@@ -37,15 +37,14 @@ _MAX_LINE_BYTES: Final = 1 << 20
 
 
 class ArgumentsRefusedError(HeadwayError):
-    """vLLM has refused its arguments, and said why in the log."""
+    """vLLM has refused its arguments, and named the reason in the log."""
 
 
 class OwnServer:
-    """One server at a time: it can be started again when it has ended. ``command`` is the program, which gets a
-    descriptor, the path of its socket and the words.
+    """A server in a child process, which can be started again when it has ended.
 
-    ``on_dead`` is called once when the server has ended, however it ended. Use it on one event loop, and ``end`` it
-    there.
+    ``command`` is the program, which gets a descriptor, the path of its socket and the words. ``on_dead`` is called
+    once when the server has ended, however it ended. Use it on one event loop, and ``end`` it there.
     """
 
     def __init__(self, words: Sequence[str], command: Sequence[str] = _COMMAND) -> None:
@@ -63,37 +62,37 @@ class OwnServer:
 
     @property
     def socket(self) -> str:
-        """The path of the Unix socket where it listens."""
+        """The path of the Unix socket where the server listens."""
         return str(self._folder / "api.sock")
 
     @property
     def gone(self) -> bool:
-        """Whether it has ended, or is about to; True before the first start."""
+        """Whether the server has ended, or is about to; True before the first start."""
         return self._dead or self._process is None or self._process.poll() is not None
 
     @property
     def engine(self) -> Mapping[str, Any] | None:
-        """What it has said of its engine; None until that is being started."""
+        """The server's report of its engine; None until that is being started."""
         return self._said.get("engine")
 
     @property
     def why(self) -> str:
-        """Why it has ended, or did not start."""
-        return self._error or "its process has ended; the cause is in the log above"
+        """The reason why the server has ended, or did not start."""
+        return self._error or "the server's process has ended; the cause is in the log above"
 
     async def wait_for_report(self) -> None:
-        """A connection broke: wait until it is known whether the server has ended, for a moment at most."""
+        """Wait a moment for the end of the server, after a connection to it broke."""
         with suppress(TimeoutError):
             async with asyncio.timeout(_SETTLED_WITHIN_S):
                 while not self.gone:  # noqa: ASYNC110 - of another process
                     await asyncio.sleep(_POLL_S)
 
     async def start(self) -> Mapping[str, Any]:
-        """Start it; returns what it says of its arguments, before its engine is up.
+        """Start the server; returns its report of its arguments, before its engine is up.
 
-        What is left of one before is ended first. Raises NoEngineError with one line, or ArgumentsRefusedError.
+        The remains of an earlier server are ended first. Raises NoEngineError with one line, or ArgumentsRefusedError.
         """
-        if self._process is not None:  # one that is about to end removes its own temporary files
+        if self._process is not None:  # a process that is about to end removes its own temporary files
             await _ended(self._process, _ENDS_WITHIN_S)
         await self._end_process()
         with suppress(FileNotFoundError):
@@ -123,22 +122,22 @@ class OwnServer:
         return self._said["settings"]
 
     def watch(self) -> None:
-        """Its processes are up: from now on the end of one of them is the end of all.
+        """End all processes from now on when one of them ends. To be called when they are up.
 
-        vLLM's launcher ends the others in order then, with answers that are cut short.
+        vLLM's launcher would end the others in order, with answers that are cut short.
         """
         if self._process is not None:
             self._watching = asyncio.create_task(self._watch(self._process), name="headway own server watch")
 
     def kill(self) -> None:
-        """End all its processes at once."""
+        """End all processes of the server at once."""
         if self._process is not None:
             self._server_ended()
             if self._process.poll() is None:  # else its number may be another process's; its orphans end by themselves
                 kill(family(self._process.pid))
 
     async def end(self, within_s: float = 0.0) -> None:
-        """End it, in order where there is time for that, and wait until it has ended; it is not started again."""
+        """End the server, in order within the time given, and wait until it has ended; it is not started again."""
         if within_s and self._process is not None and self._process.poll() is None:
             self._process.send_signal(signal.SIGTERM)
             await _ended(self._process, within_s)
@@ -157,7 +156,7 @@ class OwnServer:
                 task.cancel()
 
     async def _read(self, descriptor: int, process: subprocess.Popen[bytes]) -> None:
-        """Take its messages, for as long as it runs. Where they end, it has ended."""
+        """Take the server's messages for as long as it runs; with their end it has ended."""
         loop = asyncio.get_running_loop()
         reader = asyncio.StreamReader(limit=_MAX_LINE_BYTES)
         transport, _ = await loop.connect_read_pipe(
@@ -171,7 +170,7 @@ class OwnServer:
                     log.exception("a message of the engine's process could not be used")
         finally:
             transport.close()
-            if self._process is process:  # and no other one has taken its place
+            if self._process is process:  # and no other process has taken its place
                 self._server_ended()
 
     def _take(self, message: Mapping[str, Any]) -> None:
@@ -190,7 +189,7 @@ class OwnServer:
             self.kill()
 
     def _server_ended(self) -> None:
-        """Once for each start."""
+        """Report the end of the server, once for each start."""
         if not self._dead:
             self._dead = True
             self.on_dead()

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from http import HTTPStatus
 from typing import Any
 
-from headway.engine import Answer, Check, EngineSettings, Invalid, StepListener, prompt_tokens
+from headway.engine import Check, EngineSettings, Invalid, PingAnswer, StepListener, prompt_tokens
 from headway.errors import Refused
 from headway.http.inference.request_caps import WHOLE_VOCABULARY
 from headway.vllm_adapter.engine_core_hooks import (
@@ -199,10 +199,10 @@ class VllmAdapter:
                 return
             await asyncio.sleep(_TURN_S)
 
-    async def ping(self, engine: Any) -> Answer:
+    async def ping(self, engine: Any) -> PingAnswer:
         """EngineCore answers a utility call between two steps, and at once when it is idle; every rank must answer."""
         held = await _ask_ranks(engine.engine_core, GET_HOLDS)
-        return Answer(frozenset(Hold(name) for of_a_rank in held for name in of_a_rank))
+        return PingAnswer(frozenset(Hold(name) for of_a_rank in held for name in of_a_rank))
 
     def progress(self, engine: Any) -> Sequence[Progress]:
         """The progress reports of EngineCore (``headway.vllm_adapter.process.progress``)."""

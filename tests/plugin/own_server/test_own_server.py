@@ -18,7 +18,7 @@ from until import until
 from virtual_time import on_virtual_time
 
 from headway.admission import loop_time_s
-from headway.engine import Answer
+from headway.engine import PingAnswer
 from headway.errors import NoEngineError
 from headway.own_server.engine import ADDRESS, EngineFacts, OwnServerAdapter, OwnServerReplacer, wait_until_up
 from headway.own_server.process import ArgumentsRefusedError, OwnServer
@@ -109,7 +109,7 @@ async def test_nobody_else_can_connect(server_of: Start, client_of: ClientOf) ->
 
 
 @pytest.mark.parametrize(
-    ("word", "text"), [("refuse", "--max-num-seqs: no seats"), ("vanish", "its process has ended")]
+    ("word", "text"), [("refuse", "--max-num-seqs: no seats"), ("vanish", "the server's process has ended")]
 )
 async def test_one_that_does_not_start_ends_with_one_line(server_of: Start, word: str, text: str) -> None:
     """Its own, where it has said one."""
@@ -242,7 +242,7 @@ async def test_a_step_that_does_not_end_answers_no_ping() -> None:
     assert not asked.done()
     for one in LIVE:
         reports.beat(one, 6)
-    assert await asked == Answer()
+    assert await asked == PingAnswer()
 
 
 def test_a_preset_acts_as_in_one_process_but_for_the_caches_of_the_engine() -> None:
