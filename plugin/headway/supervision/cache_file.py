@@ -1,4 +1,4 @@
-"""The folder in which a server keeps what it has learnt for the next one, and how a file in it is written."""
+"""The folder in which a server keeps what it has learnt for the next server, and the writing of its files."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from headway.settings import Environment
 
 
 def cache_folder(environment: Mapping[str, str] = os.environ) -> Path | None:
-    """The folder for what a server keeps for the next one; None where nothing is kept."""
+    """The folder for the knowledge that a server keeps for the next one; None where nothing is kept."""
     folder = Environment(environment).cache_dir
     if folder is None:
         caches = environment.get("XDG_CACHE_HOME") or "~/.cache"
@@ -19,7 +19,7 @@ def cache_folder(environment: Mapping[str, str] = os.environ) -> Path | None:
 
 
 def write_cache_file(path: Path, text: str) -> None:
-    """Write a file of that folder whole or not at all: a reader sees the old text or the new one. Raises OSError."""
+    """Write a file of that folder whole or not at all: a reader sees the old text or the new text. Raises OSError."""
     part = path.with_suffix(f".{os.getpid()}")
     path.parent.mkdir(parents=True, exist_ok=True)
     part.write_text(text, encoding="utf-8")

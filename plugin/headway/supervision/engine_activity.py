@@ -1,4 +1,4 @@
-"""Activity of an engine, as its steps report it: load, time of the last step, batch sizes, largest sequences.
+"""The activity of an engine, as its steps report it: load, time of the last step, batch sizes, largest sequences.
 
 The engine's adapter calls ``step`` after each engine step (``headway.engine.StepListener``).
 """
@@ -18,24 +18,24 @@ _PAUSE_S = 10.0
 
 @dataclass(frozen=True, slots=True)
 class Batches:
-    """The time in which an engine has computed so far, and the same weighted with the sequences that ran."""
+    """The time in which an engine has computed so far, and the same time weighted with the running sequences."""
 
     busy_s: float = 0.0
     sequence_s: float = 0.0
 
     def mean_since(self, before: Batches) -> float | None:
-        """The mean number of running sequences since then, while there were any; None where there was none."""
+        """The mean number of running sequences since then, while any ran; None where none ran."""
         busy_s = self.busy_s - before.busy_s
         return (self.sequence_s - before.sequence_s) / busy_s if busy_s > 0 else None
 
 
 class EngineActivity:
-    """Passes each step to the gateway, the limit policy and the batch histogram, and keeps its figures.
+    """A step listener: passes steps to the gateway, the limit policy and the batch histogram, and keeps figures.
 
-    ``listens`` says whether the engine reports its steps. ``load`` is that of the last one, ``stepped_s`` its time on
-    the gate's clock, ``worked_s`` that of the last one with anything in it: a router reports those of idle instances.
-    ``batches`` sums up all of them, ``preemptions`` counts theirs. ``gpu_busy_ratio`` is the last reading of the GPUs,
-    added to every load from then on; None without a GPU. Call it on the event loop's thread only.
+    ``listens`` says whether the engine reports its steps. ``load`` is that of the last step, ``stepped_s`` its time on
+    the gate's clock, ``worked_s`` the time of the last step with anything in it: a router reports the steps of idle
+    instances, too. ``batches`` sums up all steps, ``preemptions`` counts theirs. ``gpu_busy_ratio`` is the last reading
+    of the GPUs, added to every load from then on; None without a GPU. Call it on the event loop's thread only.
     """
 
     def __init__(self, gateway: Gateway, batch_meter: Callable[[int], None] | None = None) -> None:
@@ -53,8 +53,8 @@ class EngineActivity:
     def step(self, load: Load | None, sequences: int, ended: Sequence[Ended]) -> None:
         """Record one engine step: free the seats of the sequences that ended, and keep its figures.
 
-        While the server's own requests run, a step is slow for reasons that do not return: it is not measured, but for
-        those of an ``internal_requests`` block that says so.
+        While the server's own requests run, a step is slow for reasons that do not return: the step is not measured,
+        but for those of an ``internal_requests`` block that says so.
         """
         self._gateway.engine_stepped(ended, None if load is None else load.running + load.waiting)
         for sequence in ended:
@@ -82,7 +82,7 @@ class EngineActivity:
 
     @property
     def internal(self) -> bool:
-        """Whether the server's own requests are running: a warm-up, or one that keeps the engine warm."""
+        """Whether the server's own requests are running: a warm-up, or a keep-warm request."""
         return self._internal_requests > 0
 
     @contextmanager
@@ -100,6 +100,6 @@ class EngineActivity:
             self._unmeasured -= not measured
 
     def take_largest_job(self) -> int:
-        """The largest sequence that has ended since the last call, in tokens."""
+        """The tokens of the largest sequence that has ended since the last call."""
         tokens, self._largest_job_tokens = self._largest_job_tokens, 0
         return tokens

@@ -1,7 +1,7 @@
-"""Recycle of an engine: a living engine is replaced by a new one, and no request is lost.
+"""The recycle of an engine: a living engine is replaced by a new one, and no request is lost.
 
-1. Where memory allows, the new engine is started beside the old one, which goes on serving. Where it does not start,
-   the recycle has failed, and nothing has changed.
+1. Where memory allows, the new engine is started beside the old one, which goes on serving. Where the new one does not
+   start, the recycle has failed, and nothing has changed.
 2. Dispatch is suspended; requests that arrive wait, bounded and timed as always.
 3. Running requests finish, within ``recycle_drain_s``; otherwise the recycle is given up and service goes on.
 4. The engine is replaced, by the new one or by one that starts now, and dispatch resumes. Where that fails, or the
@@ -33,7 +33,7 @@ Replace = Callable[[], Awaitable[None]]
 
 
 class CannotReplaceError(HeadwayError):
-    """This server has no way to put another engine in place."""
+    """This server cannot replace its engine."""
 
 
 class NotNowError(HeadwayError):
@@ -45,7 +45,7 @@ class SpareFailedError(HeadwayError):
 
 
 class EngineRecycle:
-    """Recycles one engine. ``replace`` puts a new one in place: the supervisor's spare, where that was started."""
+    """The recycle of one engine. ``replace`` puts a new engine in place: the supervisor's spare, where started."""
 
     def __init__(
         self,
@@ -66,7 +66,7 @@ class EngineRecycle:
 
     @property
     def deaths(self) -> int:
-        """How many engines have died."""
+        """The number of engines that have died."""
         return 0 if self._supervisor is None else self._supervisor.deaths.total()
 
     @property
@@ -124,7 +124,7 @@ class EngineRecycle:
         self._record(caller, reason, result)
 
     async def _recycled(self, replace: Replace, trigger: str) -> str:
-        """The result, for the audit. Raises what keeps the engine from being replaced."""
+        """Recycle the engine; returns the result for the audit. Raises what keeps the engine from being replaced."""
         gate = self._gateway.gate
         began_s, deaths = gate.now_s(), self.deaths
         why_not = NO_SPARE if self._spare is None else await self._spare.why_no_spare()
@@ -139,7 +139,7 @@ class EngineRecycle:
             gate.resume(Hold.RECYCLE)
 
     async def _start_spare(self, deaths: int) -> str:
-        """Wait until the spare is up, while the old engine serves. The result, where the recycle ends with that."""
+        """Wait until the spare is up, while the old engine serves; returns a result that ends the recycle, or ""."""
         assert self._spare is not None
         if self._died_since(deaths):
             return _OVERTAKEN
@@ -170,7 +170,7 @@ class EngineRecycle:
             raise SpareFailedError("the new engine has died, and the old one goes on")
         await replace()
         if not gate.desk.mode.engine_up:
-            raise HeadwayError("no other engine came")
+            raise HeadwayError("the supervisor could not start another engine")
         self._report.recycled[trigger] += 1
         return f"applied after {gate.now_s() - began_s:.1f} s: started {how}"
 
@@ -178,13 +178,13 @@ class EngineRecycle:
         return self._gateway.link.engine_gone or self.deaths != deaths
 
     def _end_spare(self) -> None:
-        """One that is not used. Where the engine died, the supervisor takes it, or ends it."""
+        """End an unused spare. Where the engine died, the supervisor takes the spare, or ends it."""
         link = self._gateway.link
         if self._spare is not None and (link.closing or link.engine_lost or not link.engine_gone):
             self._spare.end_spare()
 
     async def _drained(self) -> bool:
-        """Wait until no request uses the engine. False when that takes too long."""
+        """Wait until no request uses the engine; False when the wait takes too long."""
         gateway = self._gateway
         try:
             async with asyncio.timeout(gateway.gate.desk.preset.memory.recycle_drain_s):

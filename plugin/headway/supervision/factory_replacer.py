@@ -1,7 +1,7 @@
-"""Another engine from a program's own factory, in the place of one that died or is recycled.
+"""Another engine from a program's own factory, in the place of an engine that died or is recycled.
 
-The program and its callers hold the engine object itself, so it stays: it takes over the state of the new engine, and
-both objects share one ``__dict__`` from then on (the new one may have started tasks of its own that go on using it).
+The program and its callers have the engine object itself, so it stays: it takes over the state of the new engine, and
+both objects share one ``__dict__`` from then on (the new engine may have started tasks of its own that go on using it).
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ EngineFactory = Callable[[], Any]
 
 
 class FactoryReplacer:
-    """Replaces the engine of a program (see ``headway.supervision.supervisor.Replacer``).
+    """The replacer of a program's engine (see ``headway.supervision.supervisor.Replacer``).
 
     Make it before the engine becomes a policy client. ``replaced`` is called with each new engine in place. Raises
     TypeError where the engine's state cannot be exchanged, or the factory is not callable.
@@ -40,13 +40,13 @@ class FactoryReplacer:
         return Cause.CRASH
 
     def kill(self) -> None:
-        """Shut the engine down, where it can be. A new one that is still being made is not ended."""
+        """Call the engine's ``shutdown``, where it exists. A new engine that is still being made is not ended."""
         shutdown = getattr(self._class, "shutdown", None)
         if shutdown is not None:
             shutdown(self._engine)
 
     async def start(self) -> None:
-        """Make another engine, and take over its state. Raises TypeError for one of another class."""
+        """Make another engine, and take over its state. Raises TypeError for an engine of another class."""
         coroutine = inspect.iscoroutinefunction(self._factory)
         new = await self._factory() if coroutine else await asyncio.to_thread(self._factory)
         if type(new) is not self._class:

@@ -1,9 +1,9 @@
-"""Control of Python's garbage collector: when full collections run.
+"""The control of Python's garbage collector: when full collections run.
 
 A full collection visits every object and stops the event loop meanwhile: a second for some millions of objects. Once
 the server is warm, all objects are frozen (``gc.freeze``), the full collections that Python would start are off, and
 ``update`` runs them instead: when nothing runs, or when much has accumulated. The young generations, which are small,
-stay with Python. Another thread would not help: a collection holds the interpreter.
+stay with Python. Another thread would not help: a collection occupies the interpreter.
 
 Known weak spot: a cycle of frozen objects that falls out of use is found by ``tidy`` only.
 """
@@ -49,7 +49,7 @@ class GcControl:
             self.pauses.watch()
             self._collect()
             gc.freeze()
-            self._took_s = 0.0  # of what is frozen now; the next one has less to visit
+            self._took_s = 0.0  # that visited what is frozen now; the next collection has less to visit
 
     def stop(self) -> None:
         """Restore the collector. Where other code had frozen objects before, all stay frozen."""

@@ -1,9 +1,10 @@
-"""What was learnt of an engine, kept in a file between two starts of a server.
+"""The file that keeps what was learnt of an engine between two starts of a server.
 
-There is one file for each engine, named by its fingerprint, in HEADWAY_CACHE_DIR: ``headway`` beside vLLM's compile
-cache where that is not set, nowhere where it is empty. The fit of the step time goes on from it under every preset, an
-adaptive limit where its settings are the same. It is written once a minute while something new is learnt, and when the
-server ends. One that cannot be read or written costs a warning: the server then starts from the preset alone.
+Each engine has a file, named by its fingerprint, in HEADWAY_CACHE_DIR: ``headway`` beside vLLM's compile cache where
+the variable is not set, nowhere where it is empty. The fit of the step time goes on from the file under every preset,
+an adaptive limit where its settings are the same. The file is written once a minute while something new is learnt, and
+when the server ends. A file that cannot be read or written costs a warning: the server then starts from the preset
+alone.
 """
 
 from __future__ import annotations
@@ -30,8 +31,10 @@ _NAME_CHARS = 24
 
 
 class _Content(BaseModel):
-    """The file: the costs of the engine's steps; the settings of the last limit that learnt, the seats it had come to,
-    and what its policy keeps."""
+    """The content of the file: the costs of the engine's steps, and the limit that last learnt.
+
+    ``limit`` has its settings, ``seats`` the seats that it had come to, ``policy`` what its policy keeps.
+    """
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
@@ -54,7 +57,7 @@ def learnt_limit_file(fingerprint: str, environment: Mapping[str, str] = os.envi
 
 
 class LearntLimit:
-    """Recalls the limit of one gate when it begins, and keeps it from then on."""
+    """The learnt limit of one gate: recalled at the start, and kept from then on."""
 
     def __init__(self, gate: Gate, path: Path) -> None:
         self._gate = gate
@@ -63,7 +66,7 @@ class LearntLimit:
         self._failed = False
 
     def recall(self) -> None:
-        """Start from the file, as far as it fits. To be called before the first request."""
+        """Start from the file, as far as its content fits. To be called before the first request."""
         desk = self._gate.desk
         if not os.path.exists(self._path):
             return
@@ -80,7 +83,7 @@ class LearntLimit:
             log.info("the limit starts at %d seats, as this engine's last server had learnt it", desk.limit)
 
     async def run(self) -> None:
-        """Keep what is learnt, once a minute and at the end, for as long as the server runs."""
+        """Write what is learnt, once a minute and at the end, for as long as the server runs."""
         try:
             while True:
                 await asyncio.sleep(_EVERY_S)

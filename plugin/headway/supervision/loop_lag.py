@@ -1,7 +1,7 @@
-"""How late the event loop is, looked at four times a second.
+"""The lag of the event loop, measured four times a second.
 
-The timer's own call-back measures and not a task: of all that is due when a process goes on it runs before what was due
-later, so that no time-out is settled before it is known that the process stood still.
+The timer's own call-back measures, and not a task: when a process goes on, this call-back runs before all that was due
+later. So no time-out is settled before it is known that the process stood still.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ EVERY_S = 0.25
 
 
 async def watch_loop(report: Callable[[float], None]) -> None:
-    """Report by how many seconds each look came too late, until it is cancelled."""
+    """Report the lag of each measurement in seconds, until cancelled."""
     loop = asyncio.get_running_loop()
     handle: asyncio.TimerHandle | None = None
 

@@ -1,4 +1,4 @@
-"""Maintenance of memory: every few seconds memory is read, and the memory policy's remedies are carried out.
+"""The maintenance of memory: every few seconds memory is read, and the memory policy's remedies are carried out.
 
 Reading takes system calls, some of them slow, so it happens on a thread; everything else on the loop. An error is
 logged once and the work is tried again in the next round: no request depends on it.
@@ -32,10 +32,10 @@ _SERVER = Caller(actor="headway", role="server", address="-")
 
 
 class Seats(Protocol):
-    """What hands out seats; for a server it is the gate."""
+    """The owner of the seats; for a server the gate."""
 
     def cap_seats(self, reason: CapReason, ratio: float) -> None:
-        """Use only this share of the limit from now on, for this reason; one seat at the least."""
+        """Use only this share of the limit from now on, for this reason; at least one seat."""
         ...
 
 
@@ -71,13 +71,13 @@ class MemoryMaintenance:
         self._logged: set[str] = set()
 
     def start(self, tasks: BackgroundTasks) -> None:
-        """Set Python's collector at once, if at all, and run in the background. Call it on a warm server."""
+        """Set up Python's collector at once, if it is to be, and run in the background. Call it on a warm server."""
         if self.collector is not None:
             self.collector.start()
         tasks.start(TASK, self.run())
 
     async def run(self) -> None:
-        """One round after the other, until the server closes."""
+        """Run round after round, until the server closes."""
         try:
             while not self._gateway.link.closing:
                 await self._attempt("memory could not be read", self.update())
@@ -87,7 +87,7 @@ class MemoryMaintenance:
                 self.collector.stop()
 
     async def update(self) -> None:
-        """One round: read memory, and carry out what the policy says."""
+        """Run one round: read memory, and carry out the remedies of the policy."""
         gateway, gate = self._gateway, self._gateway.gate
         if self.collector is not None:
             self.collector.update(idle=not gateway.open_calls and not gate.desk.ledger.queued)
@@ -111,7 +111,7 @@ class MemoryMaintenance:
             self._policy.replaced(self._gateway.gate.now_s())
 
     async def _ask_engine(self) -> None:
-        """Each engine is asked once what it holds: that does not change while it runs."""
+        """Ask each engine once for its memory, which does not change while it runs."""
         link, engines = self._gateway.link, self._engines_replaced()
         if engines != self._asked and not link.engine_gone:
             self._report.engine_bytes = await link.queries.ask(link.adapter.memory(link.engine), _ANSWER_WITHIN_S)
@@ -170,7 +170,7 @@ class MemoryMaintenance:
             log.info("memory: cleared the %s cache (%s)", cache, why)
 
     async def _attempt(self, failure: str, work: Awaitable[None]) -> None:
-        """Do it. A failure is a warning the first time, and a debug message from then on."""
+        """Wait for the work. A failure is a warning the first time, and a debug message from then on."""
         try:
             await work
         except Exception as error:

@@ -1,6 +1,6 @@
 """Readings of memory in use and of GPU utilisation.
 
-Resident memory of the server and its engine processes through psutil, GPU memory through NVML. A machine without a
+The resident memory of the server and its engine processes comes from psutil, GPU memory from NVML. A machine without a
 GPU has no GPU figures; they are never reported as zero.
 """
 
@@ -15,7 +15,7 @@ from headway.supervision.processes import resident_bytes
 
 @dataclass(frozen=True, slots=True)
 class Gpu:
-    """One GPU's memory in bytes, and the share of the last moment in which it computed; None where unknown."""
+    """A GPU's memory in bytes, and the share of the last moment in which it computed; None where unknown."""
 
     gpu: str
     used_bytes: int
@@ -25,8 +25,11 @@ class Gpu:
 
 @dataclass(frozen=True, slots=True)
 class MemoryUse:
-    """Resident bytes of the server and of its engine's processes; the use of the fullest GPU, and the share of time in
-    which the busiest one computed, None without one."""
+    """The resident bytes of the server and of its engine's processes, and the GPU ratios, None without a GPU.
+
+    ``gpu_usage_ratio`` is the memory in use of the fullest GPU, ``gpu_busy_ratio`` the share of time in which the
+    busiest GPU computed.
+    """
 
     server_bytes: int
     engine_bytes: int
@@ -60,7 +63,7 @@ class Gpus:
         return found
 
     def read_of(self, pids: set[int]) -> list[Gpu]:
-        """Of the cards that these processes compute on; of all cards where none is known to be theirs.
+        """The figures of the cards on which these processes compute; of all cards where none is known to be theirs.
 
         In a container NVML may have other process numbers than the container.
         """
@@ -68,14 +71,14 @@ class Gpus:
         return [card for card in cards if self._pids(self._handles[int(card.gpu)]) & pids] or cards
 
     def _pids(self, handle: Any) -> set[int]:
-        """The processes that compute on it."""
+        """The processes that compute on a card."""
         try:
             return {int(process.pid) for process in self._nvml.nvmlDeviceGetComputeRunningProcesses(handle)}
         except self._nvml.NVMLError:
             return set()
 
     def _busy_ratio(self, handle: Any) -> float | None:
-        """Over the last sample period of the driver, a sixth of a second to a second long."""
+        """The ratio over the last sample period of the driver, a sixth of a second to a second long."""
         try:
             return float(self._nvml.nvmlDeviceGetUtilizationRates(handle).gpu) / 100
         except self._nvml.NVMLError:  # a slice of a card (MIG) has no such figure
@@ -83,9 +86,9 @@ class Gpus:
 
 
 class MemoryProbe:
-    """Reads everything at once; without ``gpus`` none of these, which are another server's then.
+    """A reader of all figures at once; without ``gpus`` it reads no GPU, for these are another server's then.
 
-    Some of it is slow: call it on a thread; the first call also finds the GPUs.
+    Some of the reading is slow: call it on a thread; the first call also finds the GPUs.
 
     Known weak spot: the fullest GPU may be one that this engine does not use.
     """
@@ -95,7 +98,7 @@ class MemoryProbe:
         self._gpus: Gpus | None = None
 
     def __call__(self) -> MemoryUse:
-        """One reading."""
+        """Read all figures."""
         if self._wants_gpus and self._gpus is None:
             self._gpus = Gpus()
         cards, resident = [] if self._gpus is None else self._gpus.read(), resident_bytes()

@@ -1,4 +1,4 @@
-"""Report of memory maintenance: the cap on seats, cleared caches, recycled engines, garbage-collector pauses."""
+"""The report of memory maintenance: the cap on seats, cleared caches, recycled engines, garbage-collector pauses."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ TRIGGERS = ("command", "schedule", "growth")
 
 @dataclass(slots=True)
 class MemoryReport:
-    """The share of the limit that may be used, what was cleared and recycled, and the collector's pauses.
+    """The share of the limit that may be used, the counts of caches cleared and engines recycled, and the pauses.
 
     ``recycle_form`` says how the new engine of the last recycle was started, beside the old one or after its end, and
-    why; empty before the first. ``engine_bytes`` is what the engine holds by component, as far as it is known.
+    why; empty before the first. ``engine_bytes`` is the engine's memory by component, as far as it is known.
     """
 
     cap_ratio: float = 1.0

@@ -1,8 +1,8 @@
-"""The log of the objectives: what a preset promises on this engine, once the warm-up has measured it.
+"""The log of the objectives: what a preset promises on this engine, once the warm-up has measured the engine.
 
-A relative objective is a number only where the engine is known. One line with all classes, and a warning for each
-objective that the engine misses even for a request alone; again after a switch to another preset. The server goes on:
-such an objective refuses nothing.
+A relative objective is a number only where the engine is known. The log has a line with all classes, and a warning for
+each objective that the engine misses even for a request alone; both again after a switch to another preset. The server
+goes on: such an objective refuses nothing.
 """
 
 from __future__ import annotations
@@ -19,20 +19,20 @@ EVERY_S = 10.0
 
 
 class ObjectivesLog:
-    """Reads the objectives of one gate, and logs them once for each revision of its preset."""
+    """The log of one gate's objectives: once for each revision of its preset."""
 
     def __init__(self, gate: Gate) -> None:
         self._gate = gate
         self._revision: int | None = None
 
     async def run(self) -> None:
-        """Look now and then, for as long as the server runs."""
+        """Report every ten seconds, for as long as the server runs."""
         while True:
             self.report()
             await asyncio.sleep(EVERY_S)
 
     def report(self) -> None:
-        """Log the objectives in force, unless that was done, or they are not known yet."""
+        """Log the objectives in force, unless they are logged already or not known yet."""
         desk = self._gate.desk
         unloaded = desk.engine_fit.unloaded
         if self._revision == desk.mode.revision or unloaded is None or not desk.mode.engine_up:

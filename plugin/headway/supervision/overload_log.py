@@ -1,8 +1,8 @@
-"""The log of an overload: one line every ten seconds in which requests were refused for want of capacity.
+"""The log of an overload: a line every ten seconds in which requests were refused for want of capacity.
 
 A server that refuses hundreds of requests a second has nothing else to say of it: vLLM never sees them, and a line for
-each would hide all others. Each line has what was refused and why, what waits, and the classes whose waits are cut to
-their objective; one more line says that it is over.
+each would hide all others. Each line has the refusals by reason, what waits, and the classes whose waits are cut to
+their objective; one more line says that the overload is over.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ EVERY_S = 10.0
 
 
 class OverloadLog:
-    """Reads the counts of one gate, and logs what they have grown by."""
+    """The log of one gate's refusals: what they have grown by."""
 
     def __init__(self, gate: Gate) -> None:
         self._gate = gate
@@ -30,13 +30,13 @@ class OverloadLog:
         self._overload = 0  # refused since the overload began
 
     async def run(self) -> None:
-        """Log until cancelled."""
+        """Report every ten seconds, until cancelled."""
         while True:
             await asyncio.sleep(EVERY_S)
             self.report()
 
     def report(self) -> None:
-        """Log what was refused since the last report."""
+        """Log the refusals since the last report."""
         refused, arrived = self._count(), self._arrivals()
         grown, came = refused - self._refused, arrived - self._arrived
         self._refused, self._arrived = refused, arrived

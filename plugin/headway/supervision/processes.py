@@ -17,14 +17,14 @@ _LEAST_S = 1.0
 
 @dataclass(frozen=True, slots=True)
 class ProcessReading:
-    """What some processes use: memory, and the processor time of all of them since they began."""
+    """The use of some processes: memory, and the processor time of all of them since they began."""
 
     resident_bytes: int = 0
     processor_s: float = 0.0
 
 
 def read_processes() -> dict[str, ProcessReading]:
-    """This process ("api_server") and all its descendants together ("engine")."""
+    """The use of this process ("api_server"), and of all its descendants together ("engine")."""
     here = psutil.Process(os.getpid())
     engine_bytes, engine_s = 0, 0.0
     for child in here.children(recursive=True):
@@ -37,7 +37,7 @@ def read_processes() -> dict[str, ProcessReading]:
 
 
 def resident_bytes() -> dict[str, int]:
-    """Resident memory of the same."""
+    """The resident memory of the same processes."""
     return {name: reading.resident_bytes for name, reading in read_processes().items()}
 
 
@@ -49,10 +49,10 @@ def memory_limit_bytes() -> int:
 
 
 class ProcessorUse:
-    """Shares of the processors that this server may use, of its own processes, and "machine", of the whole machine.
+    """The shares of processor time: of the server's processes in what it may use, of the whole "machine" in all.
 
-    Each is over the time since the reading before the last one that is at least a second old. A process that ends
-    takes its time with it: its share counts as 0 then, never as less.
+    Each share is over the time since a reading at least a second before. A process that ends takes its time with it:
+    its share counts as 0 then, never as less.
     """
 
     def __init__(self, clock_s: Callable[[], float] = time.monotonic) -> None:
@@ -89,7 +89,7 @@ def _read(process: psutil.Process) -> ProcessReading:
 
 
 def _allowed() -> float:
-    """The processors that this server may use."""
+    """The number of processors that this server may use."""
     return min(float(len(os.sched_getaffinity(0))), cpu_quota())
 
 

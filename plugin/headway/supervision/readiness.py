@@ -1,7 +1,7 @@
-"""Readiness: why the server should receive no traffic.
+"""Readiness: the reasons why the server should receive no traffic.
 
-A pure function of the state that is known. Reading it changes nothing: the supervisor's own round, or a call that
-fails, discovers that an engine died.
+A pure function of the known state. Reading it changes nothing: the supervisor's own round, or a call that fails,
+discovers that an engine died.
 """
 
 from __future__ import annotations

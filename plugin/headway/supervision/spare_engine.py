@@ -10,19 +10,19 @@ from typing import Protocol, runtime_checkable
 #: How the new engine of a recycle was started.
 BESIDE = "beside the old engine"
 AFTER = "after the old engine ended"
-#: Why not beside the old engine, where the replacer knows no spare.
+#: Why a new engine is not started beside the old one, where the replacer knows no spare.
 NO_SPARE = "this server cannot start two engines at a time"
 
 
 @runtime_checkable
 class SpareStarter(Protocol):
-    """What a ``Replacer`` has in addition where it can start an engine beside the running one.
+    """The methods that a ``Replacer`` has in addition where it can start an engine beside the running one.
 
-    ``start`` takes a spare that is there, also one that is still starting; ``kill`` does not end it.
+    ``start`` takes a spare that exists, also one that is still starting; ``kill`` does not end it.
     """
 
     async def why_no_spare(self) -> str:
-        """Why a second engine cannot run beside the present one now; empty where it can."""
+        """The reason why a second engine cannot run beside the present one now; empty where it can."""
         ...
 
     async def start_spare(self) -> None:
@@ -30,9 +30,9 @@ class SpareStarter(Protocol):
         ...
 
     def spare_up(self) -> bool:
-        """Whether there is a spare that has started and still lives."""
+        """Whether a spare has started and still lives."""
         ...
 
     def end_spare(self) -> None:
-        """End the spare at once, also one that is still starting; nothing where there is none, or it is in use."""
+        """End the spare at once, also while it starts; do nothing without a spare, or where it is in use."""
         ...

@@ -1,9 +1,9 @@
-"""Supervisor of the engine: health checks, restarts, and suspension of dispatch to an unresponsive engine.
+"""The supervisor of the engine: health checks, restarts, and suspension of dispatch to an unresponsive engine.
 
-A few times a second it checks the engine. A dead one is replaced inside the running server, under the terms of the
+A few times a second it checks the engine. A dead engine is replaced inside the running server, under the terms of the
 preset's ``[recovery]``; meanwhile the gate keeps waiting requests, and takes back those that had sent no output. An
-unresponsive one receives no requests until it responds. One whose grammars keep others waiting is replaced. After the
-last attempt all requests are answered, and the server ends with an error.
+unresponsive engine receives no requests until it responds. An engine whose grammars keep others waiting is replaced.
+After the last attempt all requests are answered, and the server ends with an error.
 """
 
 from __future__ import annotations
@@ -34,27 +34,27 @@ log = logging.getLogger(__name__)
 
 POLL_S = 0.2
 _PING_AFTER_S = 1.0
-_PING_EVERY_S = 5.0  # also while it steps: it may have been paused, and still finish what it runs
+_PING_EVERY_S = 5.0  # also during steps: a paused engine may still finish what it runs
 
 
 class Replacer(Protocol):
-    """Starts another engine in the place of a dead one. One that is a ``SpareStarter``, too, can do so beforehand."""
+    """A starter of another engine in the place of a dead one; a ``SpareStarter``, too, can start it beforehand."""
 
     def cause(self) -> Cause:
-        """Why the engine died, as far as is known."""
+        """The cause of the engine's death, as far as it is known."""
         ...
 
     def kill(self) -> None:
-        """End the engine at once, also one that is still starting."""
+        """End the engine at once, also while it starts."""
         ...
 
     async def start(self) -> None:
-        """Start another engine behind the same client. Raises what keeps it from starting."""
+        """Start another engine behind the same client. Raises what keeps the engine from starting."""
         ...
 
 
 class Supervisor:
-    """Supervises one engine while ``run`` runs. ``probe`` runs a request through a new engine before any other may.
+    """The supervisor of one engine, while ``run`` runs. ``probe`` runs a request through a new engine before any other.
 
     ``trying`` says which step of a restart is under way; empty when none is. ``compiling_s`` is the age of the grammar
     that the engine has been compiling for longest, 0 where it compiles none.
@@ -96,11 +96,11 @@ class Supervisor:
 
     @property
     def spare(self) -> SpareStarter | None:
-        """What starts an engine beside the running one, where this server can do that."""
+        """The starter of an engine beside the running one, where this server has it."""
         return self._replacer if isinstance(self._replacer, SpareStarter) else None
 
     def handle_death(self) -> None:
-        """Decide what follows the engine's death, and what becomes of the requests that it was running."""
+        """Decide what follows the engine's death, and what becomes of its running requests."""
         assert self._replacer is not None
         cause = self._why or self._replacer.cause()
         self._why = None
@@ -130,7 +130,7 @@ class Supervisor:
     async def recycle(self) -> None:
         """Put another engine in the place of a living one, which the caller has drained.
 
-        Raises NoEngineError when it has died meanwhile: then it is being replaced for that.
+        Raises NoEngineError when the engine has died meanwhile: then it is being replaced for that.
         """
         if self._replacer is None:
             raise RuntimeError("this server cannot replace its engine")
@@ -142,7 +142,7 @@ class Supervisor:
     # ------------------------------------------------------------------ inside
 
     def _attach(self) -> None:
-        """From now on a death is handled here. Before, during the first warm-up, it ends the server."""
+        """Handle the engine's death from now on. Before, during the first warm-up, a death ends the server."""
         self._asked_s = self._gateway.gate.now_s()
         self._gateway.link.watchdog = Watchdog(self._asked_s)
         if self._replacer is not None:
@@ -186,7 +186,7 @@ class Supervisor:
         return verdict
 
     async def _replace(self) -> None:
-        """Try until there is another engine, or no attempt left."""
+        """Try until another engine is up, or no attempt is left."""
         try:
             await self._restart_until_up()
         finally:
@@ -258,7 +258,7 @@ class Supervisor:
         self._end_spare()
 
     def _end_spare(self) -> None:
-        """One that was not used, where there is one."""
+        """End an unused spare."""
         if (spare := self.spare) is not None:
             spare.end_spare()
 
@@ -302,24 +302,24 @@ class Supervisor:
             )
         if self._replacer is not None and self.most_tries and compilations_stuck(reports, self.config):
             self.hangs += 1
-            log.error("grammars wait in the engine for one that has been compiling for %.0f s", self.compiling_s)
+            log.error("grammars wait in the engine for a grammar that has been compiling for %.0f s", self.compiling_s)
             self._kill(Cause.HANG)
 
     def _log_slow_step(self, slow: bool) -> None:
         if slow and not self._slow:
             log.warning(
-                "slow engine step: no output for %g s, but the engine reports progress, so it is not taken for a hang",
+                "slow engine step: no output for %g s, but the engine reports progress, so this is no hang",
                 self.config.hang_after_s,
             )
         self._slow = slow
 
     async def _ask(self, watchdog: Watchdog) -> None:
-        """One ping at a time: an engine process that was stopped answers it when it goes on."""
+        """Ping the engine. An engine process that was stopped answers the pending ping when it goes on."""
         try:
             answered = await self._gateway.link.ask_engine()
         except Exception:  # it died: the next round will see it
             return
-        if answered or not self._gateway.open_calls:  # one that cannot be pinged is watched while it works
+        if answered or not self._gateway.open_calls:  # an engine that cannot be pinged is watched while it works
             watchdog.heard(self._gateway.gate.now_s())
 
     def _kill(self, why: Cause) -> None:

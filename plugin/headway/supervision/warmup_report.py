@@ -1,4 +1,4 @@
-"""Report of the warm-up, attempt by attempt."""
+"""The report of the warm-up, attempt by attempt."""
 
 from __future__ import annotations
 
@@ -30,22 +30,24 @@ class WarmupReport:
 
     @property
     def single_s(self) -> float | None:
-        """How long one request alone took."""
+        """The time that a request alone took."""
         return self.last_s().get("single")
 
     @property
     def batch_s(self) -> float | None:
-        """How long the last full batch took."""
+        """The time that the last full batch took."""
         return self.last_s().get("batch")
 
     def last_s(self) -> dict[str, float]:
-        """How long each stage took in its last round."""
+        """The time that each stage took in its last round."""
         return {stage: rounds_s[-1] for stage, rounds_s in self.stages.items()}
 
 
 class WarmupState:
-    """The report of the present or the last attempt to warm the engine up. ``skip``: this server runs no warm-up by
-    itself, whatever an order has run."""
+    """The report of the present or the last attempt to warm the engine up.
+
+    ``skip``: this server runs no warm-up by itself, whatever a command has run.
+    """
 
     def __init__(self, *, skip: bool = False) -> None:
         self.skip = skip
@@ -57,7 +59,7 @@ class WarmupState:
         self.report = WarmupReport()
 
     def begin(self, batch_size: int) -> WarmupReport:
-        """A new attempt, with a report of its own that still says why the last one failed."""
+        """Begin an attempt, whose report still says why the last one failed."""
         why = self.report.reason.removeprefix(_AGAIN)
         self.report = WarmupReport("running", why and _AGAIN + why, batch_size, self.report.attempt + 1)
         return self.report

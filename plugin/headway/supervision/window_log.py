@@ -1,4 +1,4 @@
-"""The log of an adaptive batch window: one line for a move, at most one in a report of ten seconds.
+"""The log of an adaptive batch window: a line for a move, at most one in ten seconds.
 
 A window that follows the load is a cause of latency that no setting shows. The line has the length before and after,
 and what decides it.
@@ -30,7 +30,7 @@ _WHY = {
 
 
 class WindowLog:
-    """Reads the batch window of one gate, and logs its moves; nothing under a preset without an adaptive window."""
+    """The log of the batch window of one gate; nothing under a preset without an adaptive window."""
 
     def __init__(self, gate: Gate) -> None:
         self._gate = gate
