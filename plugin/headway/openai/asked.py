@@ -1,4 +1,4 @@
-"""What a request asks for: the one reading of its body, for the server in an engine and for the front.
+"""The demands of a request: the only reading of its body, for the server in an engine and for the front.
 
 Sizes are estimates that hold until vLLM has rendered the prompt: four bytes of body count as a token; images and audio
 are not counted.
@@ -32,19 +32,19 @@ _MOST_TOKENS: Final = 999_999_999
 
 _GRAMMARS: Final = ("structured_outputs", "response_format", "text", "output_config", "tools")
 _PLAIN_BYTES: Final = 4096
-#: What a grammar has that is not plain (vllm_adapter/grammars/plain.py), and an escape, which may hide it.
+#: The marks of a grammar that is not plain (vllm_adapter/grammars/plain.py), and an escape, which may hide one.
 _CHOICES: Final = (b"anyOf", b"oneOf")
 _PLAIN_CHOICES: Final = 16
 _MULTIPLIES = re.compile(rb"pattern|regex|grammar|structural|Length|Items|Properties|imum|\\u")
 
 
 class Asked(Struct, frozen=True):
-    """What one request asks for: ``answers`` to each of its ``prompts``, as events where it ``streams``.
+    """The demands of one request: ``answers`` to each of its ``prompts``, as events where it ``streams``.
 
     ``prompt_tokens`` are those of one prompt, ``prompt_bytes`` the whole body. ``max_tokens`` is the largest limit that
-    the body names, ``service_tier`` the tier. A ``detached`` one has an engine call that outlives the HTTP request. The
-    grammar of one with a ``large_grammar`` may have to be compiled before the engine gets the call. ``sampling`` are
-    the fields of ``sampling_params``.
+    the body names, ``service_tier`` the tier. ``detached``: the engine call outlives the HTTP request.
+    ``large_grammar``: the grammar may have to be compiled before the engine gets the call. ``sampling`` are the fields
+    of ``sampling_params``.
     """
 
     route: Route = UNKNOWN
@@ -61,12 +61,12 @@ class Asked(Struct, frozen=True):
     large_grammar: bool = False
 
 
-#: By a request without a body that is read.
+#: The demands of a request whose body is not read.
 NOTHING: Final = Asked()
 
 
 def read_asked(route: Route, body: bytes) -> Asked:
-    """Read a JSON body; what is no object asks for nothing, for vLLM to refuse. Costs its bytes."""
+    """Read a JSON body; anything but an object asks for nothing, and vLLM refuses it. Costs its bytes."""
     fields = read_fields(body)
     sampling = read_fields(fields["sampling_params"]) if "sampling_params" in fields else {}
     prompts, tier = _prompts(route, fields), value_of(fields.get("service_tier"))
@@ -87,7 +87,7 @@ def read_asked(route: Route, body: bytes) -> Asked:
 
 
 def _prompts(route: Route, fields: Fields) -> int:
-    """How many prompts a body has: texts, lists of tokens, embeddings, or whole conversations."""
+    """The number of prompts in a body: texts, lists of tokens, embeddings, or whole conversations."""
     found = 0
     for name in route.prompts:
         raw = fields.get(name)
@@ -104,7 +104,7 @@ def _max_tokens(*layers: Fields) -> int | None:
 
 
 def _may_be_large(grammar: Raw) -> bool:
-    """Whether the engine's grammar of it may have to be compiled outside first: it is long, or may multiply."""
+    """Whether a grammar may have to be compiled outside of the engine first: it is long, or may multiply."""
     if len(grammar) > _PLAIN_BYTES or _MULTIPLIES.search(grammar) is not None:
         return True
     text = bytes(grammar)

@@ -1,10 +1,10 @@
 """The fields of a JSON body, decoded in one pass.
 
-msgspec leaves every value as the bytes it is, without building an object. What it refuses and Python's parser accepts
-(NaN, a lone surrogate, a byte order mark, another encoding) is parsed as vLLM parses it. Of a repeated key the last one
-counts, in both. All of it is linear in the bytes.
+msgspec leaves every value as the bytes it is, without building an object. A body that it refuses and Python's parser
+accepts (NaN, a lone surrogate, a byte order mark, another encoding) is parsed as vLLM parses it. Of a repeated key the
+last one counts, in both. All of it is linear in the bytes.
 
-vLLM's models convert: ``"n": "8"`` and ``"n": 8.0`` mean 8, ``"stream": "yes"`` means true. So does this.
+vLLM's models convert: ``"n": "8"`` and ``"n": 8.0`` mean 8, ``"stream": "yes"`` means true. So does this module.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ _OBJECT = msgspec.json.Decoder(dict[str, Raw])
 
 
 def read_fields(body: bytes | Raw) -> Fields:
-    """The fields of a JSON object; none of anything else, which vLLM refuses."""
+    """The fields of a JSON object; none of any other body, which vLLM refuses."""
     try:
         return _OBJECT.decode(body)
     except _REFUSED:
@@ -60,7 +60,7 @@ def written(fields: Fields) -> bytes:
 
 
 def value_of(raw: Raw | None) -> Any:
-    """A value as vLLM parses it; None where there is none."""
+    """The value as vLLM parses it; None without a value."""
     if raw is None:
         return None
     try:
@@ -70,7 +70,7 @@ def value_of(raw: Raw | None) -> Any:
 
 
 def whole_number(value: object) -> int | None:
-    """The number that vLLM would read, rounded up: of a text, too. None for anything else."""
+    """The number that vLLM would read, rounded up, also from a text; None for anything else."""
     if isinstance(value, Raw):
         value = value_of(value)
     if isinstance(value, str):
@@ -101,19 +101,19 @@ def count(raw: Raw) -> int:
 
 
 def count_prompts(raw: Raw) -> int:
-    """The texts, lists of token ids or tensors in a field; one list of token ids alone is one."""
+    """The number of texts, lists of token ids or tensors in a field; a list of token ids alone is one prompt."""
     if _IDS.match(raw):
         return 1
     return 0 if len(raw) <= len('""') else count(raw)
 
 
 def count_conversations(raw: Raw) -> int:
-    """The same for a field that holds a conversation: its turns are one prompt."""
+    """The number of prompts in a field that holds conversations: the turns of a conversation are one prompt."""
     return 1 if is_conversation(raw) else count_prompts(raw)
 
 
 def is_conversation(raw: Raw) -> bool:
-    """Whether it is a list of turns."""
+    """Whether the value is a list of turns."""
     return _TURNS.match(raw) is not None
 
 

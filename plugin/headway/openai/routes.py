@@ -3,8 +3,8 @@
 The routes are those of vLLM's entrypoints, of its development mode and of what its flags mount; SageMaker's are those
 of the ``model_hosting_container_standards`` package. A test compares the table with the source of the installed vLLM.
 
-Access is decided by the whole path (``http/access``). All other columns are found by the end of the path, for a proxy
-may add a prefix and an operator may open another version of a route.
+The whole path decides the access (``http/access``). The end of the path finds all other columns, for a proxy may add a
+prefix and an operator may open another version of a route.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ _ROUTE: Final = "headway.route"
 
 
 class RouteAccess(StrEnum):
-    """What a request needs to pass the route guard."""
+    """The credential that a request needs to pass the route guard."""
 
     OPEN = "open"
     """Nothing: probes, metrics, the version."""
@@ -36,7 +36,7 @@ class RouteAccess(StrEnum):
 
 
 class BodySize(StrEnum):
-    """What the body of a request may hold, which bounds its bytes (``http/limits/bounds``)."""
+    """The content that the body of a request may have, which bounds its bytes (``http/limits/bounds``)."""
 
     MEDIA = "media"
     """Images, audio or tensors."""
@@ -71,7 +71,7 @@ class Api(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Route:
-    """One path, its methods (None: any) and its access. A segment in braces stands for any one segment.
+    """A path, its methods (None: any) and its access. A segment in braces stands for any one segment.
 
     ``prompts`` are the fields that may hold several prompts, ``prefix`` those of the prompt in the order in which a
     chat template renders them. ``limit`` names the usual limit of the output, which may lack where it is not
@@ -173,7 +173,7 @@ ROUTES: Final = (
     ),
 )  # fmt: skip
 
-#: By whole path, and by what follows the version or the maker: ``/chat/completions``.
+#: The routes by whole path, and by the rest of it after the version or the maker: ``/chat/completions``.
 _BY_END: Final = {
     end: route
     for route in reversed(ROUTES)
@@ -186,7 +186,7 @@ _MOST_SEGMENTS: Final = max(end.count("/") for end in _BY_END)
 def route_at(path: str) -> Route:
     """The route that a path ends with, UNKNOWN where there is none. Costs the length of the path.
 
-    It says what a request may hold and how it is answered, never who may send it.
+    The route says what a request may hold and how it is answered, never who may send it.
     """
     path = path.rstrip("/")
     found = _BY_END.get(path)
@@ -199,7 +199,7 @@ def route_at(path: str) -> Route:
 
 
 def route_of(scope: MutableMapping[str, Any]) -> Route:
-    """The same for a request, looked up once."""
+    """The route of a request, looked up once."""
     found: Route | None = scope.get(_ROUTE)
     if found is None:
         found = scope[_ROUTE] = route_at(scope["path"])
