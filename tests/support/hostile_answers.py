@@ -14,7 +14,7 @@ from hostile_shapes import Reads, filled, refused, text
 from multidict import CIMultiDict
 from starlette.types import Message
 
-from headway.fallback.answer import Answer
+from headway.fallback.answer import ClientAnswer
 from headway.fallback.client import (
     MAX_ANSWER_BYTES,
     MAX_EVENT_BYTES,
@@ -107,7 +107,7 @@ def answer(length: int) -> Reads:
         def read() -> None:
             response: Any = SimpleNamespace(content=SimpleNamespace(iter_any=pieces))
             request: Any = SimpleNamespace(path="/v1/completions", send=send, class_name="normal")
-            to_client = Answer(request, "model=small")
+            to_client = ClientAnswer(request, "model=small")
             with asyncio.Runner() as runner, refused():
                 runner.run(_whole(response, to_client, _Held(MAX_ANSWER_BYTES)))
 

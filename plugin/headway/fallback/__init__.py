@@ -1,4 +1,4 @@
-"""The fallback: the controller that moves the fallback ladder, and what answers the requests that it diverts.
+"""The fallback: the controller that moves the fallback ladder, and the targets of the requests that it diverts.
 
 The rungs, triggers and the circuit breaker are policies; this part reads the signals and carries out the rungs.
 """

@@ -1,4 +1,4 @@
-"""The answer to the client of a diverted request, and the results that diverting it can have."""
+"""The answer to the client of a diverted request, and the possible results of diverting it."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ class ClientGoneError(Exception):
     """The client has disconnected."""
 
 
-class Answer:
+class ClientAnswer:
     """The answer to the client; ``degraded`` is its ``x-headway-degraded``. Raises ClientGoneError."""
 
     def __init__(self, request: DivertedRequest, degraded: str) -> None:
@@ -38,22 +38,22 @@ class Answer:
         self.begun = self.ended = False
 
     async def whole(self, body: bytes) -> None:
-        """The whole answer at once."""
+        """Send the whole answer at once."""
         await self._start(JSON, (b"content-length", str(len(body))))
         await self._body(body, more=False)
 
     async def events(self, events: bytes) -> None:
-        """More of a stream."""
+        """Send more events of a stream."""
         if not self.begun:
             await self._start(f"{EVENTS}; charset=utf-8", (b"cache-control", "no-cache"))
         await self._body(events, more=True)
 
     async def end(self) -> None:
-        """The stream is over."""
+        """End the stream."""
         await self._body(b"", more=False)
 
     async def break_off(self) -> None:
-        """The stream cannot go on."""
+        """End with an error a stream that cannot go on."""
         text = "The fallback model broke off its answer."
         try:
             await self._body(error_event(self._path, HTTPStatus.BAD_GATEWAY, text, "fallback_broke_off"), more=False)

@@ -27,7 +27,7 @@ from typing import TYPE_CHECKING, Any
 
 from starlette.types import Receive
 
-from headway.fallback.answer import EVENTS, JSON, Answer, ClientGoneError, ForwardResult
+from headway.fallback.answer import EVENTS, JSON, ClientAnswer, ClientGoneError, ForwardResult
 from headway.fallback.diverted_request import DivertedRequest
 from headway.fallback.settings import FallbackSettings
 from headway.fallback.sse import EventTooLargeError, SseEvents
@@ -42,8 +42,8 @@ HOP_HEADER = "x-headway-hop"
 #: The routes that can be forwarded: here, and below the base of the other API.
 ROUTES = {"/v1/chat/completions": "/chat/completions", "/v1/completions": "/completions"}
 
-#: The headers that are forwarded, and the most characters of each (W3C Trace Context: 55, and at least 512). One
-#: that is longer or not printable ASCII is dropped.
+#: The headers that are forwarded, and the most characters of each (W3C Trace Context: 55, and at least 512). A longer
+#: value, or one with other than printable ASCII, is dropped.
 TRACING_CHARS = {"traceparent": 64, "tracestate": 512, "x-request-id": 128}
 MAX_REQUEST_BYTES = 8 * 1024 * 1024
 MAX_ANSWER_BYTES = 16 * 1024 * 1024
@@ -63,7 +63,7 @@ _REQUEST_ERRORS = frozenset({400, 413, 422})
 
 
 class _NotServedError(Exception):
-    """The other model gave no answer that can be forwarded; ``verdict`` is what the circuit breaker learns from it."""
+    """The other model gave no answer that can be forwarded; ``verdict`` is for the circuit breaker."""
 
     def __init__(self, verdict: Verdict) -> None:
         super().__init__()
@@ -101,7 +101,7 @@ class FallbackClient:
         return path in ROUTES and HOP_HEADER not in headers
 
     async def serve(self, request: DivertedRequest) -> ForwardResult:
-        """Let the other model answer, within its time-out and this request's own."""
+        """Let the other model answer, within its time-out and that of the request."""
         if self.in_flight >= self._most_at_once or not self.takes(request.path, request.headers):
             return ForwardResult.NOT_SERVED
         message = _forwarded(request.body, self.model)
@@ -111,7 +111,7 @@ class FallbackClient:
             number = self.breaker.begin(self._now_s())
             if number is None:
                 return ForwardResult.NOT_SERVED
-            answer = Answer(request, f"model={self.model}")
+            answer = ClientAnswer(request, f"model={self.model}")
             headers, within_s = self._headers(request.headers), self._within_s(request.timeout_s)
             exchange = self._exchange(request.path, message, headers, answer, within_s)
             return await self._watched(number, exchange, answer, request.receive)
@@ -130,7 +130,7 @@ class FallbackClient:
         self,
         number: int,
         exchange: Coroutine[Any, Any, tuple[ForwardResult, Verdict]],
-        answer: Answer,
+        answer: ClientAnswer,
         receive: Receive,
     ) -> ForwardResult:
         """Run an exchange, and report its result to the circuit breaker."""
@@ -157,7 +157,7 @@ class FallbackClient:
         return sent
 
     async def _exchange(
-        self, path: str, message: bytes, headers: dict[str, str], answer: Answer, within_s: float
+        self, path: str, message: bytes, headers: dict[str, str], answer: ClientAnswer, within_s: float
     ) -> tuple[ForwardResult, Verdict]:
         """Send the request, and forward the answer. A failure before its first byte is only logged."""
         from aiohttp import ClientError, ClientTimeout
@@ -209,21 +209,21 @@ class FallbackClient:
 
 
 class _Held:
-    """Counts the bytes that all exchanges hold, within a bound."""
+    """The count of the bytes that all exchanges keep in memory, within a bound."""
 
     def __init__(self, most_bytes: int) -> None:
         self._most_bytes = most_bytes
         self.size_bytes = 0
 
     def take(self, size_bytes: int) -> bool:
-        """Count this many more; False, and nothing is counted, where the bound does not allow it."""
+        """Count this many bytes more; False, and nothing is counted, where the bound does not allow it."""
         if self.size_bytes + size_bytes > self._most_bytes:
             return False
         self.size_bytes += size_bytes
         return True
 
     def give_back(self, size_bytes: int) -> None:
-        """This many are no longer held."""
+        """Release this many bytes."""
         self.size_bytes -= size_bytes
 
 
@@ -233,7 +233,7 @@ def _is_forwardable(value: str, most_chars: int) -> bool:
 
 
 def _forwarded(body: bytes, model: str) -> bytes | None:
-    """The request for the other model; None for one that is no JSON object, or too large to be forwarded."""
+    """The request for the other model; None for a body that is no JSON object, or too large to be forwarded."""
     request = json_object(body, MAX_REQUEST_BYTES)
     if request is None:
         return None
@@ -243,7 +243,7 @@ def _forwarded(body: bytes, model: str) -> bytes | None:
 
 
 def json_object(text: bytes | bytearray, most_bytes: int) -> dict[str, Any] | None:
-    """A JSON object; None for anything else, and for one whose parsing would take long."""
+    """The JSON object in a text; None for anything else, and for an object whose parsing would take long."""
     if len(text) > most_bytes or sum(map(text.count, (b",", b":", b"[", b"{"))) > MAX_JSON_ELEMENTS:
         return None
     try:
@@ -254,14 +254,14 @@ def json_object(text: bytes | bytearray, most_bytes: int) -> dict[str, Any] | No
 
 
 def _whole_number(digits: str) -> int:
-    """Raises ValueError for more digits than any number of a request or an answer has."""
+    """The whole number of these digits. Raises ValueError for more digits than any number here has."""
     if len(digits) > _MAX_DIGITS:
         raise ValueError("a number has too many digits")
     return int(digits)
 
 
 def _checked(response: aiohttp.ClientResponse) -> str:
-    """The content type of a good answer. Raises _NotServedError for any other."""
+    """The content type of a good answer. Raises _NotServedError for any other answer."""
     if response.status in _REQUEST_ERRORS:
         raise _NotServedError(Verdict.SUCCESS)  # the other model works; the request is wrong
     packed = response.headers.get("content-encoding", "identity").lower() != "identity"
@@ -273,12 +273,12 @@ def _checked(response: aiohttp.ClientResponse) -> str:
 
 
 def _kind(content_type: str) -> str:
-    """The type without its parameters. aiohttp reads those, too, in a time that grows with the square of the length."""
+    """The type without its parameters, which aiohttp reads in a time that grows with the square of the length."""
     return content_type.partition(";")[0].strip().lower()
 
 
-async def _whole(response: aiohttp.ClientResponse, answer: Answer, held: _Held) -> None:
-    """Hand on a JSON answer once all of it is here. Raises ValueError for one that is none, or too large."""
+async def _whole(response: aiohttp.ClientResponse, answer: ClientAnswer, held: _Held) -> None:
+    """Hand on a JSON answer once all of it is here. Raises ValueError for no JSON answer, or a too large one."""
     body = bytearray()
     try:
         async for piece in response.content.iter_any():
@@ -292,7 +292,7 @@ async def _whole(response: aiohttp.ClientResponse, answer: Answer, held: _Held) 
         held.give_back(len(body))
 
 
-async def _stream(response: aiohttp.ClientResponse, answer: Answer) -> None:
+async def _stream(response: aiohttp.ClientResponse, answer: ClientAnswer) -> None:
     """Forward whole events as they come. Raises ValueError for a stream that ends without its last event."""
     events = SseEvents(MAX_EVENT_BYTES)
     async for piece in response.content.iter_any():
@@ -305,7 +305,7 @@ async def _stream(response: aiohttp.ClientResponse, answer: Answer) -> None:
 
 
 async def _unless_gone(
-    exchange: Coroutine[Any, Any, tuple[ForwardResult, Verdict]], answer: Answer, receive: Receive
+    exchange: Coroutine[Any, Any, tuple[ForwardResult, Verdict]], answer: ClientAnswer, receive: Receive
 ) -> tuple[ForwardResult, Verdict]:
     """Run an exchange as long as the client is connected. A disconnect after the whole answer changes nothing."""
     asking, leaving = asyncio.ensure_future(exchange), asyncio.ensure_future(_gone(receive))

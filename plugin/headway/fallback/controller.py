@@ -104,7 +104,7 @@ class FallbackController:
         )
 
     def order(self, word: str | None) -> Rung:
-        """Put the ladder on a rung until the next order; None: let it move by itself. Raises UnknownRungError."""
+        """Put the ladder on a rung until the next command; None: let it move by itself. Raises UnknownRungError."""
         before = self.ladder.rung
         try:
             rung = None if word is None else Rung[word.upper()]
@@ -131,7 +131,7 @@ class FallbackController:
         return self.other_model is not None and terms is not None and diverts(terms, self.ladder.in_force, refused)
 
     def time_left_s(self, class_name: str, asked: Timeouts, passed_s: float) -> float | None:
-        """How much of its total time a request has left; None where it has no end."""
+        """The part of its total time that a request has left; None where the request has no end."""
         total_s = self._gate.desk.preset.classes[class_name].timeouts().shortened_by(asked).total_s
         return None if total_s is None else total_s - passed_s
 
@@ -169,7 +169,7 @@ class FallbackController:
         return failed, failed + sum(counts[outcome] for counts in outcomes for outcome in _ANSWERED)
 
     def _log_disabled_order(self, failed: str | None) -> None:
-        """Once for each."""
+        """Log a disabled custom order, once for each failure."""
         if failed is not None and failed != self._order_failed:
             ordering = self._gate.desk.preset.ordering
             log.error(
@@ -180,7 +180,7 @@ class FallbackController:
         self._order_failed = failed
 
     def _log_disabled_window(self, failed: str | None) -> None:
-        """Once for each."""
+        """Log a disabled custom window, once for each failure."""
         if failed is not None and failed != self._window_failed:
             log.error(
                 "the preset's custom window was disabled (window = %r): %s; batches gather for the fixed window_ms "

@@ -1,4 +1,4 @@
-"""A request that is diverted: what its target needs to answer it."""
+"""The data of a diverted request that its target needs for an answer."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from starlette.types import Receive, Send
 
 @dataclass(frozen=True, slots=True)
 class DivertedRequest:
-    """One HTTP request, of which ``body`` has been read in whole: ``receive`` is only watched for a disconnect.
+    """An HTTP request whose ``body`` has been read in whole: ``receive`` is only watched for a disconnect.
 
     Header names are in lower case. ``timeout_s`` is what is left of its time, None where it has no end.
     """

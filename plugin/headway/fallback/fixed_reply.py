@@ -18,7 +18,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from headway.fallback.answer import Answer, ClientGoneError, ForwardResult
+from headway.fallback.answer import ClientAnswer, ClientGoneError, ForwardResult
 from headway.fallback.client import HOP_HEADER, MAX_REQUEST_BYTES, ROUTES, json_object
 from headway.fallback.diverted_request import DivertedRequest
 from headway_policies.fallback import CircuitBreaker, Degradation
@@ -28,7 +28,7 @@ MAX_MODEL_CHARS = 256
 
 
 class FixedReply:
-    """Answers with one text. It cannot fail, so its circuit breaker stays closed."""
+    """A target that answers with one text. It cannot fail, so its circuit breaker stays closed."""
 
     model = "fixed reply"
     degradation = Degradation.FIXED_REPLY
@@ -44,16 +44,16 @@ class FixedReply:
 
     async def serve(self, request: DivertedRequest) -> ForwardResult:
         """Answer at once."""
-        asked = _read(request.path, request.body) if self.takes(request.path, request.headers) else None
-        if asked is None:
+        form = _read(request.path, request.body) if self.takes(request.path, request.headers) else None
+        if form is None:
             return ForwardResult.NOT_SERVED
-        answer = Answer(request, self.degradation)
+        answer = ClientAnswer(request, self.degradation)
         try:
-            if asked.streams:
-                await answer.events(b"".join(asked.events(self.text)))
+            if form.streams:
+                await answer.events(b"".join(form.events(self.text)))
                 await answer.end()
             else:
-                await answer.whole(asked.whole(self.text))
+                await answer.whole(form.whole(self.text))
         except ClientGoneError:
             return ForwardResult.CLIENT_GONE
         return ForwardResult.SERVED
@@ -63,8 +63,8 @@ class FixedReply:
 
 
 @dataclass(frozen=True, slots=True)
-class _Asked:
-    """The form of the answer that a request asks for; ``counts``: its stream ends with the usage."""
+class _AnswerForm:
+    """The form of the answer that a request asks for; ``counts``: the stream ends with the usage."""
 
     chat: bool
     streams: bool
@@ -79,7 +79,7 @@ class _Asked:
         return _json({**self._head(), "choices": choices, "usage": _no_tokens()})
 
     def events(self, text: str) -> Iterator[bytes]:
-        """The events of a stream: one for each choice."""
+        """The events of a stream, with an event for each choice."""
         said = {"delta": {"role": "assistant", "content": text}} if self.chat else {"text": text}
         head = self._head() | ({"usage": None} if self.counts else {})
         for index in range(self.choices):
@@ -94,8 +94,8 @@ class _Asked:
         return {"id": name, "object": kind, "created": int(time.time()), "model": self.model}
 
 
-def _read(path: str, body: bytes) -> _Asked | None:
-    """The request as the body states it; None where it cannot be answered in that form."""
+def _read(path: str, body: bytes) -> _AnswerForm | None:
+    """The form of the answer, as the body states it; None where the request cannot be answered in that form."""
     request = json_object(body, MAX_REQUEST_BYTES)
     if request is None:
         return None
@@ -104,11 +104,11 @@ def _read(path: str, body: bytes) -> _Asked | None:
     if not isinstance(model, str) or len(model) > MAX_MODEL_CHARS or not 0 < choices <= MAX_CHOICES:
         return None
     counts = isinstance(options, dict) and options.get("include_usage") is True
-    return _Asked(ROUTES[path] == "/chat/completions", request.get("stream") is True, counts, choices, model)
+    return _AnswerForm(ROUTES[path] == "/chat/completions", request.get("stream") is True, counts, choices, model)
 
 
 def _choices(request: Mapping[str, Any]) -> int:
-    """How many choices are asked for, ``n`` for each prompt; 0 where that is no number, or prompts are embeddings."""
+    """The number of choices asked for, ``n`` for each prompt; 0 where that is no number, or prompts are embeddings."""
     number, prompt = request.get("n"), request.get("prompt")
     if number is None:
         number = 1

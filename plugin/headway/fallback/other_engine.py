@@ -22,7 +22,7 @@ Generate = Callable[..., AsyncGenerator[Any, None]]
 class OtherEngine:
     """Another engine, or a function like its ``generate``. Call it on one event loop only.
 
-    Raises TypeError where it is neither.
+    Raises TypeError for anything else.
     """
 
     degradation = Degradation.MODEL
@@ -40,14 +40,14 @@ class OtherEngine:
         self._behind_gate = hasattr(other, "headway")
 
     async def serve(self, call: EngineCall, timeout_s: float | None) -> AsyncGenerator[Any, None]:
-        """Run one request there, within ``timeout_s`` seconds. Raises NotServedError before the first output.
+        """Run one request on it, within ``timeout_s`` seconds. Raises NotServedError before the first output.
 
         Only another engine behind a gate is given Headway's terms.
         """
         loop = asyncio.get_running_loop()
         attempt = self.breaker.begin(loop.time())
         if attempt is None:
-            raise NotServedError("it failed several times in a row, and is left alone for a while")
+            raise NotServedError("the other engine failed several times in a row, and gets no request for a while")
         until_s = None if timeout_s is None else loop.time() + timeout_s
         verdict, shown = Verdict.UNDECIDED, False
         self.in_flight += 1
@@ -72,7 +72,7 @@ class OtherEngine:
             self.in_flight -= 1
             self.breaker.ended(attempt, verdict, loop.time())
         if not shown:
-            raise NotServedError("it gave no output")
+            raise NotServedError("the other engine gave no output")
 
     async def close(self) -> None:
         """Do nothing: the engine is the program's."""

@@ -1,5 +1,7 @@
-"""The other model, as far as the fallback controller knows it: behind HTTP, an engine of the same program,
-or a fixed reply in its place."""
+"""The other model, as far as the fallback controller knows it.
+
+The model is behind HTTP, an engine of the same program, or a fixed reply in its place.
+"""
 
 from __future__ import annotations
 
@@ -16,14 +18,14 @@ class OtherModel(Protocol):
 
     @property
     def model(self) -> str:
-        """Its name, for operators."""
+        """The name of the model, for operators."""
         ...
 
     @property
     def degradation(self) -> Degradation:
-        """The kind as which the requests that it answered are counted."""
+        """The kind of degradation as which its answers are counted."""
         ...
 
     async def close(self) -> None:
-        """Release what it holds."""
+        """Release its connections."""
         ...

@@ -1,6 +1,6 @@
 """The settings of the fallback model: its address, name, key and time-out; or the text of a fixed reply in its place.
 
-From the server's environment only, never from a preset, a request or the admin API: HEADWAY_FALLBACK_URL,
+They come from the server's environment only, never from a preset, a request or the admin API: HEADWAY_FALLBACK_URL,
 HEADWAY_FALLBACK_MODEL, HEADWAY_FALLBACK_API_KEY (or the file named by HEADWAY_FALLBACK_API_KEY_FILE) and
 HEADWAY_FALLBACK_TIMEOUT_S; or HEADWAY_FALLBACK_REPLY.
 """
@@ -25,7 +25,7 @@ _MAX_REPLY_CHARS = 4096
 
 @dataclass(frozen=True, slots=True)
 class FallbackSettings:
-    """An OpenAI-compatible API: its base, such as http://127.0.0.1:8001/v1, and the model to ask it for."""
+    """An OpenAI-compatible API: its base, such as http://127.0.0.1:8001/v1, and the model to ask for."""
 
     url: str
     model: str

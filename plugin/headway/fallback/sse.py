@@ -1,7 +1,7 @@
 """A splitter of a byte stream into whole server-sent events.
 
-Bytes come in any pieces; an event ends with an empty line. What is forwarded ends with one, so that what follows, an
-error event of Headway included, begins an event of its own. However small the pieces are, each byte is read at most a
+Bytes come in any pieces; an event ends with an empty line. Each forwarded piece ends with such a line, so that the next
+event, also an error event of Headway, is an event of its own. However small the pieces are, each byte is read at most a
 fixed number of times.
 """
 
@@ -15,11 +15,11 @@ _DONE = re.compile(rb"(?:^|[\r\n])data: ?\[DONE\][\r\n]")
 
 
 class EventTooLargeError(Exception):
-    """One event is larger than the bound."""
+    """The event is larger than the bound."""
 
 
 class SseEvents:
-    """Returns whole events and keeps the beginning of the next one, at most ``most_bytes`` of it."""
+    """A splitter: returns whole events and keeps the beginning of the next one, at most ``most_bytes`` of it."""
 
     def __init__(self, most_bytes: int) -> None:
         self._most_bytes = most_bytes
@@ -27,7 +27,7 @@ class SseEvents:
         self.done = False
 
     def add(self, piece: bytes) -> bytes:
-        """Add a piece; returns the whole events, none while one goes on. Raises EventTooLargeError."""
+        """Add a piece; returns the whole events, none while an event goes on. Raises EventTooLargeError."""
         looked = max(0, len(self._kept) - _LONGEST_END + 1)
         self._kept += piece
         found = [(self._kept.rfind(end, looked), len(end)) for end in _ENDS]
