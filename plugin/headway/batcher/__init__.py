@@ -5,7 +5,7 @@ threads    the same for programs with threads
 function   the batch function: async or plain, its results checked
 settings   the arguments as a preset
 request    a request and the settings as plain data
-stats      its counts
+stats      the counts of a batcher
 queue      a priority queue alone
 """
 

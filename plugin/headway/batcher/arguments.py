@@ -20,7 +20,7 @@ def whole_number(name: str, value: Any, least: int, most: int) -> int:
 
 
 def number(name: str, value: Any) -> float:
-    """A number, infinity included. Raises ValueError in one line that names it."""
+    """A number, infinity included. Raises ValueError in one line that names the argument."""
     try:
         found = float(value)
     except (TypeError, ValueError, OverflowError):
@@ -39,7 +39,7 @@ def shown(value: Any) -> str:
 
 
 def without_coroutine(value: Any) -> bool:
-    """Whether it is no coroutine. One is closed: it stands where none is awaited, and would warn of that at its end."""
+    """Whether the value is no coroutine; a coroutine is closed, for unawaited it would warn at its end."""
     if inspect.iscoroutine(value):
         value.close()
         return False

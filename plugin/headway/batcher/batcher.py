@@ -1,8 +1,8 @@
 """The batcher: batches of any function from single requests, for embedders, rerankers and classic models.
 
-The asyncio shell around a desk of its own. It owns the clock, one timer and the futures on which submitters wait; the
-desk decides which requests leave, together with which others, and when. One batch runs at a time. Nothing is polled: an
-idle batcher has no task and no timer.
+It is an asyncio shell around a desk of its own, and owns the clock, one timer and the futures on which submitters wait;
+the desk decides which requests leave, together with which others, and when. One batch runs at a time. Nothing is
+polled: an idle batcher has no task and no timer.
 
 Ownership: a member is in ``_members`` from its arrival until its end was reported to the desk. A batch's task settles
 its members, the desk those that wait; a cancelled submitter's seat stays taken until the call it is in is over.
@@ -49,7 +49,7 @@ _MAX_ID_CHARS = 64
 
 @dataclass(slots=True, eq=False)
 class _Member(Generic[T, R]):
-    """One request: its item, and the future of its result."""
+    """A request: its item, and the future of its result."""
 
     id: int
     item: T
@@ -58,7 +58,7 @@ class _Member(Generic[T, R]):
     dispatched: bool = False
 
     def __str__(self) -> str:
-        """Its id, class and size for a log line: nothing of the item itself."""
+        """The id, class and size for a log line: nothing of the item itself."""
         own = self.item.request_id if isinstance(self.item, InferenceRequest) else str(self.id)
         shown = "".join(letter if letter.isprintable() else "?" for letter in str(own)[:_MAX_ID_CHARS])
         return f"{shown} ({self.ticket.class_name}, {self.ticket.total_tokens} tokens)"
@@ -122,12 +122,13 @@ class Batcher(Generic[T, R]):
         timeout: float | None = None,  # noqa: ASYNC109 - the desk keeps it
         tokens: int | None = None,
     ) -> R:
-        """The result for one item. ``priority`` from 0, larger is more urgent, or a name of three: batch, normal,
-        realtime; ``timeout`` in seconds, from now. An ``InferenceRequest`` has its own, which count unless given.
+        """The result for one item.
 
-        Raises what ``validate`` or the function raised for this very item, Refused (Rejected, Expired, TimedOut), or
-        UnknownClassError for a priority that does not exist, ValueError for a wrong ``timeout`` or ``tokens``: then
-        nothing has happened. Cancelling takes the item out, or drops its result.
+        ``priority`` from 0, larger is more urgent, or a name of three: batch, normal, realtime; ``timeout`` in seconds,
+        from now. An ``InferenceRequest`` has its own, which count unless given. Raises what ``validate`` or the
+        function raised for this very item, Refused (Rejected, Expired, TimedOut), or UnknownClassError for a priority
+        that does not exist, ValueError for a wrong ``timeout`` or ``tokens``: then nothing has happened. Cancelling
+        takes the item out, or drops its result.
         """
         member = self._enter(item, priority, timeout, tokens)
         try:
@@ -201,7 +202,7 @@ class Batcher(Generic[T, R]):
         return member
 
     def _size(self, item: T, tokens: int | None) -> tuple[int, int]:
-        """The tokens that an item has, and those that it may generate. Raises ValueError for no whole number."""
+        """The tokens of an item, and the tokens that it may generate. Raises ValueError for no whole number."""
         most_tokens = 0
         if tokens is None and self._count_tokens is not None:
             tokens = self._count_tokens(item)
@@ -214,9 +215,9 @@ class Batcher(Generic[T, R]):
         return max(1, whole_number("tokens", tokens, 0, MAX_TOKENS)), most_tokens
 
     def _gone(self, member: _Member[T, R]) -> None:
-        """Its submitter was cancelled."""
+        """Take out a member whose submitter was cancelled, or stop its call."""
         if not member.answer.cancelled():
-            member.answer.exception()  # its result came in the same turn of the loop, and will not be read
+            member.answer.exception()  # the result came in the same turn of the loop, and will not be read
         elif member.dispatched:
             self._stop_if_unwanted()
         else:
@@ -228,7 +229,7 @@ class Batcher(Generic[T, R]):
         self._forget(member)
 
     def _forget(self, member: _Member[T, R]) -> None:
-        self._members.pop(member.id, None)  # in the very event its time may have run out as well
+        self._members.pop(member.id, None)  # its time may have run out in the same event
         if not self._members:
             self._at_rest.set()
 
@@ -339,7 +340,7 @@ class Batcher(Generic[T, R]):
 
 
 def _check_functions(process_batch: Any, count_tokens: Any, validate: Any) -> None:
-    """Raises TypeError at construction, not at the first request."""
+    """Raise TypeError for a wrong function at construction, not at the first request."""
     for name, function in (("process_batch", process_batch), ("count_tokens", count_tokens), ("validate", validate)):
         if not callable(function) and (function is not None or name == "process_batch"):
             without_coroutine(function)
@@ -349,7 +350,7 @@ def _check_functions(process_batch: Any, count_tokens: Any, validate: Any) -> No
 
 
 def _must_be_plain(name: str) -> TypeError:
-    return TypeError(f"{name} must be a plain function: this one would have to be awaited")
+    return TypeError(f"{name} must be a plain function, not one that must be awaited")
 
 
 def _refuse(member: _Member[T, R], reason: Reason, retry_after_s: int) -> None:

@@ -1,8 +1,8 @@
 """The call of a batch function, and the check of its results.
 
 A coroutine function runs on the event loop. Any other function runs in one thread kept for it: it never blocks the
-loop, and a model is always called from the same thread. A coroutine that it returns is awaited on the loop. It must
-return as many results as items, in their order.
+loop, and a model is always called from the same thread. A coroutine that it returns is awaited on the loop. The
+function must return as many results as items, in their order.
 
 Known weak spot: a thread cannot be stopped. A function that hangs in it holds up every later batch.
 """
@@ -40,7 +40,7 @@ class BatchFunction(Generic[T, R]):
         return self._thread_id == threading.get_ident()
 
     async def __call__(self, items: list[T]) -> list[R]:
-        """The results, one for each item. Raises what the function raises, or BatchFunctionError."""
+        """The results, in the order of the items. Raises what the function raises, or BatchFunctionError."""
         asked = len(items)  # the list is the function's: it may use it up
         if self._on_loop:
             results = self._function(items)
@@ -51,7 +51,7 @@ class BatchFunction(Generic[T, R]):
         return _checked(results, asked)
 
     def stop(self) -> None:
-        """The results are no longer needed: cancel the call, where it runs on the loop."""
+        """Cancel the call, where it runs on the loop: its results are no longer needed."""
         if self._call is not None:
             self._call.cancel()
 
@@ -88,7 +88,7 @@ class BatchFunction(Generic[T, R]):
 
 
 def is_async(function: Any) -> bool:
-    """Whether calling it gives a coroutine: an async function, or an object whose call is one."""
+    """Whether a call of the function gives a coroutine: an async function, or an object with an async call."""
     call = getattr(function, "__call__", None)  # noqa: B004 - the method itself is wanted, of an object that has one
     return inspect.iscoroutinefunction(function) or inspect.iscoroutinefunction(call)
 
@@ -108,7 +108,7 @@ def _failure(error: BaseException) -> BatchFunctionError:
 
 
 def _checked(results: Sequence[R], asked: int) -> list[R]:
-    """The results if there is one for each item, in an order. A tensor or an array will do, a table will not."""
+    """The results, if each item has one and they have an order. A tensor or an array will do, a table will not."""
     unordered = isinstance(results, str | bytes | Mapping | Set) or hasattr(results, "columns")
     if unordered or not hasattr(results, "__len__"):
         raise BatchFunctionError(f"the batch function returned {type(results).__name__}, not a list")

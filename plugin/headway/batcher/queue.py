@@ -24,7 +24,7 @@ _MAX_WAITING = 1_000_000
 
 @dataclass(frozen=True, slots=True, eq=False)
 class PrioritizedRequest(Generic[T]):
-    """One request that waited: what was put in, its priority, and since when, in seconds of a monotonic clock."""
+    """A request that waited: the item, its priority, and since when, in seconds of a monotonic clock."""
 
     request: T
     priority: int | str
@@ -32,8 +32,9 @@ class PrioritizedRequest(Generic[T]):
 
 
 class QueueStats(TypedDict):
-    """``queue_sizes`` counts waiting requests, by priority from 0 up; ``total_queued`` is ``size``; ``dropped``
-    found no room, or were evicted.
+    """The figures of a queue. ``queue_sizes`` counts waiting requests, by priority from 0 up.
+
+    ``total_queued`` is ``size``; ``dropped`` requests found no room, or were evicted.
     """
 
     size: int
@@ -72,7 +73,7 @@ class PriorityRequestQueue(Generic[T]):
         self._enqueued = self._dequeued = self._dropped = 0
 
     def enqueue(self, request: T, priority: int | str = 0) -> bool:
-        """Put a request in; False when there is no room for it. Raises UnknownClassError for another priority.
+        """Put a request in; False when the queue has no room. Raises UnknownClassError for another priority.
 
         An ``InferenceRequest`` has its own priority, which counts unless another one is given.
         """
@@ -97,7 +98,7 @@ class PriorityRequestQueue(Generic[T]):
         return next(iter(self.dequeue_batch(1)), None)
 
     def dequeue_batch(self, most: int) -> list[PrioritizedRequest[T]]:
-        """Take out as many as wait, ``most`` at the most, in their order. Raises TypeError for no whole number."""
+        """Take out the waiting requests in order, ``most`` at the most. Raises TypeError for no whole number."""
         with self._lock:
             count = max(0, min(operator.index(most), len(self._waiting)))
             self._dequeued += count
@@ -105,12 +106,12 @@ class PriorityRequestQueue(Generic[T]):
 
     @property
     def size(self) -> int:
-        """How many wait."""
+        """The number of waiting requests."""
         return len(self._waiting)
 
     @property
     def dropped(self) -> int:
-        """How many found no room, or were evicted."""
+        """The number of requests that found no room, or were evicted."""
         return self._dropped
 
     def __len__(self) -> int:

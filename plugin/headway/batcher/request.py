@@ -16,7 +16,7 @@ _BYTES_PER_TOKEN = 4  # of English text, about; the server takes the same until 
 
 @dataclass(frozen=True, slots=True)
 class InferenceRequest:
-    """One request to a language model. What it may use, prompt and ``max_tokens``, counts against the token budget.
+    """A request to a language model. Its prompt and ``max_tokens`` count against the token budget.
 
     ``priority`` is a number, larger is more urgent, or the name of a class. ``prompt_tokens`` is estimated from the
     prompt where it is not given; ``timeout`` is in seconds from ``submit`` on. The prompt is never logged.

@@ -1,7 +1,7 @@
 """The counts of a batcher.
 
-How to read them: a mean batch far below the cap means a window too short, or no traffic; one always at the cap while
-latency rises means it is time for another instance.
+How to read them: a mean batch far below the cap means a window too short, or no traffic; a mean batch at the cap while
+latency rises means that another instance is needed.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ class BatcherStats(TypedDict):
 
 
 def batcher_stats(desk: Desk, batches: int, requests: int) -> BatcherStats:
-    """The figures of a batcher from its desk. Looks counts up and iterates over none, so any thread may ask."""
+    """The figures of a batcher from its desk. Counts are looked up and none iterated over, so any thread may ask."""
     classes = list(desk.ledger.classes.values())
     sizes = [counts.queued for counts in classes]
     return BatcherStats(

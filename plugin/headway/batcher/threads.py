@@ -20,7 +20,7 @@ from headway_policies import Reason
 
 
 class SyncBatcher(Generic[T, R]):
-    """A batcher for threads; every method may be called from any of them. It cannot be started again once stopped.
+    """A batcher for threads; any of them may call every method. A stopped batcher cannot be started again.
 
     Raises TypeError for anything but a ``Batcher``.
     """
@@ -75,7 +75,7 @@ class SyncBatcher(Generic[T, R]):
         return self._batcher.stats()
 
     def stop(self) -> None:
-        """Refuse new requests, finish the others, end the thread. The second time it only waits for that.
+        """Refuse new requests, finish the others, end the thread. A second call only waits for that.
 
         Raises RuntimeError inside the batch function, which it would wait for.
         """

@@ -2,8 +2,8 @@
 
 warmer             the plan of the preset, carried out and retried
 keep_warm          a short request after idle time
-sources            what makes the requests of both
-internal_requests  how they run: past the gate, counted nowhere
+sources            the sources of the requests of both
+internal_requests  the run of a request past the gate, counted nowhere
 """
 
 from headway.warmup.keep_warm import KeepWarm

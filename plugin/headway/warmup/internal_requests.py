@@ -17,7 +17,7 @@ _SERIALS = itertools.count(1)  # of the process: no id comes twice, also not aft
 
 
 async def run_internal(gateway: Gateway, tasks: BackgroundTasks, purpose: str, start: Start) -> None:
-    """Run one request to its end. Raises HeadwayError when the engine gave it up, and what the engine raises.
+    """Run one request to its end. Raises HeadwayError when the engine did not finish it, and what the engine raises.
 
     A request that does not end is aborted as one of ``tasks``.
     """
@@ -33,7 +33,7 @@ async def run_internal(gateway: Gateway, tasks: BackgroundTasks, purpose: str, s
     finally:
         REQUEST_CONTEXT.reset(token)
     if last is None or gateway.link.adapter.unfinished(last):
-        raise HeadwayError("the engine gave a request up")
+        raise HeadwayError("the engine did not finish a request")
 
 
 def _abort(gateway: Gateway, tasks: BackgroundTasks, request_id: str) -> None:

@@ -1,6 +1,6 @@
-"""Keep-warm requests: what keeps an idle engine warm.
+"""Keep-warm requests, for an engine that is idle.
 
-One request of a few tokens, past the gate and counted nowhere, whenever ``keep_warm_after_s`` of the preset has passed
+A request of a few tokens runs past the gate, counted nowhere, whenever ``keep_warm_after_s`` of the preset has passed
 without an engine step. Off by default. The preset may be switched at any time, so it is read every second.
 """
 
@@ -23,7 +23,7 @@ _POLL_S = 1.0
 
 
 class KeepWarm:
-    """Keeps one engine warm while ``run`` runs."""
+    """The keep-warm requests of one engine, while ``run`` runs."""
 
     def __init__(self, parts: EngineParts, source: Source) -> None:
         self._gateway, self._tasks = parts.gateway, parts.tasks
@@ -48,7 +48,7 @@ class KeepWarm:
         return desk.mode.state is AdmissionState.OPEN and not not_ready(desk, self._warmup.report)
 
     async def _once(self) -> None:
-        """One request. Its failure is not reported: the supervisor checks the engine."""
+        """Run one request. Its failure is not reported: the supervisor checks the engine."""
         try:
             with self._activity.internal_requests():
                 async with asyncio.timeout(self._gateway.gate.desk.preset.warmup.timeout_s):

@@ -1,7 +1,7 @@
 """Sources of the requests of a warm-up and of keep-warm.
 
-An engine adapter has one that makes requests of every stage (``headway.vllm_adapter.warmup_requests``); a program with
-an engine of its own gives one function that starts a request like those it serves.
+An engine adapter has a source with requests of every stage (``headway.vllm_adapter.warmup_requests``); a program with
+an engine of its own gives a function that starts a request like those it serves.
 """
 
 from __future__ import annotations
@@ -16,14 +16,15 @@ StartRequest = Callable[[str], AsyncGenerator[Any, None]]
 
 
 def made_up(serial: int, length_tokens: int, first: int, number: int) -> list[int]:
-    """A prompt of the ``number`` tokens from ``first`` on, that begins unlike that of any other serial number nearby:
-    a hit in the prefix cache would not warm an engine.
+    """A prompt of the ``number`` tokens from ``first`` on, whose beginning differs from those of nearby serial numbers.
+
+    A hit in the prefix cache would not warm an engine.
     """
     return [first + (serial * 7919 + position * 104_729) % number for position in range(length_tokens)]
 
 
 class Source(Protocol):
-    """Makes the requests of a warm-up."""
+    """A source of the requests of a warm-up."""
 
     def ask(self, stage: Stage, config: Warmup, index: int, request_id: str) -> AsyncGenerator[Any, None]:
         """Start one request of this stage; ``index`` is its place among those that run at once."""
@@ -39,7 +40,7 @@ class Source(Protocol):
 
 
 class StageNotSupportedError(Exception):
-    """One function makes plain requests only."""
+    """A single function makes plain requests only."""
 
 
 class OneRequest:
@@ -59,5 +60,5 @@ class OneRequest:
         return self._start(request_id)
 
     def refused(self, error: Exception) -> bool:
-        """Only the stages that one function cannot make."""
+        """Whether the error is that of a stage which the function cannot make."""
         return isinstance(error, StageNotSupportedError)

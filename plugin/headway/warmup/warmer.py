@@ -1,7 +1,7 @@
-"""Warm-up of an engine: requests that run before any other, and their retries.
+"""The warm-up of an engine: requests that run before any other, and their retries.
 
-The policies' plan says what runs. The first attempt is made while the socket is not yet listening. One that fails does
-not end the server: it listens, is not ready and reports why, and retries in the background until it succeeds. The
+The policies' plan says what runs. The first attempt is made while the socket is not yet listening. A failed attempt
+does not end the server: it listens, is not ready and reports why, and retries in the background until it succeeds. The
 requests bypass the gate, appear in no metric of Headway's, and are cleared from the prefix cache.
 """
 
@@ -27,7 +27,7 @@ _RESET_RETRY_S = 0.05
 
 
 class Warmer:
-    """Warms one engine up, by the plan of the preset in force; ``warmup`` has the report."""
+    """The warmer of one engine, by the plan of the preset in force; ``warmup`` has the report."""
 
     def __init__(self, parts: EngineParts, source: Source) -> None:
         self._gateway, self._tasks = parts.gateway, parts.tasks
@@ -35,7 +35,7 @@ class Warmer:
         self._source = source
 
     async def warm_up(self) -> None:
-        """Run the plan once. Where that fails, log why, and retry in the background until it succeeds."""
+        """Run the plan once. A failure is logged, and the plan retried in the background until it succeeds."""
         self._tasks.stop(TASK)
         self._warmup.reset()
         if await self._attempt():
@@ -45,7 +45,7 @@ class Warmer:
             self._tasks.start(TASK, self._retry())
 
     async def rewarm(self) -> None:
-        """Warm up an engine that has replaced another, once; with one short request where this server runs no warm-up.
+        """Warm up an engine that has replaced another, once; with a short request where this server runs no warm-up.
 
         Raises HeadwayError, or what the engine raises, where that fails.
         """
@@ -58,7 +58,7 @@ class Warmer:
             raise HeadwayError(f"its warm-up failed: {self._warmup.report.reason}")
 
     async def warm_beside_traffic(self, batch_size: int) -> str:
-        """Run the plan once on an engine that serves; why it failed, empty where it did not.
+        """Run the plan once on an engine that serves; returns why it failed, empty where it did not.
 
         The server stays ready meanwhile, and after a failure; only a success is reported. The prefix cache is not
         cleared: it holds the prompts of the requests.
@@ -66,7 +66,7 @@ class Warmer:
         before, report = self._warmup.report, WarmupReport("running", batch_size=batch_size)
         plan = WarmupPlan(self._gateway.gate.desk.preset.warmup)
         if failed := await self._failure(plan, report):
-            log.warning("the ordered warm-up failed: %s; the server goes on", failed)
+            log.warning("the warm-up by command failed: %s; the server goes on", failed)
             return failed
         _conclude(report, plan)
         self._warmup.replace(before, report)
@@ -75,7 +75,7 @@ class Warmer:
     # ------------------------------------------------------------------ inside
 
     async def _probe(self) -> None:
-        """One short request. An engine that refuses it answers all the same."""
+        """Run one short request. An engine that refuses the request answers all the same."""
         try:
             async with asyncio.timeout(self._gateway.gate.desk.preset.warmup.timeout_s):
                 await run_internal(self._gateway, self._tasks, "probe", self._source.short_request)
@@ -84,7 +84,7 @@ class Warmer:
                 raise
 
     async def _retry(self) -> None:
-        """Try until it succeeds, with pauses that grow."""
+        """Try until the warm-up succeeds, with pauses that grow."""
         warm = False
         while not (warm or self._gateway.link.closing):
             await asyncio.sleep(retry_after_s(self._warmup.report.attempt))
@@ -93,7 +93,7 @@ class Warmer:
             self._gateway.link.engine_back()
 
     async def _attempt(self) -> bool:
-        """Run the plan once, under its cap, and report the result; whether it succeeded."""
+        """Run the plan once, under its cap, and report the result; returns whether it succeeded."""
         desk = self._gateway.gate.desk
         report, plan = self._warmup.begin(desk.limit), WarmupPlan(desk.preset.warmup)
         try:
@@ -110,7 +110,7 @@ class Warmer:
         return True
 
     async def _failure(self, plan: WarmupPlan, report: WarmupReport, *, forget: bool = False) -> str:
-        """Run all stages of a plan under its cap; the stage that failed and why, empty where none did."""
+        """Run all stages of a plan under its cap; returns the stage that failed and why, empty where none did."""
         try:
             async with asyncio.timeout(plan.config.timeout_s) as cap:
                 while plan.stage is not None:
@@ -124,7 +124,7 @@ class Warmer:
         return ""
 
     async def _run(self, plan: WarmupPlan, stage: Stage, report: WarmupReport) -> None:
-        """One round of a stage, and its result."""
+        """Run one round of a stage, and report its result."""
         began_s = self._gateway.gate.now_s()
         try:
             await self._together(stage, report.batch_size or 1 if stage is Stage.BATCH else 1, plan.config)
@@ -142,7 +142,7 @@ class Warmer:
             report.stages = {str(stage): list(rounds_s) for stage, rounds_s in plan.took_s.items()}
 
     async def _together(self, stage: Stage, size: int, config: Warmup) -> None:
-        """So many requests at once. The first that fails cancels the others."""
+        """Run this many requests at once. The first that fails cancels the others."""
         try:
             async with asyncio.TaskGroup() as group:
                 for index in range(size):
@@ -153,7 +153,7 @@ class Warmer:
             raise first from first.__cause__
 
     async def _forget(self) -> None:
-        """Clear the prefix cache, where the engine can. It may hold a last block for a moment longer."""
+        """Clear the prefix cache, where the engine can. The cache may hold a last block for a moment longer."""
         reset = getattr(self._gateway.link.engine, "reset_prefix_cache", None)
         if reset is None:
             return
@@ -181,6 +181,6 @@ def _conclude(report: WarmupReport, plan: WarmupPlan) -> None:
 
 
 def _cause(error: Exception) -> str:
-    """One short line."""
+    """The kind of an error and its text, in one short line."""
     text = " ".join(str(error).split())
     return f"{type(error).__name__}: {text}"[:_MAX_CAUSE_CHARS] if text else type(error).__name__

@@ -110,7 +110,7 @@ async def test_a_request_that_is_given_up_warms_nothing() -> None:
             return self.engine.generate("made up", FakeParams(0), request_id)
 
     await harness.warm_up(Empty(engine))
-    assert harness.report.reason == "single: HeadwayError: the engine gave a request up"
+    assert harness.report.reason == "single: HeadwayError: the engine did not finish a request"
     harness.tasks.stop_all()
 
 
