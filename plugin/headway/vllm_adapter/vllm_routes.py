@@ -48,7 +48,7 @@ def log_routes(app: Any, table: RouteTable) -> None:
     """Log the open routes in one line, and warn where routes are closed because they are not known."""
     routes = running_routes(app, table)
     opened = dict.fromkeys(route.path for route in routes if route.access is RouteAccess.OPEN)
-    log.info("routes that want no key: %s", ", ".join(opened) or "none")
+    log.info("routes that need no key: %s", ", ".join(opened) or "none")
     unknown = [route for route in routes if route.access is None]
     if unknown:
         paths = ",".join(dict.fromkeys(route.path for route in unknown))

@@ -85,7 +85,7 @@ def test_the_start_names_open_and_unknown_routes(caplog: pytest.LogCaptureFixtur
     caplog.set_level(logging.INFO, LOGGER)
     log_routes(application(("GET", "/health"), ("POST", "/v1/new"), ("GET", "/v1/files/{id}")), TABLE)
     assert [(record.levelname, record.getMessage()) for record in caplog.records] == [
-        ("INFO", "routes that want no key: /health"),
+        ("INFO", "routes that need no key: /health"),
         (
             "WARNING",
             "this vLLM has routes that Headway does not know, and keeps them closed: GET /v1/files/{id}, POST /v1/new; "
@@ -95,7 +95,7 @@ def test_the_start_names_open_and_unknown_routes(caplog: pytest.LogCaptureFixtur
     opened = RouteTable.from_environment({"HEADWAY_OPEN_ROUTES": "/v1/files/{id},/v1/new"})
     caplog.clear()
     log_routes(application(("POST", "/v1/new"), ("GET", "/v1/files/{id}")), opened)
-    assert [record.getMessage() for record in caplog.records] == ["routes that want no key: none"]
+    assert [record.getMessage() for record in caplog.records] == ["routes that need no key: none"]
 
 
 def source_routes(source: VllmSource) -> Iterator[tuple[str, str]]:

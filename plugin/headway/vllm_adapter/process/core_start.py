@@ -58,7 +58,7 @@ class CoreStart:
                 read_death_cause()  # or it would be taken for that of the engine that serves
             raise NoEngineError(cause or one_line(self._error)) from self._error
         if not self.up:
-            raise NoEngineError("it has ended again")
+            raise NoEngineError("its process has ended")
         return self._core
 
     async def over(self) -> None:

@@ -120,7 +120,7 @@ class VllmReplacer:
         except NoEngineError as error:
             if spare.ended:
                 raise
-            log.warning("the spare engine cannot be used: %s; another one is started", error)
+            log.warning("the spare engine cannot be used: %s; another engine is started", error)
             if self._spare is spare:
                 self._drop(spare)
             return None

@@ -38,9 +38,9 @@ def _not_twice(config: Any) -> str:
     if parallel.data_parallel_size > 1 or getattr(parallel, "nnodes", 1) > 1:
         return "the engine has several cores or machines"
     if parallel.distributed_executor_backend not in ("mp", "uni"):
-        return f"its executor is {parallel.distributed_executor_backend!s:.40}"
+        return f"the engine's executor is {parallel.distributed_executor_backend!s:.40}"
     if getattr(config, "kv_transfer_config", None) is not None or getattr(config, "kv_events_config", None) is not None:
-        return "its KV cache is connected to others, by fixed ports"
+        return "the engine's KV cache is connected to other engines, by fixed ports"
     return ""
 
 

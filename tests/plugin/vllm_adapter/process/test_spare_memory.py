@@ -111,7 +111,7 @@ def test_a_gpu_engine_needs_memory_of_the_machine_too(machine: dict[str, Any]) -
     [
         ({"data_parallel_size": 2}, "the engine has several cores or machines"),
         ({"nnodes": 2}, "the engine has several cores or machines"),
-        ({"distributed_executor_backend": "ray"}, "its executor is ray"),
+        ({"distributed_executor_backend": "ray"}, "the engine's executor is ray"),
     ],
 )
 def test_an_engine_with_processes_elsewhere_is_not_started_twice(
@@ -125,7 +125,7 @@ def test_an_engine_whose_kv_cache_is_connected_is_not_started_twice(machine: dic
     """The connection is by a port."""
     connected = client()
     connected.vllm_config.kv_transfer_config = SimpleNamespace(kv_connector="NixlConnector")
-    assert why_no_spare(connected) == "its KV cache is connected to others, by fixed ports"
+    assert why_no_spare(connected) == "the engine's KV cache is connected to other engines, by fixed ports"
 
 
 def test_the_memory_of_a_real_process_is_known() -> None:
