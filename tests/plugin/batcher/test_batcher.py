@@ -256,5 +256,5 @@ async def test_the_first_retry_after_fits_the_speed_of_the_function(warm: bool) 
             tasks += [asyncio.create_task(batcher.submit(item)) for item in range(2100)]
             await asyncio.sleep(0.03)
         answers = await asyncio.gather(*tasks, return_exceptions=True)
-    advice = {one.retry_after_s for one in answers if isinstance(one, Rejected)}
+    advice = {answer.retry_after_s for answer in answers if isinstance(answer, Rejected)}
     assert advice == {1, 2}

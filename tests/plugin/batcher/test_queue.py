@@ -18,11 +18,11 @@ def test_the_most_urgent_first_and_inside_one_in_order_of_arrival() -> None:
     queue: headway.PriorityRequestQueue[str] = headway.PriorityRequestQueue()
     for number, priority in enumerate([0, 2, 1, 2, 0]):
         assert queue.enqueue(f"{priority}-{number}", priority)
-    assert [one.request for one in queue.dequeue_batch(3)] == ["2-1", "2-3", "1-2"]
+    assert [waiting.request for waiting in queue.dequeue_batch(3)] == ["2-1", "2-3", "1-2"]
     first = queue.dequeue()
     assert first is not None
     assert (first.request, first.priority) == ("0-0", 0)
-    assert [one.request for one in queue.dequeue_batch(10)] == ["0-4"]
+    assert [waiting.request for waiting in queue.dequeue_batch(10)] == ["0-4"]
     assert queue.dequeue() is None
     assert queue.dequeue_batch(4) == []
     assert queue.dequeue_batch(-1) == []
@@ -37,7 +37,7 @@ def test_a_full_queue_gives_way_to_the_more_urgent_only() -> None:
     assert queue.enqueue("urgent", 2)
     assert queue.enqueue("more", 1)
     assert not queue.enqueue("late", 1)
-    assert [one.request for one in queue.dequeue_batch(2)] == ["urgent", "more"]
+    assert [waiting.request for waiting in queue.dequeue_batch(2)] == ["urgent", "more"]
     assert queue.stats() == {
         "size": 0, "total_queued": 0, "max_size": 2, "queue_sizes": [0, 0, 0],
         "enqueued": 4, "dequeued": 2, "dropped": 4,
@@ -91,7 +91,7 @@ def test_threads_lose_nothing_and_take_nothing_twice() -> None:
         while not (done.is_set() and not queue.size):
             batch = queue.dequeue_batch(7)
             with lock:
-                taken.update(one.request for one in batch)
+                taken.update(waiting.request for waiting in batch)
 
     putting = [threading.Thread(target=put, args=[start]) for start in range(0, 2000, 500)]
     taking = [threading.Thread(target=take) for _ in range(4)]

@@ -21,9 +21,9 @@ class Echo:
         self.batches: list[list[str]] = []
 
     async def __call__(self, requests: list[InferenceRequest]) -> list[str]:
-        ids = [one.request_id for one in requests]
+        ids = [request.request_id for request in requests]
         self.batches.append(ids)
-        if any(one.startswith("bad") for one in ids):
+        if any(request_id.startswith("bad") for request_id in ids):
             raise RuntimeError("secret prompt")
         return ids
 
@@ -56,7 +56,7 @@ async def test_the_token_budget_counts_what_a_request_may_use() -> None:
     echo = Echo()
     async with Batcher(echo) as batcher:
         requests = [InferenceRequest(str(number), "x", prompt_tokens=100) for number in range(26)]
-        assert await asyncio.gather(*map(batcher.submit, requests)) == [one.request_id for one in requests]
+        assert await asyncio.gather(*map(batcher.submit, requests)) == [request.request_id for request in requests]
         short = [InferenceRequest(str(number), "x", max_tokens=20, prompt_tokens=100) for number in range(32)]
         await asyncio.gather(*map(batcher.submit, short))
     assert [len(batch) for batch in echo.batches] == [13, 13, 32]
@@ -68,13 +68,13 @@ async def test_a_request_brings_its_own_priority_and_time_out() -> None:
     echo = Echo()
     async with Batcher(echo, max_batch_size=1, max_wait_ms=0) as batcher:
         async with asyncio.TaskGroup() as group:
-            for one in (
+            for request in (
                 InferenceRequest("first", "x"),
                 InferenceRequest("batch", "x", priority="batch"),
                 InferenceRequest("realtime", "x", priority="realtime"),
                 InferenceRequest("normal", "x", priority=1),
             ):
-                group.create_task(batcher.submit(one))
+                group.create_task(batcher.submit(request))
         with pytest.raises(headway.Expired):
             await batcher.submit(InferenceRequest("late", "x", timeout=0))
         with pytest.raises(UnknownClassError, match="one of batch, normal, realtime, not 'urgent'"):
@@ -117,8 +117,8 @@ def test_a_queue_takes_names_and_the_priority_of_a_request() -> None:
     queue.enqueue("b", "batch")
     queue.enqueue(InferenceRequest("n", "x", priority="normal"))
     queue.enqueue("r", "realtime")
-    found = [one.request for one in queue.dequeue_batch(3)]
-    assert [getattr(one, "request_id", one) for one in found] == ["r", "n", "b"]
+    found = [waiting.request for waiting in queue.dequeue_batch(3)]
+    assert [getattr(waiting, "request_id", waiting) for waiting in found] == ["r", "n", "b"]
 
 
 def test_an_unknown_class_is_an_error_unless_a_default_class_is_named() -> None:
@@ -126,7 +126,7 @@ def test_an_unknown_class_is_an_error_unless_a_default_class_is_named() -> None:
     queue: PriorityRequestQueue[str] = PriorityRequestQueue(default_class="normal")
     for name in ("batch", "reltime"):
         assert queue.enqueue(name, name)
-    assert [one.request for one in queue.dequeue_batch(2)] == ["reltime", "batch"]
+    assert [waiting.request for waiting in queue.dequeue_batch(2)] == ["reltime", "batch"]
     with pytest.raises(UnknownClassError, match="one of batch, normal, realtime"):
         PriorityRequestQueue[str]().enqueue("x", "reltime")
     with pytest.raises(UnknownClassError):

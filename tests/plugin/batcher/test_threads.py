@@ -128,7 +128,7 @@ def test_submits_that_race_with_stop_all_end() -> None:
         served = [pool.submit(work, first) for first in range(0, 800, 100)]
         ready.wait()
         batcher.stop()
-        assert sum(one.result() for one in served) == batcher.get_stats()["outcomes"]["completed"]
+        assert sum(future.result() for future in served) == batcher.get_stats()["outcomes"]["completed"]
 
 
 def test_a_batch_function_cannot_stop_its_own_batcher() -> None:

@@ -62,7 +62,7 @@ async def test_a_stream_comes_back_event_by_event() -> None:
     assert client.headers["content-type"] == "text/event-stream; charset=utf-8"
     assert client.headers["cache-control"] == "no-cache"
     assert client.headers["x-headway-degraded"] == "model=small"
-    assert all(not one["body"] or one["body"].endswith(b"\n\n") for one in client.sent[1:])
+    assert all(not message["body"] or message["body"].endswith(b"\n\n") for message in client.sent[1:])
     assert not client.sent[-1]["more_body"]
 
 
@@ -201,8 +201,8 @@ async def test_a_stream_that_breaks_off_ends_with_one_error_event(fault: dict[st
     }  # fmt: skip
     assert events[1:] == [b"data: [DONE]", b""]
     assert way.breaker.state is BreakerState.OPEN
-    assert sum(one["type"] == "http.response.start" for one in client.sent) == 1
-    assert [one["more_body"] for one in client.sent[1:]] == [True] * (len(client.sent) - 2) + [False]
+    assert sum(message["type"] == "http.response.start" for message in client.sent) == 1
+    assert [message["more_body"] for message in client.sent[1:]] == [True] * (len(client.sent) - 2) + [False]
 
 
 async def test_no_redirect_is_followed() -> None:
@@ -233,7 +233,9 @@ async def test_the_log_says_when_the_circuit_breaker_opens_and_closes(caplog: py
             other.status, clock[0] = 200, 5.0
             for _ in range(3):
                 await send_on(way, request())
-    said = [(one.levelname, one.getMessage()) for one in caplog.records if "circuit breaker" in one.getMessage()]
+    said = [
+        (record.levelname, record.getMessage()) for record in caplog.records if "circuit breaker" in record.getMessage()
+    ]
     text = "the fallback model's circuit breaker is now"
     assert said == [("WARNING", f"{text} open"), ("INFO", f"{text} closed")]
 

@@ -20,8 +20,8 @@ from headway_policies.fallback.circuit_breaker import BreakerState
 async def test_an_answer_up_to_the_bound_comes_back_whole() -> None:
     """16 MiB, however many pieces they come in; one byte more is not kept."""
     body = b'{"a":"' + b"x" * (16 * 1024 * 1024 - 8) + b'"}'
-    for one, expected in ((body, ForwardResult.SERVED), (body + b" ", ForwardResult.NOT_SERVED)):
-        async with elsewhere(body=one) as other, upstream(other) as way:
+    for tried, expected in ((body, ForwardResult.SERVED), (body + b" ", ForwardResult.NOT_SERVED)):
+        async with elsewhere(body=tried) as other, upstream(other) as way:
             hop, client = await send_on(way, request())
         assert (hop, len(client.body)) == (expected, len(body) if expected is ForwardResult.SERVED else 0)
         assert client.body in (b"", body)

@@ -241,7 +241,7 @@ async def test_a_diverted_request_is_counted_by_what_answered_it(target: OtherMo
     registry.register(MetricsCollector(control.snapshot, asyncio.get_running_loop()))
     control.fallback_controller.count_diverted("normal")
     scrape = Scrape(generate_latest(registry).decode())
-    counted = {one: scrape("headway_degraded_total", **{"class": "normal", "kind": one}) for one in Degradation}
+    counted = {kind: scrape("headway_degraded_total", **{"class": "normal", "kind": kind}) for kind in Degradation}
     assert counted == dict.fromkeys(Degradation, 0.0) | {kind: 1.0}
 
 

@@ -53,8 +53,8 @@ async def test_a_chat_answer_has_every_choice_and_no_tokens(sdk: Any, number: in
     whole = strict(openai.types.chat.ChatCompletion, raw.http_response.json())
     assert (raw.headers["x-headway-degraded"], raw.headers["x-headway-class"]) == ("fixed_reply", "normal")
     assert (whole.object, whole.model, whole.usage.to_dict()) == ("chat.completion", "large", NO_TOKENS)
-    assert [one.index for one in whole.choices] == list(range(number or 1))
-    assert {(one.message.role, one.message.content, one.finish_reason) for one in whole.choices} == {
+    assert [choice.index for choice in whole.choices] == list(range(number or 1))
+    assert {(choice.message.role, choice.message.content, choice.finish_reason) for choice in whole.choices} == {
         ("assistant", TEXT, "stop")
     }
 
@@ -69,7 +69,7 @@ async def test_a_completion_has_a_choice_for_each_prompt(sdk: Any, prompt: Any, 
     raw = await sdk.completions.with_raw_response.create(model="large", prompt=prompt, n=number)
     whole = strict(openai.types.Completion, raw.http_response.json())
     assert (whole.object, whole.model, whole.usage.to_dict()) == ("text_completion", "large", NO_TOKENS)
-    assert [(one.index, one.text, one.finish_reason) for one in whole.choices] == [
+    assert [(choice.index, choice.text, choice.finish_reason) for choice in whole.choices] == [
         (index, TEXT, "stop") for index in range(choices)
     ]
 
@@ -86,7 +86,7 @@ async def test_a_chat_stream_adds_up_to_the_same(sdk: Any, options: dict[str, bo
     for chunk in chunks:
         state.handle_chunk(chunk)
     whole = state.get_final_completion()
-    assert [(one.message.role, one.message.content, one.finish_reason) for one in whole.choices] == [
+    assert [(choice.message.role, choice.message.content, choice.finish_reason) for choice in whole.choices] == [
         ("assistant", TEXT, "stop")
     ] * 2
     assert {(chunk.id, chunk.model) for chunk in chunks} == {(whole.id, "large")}
@@ -99,7 +99,7 @@ async def test_a_stream_of_completions_ends_with_the_usage(sdk: Any) -> None:
     options = {"include_usage": True}
     stream = await sdk.completions.create(model="large", prompt="one", n=2, stream=True, stream_options=options)
     chunks = [strict(openai.types.Completion, chunk) async for chunk in stream]
-    assert [[(one.index, one.text, one.finish_reason) for one in chunk.choices] for chunk in chunks] == [
+    assert [[(choice.index, choice.text, choice.finish_reason) for choice in chunk.choices] for chunk in chunks] == [
         [(0, TEXT, "stop")],
         [(1, TEXT, "stop")],
         [],

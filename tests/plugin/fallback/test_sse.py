@@ -22,7 +22,7 @@ def test_nothing_is_lost_and_only_whole_events_are_handed_on(parts: list[bytes],
         found.append(events.add(text[at : at + length]))
         at += length
     assert b"".join(found) == text
-    assert all(not one or one.endswith(end + end) for one in found)
+    assert all(not piece or piece.endswith(end + end) for piece in found)
     assert events.done == (b"data: [DONE]" in parts)
 
 

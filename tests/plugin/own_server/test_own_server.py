@@ -46,8 +46,8 @@ async def server_of() -> AsyncIterator[Start]:
         return made[-1]
 
     yield make
-    for one in made:
-        await one.end()
+    for server in made:
+        await server.end()
 
 
 @pytest.fixture
@@ -60,8 +60,8 @@ async def client_of() -> AsyncIterator[ClientOf]:
         return made[-1]
 
     yield make
-    for one in made:
-        await one.close()
+    for client in made:
+        await client.close()
 
 
 async def engine_before(server: OwnServer, client: InstanceClient) -> InstancesEngine:
@@ -77,14 +77,14 @@ async def engine_before(server: OwnServer, client: InstanceClient) -> InstancesE
 
 def process_of_server() -> psutil.Process:
     """The one stand-in that runs; children of other tests may run beside it."""
-    live = [one for one in psutil.Process().children() if one.status() != psutil.STATUS_ZOMBIE]
-    (found,) = [one for one in live if STAND_IN[1] in one.cmdline()]
+    live = [child for child in psutil.Process().children() if child.status() != psutil.STATUS_ZOMBIE]
+    (found,) = [child for child in live if STAND_IN[1] in child.cmdline()]
     return found
 
 
 def healthy(engine: InstancesEngine) -> list[str]:
     """The names of the instances that are."""
-    return [one.address.name for one in engine.pool.healthy()]
+    return [link.address.name for link in engine.pool.healthy()]
 
 
 async def test_it_says_what_its_arguments_and_its_engine_are(server_of: Start, client_of: ClientOf) -> None:
@@ -146,7 +146,7 @@ async def test_its_end_is_told_once_however_it_comes(
     (tmp_path / "now").touch()  # for the one that has lost its parent
     psutil.wait_procs(parts, 30)
     await server.start()
-    assert (dead, server.gone, any(one.is_running() for one in parts)) == ([True], False, False)
+    assert (dead, server.gone, any(part.is_running() for part in parts)) == ([True], False, False)
 
 
 async def test_another_one_takes_the_place_of_a_dead_one(server_of: Start, client_of: ClientOf) -> None:
@@ -189,7 +189,7 @@ class Reports:
 
     def __init__(self) -> None:
         ended = max(psutil.pids()) + 100_000
-        self.by_process = {one: Progress(one, 10, 4) for one in (*LIVE, ended)}
+        self.by_process = {pid: Progress(pid, 10, 4) for pid in (*LIVE, ended)}
 
     def read(self) -> Sequence[Progress]:
         return tuple(self.by_process.values())
@@ -232,16 +232,16 @@ async def test_a_ping_is_answered_once_every_rank_is_seen_alive(beats: list[tupl
 async def test_a_step_that_does_not_end_answers_no_ping() -> None:
     """Though its process lives: the report says that it is at work, and nothing else."""
     reports = Reports()
-    for one in LIVE:
-        reports.beat(one, 5)
+    for pid in LIVE:
+        reports.beat(pid, 5)
     asked = asyncio.ensure_future(adapter_of(reports).ping(SimpleNamespace()))
     for _ in range(5):
         await asyncio.sleep(1)
-        for one in LIVE:
-            reports.beat(one, 5)
+        for pid in LIVE:
+            reports.beat(pid, 5)
     assert not asked.done()
-    for one in LIVE:
-        reports.beat(one, 6)
+    for pid in LIVE:
+        reports.beat(pid, 6)
     assert await asked == PingAnswer()
 
 

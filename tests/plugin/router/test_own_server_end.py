@@ -124,7 +124,7 @@ async def test_what_waits_and_what_had_no_output_is_answered_by_the_next_engine(
         await asyncio.sleep(0.5)
         server.kill(told=told)
         await asyncio.sleep(1.0)
-        assert [one.done() for one in (flowing, fresh, waiting)] == [True, False, False]
+        assert [call.done() for call in (flowing, fresh, waiting)] == [True, False, False]
         assert await flowing == "first Rejected"  # for want of an engine, as inside one
         assert await asyncio.gather(fresh, waiting) == ["last", "last"]
         assert sorted(server.one.asked) == ["flowing", "fresh", "fresh", "waiting"]

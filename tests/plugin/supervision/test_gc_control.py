@@ -85,7 +85,7 @@ def test_old_garbage_is_found_when_nothing_runs_or_much_has_piled_up() -> None:
     with GcControl(now_s=lambda: now_s[0]) as collector:
         nodes = [Node() for _ in range(10)]
         gc.collect(1)  # they have grown old
-        alive = sum(isinstance(one, Node) for one in gc.get_objects(OLDEST))
+        alive = sum(isinstance(found, Node) for found in gc.get_objects(OLDEST))
         assert alive == len(nodes) == 10
         nodes.clear()
         assert not collector.update(idle=False)
@@ -93,7 +93,7 @@ def test_old_garbage_is_found_when_nothing_runs_or_much_has_piled_up() -> None:
         now_s[0] = 11.0
         assert not collector.update(idle=False)
         assert collector.update(idle=True)
-        assert sum(isinstance(one, Node) for one in gc.get_objects(OLDEST)) == 0
+        assert sum(isinstance(found, Node) for found in gc.get_objects(OLDEST)) == 0
         for _ in range(30):
             gc.collect(1)
         now_s[0] = 12.0
@@ -110,7 +110,7 @@ def test_garbage_that_was_frozen_is_found_by_tidying() -> None:
         collector.tidy()
         assert 0 < gc.get_freeze_count() != frozen
         gc.unfreeze()
-        assert not any(type(one) is Node for one in gc.get_objects())
+        assert not any(type(found) is Node for found in gc.get_objects())
 
 
 def test_pauses_are_counted_by_generation_and_length() -> None:

@@ -78,7 +78,7 @@ async def test_the_next_server_starts_where_the_last_one_ended(
     assert [record.getMessage() for record in caplog.records] == [
         f"the limit starts at {last.desk.limit} seats, as this engine's last server had learnt it"
     ]
-    assert [one.name for one in path.parent.iterdir()] == ["limit.json"]
+    assert [file.name for file in path.parent.iterdir()] == ["limit.json"]
 
 
 @on_virtual_time

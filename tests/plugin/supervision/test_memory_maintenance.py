@@ -331,7 +331,7 @@ async def test_the_limit_hears_how_busy_the_gpu_is(monkeypatch: pytest.MonkeyPat
         harness.use = replace(CALM, gpu_busy_ratio=busy)
         await harness.maintenance.update()
         harness.control.activity.step(step, 1, [])
-    assert [one.gpu_busy_ratio for one in seen] == [None, 0.4]
+    assert [load.gpu_busy_ratio for load in seen] == [None, 0.4]
     assert seen[1] == replace(step, gpu_busy_ratio=0.4)
 
 

@@ -23,7 +23,7 @@ def stating(name: str, ttft: float | str, inter_token: float | str) -> Preset:
 
 def lines(caplog: pytest.LogCaptureFixture) -> list[tuple[str, str]]:
     """What was logged since the last look."""
-    found = [(one.levelname, one.getMessage()) for one in caplog.records if one.name == LOGGER]
+    found = [(record.levelname, record.getMessage()) for record in caplog.records if record.name == LOGGER]
     caplog.clear()
     return found
 

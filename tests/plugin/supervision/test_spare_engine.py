@@ -108,8 +108,8 @@ class Harness:
         """The number of tokens, or the reason of its refusal."""
         seen = 0
         try:
-            async for one in self.engine.generate("text", FakeParams(tokens), request_id):
-                seen = len(one.tokens)
+            async for output in self.engine.generate("text", FakeParams(tokens), request_id):
+                seen = len(output.tokens)
         except Refused as refused:
             return str(refused.reason)
         return f"{seen} tokens"

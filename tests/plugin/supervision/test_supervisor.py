@@ -28,7 +28,7 @@ async def test_a_request_without_output_is_retried_and_one_with_output_fails(cap
     await asyncio.sleep(1)
     assert harness.engine_state is EngineState.RESTARTING
     assert harness.control.not_ready() == ["the engine is being replaced: starting another engine"]
-    assert [one.done() for one in (flowing, fresh, waiting)] == [True, False, False]
+    assert [call.done() for call in (flowing, fresh, waiting)] == [True, False, False]
     await asyncio.sleep(5)
     late = harness.ask("late")
     assert await asyncio.gather(flowing, fresh, waiting, late) == [
@@ -99,14 +99,14 @@ async def test_suspects_go_one_after_another_before_anybody_else() -> None:
     await asyncio.sleep(START_S - 1)
     arrivals = [harness.ask(f"arrival-{number}") for number in range(4)]
     most: dict[str, int] = {"suspect": 0, "arrival": 0}
-    while not all(one.done() for one in arrivals):
-        running = Counter(one.split("-")[0] for one in harness.engine.running)
+    while not all(arrival.done() for arrival in arrivals):
+        running = Counter(request_id.split("-")[0] for request_id in harness.engine.running)
         assert len(running) <= 1, "a new request ran beside a suspect"
         for kind, number in running.items():
             most[kind] = max(most[kind], number)
         await asyncio.sleep(0.05)
     assert most == {"suspect": 1, "arrival": 4}
-    assert {one.result() for one in [*suspects, *arrivals]} == {"20 tokens"}
+    assert {call.result() for call in [*suspects, *arrivals]} == {"20 tokens"}
     await harness.close()
 
 

@@ -128,10 +128,10 @@ def test_a_fingerprint_stands_for_model_and_flags() -> None:
         config = Hashed(hashed=hashed, model_config=SimpleNamespace(**(usual | model)))
         return VllmAdapter().fingerprint(SimpleNamespace(vllm_config=config))
 
-    others = [fingerprint("b"), *(fingerprint(**one) for one in ({"model": "n"}, {"enforce_eager": True}))]
+    others = [fingerprint("b"), *(fingerprint(**change) for change in ({"model": "n"}, {"enforce_eager": True}))]
     assert fingerprint() == fingerprint()
     assert len({fingerprint(), *others}) == 4
-    assert all(len(one) == 64 and one.isalnum() for one in others)
+    assert all(len(other) == 64 and other.isalnum() for other in others)
     assert VllmAdapter().fingerprint(SimpleNamespace()) == PlainAdapter().fingerprint(object()) == ""
 
 

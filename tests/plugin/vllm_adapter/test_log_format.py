@@ -25,15 +25,15 @@ from headway.vllm_adapter.log_format import log_as_vllm_does, log_json_lines
 def stream() -> Iterator[io.StringIO]:
     """What vLLM's loggers write; afterwards all loggers are as before."""
     loggers = [logging.getLogger(name) for name in ("headway", "vllm")]
-    before = [(one, one.level, list(one.handlers), one.propagate) for one in loggers]
+    before = [(logger, logger.level, list(logger.handlers), logger.propagate) for logger in loggers]
     written = io.StringIO()
     handler = logging.StreamHandler(written)
     handler.setFormatter(logging.Formatter("%(levelname)s [%(filename)s] %(message)s"))
     ours, theirs = loggers
     ours.handlers, ours.level, theirs.handlers, theirs.level = [], logging.NOTSET, [handler], logging.INFO
     yield written
-    for one, level, handlers, propagate in before:
-        one.level, one.handlers, one.propagate = level, handlers, propagate
+    for logger, level, handlers, propagate in before:
+        logger.level, logger.handlers, logger.propagate = level, handlers, propagate
 
 
 def test_a_line_of_headway_names_its_package(stream: io.StringIO) -> None:
@@ -91,7 +91,7 @@ def test_json_lines_are_written_by_all_loggers(json_asked: io.StringIO, order: t
     logging.getLogger("vllm.engine").info("a step")
     logging.getLogger("headway.audit").info("an order")
     lines = [json.loads(line) for line in json_asked.getvalue().splitlines()]
-    assert [(one["logger"], one["message"]) for one in lines] == [
+    assert [(line["logger"], line["message"]) for line in lines] == [
         ("vllm.engine", "a step"),
         ("headway.audit", "an order"),
     ]
@@ -139,4 +139,4 @@ def test_vllms_set_up_of_logging_makes_json_lines() -> None:
     environment = {**os.environ, "HEADWAY_LOG_FORMAT": "json", "VLLM_LOGGING_LEVEL": "WARNING"}
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, env=environment, check=True)
     lines = [json.loads(line) for line in done.stdout.splitlines()]
-    assert [one["message"] for one in lines] == ["before", "after"]
+    assert [line["message"] for line in lines] == ["before", "after"]

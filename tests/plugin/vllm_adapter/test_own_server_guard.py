@@ -66,7 +66,7 @@ def served(checks: Checks) -> tuple[Engine, Starlette]:
         """With the priority that the client names, as vLLM's own routes do."""
         params = SimpleNamespace(structured_outputs=request.query_params.get("grammar"), prompt_logprobs=None)
         try:
-            return JSONResponse([one async for one in engine.generate("a", params, priority=7)])
+            return JSONResponse([output async for output in engine.generate("a", params, priority=7)])
         except Exception as error:
             return JSONResponse(type(error).__name__, 400)
 
@@ -93,7 +93,7 @@ async def test_what_the_engine_must_not_have_ends_before_it(served: tuple[Engine
     """In the name of the tenant that the desk names, as an error that vLLM's routes answer."""
     engine, app = served
     async with client_of(app, **{"x-headway-tenant": "acme"}) as client:
-        answers = [(await client.get(f"/generate?grammar={one}")).json() for one in ("small", "large", "one%20more")]
+        answers = [(await client.get(f"/generate?grammar={size}")).json() for size in ("small", "large", "one%20more")]
     assert answers == [["a"], "VLLMValidationError", "VllmRefused"]
     assert (checks.tenants, engine.asked) == (["acme"] * 3, [7])
 
@@ -111,8 +111,8 @@ async def streamed(wrong: Invalid | Refused | None, *messages: Message, begun: b
         sent.append(message)
 
     held = HeldStream(Call(begun=begun, wrong=wrong), "/v1/completions", send)
-    for one in messages:
-        await held.send(one)
+    for part in messages:
+        await held.send(part)
     await held.finish()
     return sent
 
@@ -122,7 +122,7 @@ async def test_a_stream_that_is_refused_before_it_has_output_has_a_status(messag
     """Whether the application sends an event for it or breaks off."""
     invalid = await streamed(Invalid(400, "too large", "structured_outputs"), *messages)
     refused = await streamed(refusal(Reason.QUEUE_FULL, 3), *messages)
-    assert [one.get("status") for one in (*invalid, *refused)] == [400, None, 429, None]
+    assert [message.get("status") for message in (*invalid, *refused)] == [400, None, 429, None]
     assert b"structured_outputs" in invalid[1]["body"]
     assert dict(refused[0]["headers"])[b"retry-after"] == b"3"
 

@@ -22,9 +22,9 @@ def pipe() -> Iterator[tuple[int, int]]:
     """Both ends of a pipe; each is closed unless a test has closed it."""
     ends = os.pipe()
     yield ends
-    for one in ends:
+    for end in ends:
         try:
-            os.close(one)
+            os.close(end)
         except OSError:
             continue
 

@@ -57,5 +57,5 @@ def test_each_of_the_engine_can_be_switched_off(name: str, monkeypatch: pytest.M
         "progress": core.step is not step,  # type: ignore[attr-defined]
         "death-cause": proc._send_engine_dead is not tell,  # type: ignore[attr-defined]
     }
-    assert made == {one: one != name for one in made}
+    assert made == {other: other != name for other in made}
     assert hasattr(core, hooks.SET_LIMITS)

@@ -30,7 +30,7 @@ class Ranks:
             self.limits = [arguments[0]["max_num_active_reqs"]] * len(self.held)
         return {
             SET_LIMITS: [None] * len(self.held),
-            GET_LIMITS: [{"max_num_active_reqs": one} for one in self.limits],
+            GET_LIMITS: [{"max_num_active_reqs": limit} for limit in self.limits],
             GET_HOLDS: list(self.held),
             GET_MEMORY: [{"weights": 10, "kv_cache": 5 + rank} for rank in range(len(self.held))],
             CLEAR_WORKERS: self.cleared,
@@ -115,11 +115,11 @@ def test_a_load_is_that_of_all_ranks_by_the_last_step_of_each(logger_class: Any)
     logger.record(stats(3, 1, 0.5), None, engine_idx=0)
     logger.record(stats(2, 0, 0.2), None, engine_idx=1)
     logger.record(stats(0, 0, 0.0), None, engine_idx=0)
-    assert [(one.running, one.waiting, one.kv_usage_ratio) for one in steps.loads if one] == [
+    assert [(load.running, load.waiting, load.kv_usage_ratio) for load in steps.loads if load] == [
         (3, 1, 0.5), (5, 1, 0.5), (2, 0, 0.2),
     ]  # fmt: skip
     assert steps.sequences == [3, 2, 0]
-    assert {one.kv_capacity_tokens for one in steps.loads if one} == {2000}
+    assert {load.kv_capacity_tokens for load in steps.loads if load} == {2000}
 
 
 def test_other_ranks_start_with_nothing(logger_class: Any) -> None:

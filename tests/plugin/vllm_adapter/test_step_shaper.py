@@ -56,7 +56,7 @@ def test_long_prompts_leave_the_pace_of_those_that_decode(name: str) -> None:
     """
     scheduler, shaper = shaped(FAMILY[name])
     prompts = beside(scheduler, 2048, 2048, 2048)
-    while any(one not in scheduler.first_s for one in prompts):
+    while any(prompt not in scheduler.first_s for prompt in prompts):
         scheduler.step()
     alone_s = FAMILY[name].step_s(11)
     assert max(took_s for took_s, _, _ in scheduler.steps) <= 2 * alone_s

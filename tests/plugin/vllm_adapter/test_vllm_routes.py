@@ -117,7 +117,7 @@ def _methods(call: ast.Call) -> list[str]:
         return [call.func.attr.upper()]
     if call.func.attr != "add_api_route":
         return []
-    return [one for word in call.keywords if word.arg == "methods" for one in ast.literal_eval(word.value)]
+    return [method for word in call.keywords if word.arg == "methods" for method in ast.literal_eval(word.value)]
 
 
 def test_every_route_of_the_installed_vllm_is_in_the_table() -> None:

@@ -24,7 +24,9 @@ def vllms(engines: int, waiting: int) -> CollectorRegistry:
 
 def values(scrape: Scrape, name: str, **labels: str) -> list[float]:
     """The samples of a name with these labels, in their order."""
-    return [one.value for one in scrape.samples if one.name == name and labels.items() <= one.labels.items()]
+    return [
+        sample.value for sample in scrape.samples if sample.name == name and labels.items() <= sample.labels.items()
+    ]
 
 
 @pytest.mark.parametrize(

@@ -133,4 +133,4 @@ def test_made_up_prompts_differ_and_stay_off_the_special_tokens(vocabulary: int)
     assert all(len(prompt) == 40 for prompt in prompts)
     assert all(vocabulary // 8 <= token <= vocabulary // 2 for prompt in prompts for token in prompt)
     if vocabulary > 2:
-        assert all(one[0] != other[0] for one, other in itertools.pairwise(prompts))
+        assert all(prompt[0] != other[0] for prompt, other in itertools.pairwise(prompts))

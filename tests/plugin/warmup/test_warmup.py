@@ -125,7 +125,7 @@ async def test_no_metric_counts_the_warm_up() -> None:
     scrape = Scrape(generate_latest(registry).decode())
     assert scrape("headway_batch_size_count") == scrape("headway_arrivals_total") == 0
     assert scrape("headway_time_to_first_token_seconds_count") == scrape("headway_queue_wait_seconds_count") == 0
-    stages = [one.labels["stage"] for one in scrape.samples if one.name == "headway_warmup_duration_seconds"]
+    stages = [sample.labels["stage"] for sample in scrape.samples if sample.name == "headway_warmup_duration_seconds"]
     assert stages == ["single", "logprobs", "json_schema", "batch", "alone"]
     harness.activity.step(Load(4, 0, 0.1), 4, ())
     assert Scrape(generate_latest(registry).decode())("headway_batch_size_count") == 1

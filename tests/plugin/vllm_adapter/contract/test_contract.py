@@ -79,7 +79,7 @@ def any_of(*checks: Check) -> Check:
 
     def missing(source: VllmSource) -> list[str]:
         found = [check(source) for check in checks]
-        return [] if [] in found else ["one of " + ", ".join(one[0] for one in found)]
+        return [] if [] in found else ["one of " + ", ".join(alternative[0] for alternative in found)]
 
     return missing
 
@@ -96,7 +96,7 @@ def launcher(name: str, *modules: str) -> Check:
     return any_of(*(defines(module, name) for module in modules))
 
 
-ARGUMENTS = tuple(f"vllm.entrypoints.{one}.cli_args" for one in ("common", "launchers", "openai"))
+ARGUMENTS = tuple(f"vllm.entrypoints.{package}.cli_args" for package in ("common", "launchers", "openai"))
 SERVERS = ("vllm.entrypoints.launchers.api_server.entry", "vllm.entrypoints.openai.api_server")
 STARTUP = ("vllm.entrypoints.common.startup", "vllm.entrypoints.serve.utils.api_utils", "vllm.entrypoints.utils")
 

@@ -79,7 +79,7 @@ def answers() -> list[tuple[str | None, str, str, int]]:
     )
     assert done.returncode == 0, done.stderr[-2000:]
     whole: list[Any] = json.loads(done.stdout.splitlines()[-1])
-    return [tuple(one) for one in whole]
+    return [tuple(row) for row in whole]
 
 
 def test_every_route_of_the_running_vllm_is_known(answers: list[tuple[str | None, str, str, int]]) -> None:

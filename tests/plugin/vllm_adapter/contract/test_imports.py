@@ -20,10 +20,10 @@ pytestmark = pytest.mark.slow
 def _root_levels() -> Iterator[None]:
     """Some releases set the levels of the root logger and its handlers when they are imported."""
     root = logging.getLogger()
-    levels = [(one, one.level) for one in (root, *root.handlers)]
+    levels = [(logger, logger.level) for logger in (root, *root.handlers)]
     yield
-    for one, level in levels:
-        one.setLevel(level)
+    for logger, level in levels:
+        logger.setLevel(level)
 
 
 @pytest.fixture(scope="module")
@@ -41,11 +41,11 @@ def test_the_policy_client_overrides_what_vllms_client_has(client: type[Any]) ->
     for name in own:
         theirs = inspect.signature(getattr(client, name)).parameters
         positional = [
-            one.name
-            for one in inspect.signature(getattr(PolicyClient, name)).parameters.values()
-            if one.kind is inspect.Parameter.POSITIONAL_OR_KEYWORD
+            parameter.name
+            for parameter in inspect.signature(getattr(PolicyClient, name)).parameters.values()
+            if parameter.kind is inspect.Parameter.POSITIONAL_OR_KEYWORD
         ]
-        assert [one for one in positional if one not in theirs] == []
+        assert [name for name in positional if name not in theirs] == []
 
 
 def test_the_stat_logger_is_one_of_vllms(client: type[Any]) -> None:

@@ -85,10 +85,10 @@ async def test_hostile_grammars_of_one_tenant_keep_no_other_waiting() -> None:
         await asyncio.sleep(0.2)
         assert len(compilers(guard)) == 1
         await guard.check(params("good too"), "b")
-        assert not any(one.done() for one in hostile)
+        assert not any(task.done() for task in hostile)
         assert guard.compiling == 5
         found = await asyncio.gather(*hostile, return_exceptions=True)
-        assert [type(one) for one in found] == [GrammarTooLargeError] * 5
+        assert [type(error) for error in found] == [GrammarTooLargeError] * 5
         assert guard._lines == {}
 
 
@@ -156,4 +156,4 @@ async def test_where_the_process_does_not_start_requests_pass_and_it_is_said_onc
         for n in range(3):
             await guard.check(params(f"spin {n}"), "a")
         assert guard.verdicts["unchecked"] == 3
-        assert sum("grammars are not checked" in one.message for one in caplog.records) == 1
+        assert sum("grammars are not checked" in record.message for record in caplog.records) == 1

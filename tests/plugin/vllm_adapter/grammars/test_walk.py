@@ -90,8 +90,8 @@ def test_a_grammar_that_ends_is_walked_to_its_end() -> None:
     """Special tokens are taken only where nothing else may come; nothing to take ends a walk as well."""
     grammar = Costly(lambda step: 0.0, steps=7)
     grammar.walk(special=(5,))
-    assert [len(one) for one in grammar.taken] == [7, 7, 7, 7, 0]
-    assert 5 not in {token for one in grammar.taken for token in one}
+    assert [len(tokens) for tokens in grammar.taken] == [7, 7, 7, 7, 0]
+    assert 5 not in {token for tokens in grammar.taken for token in tokens}
     only = Costly(lambda step: 0.0, steps=3, allowed=(5,))
     only.walk(special=(5,))
     assert only.taken == [[5, 5, 5]] * 4 + [[]]
@@ -112,7 +112,7 @@ class Matched:
         self._matcher.fill_next_token_bitmask(bitmask, batch_index)
 
     def accept_tokens(self, request_id: str, tokens: list[int]) -> bool:
-        return all(self._matcher.accept_token(one) for one in tokens)
+        return all(self._matcher.accept_token(token) for token in tokens)
 
     def is_terminated(self) -> bool:
         return bool(self._matcher.is_terminated())

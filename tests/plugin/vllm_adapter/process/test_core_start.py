@@ -139,8 +139,8 @@ async def test_an_ended_spare_leaves_no_process(cores: Cores, when: str) -> None
             await start
     await until(lambda: len(cores.started) == 2 and not cores.started[1].is_alive())
     assert (old.is_alive(), replacer.spare_up()) == (True, False)
-    ours = {one.pid for one in cores.started}
-    assert {one.pid for one in psutil.Process().children()} & ours == {old.pid}
+    ours = {core.pid for core in cores.started}
+    assert {child.pid for child in psutil.Process().children()} & ours == {old.pid}
 
 
 async def test_a_spare_that_does_not_start_is_one_error(cores: Cores) -> None:

@@ -39,7 +39,7 @@ def test_only_sockets_that_nobody_has_bound_are_removed(folder: Path) -> None:
     for name in ("dead", "also dead"):
         bound(folder / name).close()
     assert remove_unbound() == 2
-    assert [one.name for one in folder.iterdir()] == ["live"]
+    assert [path.name for path in folder.iterdir()] == ["live"]
     live.close()
     assert remove_unbound() == 1
 

@@ -24,9 +24,9 @@ def started() -> Iterator[dict[str, psutil.Process]]:
     """Processes by name, which are ended after the test, whatever it found."""
     found: dict[str, psutil.Process] = {}
     yield found
-    for one in found.values():
+    for process in found.values():
         with suppress(psutil.NoSuchProcess):
-            one.kill()
+            process.kill()
 
 
 def left_by_a_killed_server(started: dict[str, psutil.Process], *arguments: str) -> set[str]:
@@ -38,11 +38,15 @@ def left_by_a_killed_server(started: dict[str, psutil.Process], *arguments: str)
             name, _, pid = server.stdout.readline().strip().rpartition(" ")
             started[name] = psutil.Process(int(pid))
         others = psutil.Process(server.pid).children(recursive=True)
-        started |= {" ".join([*one.cmdline(), str(one.pid)]): one for one in others if one not in started.values()}
+        started |= {
+            " ".join([*process.cmdline(), str(process.pid)]): process
+            for process in others
+            if process not in started.values()
+        }
         server.kill()
         server.wait()
     left = psutil.wait_procs(started.values(), timeout=WITHIN_S)[1]
-    return {name for name, one in started.items() if one in left}
+    return {name for name, process in started.items() if process in left}
 
 
 @pytest.mark.slow

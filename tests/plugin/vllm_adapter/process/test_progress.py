@@ -228,7 +228,7 @@ def test_the_processes_below_are_looked_at(file: Path, monkeypatch: pytest.Monke
     monkeypatch.setattr(
         psutil.Process,
         "children",
-        lambda process, recursive: [one for one in children(process, recursive) if one.pid == worker.pid],
+        lambda process, recursive: [child for child in children(process, recursive) if child.pid == worker.pid],
     )
     try:
         worker.stdout.read(1)

@@ -31,10 +31,10 @@ class Manager:
         self.processes = [context.Process(target=_run, args=(order,), daemon=True) for order in self.orders]
         self.manager_stopped = threading.Event()
         self.watched = False
-        for rank, one in enumerate(self.processes):
+        for rank, process in enumerate(self.processes):
             if vllm_config is not None:
                 vllm_config.parallel_config.assigned_physical_gpu_ids = [rank]
-            one.start()
+            process.start()
 
     def monitor_engine_liveness(self) -> None:
         """Called once some of them have ended."""
@@ -56,9 +56,9 @@ def managers() -> Iterator[list[Manager]]:
     found: list[Manager] = []
     yield found
     for manager in found:
-        for one in manager.processes:
-            one.kill()
-            one.join()
+        for process in manager.processes:
+            process.kill()
+            process.join()
 
 
 def watch(manager: Manager) -> threading.Thread:
@@ -74,10 +74,10 @@ def test_the_death_of_one_rank_ends_the_others_at_once(bound: type[Manager], man
     monitor = watch(manager)
     began_s = time.monotonic()
     os.kill(manager.processes[1].pid or 0, signal.SIGKILL)
-    for one in manager.processes:
-        one.join(_WITHIN_S)
+    for process in manager.processes:
+        process.join(_WITHIN_S)
     monitor.join(_WITHIN_S)
-    assert [one.exitcode for one in manager.processes] == [-signal.SIGKILL] * 3
+    assert [process.exitcode for process in manager.processes] == [-signal.SIGKILL] * 3
     assert manager.watched
     assert time.monotonic() - began_s < 5
 
@@ -100,7 +100,7 @@ def test_an_ordered_end_kills_nobody(bound: type[Manager], managers: list[Manage
     manager.manager_stopped.set()
     watch(manager).join(_WITHIN_S)
     assert manager.watched
-    assert all(one.is_alive() for one in manager.processes)
+    assert all(process.is_alive() for process in manager.processes)
 
 
 def test_one_rank_alone_is_left_to_vllm(bound: type[Manager], managers: list[Manager]) -> None:

@@ -34,7 +34,7 @@ def test_tied_weights_and_layers_of_one_block_count_once(torch: Any) -> None:
 
 @pytest.mark.parametrize(
     "nest",
-    [lambda one: [one], lambda one: {"layer": one}, lambda one: [(one, [one])]],
+    [lambda part: [part], lambda part: {"layer": part}, lambda part: [(part, [part])]],
     ids=["list", "mapping", "nested"],
 )
 def test_a_kv_cache_is_found_in_any_structure(torch: Any, nest: Callable[[Any], Any]) -> None:
@@ -45,7 +45,7 @@ def test_a_kv_cache_is_found_in_any_structure(torch: Any, nest: Callable[[Any], 
 def test_an_engine_is_the_sum_of_its_workers_and_names_only_what_is_known(torch: Any) -> None:
     """Two workers; where none knows its KV cache, it is left out and not 0."""
     workers = [worker(torch, [torch.zeros(size, dtype=torch.int8)]) for size in (5, 6)]
-    core = SimpleNamespace(collective_rpc=lambda ask: [ask(one) for one in workers])
+    core = SimpleNamespace(collective_rpc=lambda ask: [ask(worker) for worker in workers])
     assert engine_memory(core) == {WEIGHTS: 2 * 104, KV_CACHE: 11}
     without = SimpleNamespace(collective_rpc=lambda ask: [ask(worker(torch, ())), ask(SimpleNamespace())])
     assert engine_memory(without) == {WEIGHTS: 104}
