@@ -34,7 +34,7 @@ class PackedAssets:
     def __init__(self, app: ASGIApp) -> None:
         self._app = app
         folder = Path(str(resources.files("streamlit") / "static" / "static"))
-        self._files = {f"{kind}/{one.name}": one for kind in _KINDS for one in (folder / kind).glob(f"*.{kind}")}
+        self._files = {f"{kind}/{path.name}": path for kind in _KINDS for path in (folder / kind).glob(f"*.{kind}")}
         self._packed: dict[str, bytes] = {}
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:

@@ -53,7 +53,7 @@ def _pages(found: tuple[Settings, Source, StatusSource]) -> list[st.Page]:
     """The pages in their order. The one that compares servers is in the menu where there are several."""
     settings, source, _ = found
     several = bool(settings.others or instance_names(source) or fleet.routes(source))
-    return [_page(one, found, one is not fleet.PAGE or several) for one in PAGES]
+    return [_page(page, found, page is not fleet.PAGE or several) for page in PAGES]
 
 
 def _page(page: Page, found: tuple[Settings, Source, StatusSource], listed: bool = True) -> st.Page:

@@ -77,7 +77,7 @@ class Settings:
 def server_urls(text: str) -> tuple[str, ...]:
     """The addresses in a list with commas, each once, at most ``MAX_SERVERS``."""
     found = (part.strip().rstrip("/") for part in text.split(","))
-    return tuple(dict.fromkeys(one for one in found if one))[:MAX_SERVERS]
+    return tuple(dict.fromkeys(url for url in found if url))[:MAX_SERVERS]
 
 
 def _secret(environment: Mapping[str, str], name: str) -> tuple[str | None, str | None]:

@@ -54,11 +54,11 @@ def watched_at(settings: Settings, name: str) -> tuple[Settings, Source, StatusS
     Prometheus may know servers by other names than their addresses; such a one can be looked at, but not changed.
     """
     source = source_for(settings.urls, settings.prometheus_url, settings.refresh_s, settings.token)
-    url = next((one for one in settings.urls if instance_name(one) == name), None)
+    url = next((url for url in settings.urls if instance_name(url) == name), None)
     if url is not None and settings.others:
         return settings.of(url), ChosenSource(source, name), telling_for(url, settings.refresh_s, settings.token)
     told = MergedStatusSource(
-        {instance_name(one): telling_for(one, settings.refresh_s, settings.token) for one in settings.urls}
+        {instance_name(url): telling_for(url, settings.refresh_s, settings.token) for url in settings.urls}
     )
     if url is None and name and name in read(source, (), 0.0).instances:
         return settings, ChosenSource(source, name), told

@@ -11,7 +11,9 @@ def shipped(running: tuple[str, str]) -> PresetList:
     """The bundled presets; ``running`` is the name and revision that the metrics report."""
     name, revision = running
     listed = [
-        PresetEntry(name=one.name, description=one.description, source="bundled", settings=dict(one.settings()))
-        for one in bundled_presets().values()
+        PresetEntry(
+            name=preset.name, description=preset.description, source="bundled", settings=dict(preset.settings())
+        )
+        for preset in bundled_presets().values()
     ]
     return PresetList(current=PresetInForce(name=name, revision=int(revision or 0)), presets=listed)

@@ -44,9 +44,9 @@ class TrustedProxy:
         header = environment.get(HEADER, "").strip().lower()
         if not header:
             return cls()
-        texts = [one.strip() for one in environment.get(PROXIES, "").split(",") if one.strip()]
+        texts = [text.strip() for text in environment.get(PROXIES, "").split(",") if text.strip()]
         try:
-            networks = tuple(ip_network(one) for one in texts)
+            networks = tuple(ip_network(text) for text in texts)
         except ValueError as error:
             return cls(header, problem=f"{PROXIES}: {error}.")
         if not networks:
@@ -120,7 +120,7 @@ def middleware(environment: MutableMapping[str, str] = os.environ) -> list[Middl
 def _forwarded(headers: Headers) -> set[Address]:
     """Every address in X-Forwarded-For."""
     lists = [value.decode("latin-1") for name, value in headers if name.lower() == b"x-forwarded-for"]
-    parts = [part.strip() for one in lists for part in one.split(",")]
+    parts = [part.strip() for text in lists for part in text.split(",")]
     # Each may carry a port: 10.0.0.5:80, or [2001:db8::1]:80.
     bare = [text for part in parts for text in (part.rpartition(":")[0], part[1:].partition("]")[0])]
     return {found for text in (*parts, *bare) if (found := _address(text)) is not None}

@@ -69,8 +69,8 @@ class View:
 def ranges(longest_s: float, asked: Sequence[str] = ()) -> tuple[str, ...]:
     """The ranges that a source with so long a memory can fill; always the shortest, and those that are asked for."""
     usual = tuple(name for name, range_s in RANGES_S.items() if range_s <= longest_s or name == DEFAULT_RANGE)
-    found = {one: range_s for one in asked if (range_s := range_s_of(one)) is not None and one not in RANGES_S}
-    return (*usual, *(one for one, range_s in found.items() if _SHORTEST_S <= range_s <= min(longest_s, LONGEST_S)))
+    found = {text: range_s for text in asked if (range_s := range_s_of(text)) is not None and text not in RANGES_S}
+    return (*usual, *(text for text, range_s in found.items() if _SHORTEST_S <= range_s <= min(longest_s, LONGEST_S)))
 
 
 def range_s_of(text: str) -> float | None:
@@ -94,11 +94,11 @@ def view_of(chosen: Mapping[str, Sequence[str]], known: Iterable[str], longest_s
     return View(
         range_s=(range_s_of(name) or RANGES_S[DEFAULT_RANGE]) if window is None else window.range_s,
         known=classes,
-        classes=tuple(one for one in classes if one in wanted),
+        classes=tuple(name for name in classes if name in wanted),
         before_change=_first(chosen.get(COMPARE, ()), COMPARISONS, DEFAULT_COMPARISON) == "before",
         end_s=None if window is None else float(window.end_s),
     )
 
 
 def _first(texts: Sequence[str], choices: Sequence[str], default: str) -> str:
-    return next((one for one in texts if one in choices), default)
+    return next((text for text in texts if text in choices), default)

@@ -41,7 +41,7 @@ class Window:
 
     def words(self, zone: tzinfo) -> str:
         """Both ends on the clock of a zone; the date of the second one only where it is another day."""
-        start, end = (datetime.fromtimestamp(one, zone) for one in (self.start_s, self.end_s))
+        start, end = (datetime.fromtimestamp(time_s, zone) for time_s in (self.start_s, self.end_s))
         last = f"{end:%H:%M:%S}" if start.date() == end.date() else f"{end:%Y-%m-%d %H:%M:%S}"
         return f"{start:%Y-%m-%d %H:%M:%S} to {last}"
 

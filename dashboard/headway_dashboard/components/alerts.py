@@ -16,5 +16,5 @@ def alerts(active: Sequence[Alert]) -> None:
     """Draw each alert as the name of its rule and a sentence, all in one line."""
     if not active:
         return
-    words = " · ".join(f":{_COLOURS[one.severity]}-badge[{one.name}] {plain(one.text)}" for one in active)
+    words = " · ".join(f":{_COLOURS[alert.severity]}-badge[{alert.name}] {plain(alert.text)}" for alert in active)
     st.markdown(f"**Alerts:** {words}", help="Conditions of the alert rules that hold now. A rule notifies later.")

@@ -57,5 +57,5 @@ def _window(chosen: Any) -> Window | None:
     """The window between two instants in milliseconds; a browser may send anything."""
     if not isinstance(chosen, (list, tuple)) or len(chosen) != 2:
         return None
-    numbers = [one for one in chosen if isinstance(one, (int, float)) and not isinstance(one, bool)]
+    numbers = [number for number in chosen if isinstance(number, (int, float)) and not isinstance(number, bool)]
     return window_between(numbers[0] / 1000, numbers[1] / 1000) if len(numbers) == 2 else None

@@ -44,7 +44,9 @@ def sortable_table(
     data = {
         "name": name,
         "parameter": parameter,
-        "headings": [{"title": one.title, "help": one.help, "numeric": one.numeric} for one in headings],
+        "headings": [
+            {"title": heading.title, "help": heading.help, "numeric": heading.numeric} for heading in headings
+        ],
         "rows": [{"key": row, "cells": _cells(cells)} for row, cells in rows.items()],
         "total": _cells(total),
     }
@@ -52,4 +54,4 @@ def sortable_table(
 
 
 def _cells(cells: Sequence[Cell]) -> list[dict[str, Any]]:
-    return [{"text": one.text, "value": one.value, "note": one.note} for one in cells]
+    return [{"text": cell.text, "value": cell.value, "note": cell.note} for cell in cells]

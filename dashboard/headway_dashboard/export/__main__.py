@@ -34,8 +34,8 @@ def _parser() -> argparse.ArgumentParser:
     rules = kinds.add_parser("rules", help="recorded series and alerts of Prometheus, as YAML")
     rules.add_argument("--runbooks", default=RUNBOOKS, metavar="URL")
     rules.set_defaults(run=lambda asked: _write(asked.output, rules_text(asked.runbooks)))
-    for one in (grafana, rules):
-        one.add_argument("--output", type=Path, metavar="FILE")
+    for kind in (grafana, rules):
+        kind.add_argument("--output", type=Path, metavar="FILE")
     return parser
 
 

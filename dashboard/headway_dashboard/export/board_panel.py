@@ -79,7 +79,7 @@ def _defaults(panel: Panel) -> dict[str, Any]:
         "color": {"mode": "palette-classic"},
         "thresholds": {
             "mode": "absolute",
-            "steps": threshold_steps(bounds_of(panel), [one.value for one in panel.bounds]),
+            "steps": threshold_steps(bounds_of(panel), [bound.value for bound in panel.bounds]),
         },
     }
 
@@ -112,9 +112,9 @@ def tile_panel(tile: Tile) -> dict[str, Any]:
 
 def threshold_steps(bounds: Sequence[Bound], marks: Sequence[float] = ()) -> list[dict[str, Any]]:
     """Grafana's steps: each begins at its value. A bound from below colours what lies under it."""
-    below = sorted((one.value, _COLOURS[one.severity]) for one in bounds if not one.above)
-    above = [(one.value, _COLOURS[one.severity]) for one in bounds if one.above]
-    known = {one.value for one in bounds}
+    below = sorted((bound.value, _COLOURS[bound.severity]) for bound in bounds if not bound.above)
+    above = [(bound.value, _COLOURS[bound.severity]) for bound in bounds if bound.above]
+    known = {bound.value for bound in bounds}
     above += [(value, palette.GREY) for value in marks if value not in known]
     above.sort()
     colours = [*(colour for _, colour in below), palette.GREEN, *(colour for _, colour in above)]

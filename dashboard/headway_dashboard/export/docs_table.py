@@ -28,7 +28,7 @@ def _panel_rows() -> Iterator[str]:
         for tile in page.tiles:
             yield _row(f"{tile.label} (key figure)", page.title, _UNITS[tile.unit], names_of(tile.expression), ())
     for panel, titles in _panels():
-        watching = [(_threshold(one, panel), one) for one in RULES if one.watches(panel.id)]
+        watching = [(_threshold(rule, panel), rule) for rule in RULES if rule.watches(panel.id)]
         metrics = dict.fromkeys(name for expression in panel.expressions for name in names_of(expression))
         yield _row(panel.title, ", ".join(titles), _UNITS[panel.unit], tuple(metrics), watching)
 
@@ -43,15 +43,15 @@ def _panels() -> Iterator[tuple[Panel, list[str]]]:
 
 
 def _other_rows() -> Iterator[str]:
-    for one in RULES:
-        if not one.panel:
-            yield _row("-", "-", "-", (), [(one.fires, one)])
+    for rule in RULES:
+        if not rule.panel:
+            yield _row("-", "-", "-", (), [(rule.fires, rule)])
 
 
 def _row(title: str, page: str, unit: str, metrics: Sequence[str], watching: Sequence[tuple[str, Rule]]) -> str:
     named = "<br>".join(f"`{name}`" for name in metrics) or "-"
     bounds = "<br>".join(words for words, _ in watching) or "-"
-    names = "<br>".join(f"[{one.name}](../operate/runbooks.md#{one.name.lower()})" for _, one in watching) or "-"
+    names = "<br>".join(f"[{rule.name}](../operate/runbooks.md#{rule.name.lower()})" for _, rule in watching) or "-"
     return f"| {title} | {page} | {unit} | {named} | {bounds} | {names} |"
 
 

@@ -54,8 +54,8 @@ def _alert(rule: Rule, runbooks: str) -> Iterator[str]:
 def expression_of(rule: Rule) -> str:
     """The condition of an alert, with the names of the series that are recorded in place of their expressions."""
     text = rule.expr
-    for one in RECORDED.rules:
-        text = text.replace(one.expr, one.name)
+    for recorded in RECORDED.rules:
+        text = text.replace(recorded.expr, recorded.name)
     return text
 
 

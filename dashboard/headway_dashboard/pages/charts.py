@@ -44,7 +44,9 @@ def download(page: Page, read: Callable[[], PageReading]) -> None:
 
     def written() -> str:
         reading = read()
-        return series_csv([newest_values.limited_to(one, reading.view.classes) for one in page.panels], reading.history)
+        return series_csv(
+            [newest_values.limited_to(panel, reading.view.classes) for panel in page.panels], reading.history
+        )
 
     st.download_button(
         "CSV",

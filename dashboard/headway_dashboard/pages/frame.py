@@ -178,10 +178,10 @@ def _head(address: str, reading: PageReading) -> None:
             identities.identity_of(address, recent, status, now_s),
             severity=severity,
             source=recent.source,
-            note=" ".join(one for one in (recent.note, away_details(recent, now_s)) if one),
+            note=" ".join(text for text in (recent.note, away_details(recent, now_s)) if text),
             rung=rung if (rung := descriptions.rung(recent)) != descriptions.NORMAL else "",
             has_notice=bool(notices),
         )
         alert_line(alerts.alerts_of(recent, state))
-        for one in notices:
-            notice(one)
+        for found in notices:
+            notice(found)

@@ -37,10 +37,10 @@ def tiles(reading: PageReading, *, columns: int = 4, courses: bool = True) -> No
     """Draw the key figures, with their course over the last minutes."""
     newest, state = reading.newest, reading.state
     with st.grid(columns, min_column_width=_TILE_PX, gap="xsmall", key="headway-tiles"):
-        for one in (*panels.TILES[:-1], newest_values.memory_tile(newest)):
-            expression = for_classes(one.expression, reading.view.classes)
-            text = newest_values.tile_text(one, newest, expression, state)
-            text = tile_notes.noted(text, one, newest, reading.status, state, reading.view)
+        for figure in (*panels.TILES[:-1], newest_values.memory_tile(newest)):
+            expression = for_classes(figure.expression, reading.view.classes)
+            text = newest_values.tile_text(figure, newest, expression, state)
+            text = tile_notes.noted(text, figure, newest, reading.status, state, reading.view)
             tile(text, newest[expression].line() if courses else ())
 
 
@@ -65,6 +65,6 @@ PAGE = Page(
     "overview",
     draw,
     figures=(*panels.IDENTITY, *tile_notes.EXPRESSIONS),
-    of_classes=[one.expression for one in panels.TILES],
+    of_classes=[tile.expression for tile in panels.TILES],
     events=EXPRESSIONS,
 )

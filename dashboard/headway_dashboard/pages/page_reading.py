@@ -79,14 +79,14 @@ def read_page(page: Page, source: Source, server_status: StatusSource, view: Vie
     """Read everything that a page shows; a second time only to compare with the time before the last change."""
     newest = Span(RECENT_S, view.end_s)
     lately = Span(min(max(view.range_s, EVENTS_S), source.longest_range_s), view.end_s)
-    drawn = chain.from_iterable(newest_values.limited_to(one, view.classes).expressions for one in page.panels)
+    drawn = chain.from_iterable(newest_values.limited_to(panel, view.classes).expressions for panel in page.panels)
     charted = (panels.ENGINE_STATE, *drawn)
     asked: defaultdict[Span, list[Expression]] = defaultdict(list)
-    asked[newest] += (*_HEAD, *page.figures, *(for_classes(one, view.classes) for one in page.of_classes))
+    asked[newest] += (*_HEAD, *page.figures, *(for_classes(expression, view.classes) for expression in page.of_classes))
     asked[newest] += headlines.by_server() if view.several else ()
     asked[view.span] += (*charted, *marks.asked(view.range_s), identity.LAST_CHANGE)
     asked[lately] += page.events
-    found = {span: _of_time(span, one) for span, one in source.read(asked).items()}
+    found = {span: _of_time(span, answer) for span, answer in source.read(asked).items()}
     status, history = server_status.read(), found[view.span]
     state = newest_values.condition_of(found[newest], time.time())
     seen = marks.marks_of(history)

@@ -25,12 +25,14 @@ class ChosenSource:
 
     def read(self, questions: Questions) -> dict[Span, Reading]:
         """The answers for this server, under the expressions as they were asked."""
-        narrowed = {span: {one: of_instances(one, (self.name,)) for one in asked} for span, asked in questions.items()}
+        narrowed = {
+            span: {wide: of_instances(wide, (self.name,)) for wide in asked} for span, asked in questions.items()
+        }
         found = self.whole.read({span: tuple(asked.values()) for span, asked in narrowed.items()})
         return {span: self._of_one(found[span], asked) for span, asked in narrowed.items()}
 
     def _of_one(self, found: Reading, narrowed: Mapping[Expression, Expression]) -> Reading:
-        answers = {one: found.series[narrow] for one, narrow in narrowed.items() if narrow in found.series}
+        answers = {wide: found.series[narrow] for wide, narrow in narrowed.items() if narrow in found.series}
         health = found.instances.get(self.name, found.health)
         return replace(found, series=answers, health=health, instances=_only(found, self.name))
 

@@ -182,7 +182,7 @@ class Evaluator:
         longer = self._lines(of, replace(on, start_s=on.start_s - reach * on.step_s))
         return {
             key: [
-                read(known) if (known := [one for one in line[at : at + reach + 1] if one is not None]) else None
+                read(known) if (known := [point for point in line[at : at + reach + 1] if point is not None]) else None
                 for at in range(len(on.times_s))
             ]
             for key, line in longer.items()
@@ -279,11 +279,11 @@ def _joined(line: Line, other: Line | None, wanted: bool) -> list[Point]:
     """The points of a line where another one has a point, or where it has none."""
     if other is None:
         return [None] * len(line) if wanted else list(line)
-    return [point if (one is not None) == wanted else None for point, one in zip(line, other, strict=True)]
+    return [point if (filled is not None) == wanted else None for point, filled in zip(line, other, strict=True)]
 
 
 def _either(line: Line, other: Line) -> list[Point]:
-    return [one if point is None else point for point, one in zip(line, other, strict=True)]
+    return [filled if point is None else point for point, filled in zip(line, other, strict=True)]
 
 
 def _ones(line: Line) -> list[Point]:

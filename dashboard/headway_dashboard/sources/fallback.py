@@ -24,13 +24,13 @@ class FallbackSource:
         self._scrape.begin()
         told = self._prometheus.read(questions)
         direct = self._scrape.read(dict.fromkeys(questions, ()))
-        health = next((one.health for one in told.values()), Health())
-        if self._prometheus.reachable and any(one.series or one.note for one in told.values()):
+        health = next((answer.health for answer in told.values()), Health())
+        if self._prometheus.reachable and any(answer.series or answer.note for answer in told.values()):
             return told
-        if health.trouble is None and all(one.health.last_ok_s is None for one in direct.values()):
+        if health.trouble is None and all(answer.health.last_ok_s is None for answer in direct.values()):
             return told
         note = f"{health.detail or 'Prometheus has not answered yet'}: showing the direct scrape instead."
-        return {span: replace(one, note=note) for span, one in self._scrape.read(questions).items()}
+        return {span: replace(answer, note=note) for span, answer in self._scrape.read(questions).items()}
 
     def close(self) -> None:
         """Stop all threads."""

@@ -18,10 +18,10 @@ class MergedStatusSource:
 
     def read(self) -> Status:
         """What holds for all of them. The first reading waits a second at most, for all together."""
-        for one in self._sources.values():
-            one.begin()
+        for source in self._sources.values():
+            source.begin()
         until_s = time.monotonic() + FIRST_WAIT_S
-        told = {name: one.read(max(0.0, until_s - time.monotonic())) for name, one in self._sources.items()}
+        told = {name: source.read(max(0.0, until_s - time.monotonic())) for name, source in self._sources.items()}
         return merged_status(told)
 
     def close(self) -> None:

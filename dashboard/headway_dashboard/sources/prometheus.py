@@ -100,7 +100,7 @@ class PrometheusSource:
 
     def read(self, questions: Questions) -> dict[Span, Reading]:
         """The newest answers. New questions wait for theirs, 0.8 s at most; none wait while Prometheus is away."""
-        wanted = {(one, span.range_s, span.end_s) for span, asked in questions.items() for one in asked}
+        wanted = {(expression, span.range_s, span.end_s) for span, asked in questions.items() for expression in asked}
         with self._changed:
             self._start()
             self._wanted.update(dict.fromkeys(wanted, self._clock()))
@@ -110,7 +110,11 @@ class PrometheusSource:
 
     def _of_time(self, range_s: float, end_s: float | None, asked: Sequence[Expression]) -> Reading:
         return Reading(
-            {one: self._answers[one, range_s, end_s] for one in asked if (one, range_s, end_s) in self._answers},
+            {
+                expression: self._answers[expression, range_s, end_s]
+                for expression in asked
+                if (expression, range_s, end_s) in self._answers
+            },
             self._health,
             self._scrape_s,
             self.name,
@@ -179,15 +183,17 @@ class PrometheusSource:
                 self._reached = self._patient = True
 
     def _prune(self, now_s: float) -> None:
-        self._wanted = {one: asked_s for one, asked_s in self._wanted.items() if now_s - asked_s < _FORGET_S}
-        self._answers = {one: series for one, series in self._answers.items() if one in self._wanted}
-        self._resting_until_s = {one: until_s for one, until_s in self._resting_until_s.items() if now_s < until_s}
+        self._wanted = {key: asked_s for key, asked_s in self._wanted.items() if now_s - asked_s < _FORGET_S}
+        self._answers = {key: series for key, series in self._answers.items() if key in self._wanted}
+        self._resting_until_s = {
+            range_s: until_s for range_s, until_s in self._resting_until_s.items() if now_s < until_s
+        }
 
     def _due(self, now_s: float) -> list[Question]:
         """What is to be asked now, short ranges first."""
         with self._changed:
-            due = [one for one in self._wanted if one[1] not in self._resting_until_s and not self._has(one, now_s)]
-        return sorted(due, key=lambda one: one[1])
+            due = [key for key in self._wanted if key[1] not in self._resting_until_s and not self._has(key, now_s)]
+        return sorted(due, key=lambda key: key[1])
 
     def _has(self, question: Question, now_s: float) -> bool:
         """Whether its answer is there and changes no more: a coarse grid moves once a minute, one of the past never."""
@@ -201,7 +207,7 @@ class PrometheusSource:
 
     def _ask_all(self, questions: Iterable[Question], now_s: float) -> None:
         """Answers of one range are published together, so that no page sees the half of a change."""
-        for range_s, group in groupby(questions, key=lambda one: one[1]):
+        for range_s, group in groupby(questions, key=lambda key: key[1]):
             try:
                 self._keep({question: self._ask(*question, now_s) for question in group})
             except (requests.Timeout, PrometheusApiClientException):
@@ -222,7 +228,7 @@ class PrometheusSource:
             end_time=datetime.fromtimestamp(on.end_s, UTC),
             step=f"{on.step_s:.0f}",
         )
-        return Series(on.times_s, {_labels(one["metric"], expression): _points(one["values"], on) for one in result})
+        return Series(on.times_s, {_labels(line["metric"], expression): _points(line["values"], on) for line in result})
 
     def _window_s(self, expression: Expression, on: Grid) -> float:
         """How far each point looks back: a rate as far as two scrapes in any case, a peak to the point before."""
@@ -234,11 +240,11 @@ class PrometheusSource:
         """How old is the newest sample of each server, how often does one come, and which does Prometheus reach?"""
         recent = self._client.custom_query(_RECENT)
         seen_s: dict[str, float] = {}
-        for one in recent:
-            name = one["metric"].get(INSTANCE, "")
-            seen_s[name] = max(seen_s.get(name, 0.0), *(float(time_s) for time_s, _ in one["values"]))
+        for line in recent:
+            name = line["metric"].get(INSTANCE, "")
+            seen_s[name] = max(seen_s.get(name, 0.0), *(float(time_s) for time_s, _ in line["values"]))
         up = self._up(tuple(sorted({*seen_s, *self._instances, *self._meant})))
-        times_s = sorted({float(time_s) for one in recent[:1] for time_s, _ in one["values"]})
+        times_s = sorted({float(time_s) for line in recent[:1] for time_s, _ in line["values"]})
         gaps_s = [after - before for before, after in pairwise(times_s)]
         with self._changed:
             self._scrape_s = max(self._interval_s, round(median(gaps_s), 1)) if gaps_s else self._interval_s
@@ -254,7 +260,7 @@ class PrometheusSource:
         if not names:
             return {}
         found = self._client.custom_query(f"max by ({INSTANCE}) ({Metric('up', ((INSTANCE, names),)).promql()})")
-        return {one["metric"].get(INSTANCE, ""): float(one["value"][1]) > 0 for one in found}
+        return {line["metric"].get(INSTANCE, ""): float(line["value"][1]) > 0 for line in found}
 
     def _chosen(self, present: Iterable[str]) -> tuple[str, ...]:
         """The servers that are meant, where Prometheus knows all of them; else all that it knows."""

@@ -67,7 +67,7 @@ class ScrapeSource:
 
     def _of_time(self, span: Span, asked: Sequence[Expression], now_s: float) -> Reading:
         on = grid(now_s if span.end_s is None else span.end_s, span.range_s, self._interval_s)
-        found = {one: self._answer(one, on, now_s if span.live else None) for one in asked}
+        found = {expression: self._answer(expression, on, now_s if span.live else None) for expression in asked}
         healths = {name: server.health for name, server in self._servers.items()}
         health, range_s = health_of_all(healths.values()), span.range_s
         return Reading(found, health, self._interval_s, self.name, range_s=range_s, end_s=on.end_s, instances=healths)

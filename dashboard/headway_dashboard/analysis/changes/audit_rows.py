@@ -47,7 +47,7 @@ def chosen(entries: Iterable[AuditEntry], shown: Shown = "all", search: str = ""
     """The entries of one kind in which every word of ``search`` stands, in any column."""
     words = search.lower().split()
     kinds = {"all": (True, False), "changes": (False,), "refused": (True,)}[shown]
-    return [one for one in entries if refused(one) in kinds and all(word in _text(one) for word in words)]
+    return [entry for entry in entries if refused(entry) in kinds and all(word in _text(entry) for word in words)]
 
 
 def _text(entry: AuditEntry) -> str:
@@ -60,18 +60,18 @@ def audit_rows(entries: Sequence[AuditEntry], zone: timezone) -> list[dict[str, 
     when = f"When ({zone_words(zone)})"
     return [
         {
-            when: clock(one.time, zone),
-            "Actor": one.actor or one.role,
-            "Role": one.role,
-            "Address": one.address,
-            "Action": one.action.replace("_", " "),
-            "Before": one.before,
-            "After": one.after,
-            "Revision": str(one.revision),
-            "Reason": one.reason,
-            "Result": one.result + (f" ({one.times} times)" if one.times > 1 else ""),
+            when: clock(entry.time, zone),
+            "Actor": entry.actor or entry.role,
+            "Role": entry.role,
+            "Address": entry.address,
+            "Action": entry.action.replace("_", " "),
+            "Before": entry.before,
+            "After": entry.after,
+            "Revision": str(entry.revision),
+            "Reason": entry.reason,
+            "Result": entry.result + (f" ({entry.times} times)" if entry.times > 1 else ""),
         }
-        for one in entries
+        for entry in entries
     ]
 
 
@@ -80,8 +80,8 @@ def audit_csv(entries: Iterable[AuditEntry]) -> str:
     out = io.StringIO()
     rows = csv.writer(out)
     rows.writerow(_FIELDS)
-    for one in entries:
-        rows.writerow([_cell(str(getattr(one, field))) for field in _FIELDS])
+    for entry in entries:
+        rows.writerow([_cell(str(getattr(entry, field))) for field in _FIELDS])
     return out.getvalue()
 
 
@@ -92,8 +92,8 @@ def _cell(text: str) -> str:
 def revisions(entries: Iterable[AuditEntry], current: int) -> dict[int, str]:
     """The earlier revisions that the log names, the newest first, with the preset or limit of each."""
     found: dict[int, str] = {}
-    for one in entries:
-        if refused(one) or one.action not in ("switch_preset", "order_limit") or one.revision >= current:
+    for entry in entries:
+        if refused(entry) or entry.action not in ("switch_preset", "order_limit") or entry.revision >= current:
             continue
-        found.setdefault(one.revision, one.after)
+        found.setdefault(entry.revision, entry.after)
     return dict(sorted(found.items(), reverse=True))

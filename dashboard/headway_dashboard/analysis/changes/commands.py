@@ -19,7 +19,7 @@ def use_command(
 ) -> str:
     """Put a preset in force, for good or on trial."""
     after = [] if revert_after_s is None else ["--revert-after", f"{revert_after_s:g}s"]
-    conditions = [word for one in revert_if for word in ("--revert-if", one)]
+    conditions = [word for condition in revert_if for word in ("--revert-if", condition)]
     return command(url, "preset", "use", name, *after, *conditions, reason=reason)
 
 

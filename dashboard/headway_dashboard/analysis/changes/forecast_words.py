@@ -28,8 +28,8 @@ def _first(forecast: PresetForecast, urgency: Sequence[str]) -> tuple[str, Class
 
 def class_rows(forecast: PresetForecast, urgency: Sequence[str]) -> list[dict[str, str]]:
     """A row for each class, the most urgent first, and one for all."""
-    known = [one for one in urgency if one in forecast.classes]
-    names = [*known, *(one for one in forecast.classes if one not in known)]
+    known = [name for name in urgency if name in forecast.classes]
+    names = [*known, *(name for name in forecast.classes if name not in known)]
     return [_row(name, forecast.classes[name]) for name in names] + [_row(_ALL, forecast.all)]
 
 

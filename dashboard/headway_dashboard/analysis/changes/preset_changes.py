@@ -68,16 +68,16 @@ def change_rows(
 ) -> list[dict[str, str]]:
     """The settings with an effect that differ; ``ceiling`` is the most seats of this engine, None: not known."""
     rows = []
-    for one in differences(effective(before), effective(after)):
-        applies = applies_when(one.setting, one.before, one.after, ceiling)
-        if one.setting == "batching.seats" and moves(after):
+    for difference in differences(effective(before), effective(after)):
+        applies = applies_when(difference.setting, difference.before, difference.after, ceiling)
+        if difference.setting == "batching.seats" and moves(after):
             applies += "; the limit starts there"
         rows.append(
             {
-                "Setting": one.setting,
-                "Now": setting_text(one.before),
-                "After": setting_text(one.after),
-                "Ceiling": str(ceiling) if ceiling is not None and one.setting in _SEATS else "",
+                "Setting": difference.setting,
+                "Now": setting_text(difference.before),
+                "After": setting_text(difference.after),
+                "Ceiling": str(ceiling) if ceiling is not None and difference.setting in _SEATS else "",
                 "Applies": applies,
             }
         )

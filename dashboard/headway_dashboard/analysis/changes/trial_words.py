@@ -43,19 +43,25 @@ def head_words(trial: Trial) -> str:
 def condition_rows(trial: Trial) -> list[dict[str, str]]:
     """Each condition: its figure before the switch and now, its limit, and for how long it has been true."""
     rows = []
-    for one in trial.conditions:
-        read = _read(one.text)
+    for condition in trial.conditions:
+        read = _read(condition.text)
         before = MISSING if read is None else figure_text(read.figure, _figure(trial.before, read))
-        now = compact(one.reading) if read is None and one.reading is not None else MISSING
-        limit = one.text if read is None else f"{'>' if read.above else '<'} {figure_text(read.figure, read.value)}"
-        held = f"{duration(one.held_s)} of {duration(read.for_s)}" if read is not None else duration(one.held_s)
+        now = compact(condition.reading) if read is None and condition.reading is not None else MISSING
+        limit = (
+            condition.text if read is None else f"{'>' if read.above else '<'} {figure_text(read.figure, read.value)}"
+        )
+        held = (
+            f"{duration(condition.held_s)} of {duration(read.for_s)}"
+            if read is not None
+            else duration(condition.held_s)
+        )
         rows.append(
             {
-                "Goes back if": one.text if read is None else read.name,
+                "Goes back if": condition.text if read is None else read.name,
                 "Before": before,
-                "Now": now if read is None else figure_text(read.figure, one.reading),
+                "Now": now if read is None else figure_text(read.figure, condition.reading),
                 "Limit": limit,
-                "True for": held if one.held_s else "not true",
+                "True for": held if condition.held_s else "not true",
             }
         )
     return rows
@@ -63,7 +69,7 @@ def condition_rows(trial: Trial) -> list[dict[str, str]]:
 
 def figure_rows(trial: Trial) -> list[dict[str, str]]:
     """The figures of each class before the switch and now, with the limit where a condition sets one."""
-    limits = {(read.class_name, read.figure): read for one in trial.conditions if (read := _read(one.text))}
+    limits = {(read.class_name, read.figure): read for condition in trial.conditions if (read := _read(condition.text))}
     rows = []
     for name in (ALL, *_classes(trial)):
         row = {"Class": name or _ALL_WORD}

@@ -20,19 +20,19 @@ def compared(panel: Panel, reading: Reading, before: Reading, chosen: Scale) -> 
     moved_ms = milliseconds([time_s + reading.end_s - before.end_s for time_s in times_s])
     return [
         {
-            "name": f"{one.name or panel.title}, before",
+            "name": f"{line.name or panel.title}, before",
             "x": moved_ms,
-            "y": [None if point is None else float(f"{point * chosen.factor:.4g}") for point in one.points],
+            "y": [None if point is None else float(f"{point * chosen.factor:.4g}") for point in line.points],
             "hovertemplate": f"%{{y:,.4~r}}{chosen.suffix}",
             "type": "scatter",
             "mode": "lines",
             "connectgaps": False,
             "opacity": 0.65,
             "showlegend": False,
-            "line": {"color": one.colour, "width": 1.5, "dash": "dot", "shape": _SHAPES[one.line.kind]},
+            "line": {"color": line.colour, "width": 1.5, "dash": "dot", "shape": _SHAPES[line.line.kind]},
         }
-        for one in lines
-        if one.line.kind in _SHAPES and not one.line.reference and one.measured
+        for line in lines
+        if line.line.kind in _SHAPES and not line.line.reference and line.measured
     ]
 
 

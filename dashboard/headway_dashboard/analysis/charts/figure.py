@@ -39,15 +39,15 @@ def figure(panel: Panel, reading: Reading, marks: Sequence[Mark] = (), before: R
     if panel.lines[0].kind == "heat":
         return heat_map(panel, reading, marks)
     every, times_s = drawn_lines(panel, reading)
-    results = [one for one in every if not one.line.reference]
-    shown = [one for one in results if (one.happened if panel.quiet else one.measured)]
-    empty = "" if shown else emptiness(panel, reading, any(one.measured for one in results))
-    lines = [*shown, *(one for one in every if shown and one.line.reference and one.measured)]
-    chosen = scale(panel.unit, [point for one in shown for point in one.points])
+    results = [result for result in every if not result.line.reference]
+    shown = [result for result in results if (result.happened if panel.quiet else result.measured)]
+    empty = "" if shown else emptiness(panel, reading, any(result.measured for result in results))
+    lines = [*shown, *(result for result in every if shown and result.line.reference and result.measured)]
+    chosen = scale(panel.unit, [point for result in shown for point in result.points])
     earlier = compared(panel, reading, before, chosen) if lines and before is not None else []
     return Figure(
         times_ms=milliseconds(times_s),
-        traces=[*earlier, *(_trace(one, chosen, panel.steps) for one in lines)],
+        traces=[*earlier, *(_trace(line, chosen, panel.steps) for line in lines)],
         layout=_layout(panel, reading, chosen, marks, empty, lines),
         summary=_summary(panel, lines, empty) + marks_words(marks, reading),
         empty=empty,
@@ -109,7 +109,7 @@ def _layout(
 
 def _y_axis(panel: Panel, chosen: Scale, lines: Sequence[Drawn]) -> dict[str, Any]:
     axis: dict[str, Any] = {"rangemode": "tozero", "ticksuffix": chosen.suffix, "nticks": 5}
-    kinds = {one.line.kind for one in lines}
+    kinds = {line.line.kind for line in lines}
     bare = {"showticklabels": False, "showgrid": False}
     if not lines:
         return axis | {"range": [0, 1], **bare, "zeroline": False}
@@ -124,35 +124,35 @@ def _y_axis(panel: Panel, chosen: Scale, lines: Sequence[Drawn]) -> dict[str, An
         return axis | {"range": [0, 1], **bare}
     if panel.unit == "count" and _largest(lines) <= _FEW:
         axis |= {"dtick": 1}
-    if any(one.line.reference for one in lines):
+    if any(line.line.reference for line in lines):
         axis |= {"range": [0, _top(lines) * chosen.factor * 1.05]}
     return axis
 
 
 def _rows(lines: Sequence[Drawn]) -> dict[str, Any]:
-    named = {one.row: one.name for one in lines}
+    named = {line.row: line.name for line in lines}
     places = [row + 0.5 for row in named]
     return {"range": [0, max(named) + 1], "tickvals": places, "ticktext": list(named.values()), "showgrid": False}
 
 
 def _top(lines: Sequence[Drawn]) -> float:
     """The end of an axis with references: those in sight are on it, whatever is far above is not."""
-    measured = _largest([one for one in lines if not one.line.reference])
-    in_sight = [one for one in lines if one.line.reference and _largest([one]) <= _FAR * measured]
+    measured = _largest([line for line in lines if not line.line.reference])
+    in_sight = [line for line in lines if line.line.reference and _largest([line]) <= _FAR * measured]
     return max(measured, _largest(in_sight)) or 1.0
 
 
 def _largest(lines: Sequence[Drawn]) -> float:
     """The largest value of lines; bars stand on each other."""
-    stacked = [one.points for one in lines if one.line.kind == "bar"]
+    stacked = [line.points for line in lines if line.line.kind == "bar"]
     heights = [math.fsum(point or 0.0 for point in column) for column in zip(*stacked, strict=True)]
-    return max((*heights, *(point for one in lines for point in one.points if point is not None)), default=0.0)
+    return max((*heights, *(point for line in lines for point in line.points if point is not None)), default=0.0)
 
 
 def _summary(panel: Panel, drawn: Sequence[Drawn], empty: str) -> str:
     if empty:
         return f"{panel.title}: {empty}."
-    parts = [f"{one.name or panel.title} {_value(panel, newest(one.points))}" for one in drawn]
+    parts = [f"{line.name or panel.title} {_value(panel, newest(line.points))}" for line in drawn]
     return f"{panel.title}. Newest values: {', '.join(parts)}."
 
 

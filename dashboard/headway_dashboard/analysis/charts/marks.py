@@ -64,7 +64,7 @@ class MarkGroup:
     @property
     def _first(self) -> Mark:
         kinds = list(LOOKS)
-        return min(self.marks, key=lambda one: kinds.index(one.kind))
+        return min(self.marks, key=lambda mark: kinds.index(mark.kind))
 
     @property
     def look(self) -> Look:
@@ -80,7 +80,7 @@ class MarkGroup:
     @property
     def words(self) -> tuple[str, ...]:
         """Each mark in full, with its kind."""
-        return tuple(dict.fromkeys(_in_full(one) for one in self.marks))
+        return tuple(dict.fromkeys(_in_full(mark) for mark in self.marks))
 
 
 def _in_full(mark: Mark) -> str:
@@ -123,7 +123,7 @@ def merged(marks: Iterable[Mark], range_s: float) -> list[MarkGroup]:
     """The marks as at most ``MOST`` groups: one that is near the first of a group belongs to it."""
     near_s = range_s / (MOST - 1)
     groups: list[list[Mark]] = []
-    for mark in sorted(marks, key=lambda one: one.time_s):
+    for mark in sorted(marks, key=lambda mark: mark.time_s):
         if groups and mark.time_s - groups[-1][0].time_s < near_s:
             groups[-1].append(mark)
         else:

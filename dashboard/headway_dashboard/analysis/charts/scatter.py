@@ -20,7 +20,7 @@ def scatter(panel: Panel, across: Across, reading: Reading) -> Figure:
     x = reading[across.expression]
     at = dict(zip(x.times_s, x.line(), strict=False))
     lines, times_s = drawn_lines(panel, reading)
-    drawn = [(one, found) for one in lines if (found := _pairs(one, times_s, at))]
+    drawn = [(line, found) for line in lines if (found := _pairs(line, times_s, at))]
     empty = "" if drawn else emptiness(panel, reading, False)
     chosen = scale(panel.unit, [y for _, found in drawn for _, y in found])
     layout = plain_layout(panel) | {
@@ -29,7 +29,7 @@ def scatter(panel: Panel, across: Across, reading: Reading) -> Figure:
         "xaxis": {"type": "linear", "rangemode": "tozero", "fixedrange": True, "title": {"text": across.title}},
         "yaxis": {"rangemode": "tozero", "ticksuffix": chosen.suffix, "nticks": 5},
     }
-    traces = [_trace(one, found, chosen) for one, found in drawn]
+    traces = [_trace(line, found, chosen) for line, found in drawn]
     return Figure([], traces, layout, _summary(panel, across, drawn, empty), empty)
 
 
@@ -54,6 +54,6 @@ def _trace(one: Drawn, found: Sequence[Pair], chosen: Scale) -> dict[str, Any]:
 def _summary(panel: Panel, across: Across, drawn: Sequence[tuple[Drawn, Sequence[Pair]]], empty: str) -> str:
     if empty:
         return f"{panel.title}: {empty}."
-    newest = [(one.name, *found[-1]) for one, found in drawn]
+    newest = [(line.name, *found[-1]) for line, found in drawn]
     parts = [f"{name} {written(y, panel.unit)} at {compact(x)}" for name, x, y in newest]
     return f"{panel.title}, over {across.title}. Newest values: {', '.join(parts)}."

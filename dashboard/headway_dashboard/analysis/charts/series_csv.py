@@ -41,7 +41,7 @@ def _columns(panel: Panel, reading: Reading) -> Iterator[Column]:
 
 def _of_line(panel: Panel, line: Line, series: Series) -> Iterator[Column]:
     heat = line.kind == "heat"
-    for labels in sorted(series.lines, key=lambda one: float(one[-1])) if heat else ordered(series):
+    for labels in sorted(series.lines, key=lambda labels: float(labels[-1])) if heat else ordered(series):
         name = f"at most {labels[-1]}" if heat else line_name(line, labels)
         title = _title(panel.title, name, "count" if heat else panel.unit)
         yield title, dict(zip(series.times_s, series.lines[labels], strict=True))

@@ -40,7 +40,7 @@ def alerts_of(reading: Reading, state: Condition) -> tuple[Alert, ...]:
     if state.state is State.DOWN:
         return (Alert(DOWN.name, DOWN.severity, DOWN.text),)
     found = _holding(reading) if state.current else ()
-    return tuple(sorted(found, key=lambda one: _ORDER.index(one.severity)))
+    return tuple(sorted(found, key=lambda alert: _ORDER.index(alert.severity)))
 
 
 def alert_marks(history: Reading) -> list[Mark]:
@@ -65,7 +65,7 @@ def _holding(reading: Reading) -> Iterator[Alert]:
         values = {key: line[-1] for key, line in reading[condition].lines.items() if line and line[-1] is not None}
         if not values:
             continue
-        worst, value = max(values.items(), key=lambda one: one[1] or 0.0)
+        worst, value = max(values.items(), key=lambda item: item[1] or 0.0)
         labels = dict(zip(condition.by, worst, strict=True))
         server = f"{labels.get(INSTANCE)}: " if len(reading.instances) > 1 and labels.get(INSTANCE) else ""
         more = f" (and {len(values) - 1} more)" if len(values) > 1 else ""

@@ -110,7 +110,7 @@ def _seats_taken(reading: Reading) -> Point:
 
 def _mean_batch(reading: Reading) -> Point:
     """The mean batch of an engine, times the number of engines whose seats the limit counts together."""
-    batch, limit, of_one = (now(reading, one) for one in (panels.BATCH, panels.LIMIT, panels.LIMIT_OF_ONE))
+    batch, limit, of_one = (now(reading, figure) for figure in (panels.BATCH, panels.LIMIT, panels.LIMIT_OF_ONE))
     return batch * limit / of_one if batch is not None and limit and of_one else batch
 
 
@@ -151,5 +151,5 @@ def _class_facts(reading: Reading, status: Status, name: str) -> ClassFacts:
         first_token_timeout_s=objectives.first_token_timeout_s,
         inter_token_slo_s=objectives.inter_token_slo_s,
         overloaded=reading[panels.OVERLOADED_BY_CLASS].latest(name) == 1,
-        idle=all(reading[one].latest(name) == 0 for one in activity),
+        idle=all(reading[figure].latest(name) == 0 for figure in activity),
     )

@@ -73,7 +73,7 @@ def headline_of(reading: Reading, state: State, status: Status) -> Headline:
 
 def by_server() -> tuple[Expression, ...]:
     """What a reading of several servers must hold beside ``EXPRESSIONS``, for a diagnosis of each."""
-    return tuple(by_instance(one) for one in EXPRESSIONS)
+    return tuple(by_instance(expression) for expression in EXPRESSIONS)
 
 
 def worst(each: Mapping[str, Headline]) -> Headline:
@@ -81,8 +81,8 @@ def worst(each: Mapping[str, Headline]) -> Headline:
 
     A remedy keeps no command: it would reach whichever server it is given to.
     """
-    name, found = max(each.items(), key=lambda one: -1 if one[1].severity is None else one[1].severity)
-    words = [one.severity.word for one in each.values() if one.severity is not None]
+    name, found = max(each.items(), key=lambda item: -1 if item[1].severity is None else item[1].severity)
+    words = [headline.severity.word for headline in each.values() if headline.severity is not None]
     counted = ", ".join(f"{number} {word}" for word, number in Counter(sorted(words)).items())
     remedy = None if found.remedy is None else replace(found.remedy, command="")
     symptoms = (*found.symptoms, f"Of {len(each)} servers: {counted}.")
@@ -114,15 +114,15 @@ def _diagnosis(reading: Reading, status: Status) -> Diagnosis:
     if len(reading.instances) < 2:
         return found
     # a command is for one server, and its numbers would be those of all together
-    return replace(found, remedies=tuple(replace(one, command="") for one in found.remedies))
+    return replace(found, remedies=tuple(replace(remedy, command="") for remedy in found.remedies))
 
 
 def _told(own: schema.Diagnosis) -> Diagnosis | None:
     """None where a newer server says what this package does not know."""
-    found = {one.word: one for one in Severity}.get(own.severity)
+    found = {severity.word: severity for severity in Severity}.get(own.severity)
     if found is None or own.bottleneck not in set(Bottleneck):
         return None
-    remedies = tuple(Remedy(one.action, one.cost, one.command) for one in own.remedies)
+    remedies = tuple(Remedy(remedy.action, remedy.cost, remedy.command) for remedy in own.remedies)
     return Diagnosis(found, Bottleneck(own.bottleneck), own.statement, tuple(own.symptoms), remedies=remedies)
 
 

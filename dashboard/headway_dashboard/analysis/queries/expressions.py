@@ -248,8 +248,8 @@ class Above(OfExpression):
         parts = [(metric.only(label, (value,)), bound) for value, bound in self.bounds]
         others = metric.but(label, tuple(value for value, _ in self.bounds)) if self.bounds else metric
         every = (*parts, (others, self.bound))
-        each = [f"{replace(self.of, of=one).promql(window)} > bool {bound:g}" for one, bound in every]
-        return each[0] if len(each) == 1 else " or ".join(f"({one})" for one in each)
+        each = [f"{replace(self.of, of=ratio).promql(window)} > bool {bound:g}" for ratio, bound in every]
+        return each[0] if len(each) == 1 else " or ".join(f"({text})" for text in each)
 
 
 @dataclass(frozen=True, slots=True)

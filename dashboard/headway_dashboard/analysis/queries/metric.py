@@ -77,7 +77,7 @@ def with_metrics(expression: T, change: Callable[[Metric], Metric]) -> T:
 
 def names_of(expression: object) -> tuple[str, ...]:
     """The names of all metrics that an expression reads, each once."""
-    return tuple(dict.fromkeys(name for one in _metrics(expression) for name in (one.name, *one.also)))
+    return tuple(dict.fromkeys(name for metric in _metrics(expression) for name in (metric.name, *metric.also)))
 
 
 def _metrics(node: object) -> Iterator[Metric]:

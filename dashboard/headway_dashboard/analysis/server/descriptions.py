@@ -98,11 +98,11 @@ def move_rows(ladder: FallbackState) -> list[dict[str, str]]:
     """The ladder's last moves, newest first."""
     return [
         {
-            "When (UTC)": one.time.replace("T", " ").removesuffix("Z").partition(".")[0],
-            "Move": f"{one.before} → {one.after}",
-            "Why": trigger_words(one.trigger),
+            "When (UTC)": move.time.replace("T", " ").removesuffix("Z").partition(".")[0],
+            "Move": f"{move.before} → {move.after}",
+            "Why": trigger_words(move.trigger),
         }
-        for one in ladder.moves[:_MAX_MOVES]
+        for move in ladder.moves[:_MAX_MOVES]
     ]
 
 
@@ -159,7 +159,7 @@ def warmup_rows(reading: Reading, status: WarmupStatus) -> list[dict[str, str]]:
         stage: [took_s] for stage, took_s in last_s.items() if took_s is not None
     }
     rows = []
-    for stage in [*STAGES, *(one for one in rounds if one not in STAGES)]:
+    for stage in [*STAGES, *(stage for stage in rounds if stage not in STAGES)]:
         took_s = rounds.get(stage, [])
         if not took_s and stage not in status.refused:
             continue
@@ -167,7 +167,8 @@ def warmup_rows(reading: Reading, status: WarmupStatus) -> list[dict[str, str]]:
             {
                 "Stage": stage_words(stage),
                 "Rounds": compact(len(took_s)) if status.stages else MISSING,
-                "Took": " → ".join(duration(one) for one in took_s) or "left out: warm already, or not supported",
+                "Took": " → ".join(duration(round_s) for round_s in took_s)
+                or "left out: warm already, or not supported",
             }
         )
     return rows
@@ -195,7 +196,7 @@ def warmup_words(status: WarmupStatus) -> str:
 def limit_words(reading: Reading, status: Status) -> str:
     """The limit in one line: live, proposed, ceiling, and why it is what it is; an ordered one with its end."""
     figures = [("live", panels.LIMIT), ("proposed", engine_panels.PROPOSED), ("ceiling", panels.CEILING)]
-    line = " · ".join(f"{words} **{_compact(now(reading, one))}**" for words, one in figures)
+    line = " · ".join(f"{words} **{_compact(now(reading, figure))}**" for words, figure in figures)
     order = status.ordered_limit
     if order is None:
         why = WHYS.get(status.limit_reason) or status.limit_reason
@@ -209,7 +210,7 @@ def prefix_words(status: Status) -> str:
     """How much of the prompts the engine finds in its prefix cache; empty where the order does not use it."""
     if status.prefix is None:
         return ""
-    found, expected = (written(one, "ratio") for one in (status.prefix.hit_ratio, status.prefix.expected_ratio))
+    found, expected = (written(ratio, "ratio") for ratio in (status.prefix.hit_ratio, status.prefix.expected_ratio))
     return (
         f"Order by prefix: the engine found **{found}** of the prompt tokens in its prefix cache, "
         f"where {expected} was expected."

@@ -36,7 +36,10 @@ def without_dead_steps(reading: Reading) -> Reading:
     away = _away(reading[panels.ENGINE_STATE])
     if not any(away.values()):
         return reading
-    series = {one: _cleared(found, away) if _is_of_steps(one) else found for one, found in reading.series.items()}
+    series = {
+        expression: _cleared(found, away) if _is_of_steps(expression) else found
+        for expression, found in reading.series.items()
+    }
     return replace(reading, series=series)
 
 

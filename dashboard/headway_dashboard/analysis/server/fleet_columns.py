@@ -51,8 +51,8 @@ COLUMNS = (
 )
 LIMIT, READY = by_instance(panels.LIMIT), by_instance(panels.READY)
 IN_FLIGHT, PRESET, BUILD, ENGINE, STARTED = (
-    by_instance(one)
-    for one in (panels.IN_FLIGHT, panels.PRESET, identity.BUILD, panels.ENGINE_STATE, fleet_panels.STARTED_S)
+    by_instance(figure)
+    for figure in (panels.IN_FLIGHT, panels.PRESET, identity.BUILD, panels.ENGINE_STATE, fleet_panels.STARTED_S)
 )  # fmt: skip
 EXPRESSIONS: tuple[Expression, ...] = (
     *(column.each for column in COLUMNS), *(column.of for column in COLUMNS), panels.LIMIT,

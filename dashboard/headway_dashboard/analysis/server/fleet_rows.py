@@ -34,7 +34,7 @@ class Rows:
 def fleet_rows(reading: Reading, now_s: float, zone: tzinfo) -> Rows:
     """The rows of a reading, which holds ``fleet_columns.EXPRESSIONS``. Only servers that answer are compared."""
     states = {name: _state(reading, name, now_s) for name in reading.instances}
-    current = [name for name, one in states.items() if one.current]
+    current = [name for name, state in states.items() if state.current]
     values = {column.title: {name: _value(reading, column, name) for name in current} for column in COLUMNS}
     marks = {
         column.title: standing_out(values[column.title], column.bound) for column in COLUMNS if column.bound is not None
@@ -53,7 +53,10 @@ def fleet_rows(reading: Reading, now_s: float, zone: tzinfo) -> Rows:
             Cell(name, name),
             _state_cell(reading, name, state),
             _ready_cell(reading[columns.READY].latest(name)),
-            *(_figure(reading, one, name, values[one.title][name], marks[one.title].get(name)) for one in COLUMNS),
+            *(
+                _figure(reading, column, name, values[column.title][name], marks[column.title].get(name))
+                for column in COLUMNS
+            ),
             _differing(f"{preset} · {revision}" if preset else "", name in other_presets),
             _differing(versions[name], name in other_versions),
             _since(reading[columns.STARTED].latest(name), now_s, zone),
@@ -72,7 +75,9 @@ def as_they_were(reading: Reading) -> Reading:
 
 def rule_words(servers: int) -> str:
     """What the marks mean, for so many servers that answer."""
-    least = ", ".join(f"{one.title} {written(one.bound.least, one.unit)}" for one in COLUMNS if one.bound is not None)
+    least = ", ".join(
+        f"{column.title} {written(column.bound.least, column.unit)}" for column in COLUMNS if column.bound is not None
+    )
     if servers == 2:
         return (
             f"{MARKS['above']}: more than three times the other server's, and at least twice this above it: {least}. "
@@ -92,7 +97,7 @@ def preset_of(reading: Reading, name: str) -> tuple[str, str]:
         for labels, line in reading[columns.PRESET].lines.items()
         if labels[0] == name and line and line[-1] == 1
     ]
-    preset, revision = max(found, key=lambda one: int(one[1]) if one[1].isdigit() else -1, default=("", ""))
+    preset, revision = max(found, key=lambda item: int(item[1]) if item[1].isdigit() else -1, default=("", ""))
     return preset, revision
 
 
@@ -175,7 +180,8 @@ def _all(reading: Reading, current: int) -> tuple[Cell, ...]:
     ready = sum(reading[columns.READY].latest(name) == 1 for name in reading.instances)
     limit = reading[panels.LIMIT].latest()
     figures = (
-        Cell(_of_limit(one, value := reading[one.of].latest() if current else None, limit), value) for one in COLUMNS
+        Cell(_of_limit(column, value := reading[column.of].latest() if current else None, limit), value)
+        for column in COLUMNS
     )
     rest = (Cell(""),) * (len(HEADINGS) - 3 - len(COLUMNS))
     answer = f"{current} of {len(reading.instances)} answer"

@@ -14,8 +14,8 @@ _SPREAD: tuple[tuple[str, Imbalance], ...] = (
     ("Waiting requests", fleet_panels.WAITING_IMBALANCE),
 )
 EXPRESSIONS: tuple[Expression, ...] = (
-    *(one for _, one in _SPREAD),
-    *(by_instance(one.of) for _, one in _SPREAD),
+    *(figure for _, figure in _SPREAD),
+    *(by_instance(figure.of) for _, figure in _SPREAD),
     panels.TTFT[0.95],
     _FIRST_TOKEN,
 )
@@ -47,4 +47,4 @@ def worst_words(newest: Reading) -> str:
 def _largest(newest: Reading, each: Expression) -> tuple[str, float] | None:
     """The server with the largest value, and that value."""
     values = {labels[0]: value for labels in newest[each].lines if (value := newest[each].latest(*labels)) is not None}
-    return max(values.items(), key=lambda one: one[1], default=None)
+    return max(values.items(), key=lambda item: item[1], default=None)

@@ -48,7 +48,7 @@ class Identity:
             self.backend,
             "" if self.up_s is None else f"up {duration(round(self.up_s))}",
         ]
-        return " · ".join(one for one in parts if one)
+        return " · ".join(part for part in parts if part)
 
     @property
     def preset_words(self) -> str:

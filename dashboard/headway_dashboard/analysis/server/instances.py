@@ -38,17 +38,17 @@ def health_of_all(healths: Iterable[Health]) -> Health:
     every = list(healths)
     if len(every) == 1:
         return every[0]
-    last_ok_s = max((one.last_ok_s for one in every if one.last_ok_s is not None), default=None)
-    failing = [one for one in every if one.trouble is not None]
+    last_ok_s = max((health.last_ok_s for health in every if health.last_ok_s is not None), default=None)
+    failing = [health for health in every if health.trouble is not None]
     if not every or len(failing) < len(every):
         return Health(last_ok_s=last_ok_s)
-    details = dict.fromkeys(one.detail for one in failing)
+    details = dict.fromkeys(health.detail for health in failing)
     return Health(
         last_ok_s=last_ok_s,
-        failures=min(one.failures for one in failing),
-        trouble="refused" if all(one.trouble == "refused" for one in failing) else "silent",
+        failures=min(health.failures for health in failing),
+        trouble="refused" if all(health.trouble == "refused" for health in failing) else "silent",
         detail=next(iter(details)) if len(details) == 1 else f"none of the {len(every)} servers answers",
-        failing_since_s=max(one.failing_since_s or 0.0 for one in failing),
+        failing_since_s=max(health.failing_since_s or 0.0 for health in failing),
     )
 
 
@@ -62,9 +62,9 @@ def away(reading: Reading, now_s: float) -> dict[str, Condition]:
     """The servers whose figures are not current, with their condition; those not asked yet are left out."""
     found = {name: condition_of_one(reading, name, now_s) for name in reading.instances}
     return {
-        name: one
-        for name, one in found.items()
-        if not one.current and (reading.instances[name].failures or reading.instances[name].last_ok_s is not None)
+        name: series
+        for name, series in found.items()
+        if not series.current and (reading.instances[name].failures or reading.instances[name].last_ok_s is not None)
     }
 
 
@@ -86,7 +86,7 @@ def away_details(reading: Reading, now_s: float) -> str:
 
 def reading_of_one(reading: Reading, expressions: Iterable[Expression], name: str) -> Reading:
     """What a reading says of one server, under the plain expressions; it must hold them by instance."""
-    series = {one: _lines_of(reading[by_instance(one)], name) for one in expressions}
+    series = {expression: _lines_of(reading[by_instance(expression)], name) for expression in expressions}
     health = reading.instances.get(name, Health())
     return replace(reading, series=series, health=health, instances={name: health}, note="")
 

@@ -15,10 +15,12 @@ MOST = 5
 
 def change_rows(history: Reading) -> list[dict[str, str]]:
     """The last changes in the time of a reading, the newest first."""
-    presets = [Mark(one.time_s, f"Preset {one.label}") for one in change_marks(history[panels.PRESETS_SEEN])]
+    presets = [Mark(mark.time_s, f"Preset {mark.label}") for mark in change_marks(history[panels.PRESETS_SEEN])]
     states = onset_marks(history[panels.ENGINE_STATES_SEEN], palette.ENGINE_WORDS)
-    newest = sorted((*presets, *states), key=lambda one: one.time_s, reverse=True)[:MOST]
-    return [{"When (UTC)": _clock(one.time_s), "Change": f"{one.label[:1].upper()}{one.label[1:]}"} for one in newest]
+    newest = sorted((*presets, *states), key=lambda mark: mark.time_s, reverse=True)[:MOST]
+    return [
+        {"When (UTC)": _clock(mark.time_s), "Change": f"{mark.label[:1].upper()}{mark.label[1:]}"} for mark in newest
+    ]
 
 
 def _clock(time_s: float) -> str:

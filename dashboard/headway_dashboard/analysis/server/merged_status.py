@@ -22,33 +22,33 @@ def merged_status(servers: Mapping[str, Status]) -> Status:
     statuses = list(servers.values())
     if len(statuses) == 1:
         return statuses[0]
-    known = [one for one in statuses if one.known]
-    reasons = tuple(dict.fromkeys(reason for one in statuses for reason in one.reasons))
-    reasons = reasons if statuses and all(one.reasons for one in statuses) else ()
+    known = [status for status in statuses if status.known]
+    reasons = tuple(dict.fromkeys(reason for status in statuses for reason in status.reasons))
+    reasons = reasons if statuses and all(status.reasons for status in statuses) else ()
     if not known:
         return Status(reasons=reasons, servers=servers)
     return Status(
         known=True,
-        version=_same([one.version for one in known], ""),
-        model=_same([one.model for one in known], ""),
-        uptime_s=min((one.uptime_s for one in known if one.uptime_s is not None), default=None),
+        version=_same([status.version for status in known], ""),
+        model=_same([status.model for status in known], ""),
+        uptime_s=min((status.uptime_s for status in known if status.uptime_s is not None), default=None),
         reasons=reasons,
-        seats_taken=sum(one.seats_taken for one in known),
-        queued=sum(one.queued for one in known),
-        preset=_same([one.preset for one in known], ""),
-        limit_reason=_same([one.limit_reason for one in known], ""),
-        admission=_same([one.admission for one in known], "open"),
-        ladder=max((one.ladder for one in known), key=lambda one: _place(one.rung), default=NO_LADDER),
-        strategy=_same([one.strategy for one in known], ""),
-        adaptive=_same([one.adaptive for one in known], None),
-        objectives=merged_objectives([one.objectives for one in known]),
+        seats_taken=sum(status.seats_taken for status in known),
+        queued=sum(status.queued for status in known),
+        preset=_same([status.preset for status in known], ""),
+        limit_reason=_same([status.limit_reason for status in known], ""),
+        admission=_same([status.admission for status in known], "open"),
+        ladder=max((status.ladder for status in known), key=lambda ladder: _place(ladder.rung), default=NO_LADDER),
+        strategy=_same([status.strategy for status in known], ""),
+        adaptive=_same([status.adaptive for status in known], None),
+        objectives=merged_objectives([status.objectives for status in known]),
         servers=servers,
     )
 
 
 def _same(values: Sequence[Any], otherwise: Any) -> Any:
     """The value that all have, else another one."""
-    return values[0] if all(one == values[0] for one in values) else otherwise
+    return values[0] if all(value == values[0] for value in values) else otherwise
 
 
 def _place(rung: str) -> int:

@@ -79,7 +79,7 @@ def notices(now: Situation, status: Status) -> list[Notice]:
     if status.window_error:
         text = f"Its {status.window_error}. Batches gather for the preset's fixed window_ms."
         found.append(Notice("warning", "The custom window of this preset was disabled", text))
-    return [one for one in found if one is not None]
+    return [notice for notice in found if notice is not None]
 
 
 def stage_words(stage: str) -> str:

@@ -43,32 +43,32 @@ def merged_objectives(servers: Sequence[Mapping[str, ClassObjectives]]) -> dict[
     None where the servers state different ones.
     """
     first = servers[0] if servers else {}
-    if any(one.keys() != first.keys() for one in servers):
+    if any(server.keys() != first.keys() for server in servers):
         return {}
-    together = {name: _longest([one[name] for one in servers]) for name in first}
-    return {name: one for name, one in together.items() if one is not None} if None not in together.values() else {}
+    together = {name: _longest([server[name] for server in servers]) for name in first}
+    return {name: goal for name, goal in together.items() if goal is not None} if None not in together.values() else {}
 
 
 def objective_lines(objectives: Mapping[str, ClassObjectives], classes: Sequence[str]) -> list[str]:
     """The objectives in force in one line, and a line for each that the engine misses even for a request alone."""
     known = {name: objectives[name] for name in classes if name in objectives}
-    said = "; ".join(f"{name}: {one.words}" for name, one in known.items() if one.words)
-    missed = [f"{sentence}." for one in known.values() for sentence in one.missed_alone]
+    said = "; ".join(f"{name}: {goal.words}" for name, goal in known.items() if goal.words)
+    missed = [f"{sentence}." for goal in known.values() for sentence in goal.missed_alone]
     return ([f"Objectives: {said}."] if said else []) + missed
 
 
 def _longest(found: Sequence[ClassObjectives]) -> ClassObjectives | None:
-    if all(one == found[0] for one in found):
+    if all(goal == found[0] for goal in found):
         return found[0]
-    if not found[0].words or any((one.multiple, bool(one.words)) != (found[0].multiple, True) for one in found):
+    if not found[0].words or any((goal.multiple, bool(goal.words)) != (found[0].multiple, True) for goal in found):
         return None
-    ttft, between = ([getattr(one, name) for one in found] for name in ("ttft_slo_s", "inter_token_slo_s"))
+    ttft, between = ([getattr(goal, name) for goal in found] for name in ("ttft_slo_s", "inter_token_slo_s"))
     longest = ClassObjectives(_most(ttft), found[0].first_token_timeout_s, _most(between), found[0].multiple)
-    return replace(longest, missed_alone=tuple(dict.fromkeys(text for one in found for text in one.missed_alone)))
+    return replace(longest, missed_alone=tuple(dict.fromkeys(text for goal in found for text in goal.missed_alone)))
 
 
 def _most(bounds_s: Sequence[float | None]) -> float | None:
-    known = [one for one in bounds_s if one is not None]
+    known = [bound_s for bound_s in bounds_s if bound_s is not None]
     return max(known) if len(known) == len(bounds_s) else None
 
 

@@ -32,7 +32,7 @@ def scale_events(history: Reading) -> list[Mark]:
     """
     up, started_s = history[_UP], history[_STARTED_S]
     known = [any(point is not None for point in column) for column in zip(*up.lines.values(), strict=True)]
-    times_s = [time_s for time_s, one in zip(up.times_s, known, strict=False) if one]
+    times_s = [time_s for time_s, point in zip(up.times_s, known, strict=False) if point]
     step_s = up.times_s[1] - up.times_s[0] if len(up.times_s) > 1 else 0.0
     least_s = stale_after_s(history.interval_s) - step_s  # the last instant stands for the step after it
     found: list[Mark] = []
@@ -41,7 +41,7 @@ def scale_events(history: Reading) -> list[Mark]:
         starts_s = _of(started_s.line(name), known) or [None] * len(points)
         events = _events(list(zip(times_s, points, starts_s, strict=False)), least_s)
         found += [Mark(time_s, what, "server", name) for time_s, what in events]
-    return sorted(found, key=lambda one: (one.time_s, one.of))
+    return sorted(found, key=lambda event: (event.time_s, event.of))
 
 
 def _of(line: Sequence[Point], known: Sequence[bool]) -> list[Point]:
@@ -74,6 +74,10 @@ def _events(instants: Sequence[tuple[float, Point, Point]], least_s: float) -> I
 def event_rows(events: Sequence[Mark], zone: tzinfo, most: int = 10) -> list[dict[str, str]]:
     """The last events, the newest first, with their times on the clock of a zone."""
     return [
-        {"When": f"{datetime.fromtimestamp(one.time_s, zone):%Y-%m-%d %H:%M:%S}", "Server": one.of, "Event": one.label}
-        for one in reversed(events[-most:])
+        {
+            "When": f"{datetime.fromtimestamp(event.time_s, zone):%Y-%m-%d %H:%M:%S}",
+            "Server": event.of,
+            "Event": event.label,
+        }
+        for event in reversed(events[-most:])
     ]

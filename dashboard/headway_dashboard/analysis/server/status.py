@@ -77,7 +77,7 @@ def status_of(
 ) -> Status:
     """One value of the status, the ladder, and the settings of the preset in force (None: not known)."""
     known = settings or {}
-    now = {one.name: one.objectives for one in answer.classes if one.objectives is not None}
+    now = {of_class.name: of_class.objectives for of_class in answer.classes if of_class.objectives is not None}
     stages = {stage: rounds_s for stage, rounds_s in answer.warmup.stages.items() if rounds_s}
     return Status(
         known=True,

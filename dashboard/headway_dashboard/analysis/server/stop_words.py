@@ -61,5 +61,5 @@ def admission_words(status: Status) -> str:
         return "The server closes: new requests are refused."
     if status.admission == "open":
         return "Requests are dispatched."
-    held = ", ".join(_CAUSES.get(one, one.replace("_", " ")) for one in status.holds)
+    held = ", ".join(_CAUSES.get(hold, hold.replace("_", " ")) for hold in status.holds)
     return f"Dispatch is held by {held}; it goes on by itself." if held else "Dispatch is held."

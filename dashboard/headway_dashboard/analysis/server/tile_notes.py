@@ -69,7 +69,7 @@ def _origin(names: Sequence[str], objectives: Mapping[str, float], status: Statu
 
 def _objectives(reading: Reading, status: Status) -> dict[str, float]:
     by_metrics = {labels[0]: line[-1] for labels, line in reading[OBJECTIVE].lines.items() if line}
-    by_status = {name: one.ttft_slo_s for name, one in status.objectives.items()}
+    by_status = {name: objective.ttft_slo_s for name, objective in status.objectives.items()}
     known = {**by_metrics, **by_status}
     return {name: bound_s for name, bound_s in known.items() if bound_s is not None and isfinite(bound_s)}
 

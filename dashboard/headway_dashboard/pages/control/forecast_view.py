@@ -62,11 +62,11 @@ def forecast_table(forecast: Forecast | None, presets: PresetList) -> None:
     """Draw the forecast of each preset by class."""
     if forecast is None:
         return
-    settings = {one.name: one.settings for one in presets.presets}
+    settings = {preset.name: preset.settings for preset in presets.presets}
     rows = [
-        {"Preset": one.name, **row}
-        for one in forecast.presets
-        for row in class_rows(one, by_urgency(settings.get(one.name, {})))
+        {"Preset": preset.name, **row}
+        for preset in forecast.presets
+        for row in class_rows(preset, by_urgency(settings.get(preset.name, {})))
     ]
     with st.expander("Forecast by class"):
         st.caption("Each figure is the median of the replays, with the least and the largest where they differ.")

@@ -47,7 +47,7 @@ def _show(settings: Settings, source: Source, server_status: StatusSource) -> No
         if rights.may_log_in:
             st.button("Log in", on_click=st.login)
     seats = read(source, (panels.LIMIT, panels.CEILING), RECENT_S)
-    limit, ceiling = (_whole(newest_values.now(seats, one)) for one in (panels.LIMIT, panels.CEILING))
+    limit, ceiling = (_whole(newest_values.now(seats, figure)) for figure in (panels.LIMIT, panels.CEILING))
     listed = presets or shipped(newest_values.running_preset(read(source, (panels.PRESET,), RECENT_S)))
     st.session_state[_REVISION] = listed.current.revision
     _presets(settings, listed, before, rights, ceiling)
@@ -75,7 +75,7 @@ def _presets(
     if chosen is None or chosen.name == listed.current.name:
         st.caption("Choose Compare on a preset to see what it would change before it is applied.")
         return
-    running = next((one.settings for one in listed.presets if one.name == listed.current.name), {})
+    running = next((preset.settings for preset in listed.presets if preset.name == listed.current.name), {})
     revision = listed.current.revision
     proposal(settings, listed.current.name, running if before is None else before, chosen, rights,
              revision=revision, ceiling=ceiling)  # fmt: skip

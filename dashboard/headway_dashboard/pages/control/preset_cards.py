@@ -17,13 +17,13 @@ _CARD_PX = 240
 
 def cards(presets: PresetList, ceiling: int | None, forecast: Forecast | None) -> PresetEntry | None:
     """Draw the cards; returns the preset that the visitor looks at."""
-    names = [one.name for one in presets.presets]
+    names = [preset.name for preset in presets.presets]
     if st.session_state.get(CHOSEN) not in names:
         st.session_state[CHOSEN] = None
     with st.grid(min(len(names), 4) or 1, min_column_width=_CARD_PX, gap="small", key="headway-presets"):
-        for one in presets.presets:
-            _card(one, ceiling, forecast, running=one.name == presets.current.name)
-    return next((one for one in presets.presets if one.name == st.session_state[CHOSEN]), None)
+        for preset in presets.presets:
+            _card(preset, ceiling, forecast, running=preset.name == presets.current.name)
+    return next((preset for preset in presets.presets if preset.name == st.session_state[CHOSEN]), None)
 
 
 def _card(one: PresetEntry, ceiling: int | None, forecast: Forecast | None, *, running: bool) -> None:

@@ -95,9 +95,11 @@ def switched_words(done: Switched, *, before: int) -> str:
     """What a switch did; the server leaves a preset that is in force already under its revision."""
     if done.revision == before:
         return f"{done.name} was in force already, as revision {done.revision}. Nothing was changed."
-    listed = ", ".join(f"{one.setting} {setting_text(one.before)} → {setting_text(one.after)}" for one in done.changes)
+    listed = ", ".join(
+        f"{change.setting} {setting_text(change.before)} → {setting_text(change.after)}" for change in done.changes
+    )
     confirmed = "" if done.engine_limit_confirmed else " The engine has not confirmed its new limit."
-    warned = "".join(f" Warning: {one}." for one in done.warnings)
+    warned = "".join(f" Warning: {warning}." for warning in done.warnings)
     trial = "" if done.trial is None else " It is on trial: the watch is at the top of this page."
     how = f"{done.name} is in force as revision {done.revision}."
     return f"{how} Changed: {listed or 'nothing'}.{confirmed}{warned}{trial}"

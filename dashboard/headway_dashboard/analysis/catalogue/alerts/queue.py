@@ -20,7 +20,7 @@ GROUP = Group(
     (
         Rule(
             "HeadwayQueueOld",
-            reduce(lambda found, one: Joined(found, "or", one), _OLD),
+            reduce(lambda found, metric: Joined(found, "or", metric), _OLD),
             "1m",
             "warning",
             text="a request of class {class} has waited {value}",

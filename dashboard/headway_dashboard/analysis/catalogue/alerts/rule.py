@@ -83,7 +83,7 @@ class Rule:
 
     def bounds_of(self, panel: str) -> tuple[thresholds.Bound, ...]:
         """The bounds of a panel that belong to it."""
-        return tuple(one for one in thresholds.PANEL_BOUNDS.get(panel, ()) if one.alert == self.name)
+        return tuple(bound for bound in thresholds.PANEL_BOUNDS.get(panel, ()) if bound.alert == self.name)
 
     def watches(self, panel: str) -> bool:
         """Whether a panel draws its quantity, or one of its bounds."""
