@@ -35,10 +35,10 @@ class LeastSlack(ClassQueues):
 
     def __init__(self, classes: Mapping[str, PriorityClass], make_discipline: MakeDiscipline) -> None:
         super().__init__(classes, make_discipline)
-        self._patience_s = {name: one.queue_timeout_s or math.inf for name, one in classes.items()}
+        self._patience_s = {name: terms.queue_timeout_s or math.inf for name, terms in classes.items()}
 
     def head(self, now_s: float, excluded: Collection[str] = ()) -> Ticket | None:
-        heads = [(one.arrived_s + self._patience_s[name], one) for name, one in self.heads(now_s, excluded)]
+        heads = [(head.arrived_s + self._patience_s[name], head) for name, head in self.heads(now_s, excluded)]
         return min(heads, key=lambda head: head[0])[1] if heads else None
 
 

@@ -65,7 +65,7 @@ def run(chosen: argparse.Namespace) -> int:
     words = chosen.engine[1:] if chosen.engine[:1] == ["--"] else chosen.engine
     url = None if chosen.url is None else chosen.url.rstrip("/")
     found = examine(words, url, os.environ)
-    findings = [one for several in found.values() for one in several]
+    findings = [finding for several in found.values() for finding in several]
     print(as_json(found) if chosen.json else text(found))
     return Exit.FAILED if worst(findings) is Severity.FAIL else Exit.OK
 
@@ -130,7 +130,7 @@ def _keys(engine: Sequence[str]) -> list[str]:
         name, equals, value = word.partition("=")
         if name.replace("_", "-") == "--api-key":
             rest = engine[place + 1 :]
-            end = next((at for at, one in enumerate(rest) if one.startswith("-")), len(rest))
+            end = next((at for at, word in enumerate(rest) if word.startswith("-")), len(rest))
             found += [value] if equals else rest[:end]
     return found
 
@@ -149,11 +149,11 @@ def text(found: Sections) -> str:
     """The findings as text: a section each, a remedy under what is not ok, and the counts."""
     lines: list[str] = []
     for name, findings in found.items():
-        lines += [name, *(line for one in findings for line in _lines(one)), ""]
+        lines += [name, *(line for finding in findings for line in _lines(finding)), ""]
     counts = dict.fromkeys(Severity, 0)
     for findings in found.values():
-        for one in findings:
-            counts[one.severity] += 1
+        for finding in findings:
+            counts[finding.severity] += 1
     return "\n".join([*lines, ", ".join(f"{number} {severity}" for severity, number in counts.items())])
 
 
@@ -166,6 +166,6 @@ def _lines(one: Finding) -> Iterable[str]:
 
 def as_json(found: Sections) -> str:
     """The same for scripts."""
-    findings = [{"section": name, **asdict(one)} for name, several in found.items() for one in several]
-    severity = worst(one for several in found.values() for one in several)
+    findings = [{"section": name, **asdict(finding)} for name, several in found.items() for finding in several]
+    severity = worst(finding for several in found.values() for finding in several)
     return json.dumps({"severity": severity, "findings": findings})

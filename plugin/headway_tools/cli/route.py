@@ -46,7 +46,7 @@ served nothing yet are warmed up through it, for half a minute at most; of other
 takes.
 
 environment, beside that of headway serve:
-{variable_lines(one for one in VARIABLES if one.of == "route")}
+{variable_lines(variable for variable in VARIABLES if variable.of == "route")}
   HEADWAY_WARMUP=0            no warm-up through this server
 
 On an instance with Headway, name this server in HEADWAY_TRUSTED_PROXIES, so that it takes class and tenant from it.

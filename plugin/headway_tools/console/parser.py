@@ -22,9 +22,11 @@ def formatter(prog: str) -> argparse.HelpFormatter:
 def variable_lines(variables: Iterable[Variable[Any]]) -> str:
     """What the help says of these variables."""
     lines = list[str]()
-    for one in variables:
-        name, *file = one.names
-        text = f"{one.meaning}{''.join(f'; or {twin}, a file with it' for twin in file)} (default: {one.usual})"
+    for variable in variables:
+        name, *file = variable.names
+        text = (
+            f"{variable.meaning}{''.join(f'; or {twin}, a file with it' for twin in file)} (default: {variable.usual})"
+        )
         start = f"  {name:<{_INDENT - 4}}  "
         lines += textwrap.wrap(text.replace("`", ""), _WIDTH, initial_indent=start, subsequent_indent=" " * _INDENT)
     return "\n".join(lines)

@@ -95,10 +95,10 @@ class SimulatedServer:
         """Send each request at its time, whatever became of those before it."""
         loop = asyncio.get_running_loop()
         began_s = loop.time()
-        for one in planned:
-            await asyncio.sleep(max(0.0, began_s + one.at_s - loop.time()))
+        for request in planned:
+            await asyncio.sleep(max(0.0, began_s + request.at_s - loop.time()))
             name = secrets.token_hex(8)
-            self._tasks.start(name, self._ask(name, one))
+            self._tasks.start(name, self._ask(name, request))
 
     async def _ask(self, name: str, one: Request) -> None:
         prompt, params = "a" * (4 * one.prompt_tokens), FakeParams(one.output_tokens)

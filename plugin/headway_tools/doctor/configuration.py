@@ -19,7 +19,7 @@ def check_configuration(args: Namespace, environment: Mapping[str, str], folder:
     start = cautions(args, environment) or [ok("nothing in the arguments or the environment forbids a start")]
     yield from start
     yield from check_engine_flags(args)
-    yield from (one for one in check_environment(environment) if one not in start)
+    yield from (finding for finding in check_environment(environment) if finding not in start)
     yield from check_presets(environment, folder)
 
 

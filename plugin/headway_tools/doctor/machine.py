@@ -74,7 +74,7 @@ def check_gpu(environment: Mapping[str, str]) -> Iterator[Finding]:
 
 def check_disk(folder: Path) -> Finding:
     """Room for vLLM's compile cache, in its folder or the nearest one above that is there."""
-    there = next((one for one in (folder, *folder.parents) if one.is_dir()), Path("/"))
+    there = next((path for path in (folder, *folder.parents) if path.is_dir()), Path("/"))
     free = shutil.disk_usage(there).free / _GIB
     found = f"{free:.1f} GiB of disk free for the compile cache ({folder})"
     remedy = "free some, or set VLLM_CACHE_ROOT to a folder on another disk"
