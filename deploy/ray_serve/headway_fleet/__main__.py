@@ -57,8 +57,8 @@ def main(argv: list[str] | None = None) -> int:
         "scaling": {**asked.scaling, "minimum": asked.replicas, "maximum": max(asked.replicas, asked.most)},
     }
     ray.init("local", include_dashboard=False, log_to_driver=False, namespace="headway", configure_logging=False)
-    for one in (signal.SIGINT, signal.SIGTERM):  # Ray has set its own, which ends at once
-        signal.signal(one, _stop)
+    for number in (signal.SIGINT, signal.SIGTERM):  # Ray has set its own, which ends at once
+        signal.signal(number, _stop)
     try:
         try:
             _start(given, asked.port, folder)

@@ -26,10 +26,10 @@ class FleetRouter(RequestRouter):  # type: ignore[misc]  # Ray is not installed 
 
     def update_replicas(self, replicas: list[RunningReplica]) -> None:
         """Replicas have come, gone or reported."""
-        self._view.keep(one.replica_id.unique_id for one in replicas)
-        for one in replicas:
-            if stats := one.routing_stats:
-                self._view.instance(one.replica_id.unique_id).report(Report(**stats), time.monotonic())
+        self._view.keep(replica.replica_id.unique_id for replica in replicas)
+        for replica in replicas:
+            if stats := replica.routing_stats:
+                self._view.instance(replica.replica_id.unique_id).report(Report(**stats), time.monotonic())
         super().update_replicas(replicas)
 
     async def choose_replicas(
@@ -40,7 +40,7 @@ class FleetRouter(RequestRouter):  # type: ignore[misc]  # Ray is not installed 
             pending_request.routing_context.should_backoff = True
         request, tried = pending_request.args if pending_request is not None else (None, frozenset[str]())
         tokens = 0 if request is None else len(request.body) // _BYTES_PER_TOKEN
-        by_name = {one.replica_id.unique_id: one for one in candidate_replicas}
+        by_name = {replica.replica_id.unique_id: replica for replica in candidate_replicas}
         untried = [name for name in by_name if name not in tried]
         names = self._view.rank(untried, Demand(tokens, tokens), time.monotonic())
         return [[by_name[name]] for name in names]

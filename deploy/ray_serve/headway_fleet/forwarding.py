@@ -76,9 +76,9 @@ async def fetch(send: Send, route_s: float, request: Forwarded) -> AsyncGenerato
                     if refused or reason_of(piece) in _ELSEWHERE:
                         refused.append(piece)
                         continue
-                    for one in held.add(piece):
+                    for event in held.add(piece):
                         begun = True
-                        yield one
+                        yield event
             if not refused:
                 return
             refusal = refused

@@ -39,7 +39,7 @@ class FleetSettings:
         for name in ("period_s", "drain_s", "start_s", "route_s", "fronts"):
             if not (value := getattr(self, name)) > 0:
                 raise ValueError(f"{name} must be above 0, not {value}")
-        if set(words := {"--host", "--port"}) & {one.partition("=")[0] for one in self.serve}:
+        if set(words := {"--host", "--port"}) & {word.partition("=")[0] for word in self.serve}:
             raise ValueError(f"{' and '.join(sorted(words))} are chosen by each replica")
 
     @classmethod

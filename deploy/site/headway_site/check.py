@@ -54,9 +54,9 @@ def _named(text: str) -> set[str]:
 
 @cache
 def _names() -> set[str]:
-    variables = {name for one in VARIABLES for name in one.names} | _OF_COMPOSE
+    variables = {name for variable in VARIABLES for name in variable.names} | _OF_COMPOSE
     commands = {f"headway {module.NAME}" for module in _COMMANDS}
-    return variables | commands | set(METRIC_NAMES) | {one.name for one in RULES} | {"HeadwayError"}
+    return variables | commands | set(METRIC_NAMES) | {rule.name for rule in RULES} | {"HeadwayError"}
 
 
 @cache

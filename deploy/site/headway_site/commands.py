@@ -36,18 +36,20 @@ def _parts(parser: argparse.ArgumentParser, level: int) -> Iterator[str]:
 
 
 def _children(parser: argparse.ArgumentParser) -> dict[str, argparse.ArgumentParser]:
-    found = [one.choices for one in parser._actions if isinstance(one, argparse._SubParsersAction)]
+    found = [action.choices for action in parser._actions if isinstance(action, argparse._SubParsersAction)]
     return dict(found[0]) if found else {}
 
 
 def _arguments(parser: argparse.ArgumentParser) -> Iterator[list[str]]:
-    for one in parser._actions:
-        if isinstance(one, (argparse._HelpAction, argparse._SubParsersAction)) or one.help == argparse.SUPPRESS:
+    for action in parser._actions:
+        if isinstance(action, (argparse._HelpAction, argparse._SubParsersAction)) or action.help == argparse.SUPPRESS:
             continue
-        value = one.metavar if isinstance(one.metavar, str) else (one.dest.upper() if one.nargs != 0 else "")
-        names = ", ".join(one.option_strings) or value
-        shown = f"{names} {value}" if one.option_strings and value else names
-        yield [f"`{shown}`", _text((one.help or "-") % _values(one, parser)).replace("|", "\\|")]
+        value = (
+            action.metavar if isinstance(action.metavar, str) else (action.dest.upper() if action.nargs != 0 else "")
+        )
+        names = ", ".join(action.option_strings) or value
+        shown = f"{names} {value}" if action.option_strings and value else names
+        yield [f"`{shown}`", _text((action.help or "-") % _values(action, parser)).replace("|", "\\|")]
 
 
 def _values(one: argparse.Action, parser: argparse.ArgumentParser) -> dict[str, object]:

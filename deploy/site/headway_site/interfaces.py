@@ -19,8 +19,12 @@ from headway_site.tables import code, page, table, words
 def environment() -> str:
     """Every variable by what reads it."""
     parts = []
-    for of in dict.fromkeys(one.of for one in VARIABLES):
-        cells = [[code(one.names), one.wanted.strip(","), one.usual, one.meaning] for one in VARIABLES if one.of == of]
+    for of in dict.fromkeys(variable.of for variable in VARIABLES):
+        cells = [
+            [code(variable.names), variable.wanted.strip(","), variable.usual, variable.meaning]
+            for variable in VARIABLES
+            if variable.of == of
+        ]
         parts += [f"## Read by the {of}", table(["variable", "value", "default", "meaning"], cells)]
     return page(
         "Environment", "A wrong value ends the start in one line. `headway doctor` names a misspelt name.", *parts
@@ -29,11 +33,12 @@ def environment() -> str:
 
 def routes() -> str:
     """The admin API, the access of every other route, and the headers that bound a request."""
-    orders = [[f"`{one.method} {one.path}`", one.role or "-", one.summary, ", ".join(f"{int(n)}" for n in one.refusals)]
-              for one in admin.TABLE]  # fmt: skip
-    own = {one.path for one in admin.TABLE}
-    others = [[f"`{one.path}`", ", ".join(sorted(one.methods or ("any",))), one.access]
-              for one in known_routes() if one.path not in own]  # fmt: skip
+    orders = [[f"`{route.method} {route.path}`", route.role or "-", route.summary,
+               ", ".join(f"{int(n)}" for n in route.refusals)]
+              for route in admin.TABLE]  # fmt: skip
+    own = {route.path for route in admin.TABLE}
+    others = [[f"`{route.path}`", ", ".join(sorted(route.methods or ("any",))), route.access]
+              for route in known_routes() if route.path not in own]  # fmt: skip
     stages = {"in the queue": QUEUE, "to the first token": FIRST_TOKEN, "between tokens": STALL, "in all": TOTAL}
     headers = [[stage, code(name for name, _ in readers)] for stage, readers in stages.items()]
     return page(
@@ -69,9 +74,9 @@ def errors() -> str:
 
 def patches() -> str:
     """Every name of vLLM that is replaced or added to."""
-    rows = [[f"`{one.name}`", code(one.targets) or "routes of the application", one.reason, one.without,
-             f"[{one.upstream.rsplit('/', 1)[1]}]({one.upstream})" if one.upstream else "-"]
-            for one in PATCHES]  # fmt: skip
+    rows = [[f"`{patch.name}`", code(patch.targets) or "routes of the application", patch.reason, patch.without,
+             f"[{patch.upstream.rsplit('/', 1)[1]}]({patch.upstream})" if patch.upstream else "-"]
+            for patch in PATCHES]  # fmt: skip
     return page(
         "Patches of vLLM",
         "What Headway replaces in vLLM or adds to it; all else goes through vLLM's plugin interfaces. A start logs the "
@@ -91,8 +96,8 @@ def metrics() -> str:
 
 def panels() -> str:
     """Every panel with its metrics and alerts, and every alert with its condition."""
-    rows = [[f"[{one.name}](../operate/runbooks.md#{one.name.lower()})", one.severity, one.lasting, one.action]
-            for one in RULES]  # fmt: skip
+    rows = [[f"[{rule.name}](../operate/runbooks.md#{rule.name.lower()})", rule.severity, rule.lasting, rule.action]
+            for rule in RULES]  # fmt: skip
     return page(
         "Panels and alerts",
         "The dashboard, Grafana's board and the rules of Prometheus have one catalogue. The page *What the alerts "

@@ -18,9 +18,11 @@ _OBJECTIVES = "An objective such as `8x 0.3..10` is a multiple of what one reque
 def presets() -> str:
     """The bundled presets, and the terms of their classes."""
     found = bundled_presets().values()
-    rows = [[f"`{one.name}`", str(one.batching.seats), one.batching.strategy, one.limit.policy, one.description]
-            for one in found]  # fmt: skip
-    classes = [[f"`{one.name}`", f"`{name}`", *_terms(terms)] for one in found for name, terms in one.classes.items()]
+    rows = [[f"`{preset.name}`", str(preset.batching.seats), preset.batching.strategy, preset.limit.policy,
+             preset.description] for preset in found]  # fmt: skip
+    classes = [
+        [f"`{preset.name}`", f"`{name}`", *_terms(terms)] for preset in found for name, terms in preset.classes.items()
+    ]
     head = ["preset", "class", "priority", "share", "first token", "between tokens", "queue time-out", "total time-out"]
     return page(
         "Presets",
