@@ -12,6 +12,10 @@ the start.
     process            EngineCore's process: its progress, death, replacement and end
     grammars           the check of a grammar before the engine compiles it
     fail_fast          a bound on what vLLM validates
+    step_shaper        the step policy inside EngineCore
+    vllm_routes        the application's routes, compared with the table of the route guard
+    waiting_metric     vLLM's count of waiting requests with Headway's queue added
+    log_format         Headway's lines in vLLM's format; ``log_privacy``: no content of requests in vLLM's lines
     launch             ``headway serve``
     own_server         vLLM's own launcher, as a child process of ``headway serve`` (``headway.own_server``)
     own_server_guard   an API server behind the queue of ``headway serve``: no gate, a fast end; ``own_server_checks``
