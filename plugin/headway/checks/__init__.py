@@ -1,8 +1,8 @@
 """The findings about a server before it starts: one list, gone through at three moments. None imports vLLM.
 
-    environment   what the variables say: ``headway serve`` and ``headway route`` refuse what fails, in one line
-    start         what the arguments of ``vllm serve`` say beside them: the server refuses what fails, and logs the rest
-    finding       one finding: how bad it is, what was found, and what to do
+    environment   the variables: ``headway serve`` and ``headway route`` refuse a failing one, in one line
+    start         the arguments of ``vllm serve`` beside them: the server refuses what fails, and logs the rest
+    finding       a finding: how bad it is, what was found, and what to do
 
 ``headway doctor`` goes through all of them, and shows each. This module imports none, for every process of an engine
 reads a part of ``start``.

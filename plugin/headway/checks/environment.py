@@ -1,4 +1,4 @@
-"""What the variables say: each by itself, what several say together, and names that are none."""
+"""The findings about the variables: each by itself, several together, and names that are no variable."""
 
 from __future__ import annotations
 
@@ -28,14 +28,14 @@ _TOGETHER: Final[tuple[tuple[str, Callable[[Mapping[str, str]], Any]], ...]] = (
 
 
 def check_environment(environment: Mapping[str, str]) -> Iterator[Finding]:
-    """All of them, each once; functions of the operator's own are imported."""
+    """All findings, each once; functions of the operator's own are imported."""
     yield from check_keys_file(environment)
     yield from dict.fromkeys([*check_tokens(environment), *check_values(environment)])
     yield from check_names(environment)
 
 
 def check_keys_file(environment: Mapping[str, str]) -> Iterator[Finding]:
-    """Each error of the keys file; that there is none is a warning of the start."""
+    """The errors of the keys file; a missing file is a warning of the start."""
     path = Environment(environment).keys_file
     if path is None:
         return
@@ -70,7 +70,7 @@ def check_tokens(environment: Mapping[str, str]) -> Iterator[Finding]:
 
 
 def check_values(environment: Mapping[str, str]) -> Iterator[Finding]:
-    """Each variable by itself, and what several say together."""
+    """The findings about each variable by itself, and about several together."""
     for name, read in (*(("", variable.read) for variable in VARIABLES), *_TOGETHER):
         try:
             read(environment)
@@ -82,7 +82,7 @@ def check_values(environment: Mapping[str, str]) -> Iterator[Finding]:
 
 
 def check_names(environment: Mapping[str, str]) -> Iterator[Finding]:
-    """A variable with Headway's prefix that nothing reads is probably a misspelt one."""
+    """The variables with Headway's prefix that nothing reads: probably misspelt."""
     known = {name.removeprefix(PREFIX) for variable in VARIABLES for name in variable.names}
     given = {name.removeprefix(PREFIX) for name in environment if name.startswith(PREFIX)}
     for name in sorted(given - known):

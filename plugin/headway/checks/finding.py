@@ -1,4 +1,4 @@
-"""One finding: how bad it is, what was found, and what to do about it."""
+"""A finding: how bad it is, what was found, and what to do about it."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from enum import StrEnum
 
 
 class Severity(StrEnum):
-    """How bad a finding is: a server does not start, or is not safe, with one that fails."""
+    """The severity of a finding: a server with a failing one does not start, or is not safe."""
 
     OK = "ok"
     INFO = "info"
@@ -18,7 +18,7 @@ class Severity(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """What was found, in one line, and what to do about it; the remedy is empty where all is well."""
+    """The finding in one line, and the remedy; the remedy is empty where all is well."""
 
     severity: Severity
     what: str
@@ -29,33 +29,33 @@ class Finding:
 
 
 def ok(what: str) -> Finding:
-    """All is well."""
+    """A finding that all is well."""
     return Finding(Severity.OK, what)
 
 
 def info(what: str, remedy: str) -> Finding:
-    """A choice of the user's has a price; all is well if that is wanted."""
+    """A finding that a choice of the user's has a price, and is right if that is wanted."""
     return Finding(Severity.INFO, what, remedy)
 
 
 def warn(what: str, remedy: str) -> Finding:
-    """It works, but not as well or as safely as it could."""
+    """A finding of something that works, but not as well or as safely as it could."""
     return Finding(Severity.WARN, what, remedy)
 
 
 def fail(what: str, remedy: str) -> Finding:
-    """It does not work, or is not safe."""
+    """A finding of something that does not work, or is not safe."""
     return Finding(Severity.FAIL, what, remedy)
 
 
 def wrong(error: Exception, advice: str = "correct the variable, or unset it for the usual value") -> Finding:
-    """What an error of one line says, with its own advice where it ends with one."""
+    """A failing finding from an error of one line, with the error's own advice where it ends with one."""
     what, _, remedy = str(error).rpartition("; ")
     return fail(what, remedy) if what else fail(remedy, advice)
 
 
 def failures(findings: Iterable[Finding]) -> list[str]:
-    """Those that fail, a line each."""
+    """The failing findings, a line each."""
     return [str(finding) for finding in findings if finding.severity is Severity.FAIL]
 
 

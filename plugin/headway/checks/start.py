@@ -1,7 +1,7 @@
-"""Checks of the configuration before a server listens: what it must not start with, and what deserves a warning.
+"""Checks of the configuration before a server listens: reasons not to start, and reasons for a warning.
 
-Each is one line: what is wrong, where, and what to do. They read the parsed arguments of ``vllm serve`` and the
-environment, and import nothing of vLLM, so that ``headway doctor`` makes the same checks without a server.
+Each finding is one line: what is wrong, where, and what to do. The checks read the parsed arguments of ``vllm serve``
+and the environment, and import nothing of vLLM, so that ``headway doctor`` makes the same checks without a server.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ _Checks = Iterator[Finding]
 
 
 def check_start(args: Namespace, environment: Mapping[str, str] = os.environ) -> None:
-    """Log what an operator should know. Raises HeadwayError, in one line, where the server must not start."""
+    """Log the warnings. Raises HeadwayError, in one line, where the server must not start."""
     found = refusals(args, environment)
     if found:
         raise HeadwayError("; ".join(found))
@@ -48,17 +48,17 @@ def check_start(args: Namespace, environment: Mapping[str, str] = os.environ) ->
 
 
 def refusals(args: Namespace, environment: Mapping[str, str]) -> list[str]:
-    """Why a server with these arguments must not start; empty: it may."""
+    """The reasons why a server with these arguments must not start; empty: it may start."""
     return failures(cautions(args, environment))
 
 
 def warnings(args: Namespace, environment: Mapping[str, str]) -> list[str]:
-    """What an operator should know of a server that may start."""
+    """The warnings to the operator of a server that may start."""
     return [str(caution) for caution in cautions(args, environment) if caution.severity is Severity.WARN]
 
 
 def cautions(args: Namespace, environment: Mapping[str, str]) -> list[Finding]:
-    """All findings, in the order of the checks; a variable that one of them cannot read is a finding, too."""
+    """All findings, in the order of the checks; a variable that a check cannot read is a finding, too."""
     found = list[Finding]()
     for check in CHECKS:
         try:
@@ -74,7 +74,7 @@ def uses_rust(environment: Mapping[str, str]) -> bool:
 
 
 def rust_front_end(environment: Mapping[str, str]) -> Finding | None:
-    """That front end where no queue of Headway's is in front of it."""
+    """The finding of a front end in Rust without a queue of Headway's in front of it."""
     if not uses_rust(environment) or Environment(environment).behind_queue:
         return None
     what = f"{RUST}=1 starts a front end that loads no plugin: it would bypass Headway"
@@ -106,7 +106,7 @@ def _check_front_ends(args: Namespace, environment: Mapping[str, str]) -> _Check
 
 
 def _check_data_parallel(args: Namespace, environment: Mapping[str, str]) -> _Checks:
-    """What of vLLM's data parallelism is not several ranks on this machine behind one API server."""
+    """The findings about data parallelism beyond several ranks on this machine behind one API server."""
 
     def given(name: str) -> Any:
         return getattr(args, f"data_parallel_{name}", None)
@@ -134,7 +134,7 @@ def _check_data_parallel(args: Namespace, environment: Mapping[str, str]) -> _Ch
 
 
 def _check_api_servers(args: Namespace, environment: Mapping[str, str]) -> _Checks:
-    """What vLLM's launcher behind a queue cannot have: the public port is Headway's, not vLLM's."""
+    """The findings about vLLM's launcher behind a queue: the public port is Headway's, not vLLM's."""
     if not (Environment(environment).behind_queue or getattr(args, "behind_one_queue", False)):
         return
     for name in _OF_VLLM_PORT:
@@ -169,7 +169,7 @@ def _check_stored_responses(args: Namespace, environment: Mapping[str, str]) -> 
 
 
 def _check_tokens(args: Namespace, environment: Mapping[str, str]) -> _Checks:
-    """One that cannot be used, or is an inference key, or crosses a network."""
+    """The findings about a token that cannot be used, or is an inference key, or crosses a network."""
     keys, found = inference_keys(args, environment), Environment(environment)
     for secret in (found.admin_token, found.viewer_token):
         if secret is not None and any(secrets.compare_digest(secret.text.encode(), key.encode()) for key in keys):
@@ -208,7 +208,7 @@ CHECKS: Final[tuple[Callable[[Namespace, Mapping[str, str]], _Checks], ...]] = (
 
 
 def _on(environment: Mapping[str, str], variable: str) -> bool:
-    """Whether a variable switches something on; vLLM reads these as whole numbers."""
+    """Whether a variable switches something on; vLLM reads such variables as whole numbers."""
     return environment.get(variable, "").strip() not in ("", "0")
 
 
@@ -230,6 +230,6 @@ def _version_of(distribution: str) -> str:
 
 
 def _older(version: str, oldest: tuple[int, ...]) -> bool:
-    """Whether a version is older; never one that is not known, nor a build without a release ("0.1.dev7+g1a2b3c")."""
+    """Whether a version is older; an unknown one is not, nor a build without a release ("0.1.dev7+g1a2b3c")."""
     found = re.match(r"\d+(?:\.\d+)*", version)
     return found is not None and "dev" not in version and tuple(map(int, found[0].split("."))) < oldest

@@ -54,7 +54,7 @@ class Recording:
 
 
 class Recorder:
-    """The ring of one gate, and beside it ``served``, how its requests fared, and ``speed``, how fast its engine was.
+    """The ring of one gate, with ``served`` for the fate of its requests and ``speed`` for its engine.
 
     Times are those of the gate's clock, ids those of its tickets: both only grow.
     """
@@ -71,19 +71,19 @@ class Recorder:
         self.speed = SpeedLog()
 
     def stepped(self, load: Load, now_s: float) -> None:
-        """The engine made a step."""
+        """Record a step of the engine."""
         self.speed.stepped(load, now_s)
 
     def first_token(self, ticket: Ticket, delay_s: float, now_s: float) -> None:
-        """The first token of a request came so long after its arrival."""
+        """Record the delay of a request's first token after its arrival."""
         self.served.first_token(ticket.class_name, delay_s, now_s)
 
     def ended(self, ticket: Ticket, outcome: Outcome, now_s: float, tokens: int = 0, pace_s: float = 0.0) -> None:
-        """A request ended after so many tokens, with so long between two of them; 0: not known."""
+        """Record the end of a request, its tokens and the time between two of them; 0: not known."""
         self.served.ended(ticket, outcome, now_s, tokens, pace_s)
 
     def arrived(self, ticket: Ticket) -> None:
-        """A request arrived."""
+        """Record an arrival."""
         ring = self._ring
         if self._began_s is None:
             self._began_s = ticket.arrived_s
@@ -101,7 +101,7 @@ class Recorder:
         )
 
     def completed(self, ticket: Ticket, usage: Usage) -> None:
-        """A request ran to its end: its real lengths are known."""
+        """Record the real lengths of a request that ran to its end."""
         place = self._place(ticket.id)
         if place is not None:
             _, _, _, _, sequences, prompts, _, outputs = self._ring.columns
@@ -111,7 +111,7 @@ class Recorder:
             outputs[place] = min(max(1, round(usage.output_tokens / width)), _MAX_TOKENS)
 
     def recording(self, now_s: float, span_s: float | None = None, most: int | None = None) -> Recording:
-        """A copy of what arrived in the last ``span_s`` seconds, half an hour at most; the newest ``most`` of it."""
+        """A copy of the arrivals of the last ``span_s`` seconds, half an hour at most; the newest ``most`` of them."""
         most_s = self._keep_s if span_s is None else min(span_s, self._keep_s)
         since_s = now_s - most_s
         before = self._ring.before(since_s)

@@ -43,7 +43,7 @@ class Ring:
         self._next = (place + 1) % self.most
 
     def before(self, at_s: float) -> int:
-        """How many rows, from the oldest on, are before this time."""
+        """The number of rows, from the oldest on, before this time."""
         times_s, oldest = self.columns[0], self.oldest
         if oldest and at_s > times_s[self.most - 1]:
             return self.most - oldest + bisect_left(times_s, at_s, 0, oldest)

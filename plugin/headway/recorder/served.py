@@ -1,4 +1,4 @@
-"""How the requests of the last minutes were served: first tokens and ends, as numbers without text or ids.
+"""The service of the last minutes' requests: first tokens and ends, as numbers without text or ids.
 
 Two bounded rings, of 14 and 27 bytes a row, and the figures of a stretch of them by class. A first token or an end
 costs about a microsecond; the figures are of the newest thousand of the stretch, so that a look takes about a
@@ -48,11 +48,11 @@ class ServedLog:
         self._classes: dict[str, int] = {}
 
     def first_token(self, class_name: str, delay_s: float, now_s: float) -> None:
-        """A first token came so long after the arrival."""
+        """Record the delay of a first token after the arrival."""
         self._firsts.add(now_s, self._index(class_name), delay_s)
 
     def ended(self, ticket: Ticket, outcome: Outcome, now_s: float, tokens: int = 0, pace_s: float = 0.0) -> None:
-        """A request ended after so many tokens, with so long between two of them; 0: not known."""
+        """Record the end of a request, its tokens and the time between two of them; 0: not known."""
         index = self._index(ticket.class_name)
         self._ends.add(now_s, ticket.arrived_s, index, _KINDS[outcome], min(tokens, _MAX_TOKENS), pace_s)
 
@@ -83,7 +83,7 @@ class ServedLog:
         return {names[index]: rows.served([index]) for index in seen} | {ALL: rows.served(seen)}
 
     def first_tokens(self, since_s: float) -> int:
-        """How many first tokens have come since then, as far as they are kept."""
+        """The number of first tokens that have come since then, as far as they are kept."""
         return self._firsts.count - self._firsts.before(since_s)
 
     # ------------------------------------------------------------------ inside
@@ -101,7 +101,7 @@ class ServedLog:
 
 @dataclass(frozen=True, slots=True)
 class _Rows:
-    """The rows of a stretch of so many seconds: the delays by class, and the columns of the ends."""
+    """The rows of a stretch of time: the delays by class, and the columns of the ends."""
 
     delays: Mapping[int, list[float]]
     ends: Sequence[Sequence[float]]

@@ -30,7 +30,7 @@ _MOST_RATIO = 2.0
 
 @dataclass(frozen=True, slots=True)
 class Unsteadiness:
-    """How the time of steps strays from the predicted one: its coefficient of variation, and for how long at a time."""
+    """The variation of the time of steps around the predicted one: its coefficient, and its length in time."""
 
     ratio: float
     hold_s: float
@@ -46,7 +46,7 @@ class SpeedLog:
         self._seconds = 0.0
 
     def stepped(self, load: Load, now_s: float) -> None:
-        """The engine made a step. One with preemptions is left out: its time includes a wait."""
+        """Record a step of the engine. A step with preemptions is left out: its time includes a wait."""
         step_s = load.inter_token_s
         if step_s is None or load.preemptions or load.running <= 0:
             return
@@ -60,7 +60,7 @@ class SpeedLog:
         self._prefill_tokens += load.prefill_tokens
 
     def unsteadiness(self, costs: StepTime, since_s: float) -> Unsteadiness:
-        """How unsteady the engine was since then, against these costs; a ratio of 0 while too little is known."""
+        """The unsteadiness of the engine since then, against these costs; a ratio of 0 while too little is known."""
         strays = self._strays(costs, since_s)
         if len(strays) < _MIN_STRETCHES:
             return Unsteadiness(0.0, STRETCH_S)
@@ -87,7 +87,7 @@ class SpeedLog:
 
 
 def _hold_s(strays: Sequence[float], spread: float) -> float:
-    """The variance of the means of blocks is that of the stretches times (hold / block)."""
+    """The time for which noise holds: the variance of block means is that of the stretches times (hold / block)."""
     means = [fmean(strays[at : at + BLOCK]) for at in range(0, len(strays) - BLOCK + 1, BLOCK)]
     if len(means) < _MIN_BLOCKS or not spread:
         return STRETCH_S
