@@ -1,4 +1,4 @@
-"""What every API server of Headway has around its application, in front of one engine or of several instances.
+"""The surroundings of an application in every API server, in front of one engine or of several instances.
 
 Its settings come from the environment (``settings``), its connections are bounded (``protocol``), and each request is
 bounded and guarded before it is read (``protection``).

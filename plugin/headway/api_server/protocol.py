@@ -44,11 +44,11 @@ _RETRY_AFTER_S = 2
 
 
 class _TooLarge(Exception):
-    """Ends the parser from inside one of its callbacks."""
+    """An error that ends the parser from inside one of its callbacks."""
 
 
 class BoundedProtocol(HttpToolsProtocol):
-    """One connection; ``bounds`` and the count of the open ones are the same for all."""
+    """A connection; ``bounds`` and the count of the open ones are the same for all."""
 
     bounds = Bounds()
     all_connections = Connections(bounds.max_connections)
@@ -79,7 +79,7 @@ class BoundedProtocol(HttpToolsProtocol):
         super().connection_lost(exc)
 
     def handle_websocket_upgrade(self) -> None:
-        """Another protocol takes the connection, which stays counted until that has lost it."""
+        """Pass the connection to another protocol; it stays counted until that has lost it."""
         super().handle_websocket_upgrade()
         protocol = self.transport.get_protocol()
         lost = protocol.connection_lost
@@ -98,7 +98,7 @@ class BoundedProtocol(HttpToolsProtocol):
             self._refuse(HTTPStatus.REQUEST_HEADER_FIELDS_TOO_LARGE)
 
     def on_message_begin(self) -> None:
-        """The first byte of a request."""
+        """Note the first byte of a request."""
         self._open = self._in_head = True
         self._field_bytes = self._fields = 0
         self._limit_wait()
@@ -147,7 +147,7 @@ class BoundedProtocol(HttpToolsProtocol):
             self._limit_wait()
 
     def send_400_response(self, msg: str) -> None:
-        """The parser stopped: by our bounds, or by a syntax error."""
+        """Answer where the parser stopped: by Headway's bounds, or by a syntax error."""
         if self._refusal is None:
             super().send_400_response(msg)
         else:
@@ -178,7 +178,7 @@ class BoundedProtocol(HttpToolsProtocol):
         return self.cycle is not None and bool(self.cycle.response_complete)
 
     def _limit_wait(self) -> None:
-        """From now on the connection has the time limit of a slow body."""
+        """Give the connection the time limit of a slow body."""
         self._end_limit()
         self._limit = self.loop.call_later(self.bounds.body_timeout_s, self._waited_too_long)
 

@@ -85,7 +85,7 @@ class AuditFile:
 
     @property
     def lost(self) -> int:
-        """How many lines could not be written."""
+        """The number of lines that could not be written."""
         return self._unqueued + self._unwritten
 
     def write(self, entry: Mapping[str, Any]) -> None:

@@ -55,7 +55,7 @@ class Audit:
 
     @property
     def lost(self) -> int:
-        """How many lines could not be written to the files."""
+        """The number of lines that could not be written to the files."""
         return sum(file.lost for file in (self._file, self._strangers_file) if file is not None)
 
     @property

@@ -32,7 +32,7 @@ class _OutOfTimeError(Exception):
 
 
 def main(within_s: float) -> None:
-    """Compute the job on the standard input within so many seconds."""
+    """Compute the job on the standard input within this many seconds."""
     _give_way()
     until_s, job = time.monotonic() + within_s, Job.unpack(sys.stdin.buffer.read())
     found: dict[str, list[Figures]] = {wanted.name: [] for wanted in job.presets}

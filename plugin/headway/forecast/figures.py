@@ -11,7 +11,7 @@ from headway.api.schema import ClassForecast, Interval, PresetForecast, Quantile
 
 @dataclass(frozen=True, slots=True)
 class ClassFigures:
-    """One class in one replay."""
+    """The figures of one class in one replay."""
 
     offered: int
     completed: int
@@ -24,7 +24,7 @@ class ClassFigures:
 
 @dataclass(frozen=True, slots=True)
 class Figures:
-    """One replay."""
+    """The figures of one replay."""
 
     tokens_per_s: float
     mean_batch: float

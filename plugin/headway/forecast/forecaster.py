@@ -47,7 +47,7 @@ class Forecasts:
 
 
 class Forecaster:
-    """Computes the forecasts of one server. ``done`` is the part of the present one that is done, None without one."""
+    """The forecaster of one server. ``done`` is the finished part of the present forecast, None without one."""
 
     def __init__(self) -> None:
         self.done: float | None = None

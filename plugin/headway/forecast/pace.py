@@ -17,12 +17,12 @@ _LONGEST_REST_S = 0.5
 
 
 def share_of(processors: int, *, busy: bool) -> float:
-    """The part of one processor that a forecast may use on a machine with so many."""
+    """The part of one processor that a forecast may use on a machine with this many."""
     return BUSY_SHARE if busy and processors < MANY_PROCESSORS else 1.0
 
 
 class Pace:
-    """Keeps the process at its share since it was made; ``used_s`` is its processor time."""
+    """The pace of this process at its share since it was made; ``used_s`` is its processor time."""
 
     def __init__(
         self,

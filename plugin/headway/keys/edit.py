@@ -1,8 +1,8 @@
 """Changes to a keys file: a key is added, revoked, or replaced by another one.
 
-A change is made to the text, so that comments stay, then read and checked like any keys file, and compared with what
-was wanted. The file is replaced as a whole: a server that reads it meanwhile sees the old or the new one. A new file
-has mode 0600; another one keeps its owner and its mode. A lock on FILE.lock keeps two editors apart.
+A change is made to the text, so that comments stay, then read and checked like any keys file, and compared with the
+change that was wanted. The file is replaced as a whole: a server that reads it meanwhile sees the old or the new one. A
+new file has mode 0600; an existing file keeps its owner and its mode. A lock on FILE.lock keeps two editors apart.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ _MAX_ID_NAME_CHARS = 48
 
 @dataclass(frozen=True, slots=True)
 class MadeKey:
-    """A new key: its text, which is kept nowhere, and what the file says of it."""
+    """A new key: its text, which is kept nowhere, and its entry in the file."""
 
     text: str = field(repr=False)
     key: Key
@@ -88,7 +88,7 @@ def revoke_key(path: str, key_id: str) -> Key:
 def rotate_key(path: str, key_id: str, *, now: datetime, grace: timedelta) -> tuple[MadeKey, Key]:
     """Make a key in place of another one, which expires after the grace. Raises KeysFileError.
 
-    The new one has the tenant, the note and the length of life of the old one. Returns both.
+    The new key has the tenant, the note and the length of life of the old one. Returns both.
     """
     with _edited(path) as file:
         number, old = file.find(key_id)
@@ -189,7 +189,7 @@ def _write(path: str, target: Path, text: str) -> None:
 
 
 def _as_before(descriptor: int, before: os.stat_result) -> None:
-    """The owner and the mode of the file that is replaced: the server that reads it may be another user."""
+    """Give the new file the owner and the mode of the old one: the server that reads it may be another user."""
     now = os.fstat(descriptor)
     if (now.st_uid, now.st_gid) != (before.st_uid, before.st_gid):
         os.fchown(descriptor, before.st_uid, before.st_gid)

@@ -29,7 +29,7 @@ _KEY_CHARS = len(_PREFIX) + 43
 
 @dataclass(frozen=True, slots=True)
 class Key:
-    """One key of the keys file; ``digest`` is the SHA-256 of its text. ``expires`` None: never."""
+    """A key of the keys file; ``digest`` is the SHA-256 of its text. ``expires`` None: never."""
 
     id: str
     digest: bytes
@@ -40,12 +40,12 @@ class Key:
 
     @property
     def expires_s(self) -> float:
-        """When it expires, in seconds since 1970; infinite: never."""
+        """The time when the key expires, in seconds since 1970; infinite: never."""
         return inf if self.expires is None else self.expires.timestamp()
 
 
 class KeyRing:
-    """The keys of all tenants. It never changes: a file that has changed makes another one."""
+    """The keys of all tenants. A ring never changes: a file that has changed makes another one."""
 
     def __init__(self, keys: Iterable[Key], tenants: Mapping[str, Entitlement]) -> None:
         self.keys = tuple(keys)

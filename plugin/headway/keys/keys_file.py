@@ -67,7 +67,7 @@ def read_keys_text(path: str) -> tuple[str, FileState]:
 
 
 class KeysFile:
-    """One keys file, and the keys in force. ``ring`` is replaced as a whole, on the event loop's thread."""
+    """The keys file, and the keys in force. ``ring`` is replaced as a whole, on the event loop's thread."""
 
     def __init__(self, path: str) -> None:
         """Read the file. Raises KeysFileError."""

@@ -117,7 +117,7 @@ def _shown(name: str) -> str:
 
 
 def _located(problem: Problem, lines: Sequence[int]) -> Problem:
-    """The same with the line of its [[keys]] table, where that is known."""
+    """The same error with the line of its [[keys]] table, where that is known."""
     section, _, rest = problem.where.partition(".")
     number = rest.partition(".")[0]
     if section != "keys" or not number.isdecimal() or int(number) > len(lines):

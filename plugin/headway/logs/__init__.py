@@ -1,12 +1,11 @@
 """Log lines: without the content of requests, and as JSON objects on request.
 
-    settings          HEADWAY_LOG_CONTENT, HEADWAY_LOG_FORMAT
     content_records   which arguments and exceptions of a log line are hidden
     hidden            what may be shown of an argument
     tracebacks        a traceback without the messages of its exceptions
-    json_lines        one JSON object a line
+    json_lines        a JSON object in each line
 
-It knows no logger by name: those of vLLM are listed in ``headway.vllm_adapter.log_privacy``.
+The package knows no logger by name: those of vLLM are listed in ``headway.vllm_adapter.log_privacy``.
 """
 
 from headway.logs.content_records import ContentRecords, ContentRules

@@ -22,7 +22,7 @@ _FIXED = frozenset({"", " (streaming delta)", " (streaming complete)"})
 
 
 class Hidden:
-    """Stands in a log line for what is not shown; any conversion to text says what kind of thing that was."""
+    """The stand-in for a hidden argument in a log line; any conversion to text says what kind of thing that was."""
 
     __slots__ = ("_what",)
 

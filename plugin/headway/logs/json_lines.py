@@ -1,4 +1,4 @@
-"""One JSON object a line: what happened, and which request it was about."""
+"""Log lines as JSON objects: what happened, and which request it was about."""
 
 from __future__ import annotations
 

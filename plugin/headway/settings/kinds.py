@@ -131,12 +131,12 @@ def listed(meaning: str, wanted: str, usual: str | None = None) -> Variable[tupl
 
 
 def choice(words: tuple[str, ...], meaning: str) -> Variable[str]:
-    """One of these words; the first is the usual one."""
+    """A choice of these words; the first is the usual one."""
     return Variable[str](words[0], meaning, lambda text: words[words.index(text)], " or ".join(words))
 
 
 def flag(default: bool, meaning: str) -> Variable[bool]:
-    """Something that is on or off."""
+    """A switch, on or off."""
     return Variable[bool](default, meaning, lambda text: bool(("0", "1").index(text)), "1 or 0", f"`{default:d}`")
 
 
