@@ -52,7 +52,7 @@ _SERVER_ERROR = ErrorTypes("server_error", "api_error")
 
 
 class Advice(StrEnum):
-    """What an error tells its client about another try, and in which header. NONE leaves it to the client."""
+    """The advice of an error on another try, and the header for it. NONE leaves the choice to the client."""
 
     LATER = "Retry-After"
     NEVER = "x-should-retry: false"
@@ -68,7 +68,7 @@ class ErrorTerms:
 
     @property
     def types(self) -> ErrorTypes:
-        """Its words in both APIs."""
+        """The words of the status in both APIs."""
         return types_of(self.status)
 
 
@@ -136,7 +136,7 @@ class BadRequest(Exception):
 
 
 def types_of(status: HTTPStatus) -> ErrorTypes:
-    """The words of a status in both APIs; one that is not in the table has those of its hundred."""
+    """The words of a status in both APIs; for a status outside of the table those of its hundred."""
     return TYPES.get(status) or (_SERVER_ERROR if status >= HTTPStatus.INTERNAL_SERVER_ERROR else _CLIENT_ERROR)
 
 

@@ -30,7 +30,7 @@ def cpu_quota(root: Path = Path("/")) -> float:
 
 
 def _headrooms(root: Path) -> Iterator[int]:
-    """What each limit of memory leaves."""
+    """The bytes that each limit of memory leaves."""
     return (max(0, most - used) for most, used in _memory_limits(root))
 
 

@@ -47,7 +47,7 @@ class Distribution:
         self._until_s = 0.0
 
     def add(self, value: float, now_s: float) -> None:
-        """Count one."""
+        """Count a value."""
         self._counts[bisect_left(self._bounds, value)] += 1
         self._total += value
         if now_s >= self._until_s:

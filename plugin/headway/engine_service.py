@@ -150,7 +150,7 @@ class EngineService:
     # ------------------------------------------------------------------ inside
 
     def _begin(self) -> None:
-        """The program's event loop runs: requests wait for a warm-up that was asked for."""
+        """Begin on the program's event loop: requests wait for a warm-up that was asked for."""
         self._show_metrics()
         self._start_background_work()
         if self._warm_first and self._warmer is not None:
@@ -206,7 +206,7 @@ class EngineService:
 def _lacks(
     source: Source | None, replacer: Replacer | None, other_model: OtherModel | None, *, owns_process: bool
 ) -> frozenset[Ability]:
-    """What parts of a preset may need and is not there, whatever the engine."""
+    """The abilities that parts of a preset may need and that are missing, whatever the engine."""
     there = {
         Ability.HTTP: owns_process,
         Ability.PROCESS: owns_process,

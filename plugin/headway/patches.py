@@ -133,7 +133,7 @@ def switched_off(environment: Mapping[str, str] | None = None) -> frozenset[str]
 
 
 def in_force_words(off: Iterable[str], needless: Iterable[str] = ()) -> str:
-    """One line for the log of a start. ``needless`` rows do nothing on this machine or under these settings."""
+    """The line for the log of a start. ``needless`` rows do nothing on this machine or under these settings."""
     off, needless = set(off), set(needless)
     on = ", ".join(name for name in _NAMES if name not in off | needless)
     return f"patches of vLLM in force: {on}" + (f"; switched off: {', '.join(sorted(off))}" if off else "")

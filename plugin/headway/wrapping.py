@@ -44,10 +44,11 @@ class WrappedEngine(Protocol):
         may_wait: bool = ...,
         **options: Any,
     ) -> AsyncGenerator[Any, None]:
-        """As the engine's own; ``priority`` is a class name, or a number of which a larger one is more urgent.
+        """Run a request as the engine's own method; of a number as ``priority`` a larger one is more urgent.
 
-        ``timeout_s`` bounds the whole request, ``timeouts`` each stage of it, in seconds; without ``may_wait`` it is
-        refused where no seat is free. Raises UnknownClassError at the first step of the iteration, Refused at any.
+        ``priority`` may be a class name. ``timeout_s`` bounds the whole request, ``timeouts`` each stage of it, in
+        seconds; without ``may_wait`` the request is refused where no seat is free. Raises UnknownClassError at the
+        first step of the iteration, Refused at any.
         """
         ...
 
@@ -108,7 +109,7 @@ def wrap(
 
 
 def _check_engine(engine: object) -> None:
-    """Raises TypeError, which says what is missing, where this is no engine that can be wrapped."""
+    """Raise TypeError, which says what is missing, where this is no engine that can be wrapped."""
     takes = "headway.wrap takes an engine, such as an AsyncLLM of vLLM or a headway.engine.fake.FakeEngine"
     if isinstance(engine, type):
         raise TypeError(f"{takes}: {engine.__name__} is a class, of which it takes an instance")
@@ -136,7 +137,7 @@ def _is_vllm(engine: object) -> bool:
 def _replacer(
     engine: object, factory: EngineFactory | None, *, is_vllm: bool
 ) -> tuple[Replacer | None, FactoryReplacer | None]:
-    """What puts another engine in the place of a dead one, where anything can; and whether it is the factory."""
+    """The starter of another engine in the place of a dead one, or None; and the factory's, where that is it."""
     if factory is not None:
         by_factory = FactoryReplacer(engine, factory)
         return by_factory, by_factory
@@ -148,7 +149,7 @@ def _replacer(
 
 
 def _source(engine: object, warmup: bool | StartRequest, *, is_vllm: bool) -> Source | None:
-    """What makes the requests of a warm-up. Raises TypeError or ValueError."""
+    """The source of the requests of a warm-up. Raises TypeError or ValueError."""
     if not isinstance(warmup, bool):
         if not callable(warmup):
             raise TypeError(f"warmup= takes True or a function that starts a request, not {type(warmup).__name__}")
