@@ -21,20 +21,20 @@ class InstancesAdapter(PlainAdapter):
         return sampling_params.n
 
     def usage(self, output: Piece) -> Usage | None:
-        """The usage as the response said, or as its events were counted."""
+        """The usage that the response states, or that its events add up to."""
         return output.usage
 
     def unstreamed(self, sampling_params: CallParams) -> bool:
-        """A body comes as a whole."""
+        """Whether the response is no stream, but a body that comes as a whole."""
         return not sampling_params.stream
 
     def tokens(self, engine: Any, request_id: str) -> int | None:
-        """The readings of its instance that showed progress."""
+        """The readings of the request's instance that showed progress."""
         progress: int | None = engine.progress_of(request_id)
         return 0 if progress is None else progress
 
     async def catch_up(self, engine: Any) -> None:
-        """A call whose connection is closed is gone: there is nothing to wait for, least of all a lost instance."""
+        """Do nothing: a call whose connection is closed has ended, and a lost instance is not waited for."""
 
     def first_token_delay_s(self, output: Piece) -> float | None:
         """The first bytes of a stream are the first token; when that of a whole body came is not known here, and a
@@ -42,13 +42,13 @@ class InstancesAdapter(PlainAdapter):
         return nan if output.whole or output.status not in (None, HTTPStatus.OK) else None
 
     def unfinished(self, output: Piece) -> bool:
-        """True where the response was cut short, without its last piece."""
+        """Whether the response was cut short, without its last piece."""
         return not output.last
 
     def lacks(self, engine: Any) -> frozenset[Ability]:
-        """The features that instances of others never have; a replacement is not the adapter's to name."""
+        """The abilities that instances of others never have; a replacement is not the adapter's to name."""
         return LACKS[Place.ROUTE] - {Ability.REPLACER}
 
     async def memory(self, engine: Any) -> Mapping[str, int]:
-        """The weights are elsewhere."""
+        """No components: the weights are elsewhere."""
         return {}

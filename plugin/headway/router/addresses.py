@@ -22,7 +22,7 @@ _HTTP_PORT: Final = 80
 
 @dataclass(frozen=True, slots=True)
 class Address:
-    """One instance: its name in metrics and logs, its base URL, and its weight against the others."""
+    """An instance's name in metrics and logs, its base URL, and its weight against the others."""
 
     name: str
     url: str
@@ -31,7 +31,7 @@ class Address:
 
 @dataclass(frozen=True, slots=True)
 class DnsName:
-    """A name each of whose addresses is an instance, with this port and this weight."""
+    """A DNS name each of whose addresses is an instance, with this port and this weight."""
 
     host: str
     port: int

@@ -94,7 +94,7 @@ def open_seats(gate: Gate, pool: InstancePool) -> None:
 
 @dataclass(frozen=True, slots=True)
 class OwnEngine:
-    """The only instance is a server that this process has started and can replace, with its engine on ``device``."""
+    """The parts of a server that this process has started and can replace, with its engine on ``device``."""
 
     adapter: InstancesAdapter
     device: str

@@ -1,4 +1,4 @@
-"""One call of the router: its present step, which can be interrupted from outside."""
+"""A call of the router: its present step, which can be interrupted from outside."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ T = TypeVar("T")
 
 
 class InstanceLostError(Exception):
-    """The instance gave no answer, or broke off: ``sent`` says whether it may have begun to work on the request."""
+    """The instance gave no answer, or broke off; ``sent``: it may have begun to work on the request."""
 
     def __init__(self, name: str, *, sent: bool) -> None:
         super().__init__(f"instance {name} was lost")
@@ -24,14 +24,14 @@ class InstanceLostError(Exception):
 
 
 class NoInstanceError(Exception):
-    """No instance takes the request: ``refused`` is what its client gets. Instances are asked every second."""
+    """No instance takes the request; ``refused`` is the answer to its client. Instances are asked every second."""
 
     def __init__(self, reason: Reason = Reason.NOT_READY, retry_after_s: int = 1) -> None:
         self.refused = Refused(reason, retry_after_s)
 
 
 class EngineGoneError(Exception):
-    """The server that this process has started has ended, and with it everything that it ran."""
+    """The server that this process has started has ended, and with it all its requests."""
 
 
 class AbortedError(Exception):
@@ -39,10 +39,10 @@ class AbortedError(Exception):
 
 
 class Call:
-    """Runs one step after the other. ``begun`` says that output of it was handed on: it cannot be tried again.
+    """A call that runs one step after the other. ``begun``: output of it was handed on, so it cannot be tried again.
 
-    ``let_go`` are called where it is stopped between two steps, while its client takes what it was sent: what it holds
-    is given back at once, however long the client takes.
+    ``let_go`` are called where the call is stopped between two steps, while its client takes what it was sent: its
+    seats and connections are given back at once, however long the client takes.
     """
 
     def __init__(self) -> None:
@@ -53,7 +53,7 @@ class Call:
         self.let_go: list[Callable[[], None]] = []
 
     async def step(self, work: Coroutine[Any, Any, T], undo: Callable[[T], None] | None = None) -> T:
-        """The result of this step. Raises what it raises, or what ``stop`` was given.
+        """The result of this step. Raises what the step raises, or what ``stop`` was given.
 
         A result that came too late to be taken is given to ``undo``.
         """
@@ -75,10 +75,9 @@ class Call:
                 step.add_done_callback(partial(_drop, undo))
 
     async def read(self, content: aiohttp.StreamReader) -> bytes:
-        """The part of a response that has come as a step; empty at its end. Raises its error, or that given to
-        ``stop``.
+        """Read the next part of a response, empty at its end. Raises its error, or that given to ``stop``.
 
-        Each token is one, so there is no task for it.
+        Each token is a part, so there is no task for it.
         """
         if self._stopped is None:
             self._reading = content
@@ -91,7 +90,7 @@ class Call:
         return part
 
     def stop(self, why: Exception) -> None:
-        """Interrupt the present step, and every one that follows."""
+        """Interrupt the present step, and every later one."""
         if self._stopped is not None:
             return
         self._stopped = why
@@ -104,12 +103,12 @@ class Call:
                 let_go()
 
     def again(self) -> None:
-        """Its instance was lost: go on, with another one. An abort stays one."""
+        """Go on with another instance, because the present one was lost. An abort stays an abort."""
         if not isinstance(self._stopped, AbortedError):
             self._stopped = None
 
 
 def _drop(undo: Callable[[Any], None] | None, step: asyncio.Task[Any]) -> None:
-    """Nobody takes the result of this step."""
+    """Undo the result of a step that no caller takes."""
     if not step.cancelled() and step.exception() is None and undo is not None:
         undo(step.result())

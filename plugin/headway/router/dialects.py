@@ -1,8 +1,8 @@
-"""The dialects of servers: what each maker's server says of itself, where, and under which names.
+"""The dialects of servers: where each maker's server states its figures, and under which names.
 
-The table is all that this server knows of makers: a further one is a further entry. A field that is empty is not said
-by that server, and ``headway status`` names it. Of several names the first that is there counts; those of ``work`` are
-added up.
+The table is all that this server knows of makers: a further maker is a further entry. A field that is empty is not
+stated by that server, and ``headway status`` names it. Of several names the first that exists counts; those of ``work``
+are added up.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ class Dialect:
 
     ``context``, the longest sequence in tokens, and ``seats``, the most sequences at once, are places in the entry of
     the model in ``/v1/models`` or in the answer of ``info``, a route that says more; in a list all are added up.
-    ``health_takes_s``: so much longer than others its health route may take.
+    ``health_takes_s``: its health route may take this much longer than others.
     """
 
     maker: str
@@ -115,5 +115,5 @@ DIALECTS: Final = (VLLM, SGLANG, TGI, LLAMA_CPP)
 
 
 def dialect_of(owner: object, model: str) -> Dialect | None:
-    """The dialect of a server that names this owner of this model; None for one that is not known."""
+    """The dialect of a server that names this owner of this model; None for an unknown one."""
     return next((known for known in DIALECTS if owner in [name.replace("{id}", model) for name in known.owners]), None)

@@ -2,10 +2,10 @@
 
     an address is new          it is asked every second, and gets requests once it is ready
     an address has left        it gets no new requests, and is forgotten when nothing runs there any more
-    no answer, or an empty one the addresses of before stay: an outage of the DNS, or a fleet of none, ends no instance
+    no answer, or an empty one the former addresses stay: an outage of the DNS, or a fleet of none, ends no instance
 
 Each address of a name is an instance, as with a headless Service of Kubernetes. Of a name with both kinds of addresses
-those of IPv4 are taken, since an instance with both would stand there twice.
+those of IPv4 are taken, since an instance with both would be in the list twice.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ async def resolve(host: str) -> Sequence[str]:
 
 
 class Discovery:
-    """Keeps the pool at the addresses of these names, beside the instances that it had before.
+    """The keeper of the pool at the addresses of these names, beside the instances that it had before.
 
     ``usual_seats`` are those of an instance that does not say how many it has.
     """
@@ -63,7 +63,7 @@ class Discovery:
                 log.exception("the addresses of the instances could not be brought up to date")
 
     async def once(self) -> None:
-        """Ask for every name once, and follow what has changed."""
+        """Ask for every name once, and apply the changes."""
         for name in self._names:
             await self._ask(name)
         wanted = {address.name: address for address in self._addresses()}
@@ -89,7 +89,7 @@ class Discovery:
         return (name.address(ip) for name, found in self._found.items() for ip in found)
 
     def _bounded(self, wanted: dict[str, Address]) -> list[Address]:
-        """The addresses that are in the pool, and so many others that it has no more than it may have."""
+        """The addresses that are in the pool, and others up to the most that it may have."""
         known = [address for name, address in wanted.items() if name in self._pool.links]
         new = [address for name, address in wanted.items() if name not in self._pool.links]
         room = MAX_INSTANCES - len(self._pool.links)

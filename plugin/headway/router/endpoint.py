@@ -1,7 +1,8 @@
-"""The routes that are forwarded: each as it came, to the instance that the router chose.
+"""The routes that are forwarded: each request as it came, to the instance that the router chose.
 
-What generates, embeds or scores takes a seat at the desk. What only reads a prompt or describes the model goes to any
-healthy instance at once. What keeps state on one instance cannot be served by several, and has no route here.
+A request that generates, embeds or scores takes a seat at the desk. A request that only reads a prompt or describes the
+model goes to any healthy instance at once. A request that keeps state on one instance cannot be served by several, and
+has no route here.
 """
 
 from __future__ import annotations
@@ -77,7 +78,7 @@ def _unsupported(text: str, param: str) -> BadRequest:
 
 
 def _own_headers(context: RequestContext | None) -> Headers:
-    """The headers that this server knows better than the client: class and tenant, for an instance that trusts it."""
+    """The headers that this server sets: class and tenant, for an instance that trusts it."""
     if context is None:
         return ()
     known = (("x-headway-class", context.class_name), ("x-headway-tenant", context.tenant))

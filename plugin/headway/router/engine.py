@@ -50,11 +50,11 @@ class StartedServer(Protocol):
 
     @property
     def gone(self) -> bool:
-        """Whether it has ended. Another one may follow."""
+        """Whether the server has ended. Another server may follow."""
         ...
 
     async def wait_for_report(self) -> None:
-        """A connection broke: wait for a moment, until it is known whether the server has ended."""
+        """Wait a moment for the end of the server, after a connection to it broke."""
         ...
 
 
@@ -75,14 +75,17 @@ class InstancesEngine:
 
     @property
     def errored(self) -> bool:
-        """Never dead where the instances belong to others: they come back."""
+        """False where the instances belong to others, which come back; else whether the server has ended."""
         return self._own is not None and self._own.gone
 
     async def generate(
         self, prompt: Forwarded, sampling_params: CallParams, request_id: str, *, demand: Demand, **options: Any
     ) -> AsyncGenerator[Piece, None]:
-        """The pieces of one response. Raises InstanceLostError where no instance could give all of it, EngineGoneError
-        where the server that this process has started ended first."""
+        """The pieces of one response. Raises InstanceLostError or EngineGoneError.
+
+        InstanceLostError: no instance could give all of it. EngineGoneError: the server that this process has started
+        ended first.
+        """
         call, tries = Call(), _Tries()
         if self._own is not None:
             prompt = prompt.ranked(options.get("priority", 0))
@@ -160,12 +163,12 @@ class InstancesEngine:
         raise last
 
     def engine_gone(self) -> None:
-        """The server that this process has started has ended: end every call, to be tried again with the next one."""
+        """End every call, to be tried again with the next server: that of this process has ended."""
         for call, _ in list(self._calls.values()):
             call.stop(EngineGoneError())
 
     async def abort(self, request_id: str) -> None:
-        """Stop a request; its connection is closed, which the instance notices. An id that is not known is ignored."""
+        """Stop a request; its connection is closed, which the instance notices. An unknown id is ignored."""
         found = self._calls.get(request_id)
         if found is not None:
             found[0].stop(AbortedError())
@@ -179,7 +182,7 @@ class InstancesEngine:
         self._reports.listener = listener
 
     def report(self) -> None:
-        """Every instance was read: tell the listener."""
+        """Tell the listener that every instance was read."""
         self._reports.report()
 
     def progress_of(self, request_id: str) -> int | None:
@@ -188,10 +191,10 @@ class InstancesEngine:
         return None if found is None else found[1]()
 
     def shutdown(self, timeout: float | None = None) -> None:
-        """There is nothing to stop: the instances belong to others."""
+        """Do nothing: the instances belong to others."""
 
     async def _still_there(self) -> None:
-        """An instance was lost. Raises EngineGoneError where it is one that this process has started, and has ended."""
+        """Raise EngineGoneError where the lost instance is a server of this process that has ended."""
         if self._own is None:
             return
         await self._own.wait_for_report()
@@ -199,7 +202,7 @@ class InstancesEngine:
             raise EngineGoneError
 
     async def _lease(self, call: Call, demand: Demand, tries: _Tries) -> Lease | None:
-        """Seats on an instance, as soon as there are any; None where all healthy ones have refused this request."""
+        """Seats on an instance, as soon as any are free; None where all healthy ones have refused this request."""
         while True:
             try:
                 return await call.step(self.pool.lease(call, demand, frozenset(tries.refused)), self.pool.give_back)
@@ -229,8 +232,9 @@ class InstancesEngine:
     async def _tried(
         self, lease: Lease, limited: _Limited, call: Call, demand: Demand, params: CallParams
     ) -> AsyncGenerator[Piece, None]:
-        """One try, of which a refusal has a bound: beyond it one that the request may have caused is cut, another is a
-        fault of the instance. Of a refusal of the limit only the first piece is of use.
+        """Try once. The size of a refusal is bounded, and of a refusal of the limit only the first piece is of use.
+
+        Beyond the bound a refusal that the request may have caused is cut; any other counts as a fault of the instance.
         """
         taken, refused, tokens = 0, None, demand.prompt_tokens
         exchange = self.client.exchange(lease.link.address, limited.request, call, tokens)
@@ -252,8 +256,10 @@ class InstancesEngine:
 
 
 class _Tries:
-    """The history of a request so far: the refusals by instance, the instances that said to serve no request, how often
-    an instance failed with it, and how often one was lost.
+    """The history of a request so far: its refusals, failures and losses.
+
+    ``refused`` are the refusals by instance, ``away`` the instances that said to serve no request, ``failed`` and
+    ``lost`` how often an instance failed with it or was lost.
     """
 
     def __init__(self) -> None:
@@ -262,8 +268,9 @@ class _Tries:
         self.failed = self.lost = 0
 
     def last_refusal(self) -> list[Piece]:
-        """The one to pass on, of those that are whole. Raises InstanceLostError where there is none, or no instance let
-        this server in: the client's key is another.
+        """The whole refusal to pass on. Raises InstanceLostError without one, or where no instance let this server in.
+
+        A refusal of this server's key says nothing to the client, whose key is another one.
         """
         for refusal in reversed(self.refused.values()):
             if refusal[0].status != HTTPStatus.UNAUTHORIZED and refusal[-1].last:
@@ -274,26 +281,26 @@ class _Tries:
 class _AddedLimits:
     """The limits of tokens that may be added to a request that names none.
 
-    Without one an instance takes what its context has left, and it refuses a larger one: then the request is sent as it
-    came. So the context is shorter than that limit and the prompt together, and a limit of about as much is not added
-    to another request. A prompt has at most as many tokens as its body has bytes.
+    Without a limit an instance takes what its context has left. It refuses a limit that is larger: then the request is
+    sent as it came. So the context is shorter than that limit and the prompt together, and a limit of about as much is
+    not added to another request. A prompt has at most as many tokens as its body has bytes.
     """
 
     def __init__(self) -> None:
         self._context_below: int | None = None
 
     def fits(self, tokens: int) -> bool:
-        """Whether it is to be added."""
+        """Whether the limit is to be added."""
         return self._context_below is None or tokens < _NEARLY * self._context_below
 
     def too_large(self, tokens: int, body_bytes: int) -> None:
-        """An instance refused the request with this limit, and took it without."""
+        """Note that an instance refused the request with this limit, and took it without."""
         below = tokens + body_bytes
         self._context_below = below if self._context_below is None else min(self._context_below, below)
 
 
 class _Limited:
-    """A request with at most so many tokens; ``request`` is as it is to be sent next."""
+    """A request with an added limit of tokens; ``request`` is the form in which it is sent next."""
 
     def __init__(self, prompt: Forwarded, most: int | None, limits: _AddedLimits) -> None:
         self.request = self._prompt = prompt
@@ -311,18 +318,20 @@ class _Limited:
         return self._added > 0 and (first.status in _TOO_LARGE or _begins_with_error(first))
 
     def drop(self) -> None:
-        """Send it as it came."""
+        """Send the request as it came."""
         self.request, self._dropped, self._added = self._prompt, self._added, 0
 
     def accepted(self) -> None:
-        """Note that a request is accepted; where it is so without the limit, that was too large."""
+        """Note that a request is accepted; where that is without the limit, the limit was too large."""
         if self._dropped:
             self._limits.too_large(self._dropped, len(self._prompt.body))
 
 
 def _progress_since(lease: Lease, before: int) -> Callable[[], int]:
-    """The progress with this lease after ``before`` without it: another instance is progress of what had begun, and to
-    be given seats is none."""
+    """The progress with this lease after ``before`` without it.
+
+    Another instance is progress of what had begun; to be given seats is none.
+    """
     begun = before + 1 if before else 0
     return lambda: begun + lease.progress
 
@@ -332,5 +341,5 @@ def _refuses(first: Piece) -> bool:
 
 
 def _begins_with_error(first: Piece) -> bool:
-    """Whether it is the first piece of a stream, whose first event is an error."""
+    """Whether a first piece belongs to a stream whose first event is an error."""
     return first.status == HTTPStatus.OK and first.body.startswith(_ERROR_EVENTS)

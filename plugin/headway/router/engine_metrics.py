@@ -1,7 +1,7 @@
 """The metrics of the server that this process has started, beside its own in one scrape.
 
 Each of several API servers answers with the figures of all of them, added up from the files of ``prometheus_client``'s
-multi-process mode; what this process has itself is left out.
+multi-process mode; this process's own figures are left out.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ _WITHIN_S: Final = 2.0
 
 
 class EngineMetrics:
-    """Asks that server. While it does not answer there are no figures of the engine."""
+    """The reader of that server's metrics. While the server does not answer there are no figures of the engine."""
 
     def __init__(self, engine: InstancesEngine) -> None:
         self._engine = engine

@@ -1,4 +1,4 @@
-"""HTTP with the instances: one client for all of them, and one exchange with one of them.
+"""HTTP with the instances: one client for all of them, and the exchange with an instance.
 
 Nothing is decompressed, no redirect is followed, no proxy of the environment is used. A connection that was idle for
 longer than two seconds is not used again, since servers close theirs after five.
@@ -67,7 +67,7 @@ class InstanceClient:
             self._session = None
 
     async def get(self, address: Address, path: str, within_s: float) -> tuple[int, str]:
-        """Status and text of a small GET.
+        """The status and the text of a small GET.
 
         Raises OSError, TimeoutError or aiohttp.ClientError, and ValueError where the text is too long.
         """

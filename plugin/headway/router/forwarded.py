@@ -1,4 +1,4 @@
-"""A request as it is forwarded, and the pieces of its response as they come."""
+"""The request as it is forwarded, and the pieces of its response as they come."""
 
 from __future__ import annotations
 
@@ -37,9 +37,9 @@ _FIRST_LIMIT: Final = "n_predict"
 
 @dataclass(frozen=True, slots=True)
 class Forwarded:
-    """One request: ``target`` is its path with the query, ``headers`` are those that the instance gets.
+    """The forwarded request: ``target`` is its path with the query, ``headers`` are those that the instance gets.
 
-    ``asked`` is what its body asks for, NOTHING where it stays as it is.
+    ``asked`` are the demands of its body, NOTHING where the body stays as it is.
     """
 
     method: str
@@ -53,10 +53,10 @@ class Forwarded:
         return replace(self, headers=(*self.headers, (PRIORITY, str(priority))))
 
     def unranked(self) -> Forwarded:
-        """The same request without the engine's priority that its body names, for this server alone ranks requests; and
-        without ``n_predict`` beside another limit, for that one is charged.
+        """The same request without the engine's priority in its body: this server alone ranks requests.
 
-        A priority that no engine would take for a number stays, for the instance to refuse.
+        ``n_predict`` beside another limit is dropped, too, for the other limit is charged. A priority that no engine
+        would take for a number stays, for the instance to refuse.
         """
         fields = self.asked.fields
         dropped = {"priority"} if _is_number(value_of(fields.get("priority"))) else set()
@@ -90,8 +90,9 @@ class Forwarded:
 
 @dataclass(frozen=True, slots=True)
 class CallParams:
-    """The request as the gate needs it: ``n`` sequences, its limit of tokens, whether its output comes at once (it
-    ``stream``s, or has no tokens), and whether that is a stream whose tokens can be ``timed``.
+    """The request as the gate needs it: ``n`` sequences and the limit of tokens.
+
+    ``stream``: the output comes at once, as a stream or because it has no tokens. ``timed``: its tokens can be timed.
     """
 
     n: int = 1
@@ -102,10 +103,10 @@ class CallParams:
 
 @dataclass(frozen=True, slots=True)
 class Piece:
-    """A part of a response. The first one has its ``status`` and ``headers``, the last one is ``last``.
+    """A part of a response. The first part has its ``status`` and ``headers``, the last one is ``last``.
 
     ``usage`` is that of the whole request, in the last piece, where it is known. ``whole``: of a body that comes when
-    all of it is there, so that its first bytes say nothing of the first token. ``tokens`` begin in it, as far as
+    all of it is there, so that its first bytes say nothing of the first token. ``tokens`` begin in the piece, as far as
     they are events of a stream.
     """
 
@@ -142,7 +143,7 @@ def media_type(headers: Iterable[tuple[str, str]]) -> str:
 
 
 def _is_limit(value: object) -> bool:
-    """Whether it is a whole number above 0, or a text that a lenient reader takes for one."""
+    """Whether the value is a whole number above 0, or a text that a lenient reader takes for one."""
     if isinstance(value, bool) or not _is_number(value):
         return False
     if isinstance(value, int):
@@ -152,7 +153,7 @@ def _is_limit(value: object) -> bool:
 
 
 def _is_number(value: object) -> bool:
-    """Whether it is a number, or a text that a lenient reader takes for one."""
+    """Whether the value is a number, or a text that a lenient reader takes for one."""
     if isinstance(value, str):
         try:
             float(value)

@@ -1,7 +1,7 @@
 """The other fronts before the same instances: asked twice a second for the seats that they claim (``FrontShare``).
 
-Every front answers ``/headway/front`` with what it claims now, to anybody: numbers that ``/metrics`` has as well. All
-fronts are started with the same list of addresses; each finds itself in it by the name that it gave itself.
+Every front answers ``/headway/front`` with its present claims, to anybody: numbers that ``/metrics`` has as well. All
+fronts are started with the same list of addresses; each finds itself in the list by the name that it gave itself.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ class Fronts:
         self.route = Route(_PATH, self._answer)
 
     async def once(self) -> None:
-        """One round: the pool has what this front may fill from now on."""
+        """Ask all fronts once, and tell the pool what this front may fill from now on."""
         seats = {name: link.seats for name, link in self._pool.links.items() if not link.leaving}
         began_s = loop_time_s()
         assert self.desk is not None, "it is there before the first round"
@@ -66,7 +66,7 @@ class Fronts:
         self._tell()
 
     async def run(self) -> None:
-        """Rounds for as long as the front runs."""
+        """Ask again and again, for as long as the front runs."""
         while True:
             began_s = loop_time_s()
             try:
@@ -89,7 +89,7 @@ class Fronts:
         return JSONResponse(asdict(self.claims()))
 
     async def _ask(self, address: Address) -> None:
-        """One front. What is no answer is silence, unless nothing listens there."""
+        """Ask one front. Anything but an answer is silence, unless nothing listens there."""
         try:
             status, text = await self._client.get(address, _PATH, _WITHIN_S)
             if status == HTTPStatus.OK:

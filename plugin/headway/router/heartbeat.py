@@ -42,7 +42,7 @@ _NO_ROUTE: Final = frozenset({HTTPStatus.NOT_FOUND, HTTPStatus.UNAUTHORIZED})
 
 
 class Heartbeat:
-    """Asks all instances while ``run`` runs."""
+    """The heartbeat of all instances, while ``run`` runs."""
 
     def __init__(self, engine: InstancesEngine) -> None:
         self._engine = engine
@@ -70,9 +70,9 @@ class Heartbeat:
                 self._engine.report()
 
     async def _watch(self, link: InstanceLink, ask: Callable[[InstanceLink], Awaitable[None]]) -> None:
-        """Ask one instance every second, until it has left or another one has its name.
+        """Ask an instance every second, until it has left or another one has its name.
 
-        Health and metrics are asked for each by itself: metrics that come late are no silence.
+        Health and metrics are asked for separately: metrics that come late are no silence.
         """
         asked_s, name, links = loop_time_s(), link.address.name, self._engine.pool.links
         while links.get(name) is link:
@@ -89,7 +89,7 @@ class Heartbeat:
             self._shut_out.discard(name)
 
     async def _ask(self, link: InstanceLink) -> None:
-        """Its health."""
+        """Ask for the instance's health."""
         pool = self._engine.pool
         try:
             ready = await self._ready(link)
@@ -107,16 +107,16 @@ class Heartbeat:
                 pool.unready(link)
 
     async def _learn(self, link: InstanceLink) -> None:
-        """Learn the instance's model, before it gets requests; whether it is well is not said by this."""
+        """Learn the instance's model before it gets requests; this says nothing of its health."""
         if link.model is None and link.health.state(loop_time_s()) is BreakerState.OPEN:
             with suppress(aiohttp.ClientError, OSError):
                 async with asyncio.timeout(_WITHIN_S):
                     await self._read_model(link)
 
     async def _read(self, link: InstanceLink) -> None:
-        """Its metrics, also of one that is not ready while something runs there: they show its progress.
+        """Read the instance's metrics, also while it is not ready and something runs there: they show its progress.
 
-        Without an answer the load is the one of before; what that means is for its health to say.
+        Without an answer the load stays the last one; its health decides what that means.
         """
         if link.idle and link.health.state(loop_time_s()) is BreakerState.OPEN:
             return
@@ -154,7 +154,7 @@ class Heartbeat:
             return 0, ""
 
     def _say_if_shut_out(self, name: str, status: int) -> None:
-        """Once for each instance: its health and its metrics are open, so that nothing else tells."""
+        """Log once for each instance that it refuses this server: its health and metrics are open all the same."""
         if status != HTTPStatus.UNAUTHORIZED:
             self._shut_out.discard(name)
         elif name not in self._shut_out:

@@ -1,4 +1,4 @@
-"""One instance as the router knows it: its health, its last reading, and what was sent to it."""
+"""The state of an instance as the router knows it: its health, its last reading, and what was sent to it."""
 
 from __future__ import annotations
 
@@ -21,15 +21,15 @@ _INTER_TOKEN_S: Final = (0.005, 0.01, 0.02, 0.03, 0.05, 0.075, 0.1, 0.2, 0.5)
 
 @dataclass(slots=True, eq=False)
 class InstanceLink:
-    """``sent`` sequences of this router run there, ``others`` of other clients did at the last reading.
+    """An instance: ``sent`` sequences of this router run there, at the last reading ``others`` of other clients.
 
-    ``usual_seats`` is the number of seats where the instance does not say its own, and ``known`` what its readings
+    ``usual_seats`` is the number of seats where the instance does not state its own, and ``known`` what its readings
     have shown of them. Its metrics were asked for at ``asked_s``, those that came last at ``read_s``. ``model`` is None
-    until it has said what it serves. ``progress`` counts the readings that showed new tokens. One that is ``leaving``
-    gets no new requests. ``calls`` are those under way there, ``leases`` the seats that they hold, and ``ended`` counts
-    the exchanges by how they ended. ``granted`` seats are those of this front until ``granted_until_s``, None where it
-    is the only one. ``first_token`` and ``inter_token`` are what its streams took. An ``exclusive`` one has the usual
-    seats and no other clients, whatever a reading says, which may be that of a step before the last one.
+    until it has said what it serves. ``progress`` counts the readings that showed new tokens. A ``leaving`` instance
+    gets no new requests. ``calls`` are those under way there, ``leases`` the seats that they occupy, and ``ended``
+    counts the exchanges by how they ended. ``granted`` seats are those of this front until ``granted_until_s``, None
+    where it is the only one. ``first_token`` and ``inter_token`` are what its streams took. An ``exclusive`` instance
+    has the usual seats and no other clients, whatever a reading says, which may be that of a step before the last one.
     """
 
     address: Address
@@ -67,18 +67,18 @@ class InstanceLink:
 
     @property
     def health_takes_s(self) -> float:
-        """So much longer than that of others its health route may take."""
+        """The time that its health route may take longer than those of others."""
         return 0.0 if self.model is None or self.model.dialect is None else self.model.dialect.health_takes_s
 
     @property
     def says_seats(self) -> bool:
-        """Whether its seats are not assumed."""
+        """Whether the instance has stated its seats."""
         said = self.reading.limit is not None or (self.model is not None and self.model.seats is not None)
         return self.exclusive or said
 
     @property
     def maker(self) -> str:
-        """The maker of its server; empty while that is not known."""
+        """The maker of its server; empty while unknown."""
         return "" if self.model is None or self.model.dialect is None else self.model.dialect.maker
 
     def lacks(self) -> list[str]:
@@ -89,18 +89,18 @@ class InstanceLink:
 
     @property
     def seats(self) -> int:
-        """Sequences that it may be sent, by what is known of it now."""
+        """The sequences that the instance may be sent, by what is known of it now."""
         return self.known.seats
 
     def allowed(self, now_s: float) -> int:
-        """Sequences that may run there with those of others, as far as this front may fill it."""
+        """The sequences that may run there with those of others, as far as this front may fill the instance."""
         if self.granted is None:
             return self.seats
         return min(self.seats, self.others + (self.granted if now_s < self.granted_until_s else 0))
 
     @property
     def running(self) -> int:
-        """Sequences that run there."""
+        """The sequences that run there."""
         return self.sent if self.exclusive else max(self.reading.running, self.sent)
 
     @property
@@ -109,8 +109,11 @@ class InstanceLink:
         return not self.calls and not self.leases
 
     def open_seats(self, now_s: float) -> int:
-        """Seats that this router has filled there or may fill: of one on probation one more than it has filled, of one
-        that gets nothing those that it has filled."""
+        """The seats that this router has filled there or may fill.
+
+        Of an instance on probation one more than it has filled, of an instance that gets nothing those that it has
+        filled.
+        """
         state = self.health.state(now_s)
         if state is BreakerState.OPEN or self.leaving:
             return self.sent
@@ -141,8 +144,9 @@ class InstanceLink:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Lease:
-    """The seats of one request on one instance, until they are given back; ``progress_before`` is what the instance had
-    when they were taken.
+    """The seats of one request on one instance, until they are given back.
+
+    ``progress_before`` is the instance's progress when they were taken.
     """
 
     link: InstanceLink

@@ -122,7 +122,7 @@ async def listen(options: RouteOptions, settings: Settings, router: RouterServic
 
 
 class _Server(uvicorn.Server):
-    """Refuses waiting requests as soon as it is told to end; running ones have their time."""
+    """A server that refuses waiting requests as soon as it is told to end; running ones have their time."""
 
     def __init__(self, config: uvicorn.Config, router: RouterService) -> None:
         super().__init__(config)
@@ -146,7 +146,7 @@ class _Server(uvicorn.Server):
         return await super().on_tick(counter) or self._router.service.parts.gateway.link.engine_lost
 
     def handle_exit(self, sig: int, frame: FrameType | None) -> None:
-        """SIGINT or SIGTERM."""
+        """Handle SIGINT or SIGTERM."""
         self._router.service.parts.gateway.link.close_from_any_thread(None)
         super().handle_exit(sig, frame)
 

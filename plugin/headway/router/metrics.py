@@ -12,13 +12,13 @@ from headway.router.pool import InstancePool
 
 
 class InstancesCollector(Collector):
-    """Reads the pool at each scrape. The label ``instance_name`` is the instance's host and port."""
+    """A collector that reads the pool at each scrape. The label ``instance_name`` is the instance's host and port."""
 
     def __init__(self, pool: InstancePool) -> None:
         self._pool = pool
 
     def describe(self) -> Iterable[Metric]:
-        """No families ahead of a scrape."""
+        """Name no families ahead of a scrape."""
         return []
 
     def collect(self) -> Iterator[Metric]:

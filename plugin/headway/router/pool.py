@@ -96,7 +96,7 @@ class InstancePool:
         return max((tokens for tokens in said if tokens is not None), default=None)
 
     def working(self) -> int:
-        """How many are healthy and not on probation: one on probation says nothing of what an instance serves."""
+        """The number of healthy instances not on probation, where an instance says nothing of what it serves."""
         now_s = self._now_s()
         return sum(link.health.state(now_s) is BreakerState.CLOSED for link in self.healthy())
 
@@ -110,8 +110,9 @@ class InstancePool:
         return sum(link.open_seats(now_s) for link in self.links.values())
 
     def presence(self) -> tuple[float, int]:
-        """The share of the instances, by weight, that are healthy and not on probation; and the seats that are taken at
-        the others, or are the probes' of those on probation.
+        """The weighted share of the instances that are healthy and not on probation, and the seats taken elsewhere.
+
+        The latter are those at the other instances, and those of the probes of instances on probation.
         """
         now_s, there, whole, elsewhere = self._now_s(), 0.0, list[float](), 0
         for link in self.links.values():
@@ -135,7 +136,7 @@ class InstancePool:
         return ours / there if there else 1.0
 
     def grant(self, seats: Mapping[str, int], until_s: float) -> None:
-        """There are several fronts: this one may fill so many seats of each instance, until then."""
+        """Let this front, one of several, fill this many seats of each instance until then."""
         self._grants = True
         for name, link in self.links.items():
             link.granted, link.granted_until_s = seats.get(name, 0), until_s
@@ -143,7 +144,7 @@ class InstancePool:
         self.on_change()
 
     def join(self, link: InstanceLink) -> None:
-        """An instance is there; one of its name that is known already stays as it is, and is not leaving."""
+        """Take in an instance; a known one of its name stays as it is, and is not leaving."""
         known = self.links.setdefault(link.address.name, link)
         if known is link:
             link.granted = 0 if self._grants else None
@@ -153,7 +154,7 @@ class InstancePool:
             self._changed(known)
 
     def leave(self, link: InstanceLink) -> None:
-        """An instance gets no new requests any more; it is forgotten where nothing runs there. Ask again until then."""
+        """Send an instance no new requests, and forget it where nothing runs there. Call again until then."""
         name = link.address.name
         if not link.leaving:
             log.info("instance %s leaves", name)
@@ -168,8 +169,10 @@ class InstancePool:
         return sum(link.known.most for link in self.links.values())
 
     def load(self) -> Load:
-        """The sequences that run in the healthy instances, those that wait there or for them, and the fullest KV cache;
-        by their last readings."""
+        """The load of the healthy instances by their last readings.
+
+        The sequences that run there, those that wait there or for them, and the use of the fullest KV cache.
+        """
         links = list(self.healthy())
         kv_use = max((link.reading.kv_use for link in links), default=0.0)
         spaces = [link.reading.kv_tokens for link in links]
@@ -209,7 +212,7 @@ class InstancePool:
                 self._waiting.remove(waiting)
 
     def release(self, lease: Lease, verdict: Verdict, how: str) -> None:
-        """The exchange is over: its instance answered, failed, or neither; ``how`` is the label it is counted under.
+        """End the exchange: its instance answered, failed, or neither; ``how`` is the label it is counted under.
 
         A lease that was given back before is left alone.
         """
@@ -224,7 +227,7 @@ class InstancePool:
         self._changed(link)
 
     def answering(self, lease: Lease) -> None:
-        """The first bytes of a good answer have come: if it is a probe, its instance is healthy before it ends."""
+        """Note the first bytes of a good answer: a probed instance is healthy before the probe ends."""
         now_s, link = self._now_s(), lease.link
         if link.health.state(now_s) is not BreakerState.CLOSED:
             link.health.answering(lease.number, now_s)
@@ -235,14 +238,14 @@ class InstancePool:
         self.release(lease, Verdict.UNDECIDED, "unsent")
 
     def heard(self, link: InstanceLink) -> None:
-        """A good heartbeat."""
+        """Note a good heartbeat."""
         link.health.heartbeat(self._now_s(), good=True)
         if not (link.idle or link.exclusive or link.reading.says_progress):  # else a whole answer would seem to stall
             link.progress += 1
         self._changed(link)
 
     def read(self, link: InstanceLink, reading: Reading, sent_before: int) -> None:
-        """Its metrics have come; ``sent_before``: what this router ran there when it asked for them."""
+        """Take an instance's metrics; ``sent_before``: what this router ran there when it asked for them."""
         before = link.progress
         link.read(reading, sent_before)
         if link.progress > before:
@@ -250,17 +253,17 @@ class InstancePool:
         self._changed(link)
 
     def unready(self, link: InstanceLink) -> None:
-        """A heartbeat that says so: it gets no requests. Those that it has go on."""
+        """Note a heartbeat that is not ready: the instance gets no requests. Its present ones go on."""
         link.health.heartbeat(self._now_s(), good=False)
         self._changed(link, "it says that it is not ready")
 
     def broke(self, link: InstanceLink) -> None:
-        """A request says so, by a connection that broke or a refusal: it gets no requests. Those that it has go on."""
+        """Note a broken connection or a refusal: the instance gets no requests. Its present ones go on."""
         link.health.broke(self._now_s())
         self._changed(link, "there is no connection, it broke, or a request was refused")
 
     def late(self, link: InstanceLink) -> None:
-        """A heartbeat without an answer. Its health says what that means: nothing yet, no requests, or lost."""
+        """Note a heartbeat without an answer. The instance's health decides: nothing yet, no requests, or lost."""
         if link.health.lost(self._now_s()):
             self.lost(link)
         else:
@@ -294,7 +297,7 @@ class InstancePool:
             log.info("instance %s is healthy: %d seats%s", name, link.seats, assumed)
 
     def _serve(self) -> None:
-        """Give seats to those that wait, in their order."""
+        """Give seats to the waiting requests, in their order."""
         for waiting in list(self._waiting):
             if waiting.lease.done():
                 continue

@@ -39,9 +39,10 @@ class Reading:
     """``limit`` is the live limit of a Headway instance and ``reach`` the most that it may come to; None for others.
 
     ``running`` and ``waiting`` are requests, ``kv_use`` a share from 0 to 1, ``kv_tokens`` the space of the KV cache,
-    None where it is not said. The others are counts so far: ``tokens`` all of prompts and answers, or what else grows
-    while the engine computes; ``prompt_tokens`` those of prompts that were in no cache, ``gaps`` between two tokens of
-    a sequence, which took ``gaps_s`` in all, and ``preemptions``. ``lacks`` is what the server does not say.
+    None where it is not stated. The others are counts so far: ``tokens`` all of prompts and answers, or another figure
+    that grows while the engine computes; ``prompt_tokens`` those of prompts that were in no cache, ``gaps`` between two
+    tokens of a sequence, which took ``gaps_s`` in all, and ``preemptions``. ``lacks`` are the figures that the server
+    does not state.
     """
 
     limit: int | None = None
@@ -59,12 +60,12 @@ class Reading:
 
     @property
     def says_progress(self) -> bool:
-        """Whether it shows that the engine computes."""
+        """Whether the reading shows that the engine computes."""
         return _LACKS["work"] not in self.lacks
 
 
 def read(exposition: str) -> Reading:
-    """The reading in a scrape; what it lacks is 0."""
+    """The reading in a scrape; a missing figure is 0."""
     found: dict[str, float] = {}
     limits: dict[str, int] = {}
     kv_tokens = 0
@@ -100,8 +101,10 @@ def read(exposition: str) -> Reading:
 
 @dataclass(frozen=True, slots=True)
 class ServedModel:
-    """The model of an instance: the name of its model, empty where it says none; its longest sequence in tokens, and
-    the most sequences that it runs at once, None where it does not say them. ``dialect`` is None for a maker not known.
+    """The model of an instance: its name, its longest sequence in tokens, and the most sequences at once.
+
+    The name is empty, the others None, where the instance does not state them. ``dialect`` is None for an unknown
+    maker.
     """
 
     name: str = ""
@@ -111,7 +114,7 @@ class ServedModel:
 
 
 def read_models(text: str) -> ServedModel:
-    """The first model of an answer of ``/v1/models``. What is none serves none."""
+    """The first model of an answer of ``/v1/models``; no model for any other answer."""
     try:
         first = json.loads(text)["data"][0]
         name = str(first["id"])
@@ -130,7 +133,7 @@ def read_info(model: ServedModel, text: str) -> ServedModel:
 
 
 def _with(model: ServedModel, said: Any) -> ServedModel:
-    """The model with what is said at the places of its dialect, but for what is known."""
+    """The model with the figures at the places of its dialect, but for the known ones."""
     dialect = model.dialect or DIALECTS[0]
     context = model.context_tokens or _number(said, dialect.context)
     return replace(model, context_tokens=context, seats=model.seats or _number(said, dialect.seats))

@@ -1,6 +1,6 @@
 """The relay: a client's request as it is read, and its response as it is sent, piece by piece.
 
-Whatever gives the pieces: the engine of ``headway route``, or the replicas of a fleet on Ray Serve.
+The pieces come from the engine of ``headway route``, or from the replicas of a fleet on Ray Serve.
 """
 
 from __future__ import annotations
@@ -100,7 +100,7 @@ class Relay:
 
 
 def target_of(scope: Scope) -> str:
-    """The path and the query as the client has quoted them; what it has not, and should have, is quoted."""
+    """The path and the query as the client has quoted them; what the client should have quoted is quoted."""
     path, query = scope.get("raw_path") or quote(scope["path"]).encode(), scope.get("query_string", b"")
     return quote(path + b"?" * bool(query) + query, safe=_PRINTABLE)
 

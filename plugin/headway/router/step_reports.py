@@ -4,9 +4,9 @@
     the metrics       where no stream was timed since the last report: vLLM's own count of the gaps between tokens
     neither           the load alone; what a preset says of the time between tokens has no effect then
 
-A server that this process has started is watched as an engine is: without new tokens it is not said to have made a
-step, or one that hangs would seem to work. Instances of others are watched by their heartbeats.
-The times of a stream are also counted for its instance, for the metrics.
+A server that this process has started is watched as an engine is: without new tokens no step is reported, or a hanging
+server would seem to work. Instances of others are watched by their heartbeats. The times of a stream are also counted
+for its instance, for the metrics.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ class TimedStream:
     began_s: float
 
     def came(self, tokens: int, now_s: float) -> None:
-        """So many tokens come at once, before the stream itself hears of it: count the time that they took."""
+        """Count the time of tokens that come at once, before the stream itself hears of them."""
         last_s = self.stream.last_s
         if last_s is None:
             self.link.first_token.add(now_s - self.began_s, now_s)
@@ -45,7 +45,7 @@ class TimedStream:
 
 
 class StepReports:
-    """Reports to one listener, None while there is none."""
+    """The reports to one listener, None while there is none."""
 
     def __init__(self, pool: InstancePool) -> None:
         self.listener: StepListener | None = None
@@ -59,8 +59,9 @@ class StepReports:
 
     @contextmanager
     def timed(self, prompt_tokens: int, link: InstanceLink, *, streams: bool) -> Iterator[TimedStream | None]:
-        """A request is with this instance; its stream, None where its tokens cannot be timed: several sequences, or a
-        response that comes as a whole.
+        """The stream of a request with this instance; None where its tokens cannot be timed.
+
+        These are several sequences, or a response that comes as a whole.
         """
         if not streams:
             self._untimed += 1
@@ -76,7 +77,7 @@ class StepReports:
             self._pace.ended(stream)
 
     def came(self, timed: TimedStream | None, tokens: int) -> None:
-        """So many tokens of a stream came at once."""
+        """Note tokens of a stream that came at once."""
         if timed is None or not tokens:
             return
         now_s = loop_time_s()
@@ -89,12 +90,12 @@ class StepReports:
             self.listener.step(replace(load, first_tokens=first_tokens), 0, ())
 
     def taken(self, timed: TimedStream | None) -> None:
-        """Its client has taken what came last, soon or late."""
+        """Note that the client has taken what came last, soon or late."""
         if timed is not None:
             timed.stream.taken(loop_time_s())
 
     def report(self) -> None:
-        """Every instance was read: tell the listener."""
+        """Tell the listener that every instance was read."""
         now_s, links = loop_time_s(), self._pool.links
         progress = sum(link.progress for link in links.values())
         grown = [_grown(self._before.get(name, link.reading), link.reading) for name, link in links.items()]

@@ -34,8 +34,9 @@ _LEAST_RATIO = 0.25
 
 @dataclass(frozen=True, slots=True)
 class Steps:
-    """``count`` steps of ``step_s`` seconds on the mean. In each of them ``prefill_tokens`` of a prompt were computed;
-    in all of them ``first_tokens`` streams began.
+    """``count`` steps of ``step_s`` seconds on the mean.
+
+    In each of them ``prefill_tokens`` of a prompt were computed; in all of them ``first_tokens`` streams began.
     """
 
     count: int
@@ -46,9 +47,9 @@ class Steps:
 
 @dataclass(slots=True, eq=False)
 class Stream:
-    """One stream: when its last token came, None before the first; its tokens of this window, and the time of them.
+    """A stream: when its last token came, None before the first; its tokens of this window, and the time of them.
 
-    Where its client reads late, what comes next was made before: it tells nothing until the stream waits again.
+    Where its client reads late, the next tokens were made before: they tell nothing until the stream waits again.
     """
 
     prompt_tokens: int
@@ -58,14 +59,14 @@ class Stream:
     late: bool = False
 
     def taken(self, now_s: float) -> None:
-        """Its client has taken what came last."""
+        """Note that the client has taken what came last."""
         if self.last_s is not None and now_s - self.last_s > LATE_S:
             self.late = True
             self.last_s = now_s
 
 
 class StreamPace:
-    """Measures the streams between ``began`` and ``ended``. A token costs O(1), closing a window O(streams)."""
+    """The pace of the streams between ``began`` and ``ended``. A token costs O(1), closing a window O(streams)."""
 
     def __init__(self) -> None:
         self._streams: set[Stream] = set()
@@ -73,7 +74,7 @@ class StreamPace:
         self._prompt_tokens = self._first_tokens = 0
 
     def began(self, prompt_tokens: int) -> Stream:
-        """A request of one sequence was sent, whose response is a stream."""
+        """Note a request of one sequence that was sent, and whose response is a stream."""
         stream = Stream(prompt_tokens)
         if not self._streams:
             self._opened_s = None  # what a stream left there that has ended is long ago
@@ -81,11 +82,11 @@ class StreamPace:
         return stream
 
     def ended(self, stream: Stream) -> None:
-        """Its response is over."""
+        """Note the end of its response."""
         self._streams.discard(stream)
 
     def came(self, stream: Stream, tokens: int, now_s: float) -> Steps | None:
-        """So many tokens came at once; the steps of the window that they close, None where they close none."""
+        """Note tokens that came at once; returns the steps of a window that they close, None where they close none."""
         last_s, closed = stream.last_s, None
         if last_s is None:
             self._prompt_tokens += stream.prompt_tokens
@@ -109,7 +110,7 @@ class StreamPace:
         return lasted_s >= (SHORT_WINDOW_S if soon else WINDOW_S)
 
     def _close(self, lasted_s: float) -> Steps | None:
-        """The steps of the window; None where what was seen of it cannot be a step after the other."""
+        """The steps of the window; None where the window cannot be a row of steps."""
         seen = [stream for stream in self._streams if stream.tokens]
         step_s = median(stream.took_s / stream.tokens for stream in seen)
         count = max(1, round(median(stream.tokens for stream in seen)))

@@ -8,7 +8,7 @@ from headway.errors import HeadwayError
 
 
 def check_tls(certificate: str | None, key: str | None) -> None:
-    """Raises HeadwayError in one line for files that no TLS server can use. A pass phrase is not asked for."""
+    """Check the files of a TLS server. Raises HeadwayError in one line. A pass phrase is not asked for."""
     if certificate is None:
         if key is not None:
             raise HeadwayError("--ssl-keyfile: the certificate is needed as well, with --ssl-certfile")

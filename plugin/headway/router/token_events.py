@@ -17,7 +17,7 @@ _DELTA: Final = b"delta"
 
 
 class TokenEvents:
-    """Counts for one response to a request with this target; ``streams``: whether it is a stream of events."""
+    """The count for one response to a request with this target; ``streams``: whether it is a stream of events."""
 
     def __init__(self, target: str, *, streams: bool) -> None:
         self._streams = streams

@@ -1,4 +1,4 @@
-"""The tries of one request: when there is another one, in front of instances and of a fleet on Ray Serve.
+"""The tries of one request, in front of instances and of a fleet on Ray Serve.
 
 A request during which two instances were lost is not tried a third time: it may be the cause.
 """
@@ -22,9 +22,7 @@ def reason_of(first: Piece) -> str | None:
 
 
 class Held:
-    """Keeps the pieces of a JSON body until all of it is there, as one piece: another instance can be asked while it is
-    not.
-    """
+    """A store of the pieces of a JSON body until all are there: until then another instance can be asked."""
 
     def __init__(self) -> None:
         self._pieces: list[Piece] = []

@@ -1,7 +1,7 @@
-"""Unsent: whether a request that failed has reached its server, by the error of the HTTP client.
+"""The question whether a failed request has reached its server, by the error of the HTTP client.
 
-One that has not is safe to send elsewhere, and no server can have ended because of it. Decided here for ``headway
-route`` and for a fleet on Ray Serve.
+A request that has not reached it is safe to send elsewhere, and no server can have ended because of it. ``headway
+route`` and a fleet on Ray Serve decide it here.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """The usage of a request, read beside its response as that passes through.
 
-A body says it in its ``usage``; a stream only if its client asked for that, but llama.cpp's ends with its ``timings``.
-A stream without it is counted by events.
+A body states it in its ``usage``; a stream only if its client asked for that, but llama.cpp's ends with its
+``timings``. A stream without it is counted by events.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ _OTHER_EVENTS: Final = 2
 
 
 class UsageReader:
-    """Reads one response. ``prompt_tokens`` is the estimate for a stream that does not say how many they were."""
+    """The reader of one response. ``prompt_tokens`` is the estimate for a stream that does not state its number."""
 
     def __init__(self, prompt_tokens: int) -> None:
         self._prompt_tokens = prompt_tokens
@@ -28,7 +28,7 @@ class UsageReader:
         self._events = 0
 
     def add(self, part: bytes) -> None:
-        """The next bytes. Costs O(bytes)."""
+        """Read the next bytes. Costs O(bytes)."""
         self._events += events_in(part)
         if len(self._head) < _TAIL_BYTES:
             self._head += part[: _TAIL_BYTES - len(self._head)]
@@ -37,7 +37,7 @@ class UsageReader:
             del self._tail[:-_TAIL_BYTES]
 
     def usage(self) -> Usage | None:
-        """The usage of the whole response; None where nothing can be said."""
+        """The usage of the whole response; None where it is unknown."""
         output = _last(_OUTPUT, self._tail)
         if output is not None:
             prompt = _last(_PROMPT, self._tail) or _last(_PROMPT, self._head)

@@ -1,7 +1,7 @@
-"""Requests of the warm-up of instances, by OpenAI's completions route.
+"""The requests of the warm-up of instances, by OpenAI's completions route.
 
-An instance with Headway has warmed itself up when it says that it is ready, and one that has computed tokens before is
-warm as well: before such ones the first warm-up is only its last stage, which measures what one request alone takes,
+An instance with Headway has warmed itself up when it says that it is ready, and an instance that has computed tokens
+before is warm as well. For these the first warm-up is only its last stage, which measures the time of a request alone,
 and that only while nothing else runs there. A route, a parameter or a length that the instances refuse is left out.
 """
 
@@ -39,7 +39,7 @@ class RefusedByInstanceError(Exception):
 
 
 class InstanceWarmupRequests:
-    """Makes requests for the instances of ``engine``, which serve ``model``. Their answers are not read.
+    """A source of requests for the instances of ``engine``, which serve ``model``. Their answers are not read.
 
     ``only_measures`` refuses every stage but the last; at first it says whether an instance is warm.
     """
@@ -52,7 +52,7 @@ class InstanceWarmupRequests:
         self._serials = itertools.count(1)
 
     def ask(self, stage: Stage, config: Warmup, index: int, request_id: str) -> AsyncGenerator[Piece, None]:
-        """Start one request of this stage. Raises StageNotSupportedError for one that the instances do not need."""
+        """Start one request of this stage. Raises StageNotSupportedError for a stage that they do not need."""
         if self.only_measures and stage is not Stage.ALONE:
             raise StageNotSupportedError(f"{stage}: an instance is warm already")
         if stage is Stage.ALONE and any(link.others for link in self._engine.pool.healthy()):
@@ -61,11 +61,11 @@ class InstanceWarmupRequests:
         return self._start(stage, length, config.answer_tokens(stage), request_id)
 
     def short_request(self, request_id: str) -> AsyncGenerator[Piece, None]:
-        """Start the shortest one, to keep idle instances warm."""
+        """Start the shortest request, to keep idle instances warm."""
         return self._start(Stage.SINGLE, _KEEP_WARM.prompt_tokens[0], _KEEP_WARM.output_tokens, request_id)
 
     def refused(self, error: Exception) -> bool:
-        """Whether healthy instances refuse this, or need none of it."""
+        """Whether healthy instances refuse the request, or need none of it."""
         refused = isinstance(error, RefusedByInstanceError) and error.status in _REFUSED
         return refused or isinstance(error, StageNotSupportedError)
 
