@@ -145,7 +145,7 @@ class AdminClient:
         return self._ask(routes.FORECAST, Forecast, order, timeout_s=timeout_s)
 
     def forecast_progress(self) -> ForecastProgress:
-        """How far the present forecast is."""
+        """The progress of the present forecast."""
         return self._ask(routes.FORECAST_PROGRESS, ForecastProgress)
 
     def preset(self) -> CurrentPreset:

@@ -24,7 +24,7 @@ class Role(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Route:
-    """One route: what it takes, what it answers, and with which statuses it refuses.
+    """A route: what it takes, what it answers, and with which statuses it refuses.
 
     ``role`` is None where no token is needed, ``answer`` is None for the OpenAPI document itself and for an answer that
     is no JSON, whose type is ``media``. ``otherwise`` is a second status with the same answer. ``versioned``: the
@@ -49,7 +49,7 @@ class Route:
 
     @property
     def changes(self) -> bool:
-        """Whether it changes the server."""
+        """Whether the route changes the server."""
         return self.order is not None and not self.computes
 
     @property

@@ -54,5 +54,5 @@ def find_secret(variable: str, environment: Mapping[str, str]) -> Secret | None:
 
 
 def is_one_word(text: str) -> bool:
-    """Whether it is printable ASCII without spaces, as a header can carry it."""
+    """Whether a text is printable ASCII without spaces, as a header can carry it."""
     return text.isascii() and text.isprintable() and " " not in text

@@ -19,7 +19,7 @@ class AuditKind(StrEnum):
 
 
 class AuditEntry(Answer):
-    """One change, or one attempt that changed nothing.
+    """A change, or an attempt that changed nothing.
 
     ``times`` counts the same attempt, whose last one was at ``time``.
     """

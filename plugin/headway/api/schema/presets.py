@@ -32,7 +32,7 @@ class CurrentPreset(PresetInForce):
 
 
 class SettingChange(Answer):
-    """One setting that differs between two presets; null where a preset does not have it."""
+    """A setting that differs between two presets; null where a preset does not have it."""
 
     setting: str
     before: Setting | None

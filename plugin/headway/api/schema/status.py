@@ -98,7 +98,7 @@ class ClassObjectives(Answer):
 
 
 class ClassStatus(Answer):
-    """One priority class: its queue, its running requests, and the outcomes of all that have ended."""
+    """A priority class: its queue, its running requests, and the outcomes of all that have ended."""
 
     name: str
     priority: int | None = Field(description="null for a class that the preset in force does not have")
@@ -115,7 +115,7 @@ class ClassStatus(Answer):
 
 
 class PredictionStatus(Answer):
-    """How well one quantity is predicted: the mean error as a share of the mean, and the number of samples."""
+    """The quality of one prediction: the mean error as a share of the mean, and the number of samples."""
 
     samples: int
     error_ratio: float
@@ -129,7 +129,7 @@ class FallbackSummary(Answer):
 
 
 class ForecastErrors(Answer):
-    """How true the forecasts of presets were: the median of |forecast - came| / came after the last switches."""
+    """The errors of the forecasts of presets: the median of |forecast - came| / came after the last switches."""
 
     comparisons: int = 0
     error_ratio: dict[str, float] = Field(default={}, description="By figure; empty before the first comparison.")
@@ -147,7 +147,7 @@ class OrderedStop(Answer):
 
 
 class InstanceStatus(Answer):
-    """One server behind a router."""
+    """A server behind a router."""
 
     name: str
     up: bool = Field(description="Whether it may be given requests.")
