@@ -21,7 +21,7 @@ from headway.supervision.gc_control import GcControl
 from headway.supervision.memory_probe import MemoryProbe, MemoryUse
 from headway.supervision.memory_report import MemoryReport
 from headway_policies import CapReason, Outcome
-from headway_policies.memory import Cache, CapSeats, Clear, MemoryPolicy, Reading, Recycle, Remedy
+from headway_policies.memory import Cache, CapSeats, Clear, MemoryPolicy, MemoryReading, Recycle, Remedy
 
 log = logging.getLogger(__name__)
 
@@ -121,14 +121,14 @@ class MemoryMaintenance:
         """The number of engines replaced so far: the policy measures each engine by itself."""
         return self._report.recycled.total() + self._recycle.deaths
 
-    def _reading(self, use: MemoryUse) -> Reading:
+    def _reading(self, use: MemoryUse) -> MemoryReading:
         """The probe's figures with those of the loop. An idle engine reports nothing: its last KV use is over.
 
         While a recycle runs, the engine's size is the last one before.
         """
         gateway, desk = self._gateway, self._gateway.gate.desk
         running = max(desk.seats_taken, gateway.open_calls)
-        return Reading(
+        return MemoryReading(
             running=running,
             kv_usage_ratio=self._activity.load.kv_usage_ratio if running else 0.0,
             gpu_usage_ratio=use.gpu_usage_ratio,

@@ -4,7 +4,7 @@ They read bytes and ratios, and return actions.
 """
 
 from headway_policies.memory.gc_policy import full_collection_due
-from headway_policies.memory.policy import Cache, CapSeats, Clear, Memory, MemoryPolicy, Reading, Recycle, Remedy
+from headway_policies.memory.policy import Cache, CapSeats, Clear, Memory, MemoryPolicy, MemoryReading, Recycle, Remedy
 
 __all__ = [
     "Cache",
@@ -12,7 +12,7 @@ __all__ = [
     "Clear",
     "Memory",
     "MemoryPolicy",
-    "Reading",
+    "MemoryReading",
     "Recycle",
     "Remedy",
     "full_collection_due",

@@ -66,7 +66,7 @@ class Memory(BaseModel):
 
 
 @dataclass(frozen=True, slots=True)
-class Reading:
+class MemoryReading:
     """Memory use at one moment.
 
     ``gpu_usage_ratio`` is of the fullest card, None without one. ``largest_job_tokens`` is the largest sequence, prompt
@@ -141,7 +141,7 @@ class MemoryPolicy:
         """The share of the limit that may be used."""
         return self._cap.ratio
 
-    def update(self, reading: Reading, config: Memory, now_s: float) -> list[Remedy]:
+    def update(self, reading: MemoryReading, config: Memory, now_s: float) -> list[Remedy]:
         """The actions that follow from a reading; the cap only when it changed. To be called every few seconds."""
         self._remember(reading, config)
         return [
@@ -157,7 +157,7 @@ class MemoryPolicy:
 
     # ------------------------------------------------------------------ inside
 
-    def _remember(self, reading: Reading, config: Memory) -> None:
+    def _remember(self, reading: MemoryReading, config: Memory) -> None:
         self._large_job = self._large_job or reading.largest_job_tokens >= config.large_job_tokens
         if self._cleared_requests is None:
             self._cleared_requests = reading.requests
@@ -168,7 +168,7 @@ class MemoryPolicy:
         if self._engine_base_bytes is None:
             self._engine_base_bytes = reading.engine_bytes
 
-    def _check_seats(self, reading: Reading, config: Memory, now_s: float) -> Iterator[Remedy]:
+    def _check_seats(self, reading: MemoryReading, config: Memory, now_s: float) -> Iterator[Remedy]:
         before = self._cap.ratio
         kv = _Thresholds(config.kv_usage_ratio, config.leave_ratio * config.kv_usage_ratio)
         gpu, gpu_ratio = self._gpu(config), reading.gpu_usage_ratio or 0.0
@@ -177,7 +177,7 @@ class MemoryPolicy:
         if self._cap.update(config, now_s, pressed=pressed, quiet=quiet) != before:
             yield CapSeats(self._cap.ratio)
 
-    def _check_caches(self, reading: Reading, config: Memory, now_s: float) -> Iterator[Remedy]:
+    def _check_caches(self, reading: MemoryReading, config: Memory, now_s: float) -> Iterator[Remedy]:
         if now_s < self._cleared_s + config.clear_every_s:
             return
         caches, why = self._to_clear(reading, config)
@@ -190,7 +190,7 @@ class MemoryPolicy:
             self._large_job, self._cleared_requests = False, reading.requests
         yield Clear(caches, why)
 
-    def _to_clear(self, reading: Reading, config: Memory) -> tuple[tuple[Cache, ...], str]:
+    def _to_clear(self, reading: MemoryReading, config: Memory) -> tuple[tuple[Cache, ...], str]:
         """The most urgent rule that applies; the others follow at later readings."""
         if (reading.gpu_usage_ratio or 0.0) > self._gpu(config).high and config.caches:
             return config.caches, "GPU memory"
@@ -203,7 +203,7 @@ class MemoryPolicy:
         every, ended = config.clear_every_requests, reading.requests - (self._cleared_requests or 0)
         return (config.caches, "requests") if every is not None and ended >= every else ((), "")
 
-    def _check_engine(self, reading: Reading, config: Memory, now_s: float) -> Iterator[Remedy]:
+    def _check_engine(self, reading: MemoryReading, config: Memory, now_s: float) -> Iterator[Remedy]:
         age_s = now_s - self._replaced_s
         grown_bytes = reading.engine_bytes - (self._engine_base_bytes or 0)
         too_old = config.recycle_every_s is not None and age_s >= config.recycle_every_s
@@ -216,6 +216,6 @@ class MemoryPolicy:
         return _Thresholds.above(self._gpu_base_ratio or 0.0, config.gpu_usage_ratio, config.leave_ratio)
 
 
-def _own_bytes(reading: Reading) -> int:
+def _own_bytes(reading: MemoryReading) -> int:
     """The server's memory without what its queue holds."""
     return reading.server_bytes - reading.queue_bytes

@@ -9,26 +9,26 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from headway_policies.memory.policy import Cache, CapSeats, Clear, Memory, MemoryPolicy, Reading, Recycle, Remedy
+from headway_policies.memory.policy import Cache, CapSeats, Clear, Memory, MemoryPolicy, MemoryReading, Recycle, Remedy
 
 MIB, GIB = 2**20, 2**30
-USUAL = Reading(running=4, kv_usage_ratio=0.5, gpu_usage_ratio=0.90, server_bytes=2 * GIB, engine_bytes=8 * GIB)
+USUAL = MemoryReading(running=4, kv_usage_ratio=0.5, gpu_usage_ratio=0.90, server_bytes=2 * GIB, engine_bytes=8 * GIB)
 WORKER = (Cache.WORKER,)
 
 
-def seen(**changed: Any) -> Reading:
+def seen(**changed: Any) -> MemoryReading:
     """The usual reading, with a difference."""
     return replace(USUAL, **changed)
 
 
-def walk(config: Memory, *times: tuple[float, Reading]) -> list[tuple[float, Remedy]]:
+def walk(config: Memory, *times: tuple[float, MemoryReading]) -> list[tuple[float, Remedy]]:
     """What is done, and when, after a first reading at 0 that shows nothing unusual."""
     supervisor = MemoryPolicy(0.0)
     assert supervisor.update(USUAL, config, 0.0) == []
     return [(now_s, one) for now_s, reading in times for one in supervisor.update(reading, config, now_s)]
 
 
-def often(reading: Reading, until_s: int = 60, every_s: int = 5) -> list[tuple[float, Reading]]:
+def often(reading: MemoryReading, until_s: int = 60, every_s: int = 5) -> list[tuple[float, MemoryReading]]:
     """The same reading again and again."""
     return [(float(now_s), reading) for now_s in range(every_s, until_s + 1, every_s)]
 
@@ -45,7 +45,7 @@ def test_caches_are_cleared_after_so_many_requests_where_the_preset_says_so() ->
     assert [now_s for now_s, _ in walk(rarely, *busy, *idle)] == [100.0, 300.0]
 
 
-NOTHING_WRONG: dict[str, Reading] = {
+NOTHING_WRONG: dict[str, MemoryReading] = {
     "the usual": USUAL,
     "no GPU": seen(gpu_usage_ratio=None),
     "a card nearly full, and no fuller than it began": seen(gpu_usage_ratio=0.94),
@@ -60,7 +60,7 @@ NOTHING_WRONG: dict[str, Reading] = {
 
 
 @pytest.mark.parametrize("reading", NOTHING_WRONG.values(), ids=NOTHING_WRONG)
-def test_by_default_it_leaves_well_alone(reading: Reading) -> None:
+def test_by_default_it_leaves_well_alone(reading: MemoryReading) -> None:
     """Nothing is done about what is usual, and no engine is replaced unasked."""
     assert walk(Memory(), *often(reading, 3600)) == []
 
@@ -137,7 +137,7 @@ def test_another_engine_begins_with_a_clean_slate() -> None:
 
 
 readings = st.builds(
-    Reading,
+    MemoryReading,
     running=st.integers(0, 8),
     kv_usage_ratio=st.floats(0, 1),
     gpu_usage_ratio=st.none() | st.floats(0, 1),
@@ -159,7 +159,7 @@ configs = st.builds(
 
 
 @given(st.lists(st.tuples(st.floats(0.1, 120.0), readings), max_size=60), configs)
-def test_whatever_the_readings_it_stays_gentle(history: list[tuple[float, Reading]], config: Memory) -> None:
+def test_whatever_the_readings_it_stays_gentle(history: list[tuple[float, MemoryReading]], config: Memory) -> None:
     """Clears keep their distance, and happen only when few run or memory presses; the share stays in its bounds."""
     supervisor, now_s, cleared_s = MemoryPolicy(0.0), 0.0, None
     for gap_s, reading in history:
@@ -175,7 +175,7 @@ def test_whatever_the_readings_it_stays_gentle(history: list[tuple[float, Readin
                     assert config.min_ratio <= ratio <= 1
                 case Recycle(why):
                     assert config.recycle_every_s is not None or config.recycle_growth_bytes is not None
-    calm = Reading()
+    calm = MemoryReading()
     for step in range(15):
         supervisor.update(calm, config, now_s + 1 + step * (config.raise_after_s + 1))
     assert supervisor.cap_ratio == 1.0
