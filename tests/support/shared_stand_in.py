@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 from headway.api import UnreachableError
 from headway_policies.sharing import ModelLoad
-from headway_tools.sharing.reading import Reading
+from headway_tools.sharing.reading import ServerReading
 from headway_tools.sharing.server import EXPIRES_S
 
 
@@ -50,12 +50,12 @@ class SharedStandIn:
         self.queued += arrived
         self._dispatch()
 
-    def look(self) -> Reading:
+    def look(self) -> ServerReading:
         self._reach()
         load = ModelLoad(
             self.taken + self.queued, self.ceiling, self.weight, self.late_ratio, self.urgent, self.may_pause
         )
-        return Reading(
+        return ServerReading(
             f"model of {self.url}", load, self.limit, self.taken, self.ordered is not None, self.paused,
             not self.paused, self.pause_ends_s - self.now_s, self.left_alone,
         )  # fmt: skip

@@ -18,7 +18,7 @@ from math import inf
 
 from headway.api import AdminError, RoleError, StaleError
 from headway_policies.sharing import SeatShares, Share
-from headway_tools.sharing.reading import Reading, Shared
+from headway_tools.sharing.reading import ServerReading, Shared
 from headway_tools.sharing.server import EXPIRES_S
 
 #: A change of a server's limit is a revision and a line of its audit: at most so often; and a renewal.
@@ -53,13 +53,13 @@ class Arbiter:
         self._servers = {server.url: server for server in servers}
         self._total = total
         self._shares = shares or SeatShares()
-        self._last: dict[str, tuple[Reading, float]] = {}
+        self._last: dict[str, tuple[ServerReading, float]] = {}
         self._ordered_s: dict[str, float] = {}
         self._problems: dict[str, str] = {}
-        self._seen: Mapping[str, Reading] = {}
+        self._seen: Mapping[str, ServerReading] = {}
 
     @property
-    def readings(self) -> Mapping[str, Reading]:
+    def readings(self) -> Mapping[str, ServerReading]:
         """The servers that answered in the last step, by URL, as they were before its commands."""
         return self._seen
 
@@ -98,11 +98,11 @@ class Arbiter:
 
     # ------------------------------------------------------------------ inside
 
-    def _look(self, now_s: float) -> dict[str, Reading]:
+    def _look(self, now_s: float) -> dict[str, ServerReading]:
         """All servers at once, so that one that hangs does not hold up the renewals of the others for long."""
         with ThreadPoolExecutor(len(self._servers)) as pool:
             asked = {url: pool.submit(server.look) for url, server in self._servers.items()}
-        seen: dict[str, Reading] = {}
+        seen: dict[str, ServerReading] = {}
         for url, answer in asked.items():
             try:
                 seen[url] = answer.result()
@@ -120,7 +120,7 @@ class Arbiter:
             return 0
         return last[0].committed
 
-    def _limit(self, url: str, reading: Reading, share: int, committed: dict[str, int], now_s: float) -> int:
+    def _limit(self, url: str, reading: ServerReading, share: int, committed: dict[str, int], now_s: float) -> int:
         """Order the limit that is possible now, if there is something to order; returns the one in force."""
         room = self._total - sum(seats for other, seats in committed.items() if other != url)
         seats = share if share <= reading.limit else max(reading.limit, min(share, room))
@@ -146,7 +146,7 @@ class Arbiter:
             return False
         return True
 
-    def _stop_or_go(self, url: str, reading: Reading, *, paused: bool) -> None:
+    def _stop_or_go(self, url: str, reading: ServerReading, *, paused: bool) -> None:
         """Pause or resume a server where it is not as it should be, and renew its pause in time."""
         try:
             if reading.paused and not paused:

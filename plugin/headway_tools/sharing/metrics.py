@@ -16,7 +16,7 @@ from prometheus_client.registry import Collector
 
 from headway.operator.metrics.table import gauge, one_gauge
 from headway_tools.sharing.arbiter import Standing
-from headway_tools.sharing.reading import Reading
+from headway_tools.sharing.reading import ServerReading
 
 HOST = "127.0.0.1"
 
@@ -26,9 +26,9 @@ class ShareCollector(Collector):
 
     def __init__(self, total: int) -> None:
         self._total = total
-        self._last: tuple[Mapping[str, Standing], Mapping[str, Reading]] = {}, {}
+        self._last: tuple[Mapping[str, Standing], Mapping[str, ServerReading]] = {}, {}
 
-    def show(self, standing: Mapping[str, Standing], readings: Mapping[str, Reading]) -> None:
+    def show(self, standing: Mapping[str, Standing], readings: Mapping[str, ServerReading]) -> None:
         """Show this step from now on; both are by URL, and are not changed any more."""
         self._last = standing, readings
 

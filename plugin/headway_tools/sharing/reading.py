@@ -16,7 +16,7 @@ _ROUNDING_SEATS = 0.01
 
 
 @dataclass(frozen=True, slots=True)
-class Reading:
+class ServerReading:
     """One server now: its model and load, the limit in force, and the seats taken.
 
     ``ordered`` says whether that limit is the arbiter's command, ``paused`` whether its pause is in force, for another
@@ -47,7 +47,7 @@ class Shared(Protocol):
     def url(self) -> str:
         """Its address, which is its name."""
 
-    def look(self) -> Reading:
+    def look(self) -> ServerReading:
         """Read it."""
 
     def order(self, seats: int) -> None:

@@ -7,7 +7,7 @@ from math import inf
 
 from headway.api import AdminClient, Status
 from headway_policies.sharing import ModelLoad
-from headway_tools.sharing.reading import REASON, Reading, demand_seats, late_ratio
+from headway_tools.sharing.reading import REASON, ServerReading, demand_seats, late_ratio
 
 #: How long a command holds without a renewal.
 EXPIRES_S = 30.0
@@ -38,7 +38,7 @@ class SharedServer:
         """Its address."""
         return self._client.url
 
-    def look(self) -> Reading:
+    def look(self) -> ServerReading:
         """Read its status, and its preset where that has changed."""
         status = self._client.status()
         self._revision = status.preset.revision
@@ -57,7 +57,7 @@ class SharedServer:
             self._urgent,
             self._may_pause,
         )
-        return Reading(
+        return ServerReading(
             status.model,
             load,
             status.limit.ordered.seats if ours and status.limit.ordered is not None else status.limit.live,
