@@ -52,7 +52,7 @@ class Strategy(Protocol):
         ...
 
     def due_s(self, gathered: Gathered, now_s: float) -> float | None:
-        """When to ask again at the latest without an arrival; None: never."""
+        """The latest time to ask again without an arrival; None: never."""
         ...
 
 
@@ -67,7 +67,7 @@ class Continuous:
         return gathered.seats
 
     def due_s(self, gathered: Gathered, now_s: float) -> float | None:
-        """Never: only a free seat matters."""
+        """None: only a free seat matters."""
         return None
 
 
@@ -85,7 +85,7 @@ class Static:
         return gathered.max_seats if gathered.full or overdue else 0
 
     def due_s(self, gathered: Gathered, now_s: float) -> float | None:
-        """When the first arrival has waited ``flush_after_s``."""
+        """The time when the first arrival has waited ``flush_after_s``."""
         return None if self.flush_after_s is None else gathered.opened_s + self.flush_after_s
 
 

@@ -30,7 +30,7 @@ _SEATS = (1, 16, 500)
 
 @dataclass(frozen=True, slots=True)
 class Rule:
-    """One requirement, in one sentence. ``acceptable``: its author may break it, since it does not concern safety."""
+    """A requirement, in one sentence. ``acceptable``: its author may break it, since it does not concern safety."""
 
     name: str
     statement: str
@@ -157,7 +157,7 @@ def _asked(seen: Interval, allowed: int) -> str:
 
 
 class _History:
-    """One limit in a closed loop, through all parts in a seeded order."""
+    """The history of a limit in a closed loop, through all parts in a seeded order."""
 
     def __init__(self, limit: Limit, slo_s: float, seed: int, report: _Report, name: str) -> None:
         self._limit = limit

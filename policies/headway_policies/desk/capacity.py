@@ -60,7 +60,7 @@ class Opening:
         self.most, self.present, self.elsewhere, self.front = most, present, elsewhere, front
 
     def cap(self, reason: CapReason, ratio: float) -> None:
-        """Only this share, for this reason."""
+        """Cap the limit at this share, for this reason."""
         self._ratios[reason] = ratio
 
     def begin(self, now_s: float) -> None:
@@ -82,7 +82,7 @@ class Opening:
         return self.moving or min(self._ratios.values()) < 1
 
     def due_s(self, limit: int, ramp: Ramp, now_s: float) -> float | None:
-        """When time opens the next seat; None when it will not."""
+        """The time of the next seat; None when time opens none."""
         if not self.moving:
             return None
         return ramp.due_s(self._held(limit), self._opened_s, now_s)
@@ -138,7 +138,7 @@ class Capacity:
 
     @property
     def failure(self) -> LimitFailure | None:
-        """How the limit policy has failed since it was put in force, though it may have recovered."""
+        """The failure of the limit policy since it was put in force, though it may have recovered."""
         return self._limit.failure if isinstance(self._limit, Governor) else None
 
     def weigh(self, now_s: float) -> None:
@@ -158,7 +158,7 @@ class Capacity:
         return self._capped(self._limit.proposed(now_s))
 
     def due_s(self, now_s: float) -> float | None:
-        """When time alone opens the next seat; None when it will not."""
+        """The time when time alone opens the next seat; None when it will not."""
         return self.opening.due_s(self.whole(now_s), self._ramp, now_s)
 
     def paces(self, taken: int, now_s: float) -> bool:

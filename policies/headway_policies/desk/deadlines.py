@@ -15,7 +15,7 @@ _SLACK = 64
 
 
 class Deadlines:
-    """One deadline for each ticket id. None comes before ``earliest_s``, which may be that of one that was dropped."""
+    """A deadline for each ticket id. None comes before ``earliest_s``, which may be that of a dropped ticket."""
 
     def __init__(self) -> None:
         self._at_s: dict[int, float] = {}

@@ -250,7 +250,7 @@ class Dispatcher:
         return due is not None and now_s + least_s > due[0]
 
     def _too_late(self, record: Record, now_s: float) -> bool:
-        """Whether it has waited too long: then it expires."""
+        """Whether a ticket has waited too long: then it expires."""
         if record.queue_due_s is None or record.queue_due_s > now_s:
             return False
         self._time_is_up(record, now_s)

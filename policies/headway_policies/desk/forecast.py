@@ -30,7 +30,7 @@ class Forecast:
         self.pace.forget()
 
     def wait_s(self, seats_ahead: int, taken: int, limit: int) -> float | None:
-        """How long a new ticket will wait behind so many seats; None while nothing is known."""
+        """The wait of a new ticket behind this many seats; None while nothing is known."""
         return self._waits.wait_s(seats_ahead, max(0, limit - taken), limit)
 
     def first_token_s(self, ticket: Ticket) -> float | None:
@@ -78,7 +78,7 @@ class Forecast:
         self.sizes.add(ticket.seats, usage)
 
     def accuracy(self) -> dict[str, Accuracy]:
-        """How good the predictions have been: of output lengths, waits in the queue, and first tokens."""
+        """The accuracy of the predictions: of output lengths, waits in the queue, and first tokens."""
         return {
             "output_tokens": self.lengths.accuracy(),
             "queue_wait": self._waits.accuracy(),

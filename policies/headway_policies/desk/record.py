@@ -46,7 +46,7 @@ class Record:
     recalled: bool = False
 
     def run_due(self) -> tuple[float, Reason] | None:
-        """When it has run too long, and which time-out that is; None for never."""
+        """The time when the ticket has run too long, and the time-out that ends it; None for never."""
         arrived_s, own = self.ticket.arrived_s, self.timeouts
         dues: list[tuple[float, Reason]] = []
         if own.total_s is not None:

@@ -60,7 +60,7 @@ class DrainRate:
         self._departures, self._began_s = DecayingRate(_MEMORY_S, now_s), now_s
 
     def departed(self, seats: int, now_s: float) -> None:
-        """So many seats left the queue for the engine."""
+        """Note seats that left the queue for the engine."""
         self._departures.add(seats, now_s)
 
     def per_s(self, freed_per_s: float, now_s: float) -> float:

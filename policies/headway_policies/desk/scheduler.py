@@ -120,7 +120,7 @@ class Scheduler:
         return self.queue.seats_above(queue_class) + own
 
     def predicted_wait_s(self, ticket: Ticket, more_seats: int = 0) -> float | None:
-        """How long a ticket waits behind all that surely go before it, and ``more_seats``; None where unknown."""
+        """The wait of a ticket behind all that surely go before it, and ``more_seats``; None where unknown."""
         if self.strategy.barrier:
             return None
         return self._forecast.wait_s(self.seats_ahead(ticket) + more_seats, self.seats.taken, self.capacity.limit)
@@ -138,7 +138,7 @@ class Scheduler:
         return 2 * ticket.seats > self.seats.most(self.class_of(ticket), self.capacity.limit)
 
     def expected_wait_s(self, ticket: Ticket) -> float | None:
-        """How long a new ticket will probably wait, all in turn by their shares; None where unknown.
+        """The probable wait of a new ticket, all in turn by their shares; None where unknown.
 
         Of its own class it waits for those that its order puts before it; under ``weighted`` the other classes that
         wait take their shares meanwhile, else those above it go first.
@@ -155,7 +155,7 @@ class Scheduler:
         return self._forecast.wait_s(ahead + self.needed(ticket), self.seats.taken, self.capacity.limit)
 
     def oldest_s(self, queue_class: str) -> float | None:
-        """When the longest-waiting ticket of a class arrived; None when none waits."""
+        """The arrival of the longest-waiting ticket of a class; None when none waits."""
         if not self.queue.by_class[queue_class].requests:
             return None
         return self._oldest_s(self.queue.lanes, queue_class)
@@ -253,7 +253,7 @@ class Scheduler:
             self.window.first_token(delay_s / slo_s)
 
     def batch_due_s(self, now_s: float) -> float | None:
-        """When the next batch leaves if no ticket arrives until then; None when that is not a matter of time."""
+        """The time when the next batch leaves without a further arrival; None when time does not decide it."""
         if self.seats.taken or not self.strategy.barrier:
             return None
         dues_s = (self.strategy.due_s(gathered, now_s) for gathered, _ in self._gathering())
@@ -262,7 +262,7 @@ class Scheduler:
     # ------------------------------------------------------------------ inside
 
     def _lanes(self, preset: Preset) -> list[Lane]:
-        """One lane for each bin; one in all where no batch gathers."""
+        """A lane for each bin; a single lane where no batch gathers."""
         batching = preset.batching
         bins = 1 if batching.strategy == "continuous" else batching.bins
         return [Lane(make_order(preset.ordering, preset.classes, self.prefixes)) for _ in range(bins)]
@@ -355,7 +355,7 @@ class Scheduler:
                 yield Gathered(lane.seats, most_seats, opened_s, full, self._urgent_s(lane)), lane
 
     def _urgent_s(self, lane: Lane) -> float | None:
-        """When the longest-waiting ticket of the most urgent class arrived, where there are several classes."""
+        """The arrival of the longest-waiting ticket of the most urgent class, where there are several classes."""
         return None if self._urgent is None else self._oldest_s((lane,), self._urgent)
 
     def _oldest_s(self, lanes: Iterable[Lane], queue_class: str) -> float | None:
@@ -364,7 +364,7 @@ class Scheduler:
 
 
 def _with_root(seats: float) -> int:
-    """So many seats and the square root of that, by which the demand of a class varies."""
+    """The seats and their square root, by which the demand of a class varies."""
     return ceil(seats + sqrt(seats))
 
 

@@ -52,7 +52,7 @@ class Seats:
         return self._reserved
 
     def take(self, class_name: str, seats: int, tokens: int) -> None:
-        """So many seats and tokens more (fewer, below 0)."""
+        """Take this many seats and tokens more (fewer, below 0)."""
         self.taken += seats
         self.tokens += tokens
         self._taken_by[class_name] = self._taken_by.get(class_name, 0) + seats
@@ -88,7 +88,7 @@ class Seats:
         return [name for name, above in self._above.items() if above and self.free(name, limit) < 1]
 
     def reserves_above(self, class_name: str) -> dict[str, int]:
-        """How many seats each class above this one has reserved and not taken, where there are any."""
+        """The seats that each class above this one has reserved and not taken, where there are any."""
         above = self._above.get(class_name, ())
         left = {name: self._reserved[name] - self.taken_by(name) for name in above}
         return {name: seats for name, seats in left.items() if seats > 0}

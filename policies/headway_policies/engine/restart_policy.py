@@ -1,4 +1,4 @@
-"""When a dead engine is replaced, after which pause, and with how many seats.
+"""The restart of a dead engine: whether it is replaced, after which pause, and with how many seats.
 
     death                       what follows
     the first                   a new engine at once, with the same limit

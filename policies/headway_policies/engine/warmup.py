@@ -148,7 +148,7 @@ class Ramp:
         return max(1, bisect_right(range(1, limit + 1), now_s, key=lambda seat: self._opens_s(seat, limit, opened_s)))
 
     def due_s(self, limit: int, opened_s: float, now_s: float) -> float | None:
-        """When the next seat opens; None when all are open."""
+        """The time of the next seat; None when all are open."""
         seats = self.seats(limit, opened_s, now_s)
         return None if seats >= limit else self._opens_s(seats + 1, limit, opened_s)
 

@@ -30,7 +30,8 @@ from headway_policies.engine.restart_policy import Recovery
 
 @dataclass(frozen=True, slots=True)
 class Progress:
-    """One engine's report. The counts ``beats``, ``works`` and ``cpu_s`` only grow; a change is the information.
+    """The report of one engine. The counts ``beats``, ``works`` and ``cpu_s`` only grow; a change is the
+    information.
 
     ``compiling_s`` is the age of the grammar that has been compiling for longest, ``compilations_held_s`` for how long
     grammars have waited while none began or ended.
@@ -80,11 +81,11 @@ class Watchdog:
         return now_s - self._heard_s
 
     def slow(self, now_s: float, config: Recovery) -> bool:
-        """Whether it is silent, but reports a slow step."""
+        """Whether the engine is silent, but reports a slow step."""
         return self.silent_s(now_s) > config.hang_after_s and self._busy(now_s, config)
 
     def hung(self, now_s: float, config: Recovery) -> bool:
-        """Whether it has been silent for too long. Must be called several times within ``hang_after_s``."""
+        """Whether the engine has been silent for too long. Must be called several times within ``hang_after_s``."""
         if not self._hung and now_s - self._looked_s > config.hang_after_s / 2:
             self._reset(now_s)
         self._looked_s = now_s
@@ -150,5 +151,5 @@ class _EngineReport:
 
 
 def _most_step_s(config: Recovery) -> float:
-    """How long a step may take that makes progress."""
+    """The longest time of a step that makes progress."""
     return max(config.hang_after_s, config.slow_step_after_s)

@@ -121,7 +121,7 @@ class _Buckets:
     tokens: TokenBucket | None = None
 
     def wait_s(self, tokens: float, now_s: float) -> tuple[float, Rate]:
-        """How long a request of so many tokens has to wait, and for which rate the longer."""
+        """The wait of a request of this many tokens, and the rate with the longer wait."""
         requests_s = 0.0 if self.requests is None else self.requests.wait_s(1.0, now_s)
         tokens_s = 0.0 if self.tokens is None else self.tokens.wait_s(tokens, now_s)
         return (tokens_s, Rate.TOKENS) if tokens_s > requests_s else (requests_s, Rate.REQUESTS)

@@ -1,4 +1,4 @@
-"""How each rung of the fallback ladder degrades a request.
+"""The degradation of a request by each rung of the fallback ladder.
 
 Only as its class allows (``PriorityClass``), and never beyond what the request asked for.
 
@@ -30,7 +30,7 @@ _REFUSED_ANYWHERE = frozenset(
 
 
 class Degradation(StrEnum):
-    """How a request was degraded: the label of ``headway_degraded_total``."""
+    """The kind of degradation of a request: the label of ``headway_degraded_total``."""
 
     MAX_TOKENS = "max_tokens"
     ORDER = "order"

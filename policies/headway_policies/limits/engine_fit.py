@@ -131,7 +131,7 @@ class EngineFit:
         return costs.base_s * (1 / elasticity - 1) / seat_s if seat_s > 0 and known else None
 
     def doubling_gain(self, running: float) -> float | None:
-        """How many more tokens a second twice as many sequences would give, as a share; None while nothing is known.
+        """The gain in tokens a second from twice as many sequences, as a share; None while nothing is known.
 
         b sequences give b / (base + c b): at twice as many, base / (base + 2 c b) more.
         """
@@ -170,7 +170,7 @@ class EngineFit:
             self._unload()
 
     def _is_outlier(self, seen: Interval) -> bool:
-        """Whether it took far longer than predicted, and those right before it did not."""
+        """Whether a step took far longer than predicted, and those right before it did not."""
         predicted_s = self.costs.step_s(seen.running, seen.prefill_tokens)
         far = 0 < _OUTLIER_RATIO * predicted_s < (seen.inter_token_s or 0.0) and self.error_ratio is not None
         self._dropped = self._dropped + 1 if far and self._dropped < _MAX_DROPPED else 0

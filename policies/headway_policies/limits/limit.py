@@ -48,7 +48,7 @@ class Load:
 
 @dataclass(frozen=True, slots=True)
 class Signals:
-    """One step's load, with the desk's state at that moment.
+    """The load of a step, with the desk's state at that moment.
 
     ``limited``: since the last step a request waited for no other reason than the limit; ``next_seats``: the most that
     such a request would have taken together, 1 where its number did not matter. The means are over finished requests,

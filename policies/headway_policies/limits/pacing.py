@@ -139,7 +139,7 @@ class PrefillPacer:
         return max(costs.prefill_token_s, _LEAST_TOKEN_RATIO * costs.sequence_s)
 
     def _computed(self, first_tokens: int | None) -> None:
-        """So many sequences had their first token: those that were dispatched first, for all that is known.
+        """Note first tokens of this many sequences: those that were dispatched first, for all that is known.
 
         Where the engine does not say how many, all prompts count as computed.
         """

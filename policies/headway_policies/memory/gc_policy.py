@@ -1,4 +1,4 @@
-"""When Python's garbage collector runs a full collection.
+"""The rule for full collections of Python's garbage collector.
 
 A full collection stops the whole process. It is due when nothing runs and there are new objects to examine. While
 requests run it is due only after many young collections, and never takes more than a hundredth of the time.

@@ -13,11 +13,11 @@ _INCREASE_RATIO = 0.1
 
 
 class SeatCapSettings(Protocol):
-    """How far, and how fast, the share changes."""
+    """The bounds and the pace of changes of the share."""
 
     @property
     def lower_after_s(self) -> float:
-        """How long pressure must last before seats fall."""
+        """The time for which pressure must last before seats fall."""
         ...
 
     @property
@@ -32,7 +32,7 @@ class SeatCapSettings(Protocol):
 
     @property
     def raise_after_s(self) -> float:
-        """How long pressure must be absent before seats come back."""
+        """The time for which pressure must be absent before seats come back."""
         ...
 
 

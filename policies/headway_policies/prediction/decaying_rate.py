@@ -21,7 +21,7 @@ class DecayingRate:
         self._since_s = since_s
 
     def add(self, count: float, now_s: float) -> None:
-        """So many events happened."""
+        """Count this many events."""
         self._weight = self._left(now_s) + count
         self._since_s = now_s
 

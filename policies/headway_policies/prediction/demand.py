@@ -35,7 +35,7 @@ class Demand:
         self._of(class_name).arrivals.add(seats, now_s)
 
     def ended(self, class_name: str, seats: int, residence_s: float) -> None:
-        """So many seats were held for ``residence_s`` seconds."""
+        """Note seats that were occupied for ``residence_s`` seconds."""
         one = self._of(class_name)
         one.ended = min(one.ended, _SEATS) + seats
         one.residence_s += (residence_s - one.residence_s) * seats / one.ended
@@ -57,7 +57,7 @@ class Demand:
         return one.arrivals.per_s(now_s) * one.residence_s
 
     def residence_s(self, class_name: str) -> float:
-        """How long a seat of a class is held on average; 0 while too few of its requests have ended."""
+        """The mean time for which a class occupies a seat; 0 while too few of its requests have ended."""
         one = self._classes.get(class_name)
         return 0.0 if one is None or one.ended < MIN_SAMPLES else one.residence_s
 

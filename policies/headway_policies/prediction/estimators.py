@@ -44,7 +44,7 @@ _EARLY_IN_A_ROW = 3
 
 @dataclass(frozen=True, slots=True)
 class Accuracy:
-    """How good a prediction has been lately: over ``samples`` cases, in the unit of what is predicted.
+    """The recent accuracy of a prediction: over ``samples`` cases, in the unit of what is predicted.
 
     ``error_ratio`` is the mean of |predicted - actual| over the mean of actual, ``bias_ratio`` the same with its sign.
     """
@@ -95,7 +95,7 @@ class LengthEstimate:
             self._histories.popitem(last=False)
 
     def accuracy(self) -> Accuracy:
-        """How good the predictions have been, in tokens a sequence."""
+        """The accuracy of the predictions, in tokens a sequence."""
         return self._score.accuracy()
 
 
@@ -176,11 +176,11 @@ class WaitEstimate:
             fit.fade(MIN_SAMPLES)
 
     def accuracy(self) -> Accuracy:
-        """How good the predicted waits have been, in seconds."""
+        """The accuracy of the predicted waits, in seconds."""
         return self._score.accuracy()
 
     def first_token_accuracy(self) -> Accuracy:
-        """How good the predicted delays of first tokens have been, in seconds."""
+        """The accuracy of the predicted delays of first tokens, in seconds."""
         return self._first_score.accuracy()
 
     def _learnt(self, class_name: str) -> LinearFit | None:

@@ -1,4 +1,4 @@
-"""How far the paces of single requests lie above their mean: each one's mean time between tokens, first to last.
+"""The spread of requests' paces above their mean; a pace is the mean time between tokens, first to last.
 
 A step's time is shared by all that run, but a request meets only the prompts that are computed during its own answer.
 So requests under one limit differ, and a limit whose mean step meets an objective exactly breaks it for half of them.

@@ -45,7 +45,7 @@ _MAX_CLASSES = 8
 
 
 class Preset(BaseModel):
-    """One complete, validated set of policies."""
+    """A complete, validated set of policies."""
 
     model_config = ConfigDict(extra="forbid", frozen=True, strict=True)
 

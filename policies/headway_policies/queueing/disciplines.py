@@ -209,6 +209,6 @@ class Hrrn(Fifo):
 
 
 def _allowed_s(timeouts: Timeouts) -> float:
-    """How long after its arrival a ticket is due; infinite without a time-out."""
+    """The time from its arrival until a ticket is due; infinite without a time-out."""
     stages = (timeouts.queue_s, timeouts.first_token_s, timeouts.total_s)
     return min((stage for stage in stages if stage is not None), default=inf)

@@ -24,7 +24,7 @@ class Lane:
     tokens: int = 0
 
     def opened_s(self) -> float | None:
-        """When its longest-waiting ticket arrived; None when it is empty."""
+        """The arrival of the lane's longest-waiting ticket; None when the lane is empty."""
         return min((ticket.arrived_s for ticket in self.order.oldest()), default=None)
 
 
@@ -45,7 +45,7 @@ class Sum:
         self.seats += sign * ticket.seats
 
     def over(self, ticket: Ticket, bounds: QueueSettings | PriorityClass) -> bool:
-        """Whether one more ticket would break the bounds."""
+        """Whether another ticket would break the bounds."""
         return (
             self.requests >= bounds.max_waiting
             or (
@@ -105,7 +105,7 @@ class WaitQueue:
         return isinstance(lane.order, ClassQueues) and lane.order.relegates
 
     def late(self, class_name: str, lane: Lane) -> int:
-        """How many tickets of a class have been relegated in a lane."""
+        """The number of tickets of a class that have been relegated in a lane."""
         return len(lane.order.late(class_name)) if isinstance(lane.order, ClassQueues) else 0
 
     def late_seats(self, class_name: str, tenant: str | None = None) -> int:

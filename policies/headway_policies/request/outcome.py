@@ -10,7 +10,7 @@ from enum import StrEnum
 
 
 class Outcome(StrEnum):
-    """How a ticket ended."""
+    """The end of a ticket."""
 
     COMPLETED = "completed"
     FAILED = "failed"
@@ -27,7 +27,7 @@ class Outcome(StrEnum):
 
 
 class Ending(StrEnum):
-    """How a request that leaves by itself ended; the outcome follows from this and its phase."""
+    """The end of a request that leaves by itself; the outcome follows from this and its phase."""
 
     COMPLETED = "completed"
     FAILED = "failed"

@@ -14,7 +14,7 @@ DEFAULT_MAX_TOKENS = 512
 
 @dataclass(frozen=True, slots=True)
 class Timeouts:
-    """How long each stage may last, in seconds; None: no time-out.
+    """The longest time of each stage, in seconds; None: no time-out.
 
     ``queue_s``, ``first_token_s`` and ``total_s`` count from the arrival, ``stall_s`` from the last token.
     """
@@ -36,7 +36,7 @@ class Timeouts:
         )
 
     def before_first_token_s(self) -> float | None:
-        """How long a request may wait in the queue: the shortest of all time-outs that count from the arrival."""
+        """The longest time in the queue: the shortest of all time-outs that count from the arrival."""
         return shorter(shorter(self.queue_s, self.first_token_s), self.total_s)
 
 
@@ -45,7 +45,7 @@ NO_TIMEOUTS = Timeouts()
 
 @dataclass(frozen=True, slots=True)
 class Ticket:
-    """One request, as the desk sees it.
+    """A request, as the desk sees it.
 
     ``arrived_s`` is read from the same clock as every ``now_s``. ``seats`` is the number of sequences the request will
     occupy in the engine (OpenAI's ``n``). ``asked`` holds the time-outs that the client requests; they can only

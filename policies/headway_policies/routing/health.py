@@ -66,7 +66,7 @@ class InstanceHealth:
         self._look(now_s)
 
     def lost(self, now_s: float) -> bool:
-        """Whether it has answered no heartbeat for so long that what runs there is not waited for."""
+        """Whether the instance has answered no heartbeat for so long that its requests are not waited for."""
         return now_s - self._answered_s >= LOST_S
 
     def state(self, now_s: float) -> BreakerState:

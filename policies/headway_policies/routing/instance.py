@@ -17,7 +17,7 @@ class CachedPrefixes(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Instance:
-    """One engine: its ``seats`` (sequences at once) and how many of them are taken by ``running`` sequences.
+    """An engine: its ``seats`` (sequences at once) and how many of them are taken by ``running`` sequences.
 
     ``running`` above ``seats`` is possible: the limit was lowered, or a wide request overflowed. ``kv_use`` is the
     share of the KV cache in use, 0 to 1. ``weight`` multiplies the seats when loads are compared: an instance of weight

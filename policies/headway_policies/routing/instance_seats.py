@@ -1,4 +1,4 @@
-"""How many sequences a router may send to an instance, by what the instance shows of itself.
+"""The number of sequences that a router may send to an instance, by what the instance shows of itself.
 
 An instance with Headway says its limit, which grows only while requests wait for it; these wait in front. So a router
 sends some more than the limit, the *room*, and the limit follows as far as the instance bears it. An instance without

@@ -55,7 +55,7 @@ class Report:
 
 
 class ReportedInstance(InstanceHealth):
-    """One instance: its last report, and the requests that were sent from here and have not ended, its ``own``.
+    """An instance: its last report, and the requests that were sent from here and have not ended, its ``own``.
 
     Every ``now_s`` is of one monotonic clock.
     """

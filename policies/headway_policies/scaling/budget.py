@@ -21,7 +21,7 @@ class DayBudget:
         self._now_s: float | None = None
 
     def spent(self) -> tuple[float, float]:
-        """When ``spend`` was called last, and the instance seconds since the midnight before: for another process."""
+        """The time of the last ``spend``, and the instance seconds since the midnight before: for another process."""
         return 0.0 if self._now_s is None else self._now_s, self._spent_s
 
     def recall(self, now_s: float, spent_s: float) -> None:

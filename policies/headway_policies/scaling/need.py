@@ -19,7 +19,7 @@ _MORE_OF_ONE = 0.25
 
 @dataclass(frozen=True, slots=True)
 class Need:
-    """So many instances, and the signal that asks for them."""
+    """A number of instances, and the signal that asks for them."""
 
     instances: float
     why: Why

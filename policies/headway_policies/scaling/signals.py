@@ -24,7 +24,7 @@ class Why(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Desired:
-    """So many instances, and why not fewer; for ``MAXIMUM`` and ``BUDGET`` why not more."""
+    """A number of instances, and why not fewer; for ``MAXIMUM`` and ``BUDGET`` why not more."""
 
     instances: int
     why: Why

@@ -94,7 +94,7 @@ class FrontShare:
 
     @property
     def others(self) -> int:
-        """How many other fronts are there."""
+        """The number of other fronts that are there."""
         return len(self._heard)
 
     @property
@@ -104,7 +104,7 @@ class FrontShare:
 
     @property
     def until_s(self) -> float:
-        """When the grant ends, unless another round is settled."""
+        """The end of the grant, unless another round is settled."""
         return self._settled_s + LEASE_S
 
     def claims(self, used: Mapping[str, int]) -> FrontClaims:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True)
 class ModelLoad:
-    """One model now: the seats that its requests would fill, the most that its engine can have, and its weight.
+    """The load of one model now: the seats that its requests would fill, the most of its engine, and its weight.
 
     ``late_ratio`` is the longest wait as a share of the objective of its class, 0 where nothing waits or no objective
     is stated. Only an ``urgent`` model takes seats from the others while it is late, and only a model that

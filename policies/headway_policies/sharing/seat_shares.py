@@ -25,7 +25,7 @@ from headway_policies.sharing.recent_demand import RecentDemand
 
 @dataclass(frozen=True, slots=True)
 class Steadiness:
-    """How much shares follow what happens; see above."""
+    """The terms that keep shares steady while demand varies; see above."""
 
     late_at: float = 0.5
     on_time_at: float = 0.25
@@ -44,7 +44,7 @@ class _Model:
         self.demand = RecentDemand()
 
     def lateness(self, load: ModelLoad, how: Steadiness, now_s: float) -> bool:
-        """Whether it is late; only urgent models are."""
+        """Whether the model is late; only urgent models are."""
         if not load.urgent:
             self.late = False
         elif load.late_ratio >= how.late_at or (self.late and load.late_ratio >= how.on_time_at):

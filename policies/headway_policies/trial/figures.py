@@ -10,7 +10,8 @@ ALL = ""
 
 @dataclass(frozen=True, slots=True)
 class Served:
-    """One class, or all of them. Ratios are of the requests that ended, except those that their clients cancelled.
+    """The figures of one class, or of all. Ratios are of the requests that ended, except those that clients
+    cancelled.
 
     ``error_ratio`` counts failures and lost engines, ``refused_ratio`` refusals, ``timed_out_ratio`` requests whose
     time ran out, waiting or running. A time to first token counts when the token comes; a request that has waited for

@@ -33,7 +33,7 @@ class TrialTerms:
 
     @property
     def lasts_s(self) -> float:
-        """How long it lasts at most."""
+        """The longest time of the trial."""
         return WATCH_S if self.revert_after_s is None else self.revert_after_s
 
 
@@ -41,7 +41,7 @@ NO_TRIAL = TrialTerms()
 
 
 class TrialEnd(StrEnum):
-    """How a trial ended; ``overtaken``: somebody changed the preset or its limit meanwhile."""
+    """The end of a trial; ``overtaken``: somebody changed the preset or its limit meanwhile."""
 
     KEPT = "kept"
     REVERTED = "reverted"
