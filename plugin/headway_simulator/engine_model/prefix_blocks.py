@@ -28,11 +28,11 @@ class PrefixBlocks:
         self._releases = 0
 
     def found(self, prefix: int, shared: int) -> int:
-        """How many of the blocks of a prefix are there, held or free."""
+        """The number of blocks of a prefix that are there, in use or free."""
         return min(self._filled.get(prefix, 0), shared)
 
     def wanted(self, prefix: int, shared: int, blocks: int) -> int:
-        """How many free blocks the admission of a sequence takes: it shares those that others hold."""
+        """The free blocks that the admission of a sequence takes: it shares those that others use."""
         return blocks - (self.found(prefix, shared) if self._holders[prefix] else 0)
 
     def admit(self, prefix: int, shared: int, blocks: int) -> None:

@@ -1,4 +1,4 @@
-"""One sequence in the engine: what it asks for, and how far it is."""
+"""A sequence in the engine: what it asks for, and how far it is."""
 
 from __future__ import annotations
 
@@ -33,5 +33,5 @@ class Sequence:
 
     @property
     def decoding(self) -> bool:
-        """Whether it makes a token in each step."""
+        """Whether the sequence makes a token in each step."""
         return self.end_step != GONE

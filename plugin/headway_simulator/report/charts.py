@@ -25,7 +25,7 @@ _POINTS = 160
 
 @dataclass(frozen=True, slots=True)
 class Chart:
-    """One picture: its heading, what it shows in a sentence, and its figure."""
+    """A picture: its heading, what it shows in a sentence, and its figure."""
 
     title: str
     caption: str

@@ -1,4 +1,4 @@
-"""How a report describes the engine: its constants and what disturbs it, in words and as a table for JSON."""
+"""The engine in a report: its constants and what disturbs it, in words and as a table for JSON."""
 
 from __future__ import annotations
 

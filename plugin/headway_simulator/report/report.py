@@ -19,7 +19,7 @@ ClassRow = tuple[str, Callable[[ClassSummary], str]]
 
 @dataclass(frozen=True, slots=True)
 class Run:
-    """One arm: its result and its figures. ``limited`` says whether a desk stood before the engine, ``seats`` in words
+    """An arm: its result and its figures. ``limited`` says whether a desk stood before the engine, ``seats`` in words
     where its limit starts, and how far it reaches.
     """
 
@@ -134,7 +134,7 @@ _BY_OWN: tuple[ClassRow, ...] = (
 
 
 def flat_rows(comparison: Comparison) -> list[dict[str, Cell]]:
-    """One row for each run and class, all figures with their units in the name."""
+    """The rows of each run and class, all figures with their units in the name."""
     return [
         {**_flat_whole(run.summary), **_flat_class(summary)}
         for run in comparison.runs

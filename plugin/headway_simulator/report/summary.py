@@ -29,7 +29,7 @@ class Spread:
 
 @dataclass(frozen=True, slots=True)
 class ClassSummary:
-    """One class, or all of them. A request counts once, however often its client came.
+    """The figures of one class, or of all. A request counts once, however often its client came.
 
     ``good`` are those served to the end within both objectives. ``attained_ratio`` is good / offered,
     ``attained_of_admitted_ratio`` good / those let through to the engine. ``own_...`` are the same by what the preset
@@ -57,7 +57,7 @@ class ClassSummary:
 
 @dataclass(frozen=True, slots=True)
 class Summary:
-    """One run. Rates are over ``span_s``; ``jain`` is the fairness between tenants, 1.0 where there is one.
+    """The figures of a run. Rates are over ``span_s``; ``jain`` is the fairness between tenants, 1.0 for one tenant.
 
     ``own`` are the objectives that the preset states for the classes that served a request. ``policy_failures`` is
     that of the result.

@@ -1,4 +1,4 @@
-"""One run: the desk of the server, or none, under the model of the engine on a virtual clock, and its record.
+"""A run: the desk of the server, or none, under the model of the engine on a virtual clock, and its record.
 
 shell   the events and the virtual clock
 bare    a stand-in for the desk that dispatches at once, for baselines

@@ -80,7 +80,7 @@ def simulate(
 
 
 class Shell:
-    """One run: the desk (or none), the engine and the clients on one clock."""
+    """The shell of a run: the desk (or none), the engine and the clients on one clock."""
 
     def __init__(self, front: Desk | Bare, engine: Engine, clients: Clients, random: Random, one_by_one: bool) -> None:
         self._front = front

@@ -51,7 +51,7 @@ class Visit:
         return (self.ended_s - self.first_s) / (self.made_tokens - 1)
 
     def within(self, ttft_s: float, inter_token_s: float) -> bool:
-        """Whether it was served to its end within both objectives."""
+        """Whether the visit was served to its end within both objectives."""
         if self.outcome is not Outcome.COMPLETED or self.first_s is None or self.first_s - self.arrived_s > ttft_s:
             return False
         between_s = self.inter_token_s

@@ -26,7 +26,7 @@ _MODEL = EngineModel(base_s=1.0, seat_s=0.0, prefill_s=0.0)
 
 @dataclass(frozen=True, slots=True)
 class Bar:
-    """One sequence in one seat (counted from 1), from the beginning of a step to the end of one."""
+    """A sequence in a seat (counted from 1), from the beginning of a step to the end of one."""
 
     sequence: str
     seat: int
@@ -43,7 +43,7 @@ class Timeline:
 
     @property
     def steps(self) -> int:
-        """How long it takes until the last one has ended."""
+        """The number of steps until the last sequence has ended."""
         return max(bar.end for bar in self.bars)
 
     @property

@@ -34,12 +34,12 @@ class Point:
     inter_token_p95_s: float
 
     def added_ms(self, alone: Point) -> float:
-        """How much longer a token takes than with one seat."""
+        """The time by which a token takes longer than with one seat."""
         return (self.inter_token_p50_s - alone.inter_token_p50_s) * 1000
 
 
 def sweep(workload: Workload, model: EngineModel, slo: Slo, seed: int, seats: Iterable[int] = SEATS) -> list[Point]:
-    """One point for each number of seats."""
+    """The points of all numbers of seats."""
     points: list[Point] = []
     for number in seats:
         closed = replace(workload, closed=_REQUESTS_A_SEAT * number)

@@ -41,7 +41,7 @@ class TraceError(ValueError):
 
 
 class Row(NamedTuple):
-    """One recorded sequence; ``at_s`` counts from the first one.
+    """A recorded sequence; ``at_s`` counts from the first one.
 
     ``output_tokens`` is 0 where it is not known. ``class_name`` and ``tenant`` are empty where the file has none, and
     ``max_tokens``, what the client said beforehand, is None where the file does not say or the client did not.

@@ -23,7 +23,7 @@ from headway_simulator.traffic.lengths import Lengths, bimodal, exponential, fix
 
 
 class Request(NamedTuple):
-    """One request. ``output_tokens`` is what it will generate, ``max_tokens`` what the client says beforehand.
+    """A request. ``output_tokens`` is what it will generate, ``max_tokens`` what the client says beforehand.
 
     Requests with the same ``prefix`` have the first ``prefix_tokens`` of their prompts in common; 0 is none.
     """

@@ -23,7 +23,7 @@ _LATE_S = 0.1
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """One run: what was offered to which servers, and its figures; ``capacity_per_s`` is None where it is not known."""
+    """A run: what was offered to which servers, and its figures; ``capacity_per_s`` is None where it is not known."""
 
     url: str
     other_url: str | None
@@ -114,7 +114,7 @@ def as_json(outcome: Outcome) -> dict[str, object]:
 
 
 def as_csv(outcome: Outcome) -> str:
-    """One row for each server and class; figures rounded to six significant digits."""
+    """The figures as CSV, a row for each server and class, rounded to six significant digits."""
     rows = [
         {"server": name, **_flat(which, part, arm.span_s), "jain": arm.jain}
         for name, arm in outcome.arms.items()

@@ -60,7 +60,7 @@ class CpuStart:
     warning: str | None = None
 
     def line(self) -> str:
-        """One line for the user; empty where nothing was chosen."""
+        """The line for the user; empty where nothing was chosen."""
         return f"{'; '.join(self.reasons)}; set your own to override" if self.reasons else ""
 
     def __add__(self, other: CpuStart) -> CpuStart:
@@ -85,7 +85,7 @@ class _Asked:
     environ: Mapping[str, str]
 
     def given(self, *names: str) -> bool:
-        """Whether one of these flags is set."""
+        """Whether any of these flags is set."""
         return any(has(self.engine, name) or value_in(self.config, name) is not None for name in names)
 
     def workers(self) -> int:

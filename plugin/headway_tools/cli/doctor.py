@@ -93,7 +93,7 @@ def examine(words: Sequence[str], url: str | None, environ: Mapping[str, str]) -
 def arguments(
     engine: Sequence[str], environ: Mapping[str, str] = os.environ, *, quick_start: bool = False
 ) -> Namespace:
-    """What the checks need of vLLM's arguments, from its words and its ``--config`` file.
+    """The arguments of vLLM that the checks need, from its words and its ``--config`` file.
 
     ``quick_start``: a start without compilation is asked for, unless those say otherwise.
     """
@@ -136,7 +136,7 @@ def _keys(engine: Sequence[str]) -> list[str]:
 
 
 def _cpu_start(machine: Machine, ours: ServeWords, environment: Mapping[str, str]) -> Finding | None:
-    """What vLLM's CPU backend would be given; None for any other."""
+    """The start that vLLM's CPU backend would get; None for any other backend."""
     if not (has_vllm() and cpu_backend()):
         return None
     start = choose(machine, ours.engine, config_text(ours.engine), environment, quick=ours.quick_start)

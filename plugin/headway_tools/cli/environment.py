@@ -76,7 +76,7 @@ def config_text(engine: Sequence[str]) -> str:
 
 
 def api_servers(engine: Sequence[str], config: str) -> int:
-    """How many API servers are asked for, by these words or this text of ``--config``; 1 for what vLLM will refuse."""
+    """The number of API servers in these words or this text of ``--config``; 1 for what vLLM will refuse."""
     given = [value_of(engine, flag) or value_in(config, flag) for flag in _API_SERVERS]
     text = next((value for value in given if value), "1")
     return int(text) if text.isascii() and text.isdecimal() and 0 < int(text[:9]) <= MOST_API_SERVERS else 1

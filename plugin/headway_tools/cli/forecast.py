@@ -115,7 +115,7 @@ def _facts(found: Forecast) -> list[str]:
 
 
 def _earlier(errors: ForecastErrors) -> list[str]:
-    """How true earlier forecasts were, in a line; none before the first comparison."""
+    """The errors of earlier forecasts, in a line; none before the first comparison."""
     if not errors.comparisons:
         return []
     said = ", ".join(f"{name} {ratio:.0%}" for name, ratio in errors.error_ratio.items())

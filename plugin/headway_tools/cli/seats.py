@@ -22,7 +22,7 @@ def seats_line(engine: Sequence[str], preset: Preset) -> str:
 
 
 def seats_warning(engine: Sequence[str], chosen: Listed, catalogue: PresetCatalogue) -> str | None:
-    """One line where the user gives the engine fewer seats than the preset, or one in a file of theirs, states."""
+    """A warning where the user gives the engine fewer seats than the preset, or one in a file of theirs, states."""
     given, largest = _given(engine), catalogue.largest()
     if given is None:
         return None

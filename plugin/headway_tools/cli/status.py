@@ -196,7 +196,7 @@ def _ordered(status: Status) -> str:
 
 
 def _prefixes(prefix: PrefixStatus) -> str:
-    """How much of the prompts the engine finds in its prefix cache."""
+    """The share of the prompts that the engine finds in its prefix cache."""
     found, expected = ("-" if ratio is None else f"{ratio:.0%}" for ratio in (prefix.hit_ratio, prefix.expected_ratio))
     return f"{found} of the prompt tokens found in the prefix cache, {expected} expected"
 

@@ -67,7 +67,7 @@ def read_machine(environ: Mapping[str, str], root: Path = Path("/")) -> Machine:
 
 
 def _slow_16bit(root: Path) -> bool:
-    """Only x86 lists its instructions under ``flags``."""
+    """Whether 16-bit numbers are slow here: only x86 lists its instructions under ``flags``."""
     lines = _text(root / "proc/cpuinfo").splitlines()
     flags = next((line for line in lines if line.startswith("flags")), None)
     return flags is not None and "avx512f" not in flags.split()

@@ -20,7 +20,7 @@ def formatter(prog: str) -> argparse.HelpFormatter:
 
 
 def variable_lines(variables: Iterable[Variable[Any]]) -> str:
-    """What the help says of these variables."""
+    """The text of the help on these variables."""
     lines = list[str]()
     for variable in variables:
         name, *file = variable.names

@@ -150,7 +150,7 @@ def _descendants(process: psutil.Process) -> list[psutil.Process]:
 
 
 def _is_there(process: psutil.Process, parents: set[int]) -> bool:
-    """Whether it still runs, or has ended and one of ``parents`` must still reap it."""
+    """Whether a process still runs, or has ended and one of ``parents`` must still reap it."""
     try:
         if not process.is_running():
             return False

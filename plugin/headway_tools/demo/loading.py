@@ -28,7 +28,7 @@ def stage_of(log: str) -> str:
 
 
 class Progress:
-    """One line that is rewritten on a terminal, and written again at each change elsewhere."""
+    """The line of progress, rewritten on a terminal, and written again at each change elsewhere."""
 
     def __init__(self, out: TextIO) -> None:
         self._out = out

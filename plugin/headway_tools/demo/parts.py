@@ -55,7 +55,7 @@ def environment(environ: Mapping[str, str], token_file: Path) -> dict[str, str]:
 
 
 def own_command() -> str:
-    """How the user can call ``headway`` from the current directory, without an activated environment."""
+    """The call of ``headway`` from the current directory, without an activated environment."""
     script = Path(sys.executable).parent / "headway"
     if not script.exists():
         return f"{sys.executable} -m headway"

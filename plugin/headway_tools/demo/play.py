@@ -42,7 +42,7 @@ _SO_FAR_WITHIN_S = 3.0
 
 
 class Play:
-    """One demo between the checks before it and the end of its processes."""
+    """The demo between the checks before it and the end of its processes."""
 
     def __init__(self, options: Options, folder: Path, family: Family, out: TextIO) -> None:
         self.running = False  # both servers answer

@@ -53,7 +53,7 @@ def as_json(summary: Summary, checked: Sequence[Check]) -> str:
 
 
 def _endings(figures: ClassFigures) -> str:
-    """How the requests of a class ended; those that had not when the run was interrupted are open."""
+    """The ends of the requests of a class; requests that had not ended when the run was interrupted are open."""
     seen = [f"{ending} {count}" for ending, count in sorted(figures.endings.items())]
     unfinished = figures.sent - sum(figures.endings.values())
     return ", ".join([*seen, *([f"open {unfinished}"] if unfinished > 0 else [])]) or "-"

@@ -65,7 +65,7 @@ class SimulatedEngine(FakeEngine):
     async def generate(
         self, prompt: Any, sampling_params: FakeParams, request_id: str, **options: Any
     ) -> AsyncGenerator[FakeOutput, None]:
-        """As the fake's own; its tokens and its end are counted."""
+        """Generate as the fake does, and count the tokens and the end."""
         size, done, reason = prompt_tokens(prompt), 0, ""
         self._prefilled += size
         self._held_tokens += size

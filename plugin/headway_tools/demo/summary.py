@@ -29,7 +29,7 @@ class PresetSeen:
 
 @dataclass(frozen=True, slots=True)
 class ClassFigures:
-    """One class over the whole run."""
+    """The figures of a class over the whole run."""
 
     class_name: str
     sent: int
@@ -41,7 +41,7 @@ class ClassFigures:
 
 @dataclass(frozen=True, slots=True)
 class Summary:
-    """One run. ``counted`` is what the server added during it, ``last`` its final scrape.
+    """The figures of a run. ``counted`` is what the server added during it, ``last`` its final scrape.
 
     ``overload`` is None where the run ended before it was over.
     """
@@ -59,7 +59,7 @@ class Summary:
 
 @dataclass(frozen=True, slots=True)
 class Check:
-    """One check; ``detail`` says what was found instead if it failed, and what was found besides if it held."""
+    """A check; ``detail`` says what was found instead if it failed, and what was found besides if it held."""
 
     promise: str
     held: bool

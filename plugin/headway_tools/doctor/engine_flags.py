@@ -22,7 +22,7 @@ _SLOWER = "each token takes longer (a quarter, with a 135M model on 2 cores)"
 
 
 def check_engine_flags(args: Namespace) -> Iterator[Finding]:
-    """What the arguments of ``vllm serve`` ask for that is less than vLLM would choose."""
+    """The findings about arguments of ``vllm serve`` that ask for less than vLLM would choose."""
     seats = getattr(args, "max_num_seqs", None)
     if seats is not None and seats < (usual := vllms_seats(args)):
         yield fewer_seats(f"--max-num-seqs {seats}", seats, f"vLLM's own number here is {usual}")

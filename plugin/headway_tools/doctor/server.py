@@ -89,7 +89,7 @@ def _check_inference(session: requests.Session, url: str, *, public: bool) -> Fi
 
 
 def _check_operator_routes(session: requests.Session, url: str) -> Finding:
-    """By routes that only read, so that an open one does no harm."""
+    """Check routes that only read, so that an open one does no harm."""
     routes = ("/server_info", "/is_paused", "/kv_event_sources")
     opened = [path for path in routes if _status(session, "GET", f"{url}{path}") == HTTPStatus.OK]
     if opened:

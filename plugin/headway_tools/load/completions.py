@@ -96,7 +96,7 @@ class Completions:
         await self._session.close()
 
     async def complete(self, request: Request) -> Served:
-        """One request, from the moment it is sent to its end."""
+        """Run one request, from the moment it is sent to its end."""
         try:
             return await self._complete(request)
         except TimeoutError:

@@ -19,7 +19,7 @@ class Histogram:
 
     @property
     def count(self) -> int:
-        """How many were observed."""
+        """The number of observations."""
         return max(self.buckets.values(), default=0)
 
     def quantile(self, ratio: float) -> float | None:

@@ -18,7 +18,7 @@ _OTHER = "other"
 
 @dataclass(slots=True)
 class ClassMeasured:
-    """One class, or all of them. ``good`` are those completed within both objectives.
+    """The figures of one class, or of all. ``good`` are those completed within both objectives.
 
     ``refused`` and ``failed`` count by reason; ``advised`` counts the refusals with a Retry-After, of ``advice_s`` from
     the shortest to the longest.
@@ -92,7 +92,7 @@ class ClassMeasured:
 
 
 class Measured:
-    """One arm. Requests that arrived in the first ``warmup_s`` count in ``unanswered`` only.
+    """The figures of an arm. Requests that arrived in the first ``warmup_s`` count in ``unanswered`` only.
 
     ``span_s`` is the time in which the measured requests arrived; ``lag_s`` the longest delay of a sending.
     """

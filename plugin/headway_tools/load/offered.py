@@ -62,7 +62,7 @@ class Source:
         return self._cut(workload.requests(duration_s, seed, model=_MODEL, slo=_SLO, load=rate_per_s / full_per_s))
 
     def span_s(self, rate_per_s: float) -> float | None:
-        """How long it lasts at this rate; None for a workload, which has no end."""
+        """The length of the load at this rate; None for a workload, which has no end."""
         return None if self.trace is None else self.trace.span_s * self.trace.rate_per_s / rate_per_s
 
     def endless(self, seed: int) -> Iterator[Request]:

@@ -26,7 +26,7 @@ class Quantiles:
 
     @property
     def count(self) -> int:
-        """How many were added."""
+        """The number of values."""
         return self._counts.total()
 
     def add(self, value_s: float) -> None:

@@ -187,7 +187,7 @@ def _ratio(
 
 
 def open_files() -> int:
-    """How many requests may be open: each needs a file, and as many as are allowed are asked for."""
+    """The number of requests that may be open: each needs a file, and as many as are allowed are asked for."""
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     wanted = MAX_OPEN + _SPARE_FILES
     if soft < wanted:

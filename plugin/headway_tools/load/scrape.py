@@ -42,7 +42,7 @@ class ClassCounts:
 
 @dataclass(frozen=True, slots=True)
 class Counts:
-    """One scrape: the classes, batch sizes as (sum, count), and the moves of the fallback ladder by rung.
+    """The counts of a scrape: the classes, batch sizes as (sum, count), and the ladder's moves by rung.
 
     ``tokens`` and the times between them are vLLM's own, over all its engines.
     """

@@ -13,7 +13,7 @@ UNANSWERED = "unanswered"
 
 @dataclass(frozen=True, slots=True)
 class Served:
-    """How one request ended. ``why`` is the reason where it was not completed.
+    """The end of a request. ``why`` is the reason where it was not completed.
 
     ``retry_after_s`` is the advice in a refusal, ``inter_token_s`` the mean time between its tokens.
     """
@@ -27,7 +27,7 @@ class Served:
     inter_token_s: float | None = None
 
     def within(self, ttft_s: float, inter_token_s: float) -> bool:
-        """Whether it was completed within both objectives, as ``headway simulate`` counts it."""
+        """Whether the request was completed within both objectives, as ``headway simulate`` counts it."""
         if self.ending != COMPLETED or self.ttft_s is None or self.ttft_s > ttft_s:
             return False
         return self.inter_token_s is None or self.inter_token_s <= inter_token_s

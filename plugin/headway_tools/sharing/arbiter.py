@@ -30,7 +30,7 @@ RENEW_PAUSE_S = 15.0
 
 @dataclass(frozen=True, slots=True)
 class Standing:
-    """One server after a step: its limit and its pause, or why it has no command, or not all that it should have."""
+    """A server after a step: its limit and its pause, or why it has no command, or not all that it should have."""
 
     model: str
     seats: int
@@ -40,7 +40,7 @@ class Standing:
 
     @property
     def managed(self) -> bool:
-        """Whether it answers and follows commands."""
+        """Whether the server answers and follows commands."""
         return not self.problem
 
 

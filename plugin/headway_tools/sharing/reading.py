@@ -17,7 +17,7 @@ _ROUNDING_SEATS = 0.01
 
 @dataclass(frozen=True, slots=True)
 class ServerReading:
-    """One server now: its model and load, the limit in force, and the seats taken.
+    """The state of a server: its model and load, the limit in force, and the seats taken.
 
     ``ordered`` says whether that limit is the arbiter's command, ``paused`` whether its pause is in force, for another
     ``pause_left_s``, ``can_pause`` whether a pause would be taken. A server with a ``left_alone`` belongs to another
@@ -41,7 +41,7 @@ class ServerReading:
 
 
 class Shared(Protocol):
-    """One server as the arbiter uses it. Every method raises AdminError; a command holds for ``EXPIRES_S``."""
+    """A server as the arbiter uses it. Every method raises AdminError; a command holds for ``EXPIRES_S``."""
 
     @property
     def url(self) -> str:

@@ -1,4 +1,4 @@
-"""One server that shares the machine: its status, and commands that it ends by itself when the arbiter is gone."""
+"""A server that shares the machine: its status, and commands that it ends by itself when the arbiter is gone."""
 
 from __future__ import annotations
 

@@ -24,7 +24,7 @@ class OvertakenError(FailedError):
 
 @dataclass(slots=True)
 class Live:
-    """One server under the preset that was in force at the beginning, with its ``settings`` and ``current`` seats."""
+    """A server under the preset that was in force at the beginning, with its ``settings`` and ``current`` seats."""
 
     client: AdminClient
     name: str
@@ -54,7 +54,7 @@ class Live:
         )
 
     def counts(self) -> Counts:
-        """One scrape. Raises ServerUnreachableError, TokenError."""
+        """The counts of a scrape. Raises ServerUnreachableError, TokenError."""
         return fetch_metrics(self.client.url, read, self.client.token)
 
     def order(self, seats: int, window_ms: float | None, for_s: float) -> None:

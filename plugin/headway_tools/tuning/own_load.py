@@ -21,7 +21,7 @@ _TIMEOUT_S = 300.0
 
 
 class OwnLoad:
-    """So many clients, each with one chat request of a class at a time, until the ``with`` block ends."""
+    """The load of several clients, each with one chat request of a class at a time, until the ``with`` block ends."""
 
     def __init__(self, url: str, clients: int, class_name: str, key: str | None) -> None:
         self._url, self._clients, self._key = url, clients, key

@@ -42,7 +42,7 @@ class Server(Protocol):
         ...
 
     def counts(self) -> Counts:
-        """One scrape."""
+        """The counts of a scrape."""
         ...
 
     def order(self, seats: int, window_ms: float | None, for_s: float) -> None:

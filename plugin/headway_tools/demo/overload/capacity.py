@@ -55,7 +55,7 @@ class _Span:
 
 @dataclass(frozen=True, slots=True)
 class Measurement:
-    """One measurement. ``driver_for`` makes clients that report each end to a function."""
+    """The measurement of a capacity. ``driver_for`` makes clients that report each end to a function."""
 
     servers: Servers
     driver_for: Callable[[Callable[[Served], None]], Sender]

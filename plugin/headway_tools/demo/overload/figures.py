@@ -16,7 +16,7 @@ _NORMAL = "normal"  # the rung without any degradation
 
 @dataclass(frozen=True, slots=True)
 class ClassInOverload:
-    """One class in the overload. ``arrived``, ``outcomes`` and ``refused`` (by reason) are the server's counts."""
+    """The figures of a class. ``arrived``, ``outcomes`` and ``refused`` (by reason) are the server's counts."""
 
     class_name: str
     sent: int
@@ -41,7 +41,7 @@ class Delays:
 
 @dataclass(frozen=True, slots=True)
 class OverloadFigures:
-    """One overload: what was offered, and what became of it.
+    """The figures of an overload: what was offered, and what became of it.
 
     ``capacity_per_s`` is what the full engine can serve; ``answered`` counts the requests that were completed or
     refused, as their clients saw it; ``retry_after_s`` is the range of the advice in refusals. ``shares`` is what each

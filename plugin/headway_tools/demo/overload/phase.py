@@ -34,7 +34,7 @@ _SETTLE_WITHIN_S = 180.0
 
 @dataclass(frozen=True, slots=True)
 class Lengths:
-    """How long the capacity is measured at most, and how long it is exceeded."""
+    """The longest time of the measurement of the capacity, and the time for which it is exceeded."""
 
     measure_within_s: float
     exceed_s: float
@@ -51,7 +51,7 @@ class _Over:
 
 @dataclass(frozen=True, slots=True)
 class Overload:
-    """One overload. ``driver_for`` makes clients that report each end to a function."""
+    """An overload. ``driver_for`` makes clients that report each end to a function."""
 
     servers: Servers
     driver_for: Callable[[Callable[[Served], None]], Sender]

@@ -21,8 +21,9 @@ MARGIN = 0.02
 
 @dataclass(frozen=True, slots=True)
 class ClassShare:
-    """One class: of ``sent`` requests ``served`` were completed, ``meanwhile`` of them before the overload was over,
-    ``in_time`` of them with a first token within the objective of the class. Where that is None, the class states none
+    """The requests of a class: of ``sent`` ones ``served`` were completed, ``meanwhile`` of them during the overload.
+
+    ``in_time`` of them had a first token within the objective of the class. Where that is None, the class states none
     or the engine is not measured yet: then all are in time.
     """
 
