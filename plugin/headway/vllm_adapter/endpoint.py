@@ -208,7 +208,7 @@ class HeadwayEndpoint:
 
     def _controlled(self) -> Control:
         if self._control is None:
-            raise HeadwayError("the engine is not there yet")
+            raise HeadwayError("the engine has not started yet")
         return self._control
 
 

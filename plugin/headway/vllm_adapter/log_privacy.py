@@ -92,5 +92,5 @@ def warn_of_content() -> None:
     """Log one warning where the operator has turned content on."""
     if Environment().log_content:
         log.warning(
-            "HEADWAY_LOG_CONTENT=1: log lines have prompts, outputs and tool arguments in them; unset it to hide them"
+            "HEADWAY_LOG_CONTENT=1: log lines contain prompts, outputs and tool arguments; unset it to hide them"
         )
