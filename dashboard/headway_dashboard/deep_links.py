@@ -24,7 +24,7 @@ _BASE = '<script>window.__streamlit = { BACKEND_BASE_URL: new URL(".", window.lo
 
 
 def page_routes() -> list[Route]:
-    """One route for each page."""
+    """The routes of the pages."""
     return [Route(f"/{path}", _first if path == FIRST else _page) for path in PATHS]
 
 

@@ -1,4 +1,4 @@
-"""From where the page can be reached: the machine it runs on alone, or a network.
+"""The reach of the page: the machine it runs on alone, or a network.
 
 A page that anybody on a network can open must not be able to change the server.
 """

@@ -65,7 +65,7 @@ def logged_in(rights: Rights) -> Rights:
 
 
 def _without_login() -> Rights | None:
-    """What is left without a login, where one is needed: one is set up, or the page is open to a network."""
+    """The rights without a login, where one is needed: one is set up, or the page is open to a network."""
     if st.user.get("is_logged_in") is True or proven_user():
         return None
     if st.user.get("is_logged_in") is False:
@@ -77,7 +77,7 @@ def _without_login() -> Rights | None:
 
 
 def start_words(address: str, settings: Settings) -> str:
-    """What to say when the dashboard starts with a token that nobody will be able to use; empty otherwise."""
+    """The warning at a start with a token that nobody will be able to use; empty otherwise."""
     in_secrets = st.secrets.load_if_toml_exists() and "auth" in st.secrets
     if settings.role != "operator" or in_secrets or TrustedProxy.from_environment().configured:
         return ""

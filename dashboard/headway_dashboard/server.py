@@ -46,7 +46,7 @@ OPTIONS: dict[str, Any] = {
 
 @cache
 def plotly_url() -> str:
-    """Where the browser finds plotly.js; the version in it lets the browser keep it for a year."""
+    """The address of plotly.js for the browser; the version in it lets the browser keep it for a year."""
     base = str(st.get_option("server.baseUrlPath") or "").strip("/")
     return f"{'/' + base if base else ''}{_PLOTLY_PATH}?v={metadata.version('plotly')}"
 

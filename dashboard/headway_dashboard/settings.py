@@ -22,7 +22,7 @@ DEFAULT_REFRESH_S = 2.0
 
 @dataclass(frozen=True, slots=True)
 class Settings:
-    """What the dashboard was started with.
+    """The settings that the dashboard was started with.
 
     ``url`` is the server that is changed, or the first of several; ``others`` are watched beside it, with the same
     token.
@@ -45,7 +45,7 @@ class Settings:
 
     @property
     def address(self) -> str:
-        """What is watched, in words for the head of a page."""
+        """The watched servers, in words for the head of a page."""
         return self.url if not self.others else f"{len(self.urls)} servers: {', '.join(self.urls)}"
 
     def of(self, url: str) -> Settings:

@@ -44,7 +44,7 @@ def telling_for(url: str, refresh_s: float, _token: str | None) -> ServerStatusS
 
 
 def watched() -> tuple[Settings, Source, StatusSource]:
-    """What a visitor watches, as every page needs it: all servers, or the one that the address of the page names."""
+    """The settings and the sources of a visitor: of all servers, or of the one that the address of the page names."""
     return watched_at(Settings.from_environment(), chosen_instance())
 
 

@@ -29,7 +29,7 @@ Headers = list[tuple[bytes, bytes]]
 
 @dataclass(frozen=True, slots=True)
 class TrustedProxy:
-    """Which header names the user, and from which networks it is believed; without a header there is no such login.
+    """The header that names the user, and the networks whose header counts; without a header there is no such login.
 
     ``problem`` says what is wrong with the settings. Then nobody is believed, and nobody can log in.
     """

@@ -51,7 +51,7 @@ def scale(unit: Unit, values: Iterable[float | None]) -> Scale:
 
 
 def written(value: float | None, unit: Unit) -> str:
-    """One value in words for a tile or a table."""
+    """The words of a value for a tile or a table."""
     if value is None:
         return MISSING
     match unit:

@@ -42,13 +42,13 @@ class Span:
 
     @property
     def live(self) -> bool:
-        """Whether it moves on with the time."""
+        """Whether the span moves on with the time."""
         return self.end_s is None
 
 
 @dataclass(frozen=True, slots=True)
 class View:
-    """What a page shows: a range in seconds, some of the classes there are (none: all), and a comparison.
+    """The view of a page: a range in seconds, some of the classes there are (none: all), and a comparison.
 
     The range ends at ``end_s``, or now where that is None. ``several`` servers are shown as one.
     """

@@ -72,7 +72,7 @@ def before_now(now_s: float, range_s: float) -> Window:
 
 
 def missing_words(window: Window, now_s: float, held_s: float) -> str:
-    """What a source that holds the last ``held_s`` seconds cannot show of a window; empty where it holds all of it."""
+    """The part of a window that a source with the last ``held_s`` seconds cannot show; empty where it has all."""
     oldest_s = now_s - held_s
     if window.start_s >= now_s:
         return "This time has not come yet."

@@ -52,7 +52,7 @@ WATCHED = (
 
 @dataclass(frozen=True, slots=True)
 class Page:
-    """One page: its title, its key figures, its panels."""
+    """A page: its title, its key figures, its panels."""
 
     title: str
     tiles: tuple[Tile, ...]

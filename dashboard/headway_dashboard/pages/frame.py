@@ -157,7 +157,7 @@ def _fixed_time(longest_s: float) -> None:
 
 
 def _live(page: Page, address: str, source: Source, server_status: StatusSource, view: View) -> None:
-    """One refresh; without an address, of the page alone."""
+    """Draw one refresh; without an address, of the page alone."""
     reading = read_page(page, source, server_status, view)
     if address:
         _head(address, reading)

@@ -24,7 +24,7 @@ _TURNS = "window_turns"
 
 
 def view(source: Source) -> View:
-    """What the bar chooses; the default in place of what it does not offer."""
+    """The choice of the bar; the default in place of what it does not offer."""
     now = read(source, (panels.QUEUED_BY_CLASS,), RECENT_S)
     if found := newest_values.classes_of(now):
         st.session_state[_KNOWN] = found
@@ -55,7 +55,7 @@ def show_window(chosen: Window | None) -> None:
 
 
 def turns() -> int:
-    """How often this visit has chosen a fixed time or gone back to live."""
+    """The number of times that this visit has chosen a fixed time or gone back to live."""
     counted: int = st.session_state.get(_TURNS, 0)
     return counted
 

@@ -1,4 +1,4 @@
-"""What a page shows, read once a refresh: the frame makes it, and all parts of a page are functions of it."""
+"""The data of a page, read once a refresh: the frame makes it, and all parts of a page are functions of it."""
 
 from __future__ import annotations
 

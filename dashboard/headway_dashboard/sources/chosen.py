@@ -20,7 +20,7 @@ class ChosenSource:
 
     @property
     def longest_range_s(self) -> float:
-        """How far back the whole source can answer."""
+        """The longest time back that the whole source can answer."""
         return self.whole.longest_range_s
 
     def read(self, questions: Questions) -> dict[Span, Reading]:

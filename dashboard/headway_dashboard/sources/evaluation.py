@@ -121,7 +121,7 @@ class Evaluator:
                 return self._derived(expression, on)
 
     def _derived(self, expression: Expression, on: Grid) -> dict[Labels, Line]:
-        """What is computed from the lines of another expression."""
+        """The lines that are computed from those of another expression."""
         match expression:
             case Over(share, window_s):
                 return self._lines(share, replace(on, window_s=window_s))
@@ -138,7 +138,7 @@ class Evaluator:
                 return self._condition(expression, on)
 
     def _condition(self, expression: Expression, on: Grid) -> dict[Labels, Line]:
-        """What alerts compare."""
+        """The lines that alerts compare."""
         match expression:
             case Grown(metric, window_s):
                 over = replace(on, window_s=window_s)
@@ -213,7 +213,7 @@ class Evaluator:
         return lambda times_s, values: rate(times_s, values, on, self._held_s(on))
 
     def _held_s(self, on: Grid) -> float:
-        """How old a sample may be at a point of the grid: the last point lies up to a step after now."""
+        """The greatest age of a sample at a point of the grid: the last point lies up to a step after now."""
         return self._stale_s + on.step_s
 
     def _grouped(self, metric: Metric, on: Grid, read: Reader, merge: Merge, suffix: str = "") -> dict[Labels, Line]:

@@ -17,7 +17,7 @@ class MergedStatusSource:
         self._sources = dict(sources)
 
     def read(self) -> Status:
-        """What holds for all of them. The first reading waits a second at most, for all together."""
+        """The status that holds for all of them. The first reading waits a second at most, for all together."""
         for source in self._sources.values():
             source.begin()
         until_s = time.monotonic() + FIRST_WAIT_S

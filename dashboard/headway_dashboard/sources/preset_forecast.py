@@ -48,11 +48,11 @@ class ForecastJob:
         self._thread: threading.Thread | None = None
 
     def state(self) -> ForecastState:
-        """How it stands. Never waits."""
+        """The state of the job. Never waits."""
         return self._state
 
     def age_s(self) -> float:
-        """How old the last forecast is."""
+        """The age of the last forecast."""
         return max(0.0, self._clock() - self._state.made_s)
 
     def start(self) -> None:

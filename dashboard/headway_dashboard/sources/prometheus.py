@@ -190,7 +190,7 @@ class PrometheusSource:
         }
 
     def _due(self, now_s: float) -> list[Question]:
-        """What is to be asked now, short ranges first."""
+        """The questions to be asked now, short ranges first."""
         with self._changed:
             due = [key for key in self._wanted if key[1] not in self._resting_until_s and not self._has(key, now_s)]
         return sorted(due, key=lambda key: key[1])
@@ -231,13 +231,13 @@ class PrometheusSource:
         return Series(on.times_s, {_labels(line["metric"], expression): _points(line["values"], on) for line in result})
 
     def _window_s(self, expression: Expression, on: Grid) -> float:
-        """How far each point looks back: a rate as far as two scrapes in any case, a peak to the point before."""
+        """The time that each point looks back: a rate at least as far as two scrapes, a peak to the point before."""
         if isinstance(expression, Peak):
             return on.step_s
         return max((on.brisk if isinstance(expression, Mean) else on).window_s, 2.5 * self._scrape_s)
 
     def _look_at_targets(self) -> None:
-        """How old is the newest sample of each server, how often does one come, and which does Prometheus reach?"""
+        """Learn each server's newest sample, how often samples come, and which servers Prometheus reaches."""
         recent = self._client.custom_query(_RECENT)
         seen_s: dict[str, float] = {}
         for line in recent:
@@ -256,7 +256,7 @@ class PrometheusSource:
                 self._health = self._health_after(self._health, "refused", "Prometheus does not know it")
 
     def _up(self, names: tuple[str, ...]) -> dict[str, bool]:
-        """Of each server that Prometheus scrapes, whether it reaches it."""
+        """Whether Prometheus reaches each server that it scrapes."""
         if not names:
             return {}
         found = self._client.custom_query(f"max by ({INSTANCE}) ({Metric('up', ((INSTANCE, names),)).promql()})")

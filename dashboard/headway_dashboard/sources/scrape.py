@@ -57,7 +57,7 @@ class ServerScrape:
         self.tried = threading.Event()
 
     def poll(self) -> None:
-        """One scrape, kept in the ring. Never raises: trouble goes into the health."""
+        """Scrape once, and keep the result in the ring. Never raises: trouble goes into the health."""
         try:
             timeout_s = CONNECT_TIMEOUT_S, READ_TIMEOUT_S
             answer = self._session.get(self._url, timeout=timeout_s, allow_redirects=False)
@@ -124,7 +124,7 @@ class ServerScrape:
 
 
 def _refusal(status: int) -> str:
-    """What the page says of an answer that is no success."""
+    """The words of the page on an answer that is no success."""
     if status in (HTTPStatus.UNAUTHORIZED, HTTPStatus.FORBIDDEN):
         return f"/metrics is closed (HTTP {status}): start the dashboard with a token of the server"
     return f"/metrics answers HTTP {status}"

@@ -101,8 +101,9 @@ class ScrapeSource:
             server.tried.wait(max(0.0, until_s - time.monotonic()))
 
     def _answer(self, expression: Expression, on: Grid, live_s: float | None) -> Series:
-        """One expression's lines; with ``live_s`` those of a grid that ends then. Viewers of the same moment share the
-        work."""
+        """The lines of an expression; with ``live_s`` those of a grid that ends then. Viewers of a moment share the
+        work.
+        """
         key = (expression, on)
         if key not in self._answers:
             if len(self._answers) >= _MAX_ANSWERS:

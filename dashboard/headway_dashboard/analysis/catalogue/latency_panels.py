@@ -1,4 +1,4 @@
-"""Where the time goes: first token, time between tokens, whole requests, and the phases of a request."""
+"""The panels of time: first token, time between tokens, whole requests, and the phases of a request."""
 
 from __future__ import annotations
 

@@ -88,7 +88,7 @@ class Bound:
 
 @dataclass(frozen=True, slots=True)
 class Across:
-    """What stands on the horizontal axis in place of the time, with its title."""
+    """The quantity on the horizontal axis in place of the time, with its title."""
 
     expression: Expression
     title: str
@@ -96,7 +96,7 @@ class Across:
 
 @dataclass(frozen=True, slots=True)
 class Panel:
-    """One chart.
+    """A chart.
 
     ``quiet`` is what it says when everything was measured and is zero; ``idle`` when there was nothing to measure.
     ``steps`` are the names of 0, 1, 2 and so on, where numbers stand for something.
@@ -124,7 +124,7 @@ class Panel:
 
 @dataclass(frozen=True, slots=True)
 class Tile:
-    """One key figure."""
+    """A key figure."""
 
     id: str
     label: str

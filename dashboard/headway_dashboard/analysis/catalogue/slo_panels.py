@@ -24,7 +24,7 @@ def _counted(what: Literal["judged", "met"], objective: Objective) -> Rate:
 
 
 def attainment(objective: Objective) -> Share:
-    """Of the requests that were judged by an objective, those that met it, by class."""
+    """The share of judged requests that met their objective, by class."""
     return Share(_counted("met", objective), _counted("judged", objective))
 
 
@@ -32,7 +32,7 @@ GOODPUT = _counted("met", "both")
 
 
 def burn(window_s: float) -> Burn:
-    """How fast the error budget of each class is used up."""
+    """The speed at which the error budget of each class is used up."""
     return Burn(Over(attainment("both"), window_s), TARGET_RATIO)
 
 
@@ -92,7 +92,7 @@ SLO_SECTION = (BOTH_PANEL, GOODPUT_PANEL, FIRST_TOKEN_MET_PANEL, INTER_TOKEN_MET
 
 
 def held_words(longest_s: float) -> str:
-    """What the long look back covers, where a source holds less; empty where it holds enough."""
+    """The time that the long look back covers, where a source holds less; empty where it holds enough."""
     if longest_s >= LONG_S:
         return ""
     return (

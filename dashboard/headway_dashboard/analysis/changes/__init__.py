@@ -1,1 +1,1 @@
-"""What the page Control changes, in words: presets, forecasts, trials, orders, and the audit log."""
+"""The changes of the page Control, in words: presets, forecasts, trials, orders, and the audit log."""

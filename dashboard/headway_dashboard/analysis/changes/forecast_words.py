@@ -11,7 +11,7 @@ _ALL = "all"
 
 
 def card_line(forecast: PresetForecast, urgency: Sequence[str]) -> str:
-    """What a preset would do: first tokens of the most urgent class that has requests, tokens, and refusals."""
+    """The forecast for a preset: first tokens of the most urgent class with requests, tokens, and refusals."""
     name, own = _first(forecast, urgency)
     p95 = own.ttft_s.p95
     first = f"{name}: TTFT p95 {_seconds(p95)}" if p95 is not None else f"{name}: no first token"
@@ -67,7 +67,7 @@ def _spread(value: str, low: str, high: str) -> str:
 
 
 def basis_words(forecast: Forecast, age_s: float) -> str:
-    """What was replayed, on which model, and how long ago; then how true earlier forecasts were."""
+    """The basis of a forecast: what was replayed, on which model, how long ago; then earlier forecasts' errors."""
     sequences = counted(forecast.requests, "sequence", "sequences")
     replays = counted(forecast.seeds, "replay", "replays")
     off = written(forecast.engine.error_ratio, "ratio")
@@ -79,7 +79,7 @@ def basis_words(forecast: Forecast, age_s: float) -> str:
 
 
 def earlier_words(errors: ForecastErrors) -> str:
-    """How far earlier forecasts were off after the last switches."""
+    """The errors of earlier forecasts after the last switches."""
     if not errors.comparisons or not errors.error_ratio:
         return "No earlier forecast has been compared with what came yet."
     figures = ", ".join(f"{name} {written(ratio, 'ratio')}" for name, ratio in errors.error_ratio.items())

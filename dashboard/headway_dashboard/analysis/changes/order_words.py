@@ -1,4 +1,4 @@
-"""What an order of an operator costs the requests that are here now, and what it has done, in words."""
+"""The price of an operator's order for the requests that are here now, and its effect, in words."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a switch of the preset changes: each setting now and after, the engine's ceiling, and when it applies.
+"""The changes by a switch of the preset: each setting now and after, the engine's ceiling, and when it applies.
 
 A switch acts in one step and drops no request. Bounds, time-outs and the choice of a class are given on arrival, so
 requests that are here keep theirs. Only seats above those that the engine was started with need a restart: until then
@@ -85,7 +85,7 @@ def change_rows(
 
 
 def applies_when(setting: str, before: Setting | None, after: Setting | None, ceiling: int | None = None) -> str:
-    """When a setting that goes from ``before`` to ``after`` takes effect."""
+    """The time when a setting that goes from ``before`` to ``after`` takes effect."""
     if setting in _SEATS and isinstance(after, int):
         return _seats_apply(setting, before, after, ceiling)
     table, _, rest = setting.partition(".")
@@ -103,7 +103,7 @@ def _seats_apply(setting: str, before: Setting | None, after: int, ceiling: int 
 
 
 def seat_change(before: Mapping[str, Setting], after: Mapping[str, Setting], ceiling: int | None = None) -> str:
-    """Where the limit starts and how far it reaches, now and after; empty where that stays as it is."""
+    """The start and the reach of the limit, now and after; empty where they stay as they are."""
     now, then = seat_words(before, ceiling), seat_words(after, ceiling)
     return "" if now == then else f"Seats: {now} → {then}."
 

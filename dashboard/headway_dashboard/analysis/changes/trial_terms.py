@@ -18,7 +18,7 @@ _UNITS_S = {"s": 1.0, "m": 60.0, "h": 3600.0}
 
 @dataclass(frozen=True, slots=True)
 class Terms:
-    """What a trial ends by, and what cannot be read, a sentence each. Without terms a switch is for good."""
+    """The terms that end a trial, and a sentence for each unreadable term. Without terms a switch is for good."""
 
     revert_after_s: float | None = None
     revert_if: tuple[str, ...] = ()

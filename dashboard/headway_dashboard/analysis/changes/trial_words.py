@@ -29,7 +29,7 @@ def running(trial: Trial | None) -> bool:
 
 
 def head_words(trial: Trial) -> str:
-    """How a trial stands, or how it ended and why."""
+    """The state of a trial, or its end and the reason of that."""
     named = f"{trial.name}, revision {trial.revision},"
     if trial.end is not None:
         back = f" {trial.back_to} is in force again." if trial.end == "reverted" else ""

@@ -1,4 +1,4 @@
-"""What all charts share: the figure that the browser gets, its height, its time axis, and the marks on it."""
+"""The frame of all charts: the figure that the browser gets, its height, its time axis, and the marks on it."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ CHART_HEIGHT_PX = 280
 
 @dataclass(frozen=True, slots=True)
 class Figure:
-    """What the browser needs for one chart.
+    """The data that the browser needs for a chart.
 
     A trace without ``x`` is over ``times_ms``. ``summary`` says in words what the chart shows; ``empty`` says why it
     shows nothing, and is empty where it shows something.
@@ -35,7 +35,7 @@ def milliseconds(times_s: Sequence[float]) -> list[int]:
 
 
 def emptiness(panel: Panel, reading: Reading, measured: bool) -> str:
-    """Why a chart shows nothing: all zero, nothing happened, or nothing known. Never drawn as a line at zero."""
+    """The reason why a chart is empty: all zero, nothing happened, or nothing known. Never drawn as a line at zero."""
     if measured and panel.quiet:
         return panel.quiet
     reached = reading.health.last_ok_s is not None and reading.health.trouble is None

@@ -37,7 +37,7 @@ def compared(panel: Panel, reading: Reading, before: Reading, chosen: Scale) -> 
 
 
 def comparison_words(before: Reading | None) -> str:
-    """What the dotted lines are; or why there are none."""
+    """The meaning of the dotted lines; or why there are none."""
     if before is None:
         return "Compare: no change of the preset is known."
     if all(series.empty for series in before.series.values()):

@@ -14,7 +14,7 @@ from headway_dashboard.analysis.units import Unit, written
 
 @dataclass(frozen=True, slots=True)
 class Drawn:
-    """One line. ``row`` is its place from the bottom, where each has a row of its own."""
+    """A drawn line. ``row`` is its place from the bottom, where each has a row of its own."""
 
     line: Line
     name: str
@@ -24,12 +24,12 @@ class Drawn:
 
     @property
     def measured(self) -> bool:
-        """Whether it has a point."""
+        """Whether the line has a point."""
         return any(point is not None for point in self.points)
 
     @property
     def happened(self) -> bool:
-        """Whether it has a point other than 0."""
+        """Whether the line has a point other than 0."""
         return any(point is not None and point != 0 for point in self.points)
 
 

@@ -77,7 +77,7 @@ def _cell(point: Point) -> Point:
 
 
 def _look_back_s(reading: Reading) -> float:
-    """What one cell counts, as both sources look back."""
+    """The time that a cell counts, as both sources look back."""
     window_s = grid(reading.end_s, reading.range_s, reading.interval_s).window_s
     return max(window_s, 2.5 * reading.interval_s)
 

@@ -32,7 +32,7 @@ _TROUBLE = {state: words for state, words in palette.ENGINE_WORDS.items() if sta
 
 @dataclass(frozen=True, slots=True)
 class Look:
-    """How the marks of one kind are drawn, and what they are called where there is room."""
+    """The form of the marks of one kind, and their name where there is room."""
 
     sign: str
     words: str
@@ -58,7 +58,7 @@ class MarkGroup:
 
     @property
     def time_s(self) -> float:
-        """Where the line stands."""
+        """The time at which the line stands."""
         return self.marks[0].time_s
 
     @property
@@ -68,7 +68,7 @@ class MarkGroup:
 
     @property
     def look(self) -> Look:
-        """That of its most important mark."""
+        """The look of its most important mark."""
         return LOOKS[self._first.kind]
 
     @property
@@ -89,7 +89,7 @@ def _in_full(mark: Mark) -> str:
 
 
 def asked(range_s: float) -> tuple[Expression, ...]:
-    """What a reading of so long a time must hold for its marks: none of alerts beyond some hours."""
+    """The expressions that a reading of this length needs for its marks: none of alerts beyond some hours."""
     return (*EXPRESSIONS, *(alerts.EXPRESSIONS if range_s <= _ALERTS_UP_TO_S else ()))
 
 
@@ -102,7 +102,7 @@ def marks_of(history: Reading) -> list[Mark]:
 
 
 def warmup_marks(durations: Series) -> list[Mark]:
-    """Where did a warm-up end? Lines are the durations of its stages, which are written when a stage has ended.
+    """The ends of warm-ups. Lines are the durations of its stages, which are written when a stage has ended.
 
     The first values seen are where our knowledge begins, not a warm-up.
     """
@@ -137,7 +137,7 @@ def inside(marks: Sequence[Mark], reading: Reading) -> list[Mark]:
 
 
 def last_change_s(marks: Sequence[Mark], changed_s: Series) -> float | None:
-    """When the preset was changed last: by the server's own clock where it says so, else by the last mark."""
+    """The time of the last preset change: by the server's own clock where it says so, else by the last mark."""
     told_s = newest(changed_s.line())
     seen_s = [mark.time_s for mark in marks if mark.kind == "preset"]
     return seen_s[-1] if seen_s else told_s or None

@@ -28,7 +28,7 @@ _ORDER: tuple[Severity, ...] = get_args(Severity)
 
 @dataclass(frozen=True, slots=True)
 class Alert:
-    """One rule whose condition holds: its name, how bad it is, and a sentence without its full stop."""
+    """A rule whose condition holds: its name, how bad it is, and a sentence without its full stop."""
 
     name: str
     severity: Severity
@@ -36,7 +36,7 @@ class Alert:
 
 
 def alerts_of(reading: Reading, state: Condition) -> tuple[Alert, ...]:
-    """What holds now, the worst first; nothing while the figures are old."""
+    """The alerts that hold now, the worst first; none while the figures are old."""
     if state.state is State.DOWN:
         return (Alert(DOWN.name, DOWN.severity, DOWN.text),)
     found = _holding(reading) if state.current else ()
@@ -44,7 +44,7 @@ def alerts_of(reading: Reading, state: Condition) -> tuple[Alert, ...]:
 
 
 def alert_marks(history: Reading) -> list[Mark]:
-    """Where the condition of a rule began to hold. The first instant is where our knowledge begins, not an onset."""
+    """The beginnings of the conditions of rules. The first known instant is no beginning."""
     marks: list[Mark] = []
     for condition, rule in _rules(history):
         series = history[condition]

@@ -12,7 +12,7 @@ _MIN_SPREAD = 1.5
 
 
 def doubling_gain(batches: Sequence[Point], tokens_per_s: Sequence[Point]) -> float | None:
-    """How many more tokens a second twice the newest batch would give, as a share; None where it cannot be told.
+    """The gain in tokens a second from twice the newest batch, as a share; None where it cannot be told.
 
     From what has been measured together: a step takes ``batch / tokens_per_s``, fitted by a straight line over batches.
     A line needs batches that differ. Known weak spot: while the engine is idle part of the time its steps look longer.

@@ -72,7 +72,7 @@ def _engine(reading: Reading, status: Status) -> EngineState | None:
 
 
 def _stopped(reading: Reading, status: Status) -> str:
-    """Why no request is dispatched, in the server's words where it says so; empty while requests are dispatched."""
+    """The reason why no request is dispatched, in the server's words where it says so; empty during dispatch."""
     if status.reasons:
         return ", ".join(status.reasons)
     if _rung(reading, status) == "pause":
@@ -85,7 +85,7 @@ def _stopped(reading: Reading, status: Status) -> str:
 
 
 def _planned(reading: Reading, status: Status) -> bool:
-    """Whether it was ordered; without a status by the last engine's end, while another one is being started."""
+    """Whether the stop was ordered; without a status by the last engine's end, while another one is being started."""
     if status.known or descriptions.engine_state_of(reading) != EngineState.RESTARTING.value:
         return status.recycling or (status.admission == "draining" and not ordered_stop(status))
     return last_cause(reading[engine_panels.DEATHS_BY_CAUSE]) == RECYCLE

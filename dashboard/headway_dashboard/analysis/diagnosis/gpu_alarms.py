@@ -39,7 +39,7 @@ def gpu_alarms(reading: Reading) -> list[str]:
 
 
 def _processor(reading: Reading) -> str:
-    """What to look at, where the GPU is not the bottleneck."""
+    """The advice where the GPU is not the bottleneck."""
     full = [name for name, busy in _means(reading, PROCESSOR_BUSY).items() if busy >= PROCESSOR_RATIO]
     return "; the processor is busy all the time and may be the bottleneck" if full else ""
 

@@ -33,7 +33,7 @@ EXPRESSIONS: tuple[Expression, ...] = (
 
 @dataclass(frozen=True, slots=True)
 class Headline:
-    """What limits the server, and what is wrong, a sentence each.
+    """The limit of the server, and its troubles, a sentence each.
 
     ``severity`` is None where it is not known, ``remedy`` where nothing would help.
     """
@@ -72,7 +72,7 @@ def headline_of(reading: Reading, state: State, status: Status) -> Headline:
 
 
 def by_server() -> tuple[Expression, ...]:
-    """What a reading of several servers must hold beside ``EXPRESSIONS``, for a diagnosis of each."""
+    """The expressions that a reading of several servers needs beside ``EXPRESSIONS``, for a diagnosis of each."""
     return tuple(by_instance(expression) for expression in EXPRESSIONS)
 
 
@@ -118,7 +118,7 @@ def _diagnosis(reading: Reading, status: Status) -> Diagnosis:
 
 
 def _told(own: schema.Diagnosis) -> Diagnosis | None:
-    """None where a newer server says what this package does not know."""
+    """The diagnosis that a server tells; None where a newer server says what this package does not know."""
     found = {severity.word: severity for severity in Severity}.get(own.severity)
     if found is None or own.bottleneck not in set(Bottleneck):
         return None

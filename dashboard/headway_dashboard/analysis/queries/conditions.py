@@ -1,4 +1,4 @@
-"""What alerts compare: growth and least values over a window, and conditions.
+"""The conditions of alerts: growth and least values over a window, and comparisons.
 
 A line of a condition has a value where the condition holds, and a gap where it does not, as in PromQL.
 """
@@ -19,7 +19,7 @@ Sign = Literal["<", "==", ">=", ">"]
 
 @dataclass(frozen=True, slots=True)
 class Grown(OfMetric):
-    """By how much a counter grew in a window, in seconds, whatever the range of the chart."""
+    """The growth of a counter in a window, in seconds, whatever the range of the chart."""
 
     of: Metric
     window_s: float
@@ -60,7 +60,7 @@ class TimeShare(OfExpression):
 
 @dataclass(frozen=True, slots=True)
 class Kinds(OfMetric):
-    """How many different values of a label there are, over all servers."""
+    """The number of different values of a label, over all servers."""
 
     of: Metric
     label: str

@@ -13,7 +13,7 @@ from headway_dashboard.analysis.queries.metric import by_instance, with_metrics
 
 
 class Expression:
-    """What reads metrics, and can be asked for: each kind is a frozen dataclass, a tree whose leaves are metrics."""
+    """A reader of metrics that can be asked for: each kind is a frozen dataclass, a tree whose leaves are metrics."""
 
     __slots__ = ()
 
@@ -157,7 +157,7 @@ class Buckets(OfMetric):
 
 @dataclass(frozen=True, slots=True)
 class Share(Expression):
-    """One expression as a share (or a multiple) of another; a gap, not 0, where the whole is 0."""
+    """An expression as a share (or a multiple) of another; a gap, not 0, where the whole is 0."""
 
     part: Expression
     whole: Expression
@@ -213,7 +213,7 @@ class Over(OfExpression):
 
 @dataclass(frozen=True, slots=True)
 class Burn(OfExpression):
-    """How fast an error budget is used up: 1 uses it up exactly in time, 2 in half of the time.
+    """The speed at which an error budget is used up: 1 uses it up exactly in time, 2 in half of the time.
 
     ``of`` is the share of good events, ``target`` the share that is promised, below 1.
     """
@@ -254,7 +254,7 @@ class Above(OfExpression):
 
 @dataclass(frozen=True, slots=True)
 class Imbalance(OfExpression):
-    """How unevenly a gauge is spread over the servers: its largest value on a server divided by its mean over them.
+    """The unevenness of a gauge over the servers: its largest value on a server divided by its mean over them.
 
     1 is even, and the number of servers means that one of them has everything. A gap where no server has ``least``:
     of so few the quotient is chance. A server that does not answer counts as none.

@@ -1,4 +1,4 @@
-"""One metric as it is asked for: its name, the limits on its labels, and its PromQL selector."""
+"""A metric as it is asked for: its name, the limits on its labels, and its PromQL selector."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ T = TypeVar("T")
 
 @dataclass(frozen=True, slots=True)
 class Metric:
-    """One metric, the label values it is limited to, and the labels its lines are kept apart by.
+    """A metric, the label values it is limited to, and the labels its lines are kept apart by.
 
     ``also`` names metrics whose series are read as if they were its own; ``without`` are label values that are left
     out. A label that a series does not have counts as empty, as in PromQL.

@@ -100,7 +100,7 @@ def held(times_s: Sequence[float], values: Sequence[float], on: Grid, stale_s: f
 
 @lru_cache(maxsize=64)
 def _windows(times_s: tuple[float, ...], on: Grid, stale_s: float) -> tuple[tuple[int, int | None], ...]:
-    """Of each instant, the places of the first and the last sample of its window; no last where it would be too old.
+    """The places of the first and the last sample of each instant's window; no last where it would be too old.
 
     The series of one server have the same times, so that this is worked out once for all of them.
     """
@@ -227,7 +227,7 @@ MarkKind = Literal["preset", "engine", "server", "warm-up", "alert"]
 
 @dataclass(frozen=True, slots=True)
 class Mark:
-    """One moment worth a vertical line: what began at it, and of which server where that has to be said."""
+    """A moment worth a vertical line: what began at it, and of which server where that has to be said."""
 
     time_s: float
     label: str
@@ -236,7 +236,7 @@ class Mark:
 
 
 def change_marks(series: Series) -> list[Mark]:
-    """Where did the running preset change? Lines are 1 for (preset, revision) while it runs, else 0 or missing.
+    """The changes of the running preset. Lines are 1 for (preset, revision) while it runs, else 0 or missing.
 
     The first preset seen is where our knowledge begins, not a change; a gap between two presets still is one.
     """
@@ -254,7 +254,7 @@ def change_marks(series: Series) -> list[Mark]:
 
 
 def onset_marks(series: Series, labels_to_say: Mapping[str, str]) -> list[Mark]:
-    """Where did a state begin? Lines are 1 where a state was seen. Only the states that are named get a mark.
+    """The beginnings of states. Lines are 1 where a state was seen. Only the states that are named get a mark.
 
     Of one instant several states may have been seen: ``UP`` counts only where it is the only one, so it begins where
     all troubles are over. The first states seen are where our knowledge begins, not an onset.
@@ -273,7 +273,7 @@ def onset_marks(series: Series, labels_to_say: Mapping[str, str]) -> list[Mark]:
 
 
 def held_s(times_s: Sequence[float], line: Sequence[Point]) -> float | None:
-    """For how long a line has been 1 up to its end; None when it is not, or was all the time that is known."""
+    """The time for which a line has been 1 up to its end; None when it is not, or was all the time that is known."""
     began_s: float | None = None
     for time_s, point in zip(reversed(times_s), reversed(line), strict=True):
         if point is None:

@@ -25,7 +25,7 @@ def stale_after_s(interval_s: float) -> float:
 
 @dataclass(frozen=True, slots=True)
 class Health:
-    """How well does a source reach its target?
+    """The health of a source: how well it reaches its target.
 
     ``last_ok_s`` is when the newest numbers were measured. ``trouble`` is None while all goes well; "refused" means
     that no server is there or the answer was an error, "silent" that no answer came in time.
@@ -64,7 +64,7 @@ class Source(Protocol):
 
     @property
     def longest_range_s(self) -> float:
-        """How far back it can answer, in seconds."""
+        """The longest time back that the source can answer, in seconds."""
         ...
 
     def read(self, questions: Questions) -> dict[Span, Reading]:
@@ -77,6 +77,6 @@ class Source(Protocol):
 
 
 def read(source: Source, expressions: Sequence[Expression], range_s: float, end_s: float | None = None) -> Reading:
-    """What a source answers of one time."""
+    """The answer of a source for one time."""
     span = Span(range_s, end_s)
     return source.read({span: expressions})[span]

@@ -1,1 +1,1 @@
-"""What the newest figures and the answers of the admin API say of a server, and of several together."""
+"""The state of a server, and of several together, by the newest figures and the answers of the admin API."""

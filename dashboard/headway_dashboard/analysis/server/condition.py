@@ -17,7 +17,7 @@ _SILENT_UNTIL_DOWN_S = 30.0
 
 
 class State(StrEnum):
-    """What the banner says."""
+    """The statement of the banner."""
 
     CONNECTING = "connecting"
     DOWN = "down"
@@ -29,7 +29,7 @@ class State(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Activity:
-    """What the newest points say; None for what was not measured."""
+    """The activity in the newest points; None for what was not measured."""
 
     ready: float | None = None
     arrivals_per_s: float | None = None

@@ -82,7 +82,7 @@ def notices_of(reading: Reading, status: Status, state: Condition) -> list[Notic
 
 
 def step_rows(reading: Reading) -> list[dict[str, str]]:
-    """How often the ladder moved where, and why, since the server started; only what has happened."""
+    """The moves of the ladder since the server started, with their number and reason; only those that have happened."""
     counted = [
         (rung_place(labels[0]), labels[0], labels[1], number)
         for labels, line in reading[engine_panels.RUNG_STEPS].lines.items()
@@ -148,7 +148,7 @@ def rung_place(word: str) -> int:
 
 
 def trigger_words(trigger: str) -> str:
-    """Why the ladder moved, in words."""
+    """The reason of a move of the ladder, in words."""
     return _TRIGGERS.get(trigger) or trigger.replace("_", " ")
 
 
@@ -207,7 +207,7 @@ def limit_words(reading: Reading, status: Status) -> str:
 
 
 def prefix_words(status: Status) -> str:
-    """How much of the prompts the engine finds in its prefix cache; empty where the order does not use it."""
+    """The share of the prompts that the engine finds in its prefix cache; empty where the order does not use it."""
     if status.prefix is None:
         return ""
     found, expected = (written(ratio, "ratio") for ratio in (status.prefix.hit_ratio, status.prefix.expected_ratio))

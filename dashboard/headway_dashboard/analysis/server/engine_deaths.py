@@ -26,7 +26,7 @@ def last_cause(deaths: Series) -> str:
 
 
 def not_ordered(deaths: Series) -> Point:
-    """How many engines died without an order; None where nothing is known of deaths."""
+    """The number of engines that died without an order; None where nothing is known of deaths."""
     counts = {labels[0]: number for labels, line in deaths.lines.items() if (number := newest(line)) is not None}
     return fsum(number for cause, number in counts.items() if cause != RECYCLE) if counts else None
 

@@ -44,7 +44,7 @@ def without_dead_steps(reading: Reading) -> Reading:
 
 
 def engine_away(reading: Reading) -> str:
-    """Why there are no figures of the engine's steps now, in two words; empty while it works or is not known.
+    """The reason why the engine's steps have no figures now, in two words; empty while it works or is unknown.
 
     Of several servers' engines one that works is enough.
     """
@@ -61,7 +61,7 @@ def _is_of_steps(expression: Expression) -> bool:
 
 
 def _away(states: Series) -> dict[float, bool]:
-    """Of each instant, whether the engine was away; of several servers, whether none of their engines worked."""
+    """Whether the engine was away at each instant; of several servers, whether none of their engines worked."""
     lines = [line for labels, line in states.lines.items() if labels[0] in WORDS]
     up = states.line(_UP) or [None] * len(states.times_s)
     return {time_s: up[at] != 1 and any(line[at] == 1 for line in lines) for at, time_s in enumerate(states.times_s)}

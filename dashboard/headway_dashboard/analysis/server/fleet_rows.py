@@ -74,7 +74,7 @@ def as_they_were(reading: Reading) -> Reading:
 
 
 def rule_words(servers: int) -> str:
-    """What the marks mean, for so many servers that answer."""
+    """The meaning of the marks, for this many servers that answer."""
     least = ", ".join(
         f"{column.title} {written(column.bound.least, column.unit)}" for column in COLUMNS if column.bound is not None
     )
@@ -124,7 +124,7 @@ def _value(reading: Reading, column: Column, name: str) -> Point:
 
 
 def _engine_words(reading: Reading, name: str) -> str:
-    """Why this server's engine makes no steps; empty while it does."""
+    """The reason why this server's engine makes no steps; empty while it does."""
     states = reading[columns.ENGINE]
     return next((words for state, words in WORDS.items() if states.latest(name, state) == 1), "")
 

@@ -1,4 +1,4 @@
-"""How evenly the servers are used now, and how far the worst is from all together, in sentences."""
+"""The balance of the servers now, and the distance of the worst from all together, in sentences."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ EXPRESSIONS: tuple[Expression, ...] = (
 
 
 def imbalance_words(newest: Reading) -> list[str]:
-    """One sentence for each quantity: its imbalance now, and the server that has most of it."""
+    """The sentences of each quantity: its imbalance now, and the server that has most of it."""
     found = []
     for title, expression in _SPREAD:
         value = newest[expression].latest()

@@ -25,7 +25,7 @@ _FIRST_REVISION = "1"
 
 @dataclass(frozen=True, slots=True)
 class Identity:
-    """Which server it is. Texts are empty, and ``up_s`` is None, where they are not known."""
+    """The identity of a server. Texts are empty, and ``up_s`` is None, where they are not known."""
 
     address: str
     model: str = ""
@@ -57,7 +57,7 @@ class Identity:
 
 
 def identity_of(address: str, reading: Reading, status: Status, now_s: float) -> Identity:
-    """What the status says, and where there is none, what the metrics do. ``reading`` holds ``EXPRESSIONS``."""
+    """The identity by the status, else by the metrics. ``reading`` holds ``EXPRESSIONS``."""
     version, backend = _labels(reading, BUILD, 2)
     (model,) = _labels(reading, MODEL, 1)
     preset, revision = _preset(reading)

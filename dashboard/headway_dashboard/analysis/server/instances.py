@@ -34,7 +34,7 @@ def of_instances(expression: Expression, names: tuple[str, ...]) -> Expression:
 
 
 def health_of_all(healths: Iterable[Health]) -> Health:
-    """How well the servers answer together: as one does that answers, and as the last that did where none does."""
+    """The health of the servers together: that of one that answers, else that of the last that did."""
     every = list(healths)
     if len(every) == 1:
         return every[0]
@@ -69,7 +69,7 @@ def away(reading: Reading, now_s: float) -> dict[str, Condition]:
 
 
 def away_words(reading: Reading, now_s: float) -> str:
-    """How many of several servers do not answer; empty where all do, or none, or where there is only one."""
+    """The number of servers that do not answer; empty where all do, or none, or where there is only one."""
     missing, whole = len(away(reading, now_s)), len(reading.instances)
     if whole < 2 or not 0 < missing < whole:
         return ""
@@ -77,7 +77,7 @@ def away_words(reading: Reading, now_s: float) -> str:
 
 
 def away_details(reading: Reading, now_s: float) -> str:
-    """Which of several servers do not answer, and why; empty where there is nothing to say."""
+    """The servers that do not answer, and why; empty where there is nothing to say."""
     if not away_words(reading, now_s):
         return ""
     reasons = (f"{name} ({reading.instances[name].detail or 'no new figures'})" for name in away(reading, now_s))
@@ -85,7 +85,7 @@ def away_details(reading: Reading, now_s: float) -> str:
 
 
 def reading_of_one(reading: Reading, expressions: Iterable[Expression], name: str) -> Reading:
-    """What a reading says of one server, under the plain expressions; it must hold them by instance."""
+    """The part of a reading for one server, under the plain expressions; it must hold them by instance."""
     series = {expression: _lines_of(reading[by_instance(expression)], name) for expression in expressions}
     health = reading.instances.get(name, Health())
     return replace(reading, series=series, health=health, instances={name: health}, note="")

@@ -1,4 +1,4 @@
-"""What the newest points of a reading say: condition, causes, tiles and the class table. No drawing, no fetching."""
+"""The newest points of a reading: condition, causes, tiles and the class table. No drawing, no fetching."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ def classes_of(reading: Reading) -> tuple[str, ...]:
 
 @dataclass(frozen=True, slots=True)
 class TileText:
-    """What a tile shows. ``tone`` is the colour of its note: it says whether the value keeps its bound."""
+    """The text of a tile. ``tone`` is the colour of its note: it says whether the value keeps its bound."""
 
     label: str
     value: str

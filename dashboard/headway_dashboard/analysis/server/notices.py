@@ -41,7 +41,7 @@ _STEPS = ("pausing", "starting", "warming")
 
 @dataclass(frozen=True, slots=True)
 class Notice:
-    """One notice. ``progress`` is from 0 to 1, None where it is not known; ``step`` names the current step."""
+    """A notice. ``progress`` is from 0 to 1, None where it is not known; ``step`` names the current step."""
 
     kind: Kind
     title: str
@@ -52,7 +52,7 @@ class Notice:
 
 @dataclass(frozen=True, slots=True)
 class Situation:
-    """What the metrics say: the engine's state, for how long (None: longer than is known), and the queue.
+    """The situation by the metrics: the engine's state, for how long (None: longer than is known), and the queue.
 
     ``deaths`` are those that nobody ordered. ``last_cause`` is why the last engine ended; empty where it is not known.
     """
@@ -167,7 +167,7 @@ def _restart_step(status: Status) -> str:
 
 
 def _progress(status: Status) -> tuple[float | None, str]:
-    """How far a restart has come: it pauses, starts an engine, and warms it up."""
+    """The progress of a restart: it pauses, starts an engine, and warms it up."""
     at = next((index for index, word in enumerate(_STEPS) if status.engine.restart_step.startswith(word)), None)
     if at is None:
         return None, ""

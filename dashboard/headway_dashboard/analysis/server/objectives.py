@@ -12,7 +12,7 @@ from headway.api.schema import Setting
 
 @dataclass(frozen=True, slots=True)
 class ClassObjectives:
-    """How long a first token and the time between two tokens of a class may take, in seconds.
+    """The objectives of a class for a first token and the time between two tokens, in seconds.
 
     Infinite where the class states none; None where what stands there is no positive number, or a multiple of an engine
     that has not been measured. ``multiple`` is that of the first token ("8x"), empty for an absolute objective.
@@ -38,7 +38,7 @@ def objectives_of(
 
 
 def merged_objectives(servers: Sequence[Mapping[str, ClassObjectives]]) -> dict[str, ClassObjectives]:
-    """Those of several servers under one preset: of a multiple, which each engine has its own number of, the longest.
+    """The objectives of several servers under one preset: of a multiple, a number of each engine's own, the longest.
 
     None where the servers state different ones.
     """

@@ -1,4 +1,4 @@
-"""Which of several servers stands out: the rule, its bounds, and what it finds.
+"""The outliers among several servers: the rule, its bounds, and what it finds.
 
 A value stands out where it is more than half of the median above the median of all servers, and also by more than a
 least difference, so that small numbers do not count. Where few are as bad as many (no traffic, an empty batch), a value
@@ -26,7 +26,7 @@ Side = Literal["above", "below"]
 
 @dataclass(frozen=True, slots=True)
 class Bound:
-    """When a figure stands out: ``least`` is the least difference, in its unit; ``below``: few are as bad as many."""
+    """The bound of a figure: ``least`` is the least difference, in its unit; ``below``: few are as bad as many."""
 
     least: float
     below: bool = False

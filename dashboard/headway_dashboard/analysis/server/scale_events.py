@@ -1,4 +1,4 @@
-"""When a server appeared, was gone, or restarted: read from ``up`` and from the start of its process.
+"""The arrivals, departures and restarts of servers: read from ``up`` and from the start of their processes.
 
 A time in which nothing at all is known is a gap of the source of the figures, and no event of a server. What is known
 first is where our knowledge begins: a server that is there from then on has not appeared.

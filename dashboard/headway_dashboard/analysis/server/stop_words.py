@@ -1,4 +1,4 @@
-"""What operators have ordered of a server, in words: a pause, a drain, another limit; and what else stops dispatch.
+"""The operators' orders to a server, in words: a pause, a drain, another limit; and what else stops dispatch.
 
 What an operator wrote stands in these words as it is: a page shows them as plain text.
 """
@@ -35,7 +35,7 @@ def by_and_since(status: Status) -> str:
 
 
 def end_words(status: Status) -> str:
-    """When the order that stops dispatch ends by itself, as a sentence; empty where a resume ends it."""
+    """The end of the order that stops dispatch, as a sentence; empty where a resume ends it."""
     stop = status.stopped
     return "" if stop is None or stop.left_s is None else f"It ends by itself in {duration(round(stop.left_s))}."
 
@@ -52,7 +52,7 @@ def limit_order_words(status: Status) -> str:
 
 
 def admission_words(status: Status) -> str:
-    """What happens to requests now, and why; empty where it is not known."""
+    """The fate of requests now, and why; empty where it is not known."""
     if not status.known:
         return ""
     if stop := ordered_stop(status):

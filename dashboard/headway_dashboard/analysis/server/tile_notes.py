@@ -60,7 +60,7 @@ def _first_token(reading: Reading, status: Status, view: View) -> Judgement:
 
 
 def _origin(names: Sequence[str], objectives: Mapping[str, float], status: Status) -> str:
-    """Where the objective of a single class comes from, if it follows the engine."""
+    """The origin of the objective of a single class, if it follows the engine."""
     own = status.objectives.get(names[0]) if len(names) == 1 else None
     if own is None or not own.multiple:
         return ""

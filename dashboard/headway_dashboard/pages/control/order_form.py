@@ -31,7 +31,7 @@ def order_form(key: str, word: str, label: str, settings: Settings, rights: Righ
 
 
 def reason_and_name(key: str, rights: Rights) -> None:
-    """What stands in the audit log. Who has logged in is asked for no name."""
+    """The reason and the name for the audit log. Visitors who have logged in are asked for no name."""
     off = not rights.may_apply
     reason, actor = (f"{key}_reason", f"{key}_actor") if key else ("reason", "actor")
     with st.container(horizontal=True, vertical_alignment="bottom"):

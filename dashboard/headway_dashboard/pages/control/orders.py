@@ -37,7 +37,7 @@ _LIMIT_TIMES: Mapping[str, float | None] = {
 
 @dataclass(frozen=True, slots=True)
 class Seen:
-    """What the page shows: the server, its status, and the revision and the seats that are in force."""
+    """The state that the page shows: the server, its status, and the revision and the seats that are in force."""
 
     url: str
     status: Status
@@ -49,7 +49,7 @@ class Seen:
 
 @dataclass(frozen=True, slots=True)
 class Order:
-    """One order: its button, its cost by the newest status, its command, and how it is sent."""
+    """An order: its button, its cost by the newest status, its command, and how it is sent."""
 
     label: str
     cost: Callable[[Status], str]

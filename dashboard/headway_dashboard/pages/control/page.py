@@ -100,7 +100,7 @@ def _audit(client: AdminClient) -> tuple[Sequence[AuditEntry], str]:
 
 
 def _less(rights: Rights) -> Rights:
-    """What is left of the rights after what the server has said, and without a login where one is set up."""
+    """The rights that remain after what the server has said, and without a login where one is set up."""
     if said := st.session_state.get(VIEWER_ONLY):
         return Rights(False, said)
     return logged_in(rights)

@@ -1,4 +1,4 @@
-"""What another preset would change, and the form that puts it in force, for good or on trial."""
+"""The changes by another preset, and the form that puts it in force, for good or on trial."""
 
 from __future__ import annotations
 
@@ -92,7 +92,7 @@ def _apply(settings: Settings, chosen: PresetEntry, revision: int) -> None:
 
 
 def switched_words(done: Switched, *, before: int) -> str:
-    """What a switch did; the server leaves a preset that is in force already under its revision."""
+    """The effect of a switch; the server leaves a preset that is in force already under its revision."""
     if done.revision == before:
         return f"{done.name} was in force already, as revision {done.revision}. Nothing was changed."
     listed = ", ".join(

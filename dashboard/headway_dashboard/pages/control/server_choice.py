@@ -1,4 +1,4 @@
-"""Which of several servers the page Control changes: always one."""
+"""The choice of the server that the page Control changes: always one of several."""
 
 from __future__ import annotations
 

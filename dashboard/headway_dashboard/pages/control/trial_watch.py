@@ -116,5 +116,5 @@ def _undo(settings: Settings, trial: Trial) -> None:
 
 
 def _forget_apply() -> None:
-    """What the cards say of the switch that began the trial holds no longer."""
+    """Forget the words of the cards on the switch that began the trial: they hold no longer."""
     st.session_state.pop(APPLIED, None)

@@ -44,7 +44,7 @@ def undo(settings: Settings, entries: Sequence[AuditEntry], rights: Rights, *, c
 
 
 def _first_name(entries: Sequence[AuditEntry]) -> str:
-    """What was in force before the oldest change in the log, where that is the first change of all."""
+    """The preset in force before the oldest change in the log, where that is the first change of all."""
     oldest = min((entry for entry in entries if entry.action == "switch_preset" and entry.result == "applied"),
                  key=lambda entry: entry.revision, default=None)  # fmt: skip
     return oldest.before if oldest is not None and oldest.revision == _FIRST + 1 else "at the start"

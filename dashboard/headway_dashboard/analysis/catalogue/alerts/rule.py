@@ -1,4 +1,4 @@
-"""What a rule is: an alert, a recorded series, a group of them. Prometheus and the page read the same condition."""
+"""The form of a rule: an alert, a recorded series, a group of them. Prometheus and the page read the same condition."""
 
 from __future__ import annotations
 
