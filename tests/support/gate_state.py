@@ -27,6 +27,6 @@ def assert_at_rest(gate: Gate) -> None:
 
 async def served(gate: Gate, for_s: float, log: list[str], name: str, class_name: str | None = None) -> None:
     """Note the name in the seat that is waited for, and keep that for a time."""
-    async with gate.admit(class_name):
+    async with seated(gate, class_name):
         log.append(name)
         await asyncio.sleep(for_s)

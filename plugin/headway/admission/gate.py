@@ -14,8 +14,7 @@ import contextvars
 import itertools
 import logging
 from collections import Counter
-from collections.abc import AsyncIterator, Callable
-from contextlib import asynccontextmanager
+from collections.abc import Callable
 from typing import Any, TypedDict, Unpack, assert_never
 
 from headway.admission.listeners import Listeners, Meter, TrafficLog
@@ -72,13 +71,6 @@ class TicketOptions(TypedDict, total=False):
     prefix: tuple[int, ...]
 
 
-class RequestOptions(TicketOptions, total=False):
-    """The same with time-outs, which can only shorten those of the class; ``timeout_s`` is short for the total."""
-
-    timeouts: Timeouts
-    timeout_s: float | None
-
-
 def loop_time_s() -> float:
     """The event loop's clock, in seconds."""
     return asyncio.get_running_loop().time()
@@ -117,10 +109,11 @@ class Gate:
         class_name: str | None = None,
         *,
         timeouts: Timeouts = NO_TIMEOUTS,
-        timeout_s: float | None = None,
         **options: Unpack[TicketOptions],
     ) -> Permit:
-        """Ask for a seat; dispatched or refused at once where possible. Raises Refused, or UnknownClassError."""
+        """Ask for a seat; dispatched or refused at once where possible. ``timeouts`` can only shorten those of the
+        class. Raises Refused, or UnknownClassError.
+        """
         preset = self.desk.mode.preset
         name = preset.default_class if class_name is None else class_name
         terms = preset.classes.get(name)
@@ -130,30 +123,13 @@ class Gate:
         if self.now_s is loop_time_s:
             self.now_s = asyncio.get_running_loop().time  # one loop for good: no need to look it up each time
         now_s = self.now_s()
-        asked = timeouts if timeout_s is None else timeouts.shortened_by(Timeouts(total_s=timeout_s))
-        ticket = Ticket(next(self._ids), name, now_s, asked=asked, **options)
-        stalls = terms.stall_timeout_s is not None or asked.stall_s is not None
+        ticket = Ticket(next(self._ids), name, now_s, asked=timeouts, **options)
+        stalls = terms.stall_timeout_s is not None or timeouts.stall_s is not None
         permit = self._permits[ticket.id] = Permit(self, ticket, stalls=stalls, preset_name=preset.name)
         self.listeners.arrived(ticket)
         self._carry_out(self.desk.arrive(ticket, now_s))
         permit.check()
         return permit
-
-    @asynccontextmanager
-    async def admit(self, class_name: str | None = None, **options: Unpack[RequestOptions]) -> AsyncIterator[Permit]:
-        """Hold a seat for the length of a block. Raises Refused before it, or after it when time ran out inside."""
-        permit = self.enter(class_name, **options)
-        ending = Ending.FAILED
-        try:
-            await permit.admitted()
-            yield permit
-            permit.check()
-            ending = Ending.COMPLETED
-        except (asyncio.CancelledError, GeneratorExit):
-            ending = Ending.CANCELLED
-            raise
-        finally:
-            permit.leave(ending)
 
     # ------------------------------------------------------------------ all requests
 
@@ -344,4 +320,4 @@ class Gate:
         self._timer = asyncio.get_running_loop().call_at(at_s, self._tick, context=_OF_NO_REQUEST)
 
 
-__all__ = ["Gate", "Meter", "Permit", "RequestOptions", "TrafficLog", "loop_time_s"]
+__all__ = ["Gate", "Meter", "Permit", "TrafficLog", "loop_time_s"]

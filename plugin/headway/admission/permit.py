@@ -192,11 +192,11 @@ class Permit:
             return
         self._gate.hold_seats(self, seats)
 
-    def leave(self, ending: Ending, usage: Usage | None = None) -> None:
-        """Settle the request; ``usage`` in place of what ``use`` added up. Later calls do nothing."""
+    def leave(self, ending: Ending) -> None:
+        """Settle the request. Later calls do nothing."""
         if self.over:
             return
-        self.ending, self.usage = ending, usage or self.usage
+        self.ending = ending
         self._gate.settle(self, ending)
         if not self.over:  # else its time ran out in this very event, while it waited
             self.phase = after(self.phase, Event.LEAVE)

@@ -6,7 +6,8 @@ import asyncio
 import gc
 import random
 from collections import Counter
-from contextlib import suppress
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager, suppress
 
 import pytest
 from gate_state import assert_at_rest, outcomes, served
@@ -68,7 +69,7 @@ async def test_refusals_leave_no_garbage() -> None:
 
     async def refused(after_s: float) -> None:
         with suppress(Refused):
-            async with gate.admit():
+            async with seated(gate):
                 await asyncio.sleep(after_s)
 
     async def all_refused() -> None:
@@ -94,23 +95,16 @@ async def test_an_unknown_class_is_refused_by_name_and_counts_nowhere() -> None:
 
 
 @pytest.mark.parametrize(
-    ("error", "outcome"),
-    [(ValueError("broken"), "failed"), (asyncio.CancelledError(), "cancelled_running"), (None, "completed")],
-    ids=["an error", "a cancellation", "nothing"],
+    ("ending", "outcome"),
+    [(Ending.FAILED, "failed"), (Ending.CANCELLED, "cancelled_running"), (Ending.COMPLETED, "completed")],
 )
 @on_virtual_time
-async def test_a_block_is_settled_by_the_way_it_ends(error: BaseException | None, outcome: str) -> None:
-    """The outcome is what happened in the block; whatever it was, the next gets the seat."""
+async def test_a_request_is_settled_by_the_way_it_ends(ending: Ending, outcome: str) -> None:
+    """The outcome is what its caller says; whatever it was, the next gets the seat."""
     gate = Gate(small_preset())
-
-    async def block() -> None:
-        async with gate.admit():
-            if error is not None:
-                raise error
-
-    await asyncio.gather(block(), return_exceptions=True)
+    gate.enter().leave(ending)
     assert outcomes(gate) == {outcome: 1}
-    async with gate.admit():
+    async with seated(gate):
         assert gate.desk.seats_taken == 1
     assert_at_rest(gate)
 
@@ -231,7 +225,7 @@ async def test_a_lost_engine_answers_all_requests_and_the_next_engine_serves_aga
         permit.leave(Ending.FAILED)
     assert aborted == [1]
     gate.engine_back()
-    async with gate.admit():
+    async with seated(gate):
         assert gate.desk.seats_taken == 1
     assert outcomes(gate) == {"engine_lost": 2, "completed": 1}
     assert_at_rest(gate)

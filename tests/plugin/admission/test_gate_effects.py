@@ -125,7 +125,8 @@ def test_a_listener_that_fails_at_each_call_costs_no_request(what: type[Any], fa
     gate = HandGate(small_preset(1, classes=CLASSES), **{"traffic" if what is Traffic else "meter": listener})
     first, second = served(gate, listener), served(gate, listener)
     first.first_token()
-    first.leave(Ending.COMPLETED, Usage(3, 4))
+    first.use(3, 4)
+    first.leave(Ending.COMPLETED)
     assert not second.waiting
     second.leave(Ending.COMPLETED)
     assert gate._permits == {}

@@ -48,7 +48,7 @@ async def test_later_arrivals_do_not_prolong_the_wait_of_the_first() -> None:
 async def test_the_total_time_out_calls_for_an_abort_and_holds_the_seat() -> None:
     """After the total time-out on_abort is called once, the request is settled, its seat freed when it leaves."""
     gate, aborted = Gate(small_preset()), list[float]()
-    begun_s, permit = now_s(), gate.enter(timeout_s=5.0)
+    begun_s, permit = now_s(), gate.enter(timeouts=Timeouts(total_s=5.0))
     permit.on_abort = lambda: aborted.append(now_s() - begun_s)
     follower = gate.enter()
     await asyncio.sleep(6.0)
@@ -63,24 +63,14 @@ async def test_the_total_time_out_calls_for_an_abort_and_holds_the_seat() -> Non
     assert_at_rest(gate)
 
 
-@on_virtual_time
-async def test_a_block_whose_time_ran_out_ends_with_a_refusal() -> None:
-    """``admit`` raises TimedOut at the end of a block that took too long."""
-    gate = Gate(small_preset())
-    with pytest.raises(TimedOut):
-        async with gate.admit(timeout_s=5.0):
-            await asyncio.sleep(6.0)
-    assert outcomes(gate) == {"expired_running": 1}
-    assert_at_rest(gate)
-
 
 @pytest.mark.parametrize("ending", list(Ending))
 @on_virtual_time
 async def test_ending_after_the_deadline_and_before_the_timer_is_settled_once(ending: Ending) -> None:
     """A busy loop may be late: a request that ends then is settled as expired, and all behind it are served."""
     gate = Gate(small_preset())
-    running, waiting = gate.enter(timeout_s=5.0), gate.enter(timeout_s=6.0)
-    third, late_s = gate.enter(timeout_s=50.0), now_s() + 7.0
+    running, waiting = gate.enter(timeouts=Timeouts(total_s=5.0)), gate.enter(timeouts=Timeouts(total_s=6.0))
+    third, late_s = gate.enter(timeouts=Timeouts(total_s=50.0)), now_s() + 7.0
     gate.now_s = lambda: late_s
     waiting.leave(ending)
     running.leave(ending)
@@ -96,7 +86,7 @@ async def test_there_is_one_timer_however_many_wait() -> None:
     gate = Gate(small_preset(most_waiting=2_000, classes={"normal": terms(1, places=2_000)}))
     loop = asyncio.get_running_loop()
     before = _timers(loop)
-    permits = [gate.enter(timeout_s=1_000.0 - number % 7) for number in range(1_000)]
+    permits = [gate.enter(timeouts=Timeouts(total_s=1_000.0 - number % 7)) for number in range(1_000)]
     assert _timers(loop) - before == 1
     for permit in permits:
         permit.leave(Ending.CANCELLED)
@@ -218,8 +208,8 @@ async def test_a_loop_that_was_blocked_expires_the_late_and_dispatches_nothing_t
     """The loop wakes two seconds after two deadlines, with a seat free: both expire, the one in time goes."""
     gate = Gate(small_preset(1))
     holder = gate.enter()
-    late = [asyncio.create_task(gate.enter(timeout_s=5.0).admitted()) for _ in range(2)]
-    in_time = asyncio.create_task(gate.enter(timeout_s=9.0).admitted())
+    late = [asyncio.create_task(gate.enter(timeouts=Timeouts(total_s=5.0)).admitted()) for _ in range(2)]
+    in_time = asyncio.create_task(gate.enter(timeouts=Timeouts(total_s=9.0)).admitted())
     await asyncio.sleep(0)
     now_s = gate.now_s
     gate.now_s = lambda: now_s() + 7.0  # the clock's reading when the loop runs again

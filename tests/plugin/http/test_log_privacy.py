@@ -7,7 +7,8 @@ import logging
 import logging.config
 import socket
 from collections.abc import Iterator
-from contextlib import suppress
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager, suppress
 from typing import Literal
 
 import httpx
