@@ -8,6 +8,7 @@ before there was a loop, by the next report or by the first request.
 
 from __future__ import annotations
 
+import asyncio
 import logging
 import time
 from collections.abc import Awaitable, Callable
@@ -79,9 +80,10 @@ class EngineLink:
         self._confirmation = Confirmation(self._ask_in_turn)
 
     def begin(self) -> None:
-        """Take the running event loop as the gate's. To be called before each request; only the first call acts."""
-        if not self.loop.begin():
+        """Take the running event loop as the gate's, before the first request. Only the first call acts."""
+        if self.loop.own is not None:
             return
+        self.loop.own = asyncio.get_running_loop()
         if self.engine_gone:
             self._settle_death()
         elif self.core_limit is None:

@@ -8,19 +8,14 @@ from typing import Any
 
 
 class GateLoop:
-    """One event loop, known from the first request on. ``failed`` is called with the error of a task that failed."""
+    """One event loop, ``own``, which is None until the first request. ``failed`` is called with the error of a task
+    that failed.
+    """
 
     def __init__(self, failed: Callable[[BaseException], None]) -> None:
+        self.own: asyncio.AbstractEventLoop | None = None
         self.tasks: set[asyncio.Task[None]] = set()
         self._failed = failed
-        self._loop: asyncio.AbstractEventLoop | None = None
-
-    def begin(self) -> bool:
-        """Take the running event loop. True for the first call; later ones change nothing."""
-        if self._loop is not None:
-            return False
-        self._loop = asyncio.get_running_loop()
-        return True
 
     def call(self, action: Callable[[], None]) -> bool:
         """Run now when this is the gate's loop, else as soon as the loop gets to it; never once it is closed.
@@ -31,11 +26,11 @@ class GateLoop:
             here: asyncio.AbstractEventLoop | None = asyncio.get_running_loop()
         except RuntimeError:
             here = None
-        if here is not None and self._loop in (None, here):
+        if here is not None and self.own in (None, here):
             action()
-        elif self._loop is not None and not self._loop.is_closed():
-            self._loop.call_soon_threadsafe(action)
-            return self._loop.is_running()
+        elif self.own is not None and not self.own.is_closed():
+            self.own.call_soon_threadsafe(action)
+            return self.own.is_running()
         return False
 
     def run_apart(self, work: Coroutine[Any, Any, None]) -> None:

@@ -59,7 +59,8 @@ class Gateway:
 
         Where a dead engine is not replaced, each new request reports its death: a program has no supervisor.
         """
-        self.link.begin()
+        if self.link.loop.own is None:
+            self.link.begin()
         if context.permit is None:
             if self.link.death_handler is None:
                 self.link.check_engine()
