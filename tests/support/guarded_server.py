@@ -50,7 +50,7 @@ def access(**changed: Any) -> Access:
         "role": tokens.role,
         "has_tokens": True,
         "preset": lambda: PRESET,
-        "keys": Ring,
+        "keys": Keys(),
     }
     return Access(**(terms | changed))
 

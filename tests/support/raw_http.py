@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import socket
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager, suppress
 from typing import BinaryIO

@@ -33,13 +33,12 @@ def protected(
 
     ``preset`` gives the preset in force, ``api_keys`` are inference keys beside those of the keys file.
     """
-    keys_file, tokens = settings.keys_file, settings.tokens
     access = Access(
         settings.route_table,
-        tokens.role,
-        bool(tokens),
+        settings.tokens.role,
+        bool(settings.tokens),
         preset,
-        keys=None if keys_file is None else lambda: keys_file.ring,
+        keys=settings.keys_file,
         api_keys=ApiKeys(list(api_keys)),
         proxies=settings.proxies,
     )

@@ -18,18 +18,19 @@ import math
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from http import HTTPStatus
-from typing import Final, Protocol
+from typing import Final
 
 from starlette.types import Scope
 
 from headway.api.routes import Role
 from headway.api_errors import BadRequest
 from headway.http.access.anonymous import AnonymousIdentity
-from headway.http.access.api_keys import ApiKeys, Credentials
-from headway.http.access.identity import Identity
+from headway.http.access.api_keys import ApiKeys
+from headway.http.access.identity import Credentials, Identity
 from headway.http.access.lockout import MOST_WRONG, WINDOW_S, Lockout
 from headway.http.access.proxies import TrustedProxies
 from headway.http.access.route_table import RouteTable
+from headway.keys import KeysFile
 from headway.openai.routes import RouteAccess
 from headway_policies import Preset
 from headway_policies.entitlement import Entitlement
@@ -44,15 +45,6 @@ TRUSTED: Final = Identity(Entitlement("default"), trusted=True)
 KEY_OF_VLLM: Final = Identity(Entitlement("default"))
 
 _BEARER = ((b"www-authenticate", b"Bearer"),)
-
-
-class KeyRing(Protocol):
-    """The keys of the keys file. ``headway.keys`` has the real one."""
-
-    def entitlement_of(
-        self, authorization: str | None, x_api_key: str | None, now_s: float
-    ) -> tuple[str, Entitlement] | None:
-        """The id of the presented key and its entitlement; None where it is not known, or has expired."""
 
 
 class AccessRefused(BadRequest):
@@ -75,15 +67,15 @@ class Access:
     """The inputs of the guard's decisions.
 
     ``role`` gives the role of an ``Authorization`` header in the admin API, ``has_tokens`` says whether that has any
-    token. ``preset`` gives the preset in force, ``keys`` the present keys of the keys file; None: there is no such
-    file. Times are seconds: ``now_s`` of the event loop's clock, ``wall_s`` since 1970.
+    token. ``preset`` gives the preset in force, ``keys`` is the keys file; None: there is none. Times are seconds:
+    ``now_s`` of the event loop's clock, ``wall_s`` since 1970.
     """
 
     table: RouteTable
     role: Callable[[str | None], Role | None]
     has_tokens: bool
     preset: Callable[[], Preset]
-    keys: Callable[[], KeyRing] | None = None
+    keys: KeysFile | None = None
     api_keys: ApiKeys = field(default_factory=ApiKeys)
     proxies: TrustedProxies = field(default_factory=TrustedProxies)
     lockout: Lockout = field(default_factory=lambda: Lockout(MOST_WRONG, WINDOW_S))
@@ -118,15 +110,15 @@ class Access:
             raise AccessRefused("class", HTTPStatus.FORBIDDEN, text, "class_not_allowed")
 
     def _client(self, scope: Scope, now_s: float, wall_s: float) -> Identity:
-        trusted = self.proxies.sent(scope)
         if not self.wants_keys:
-            return TRUSTED if trusted else self.anonymous.under(self.preset())
+            return TRUSTED if self.proxies.sent(scope) else self.anonymous.under(self.preset())
         credentials = Credentials.of(scope)
-        if trusted and not credentials:
-            return TRUSTED
         found = self._of_keys_file(credentials, wall_s)
         if found is not None:
             return found
+        trusted = self.proxies.sent(scope)
+        if trusted and not credentials:
+            return TRUSTED
         address = None if trusted else _address(scope)
         self._check_lock(address, now_s)
         if not credentials:
@@ -140,7 +132,7 @@ class Access:
         """The identity of a right key of the keys file."""
         if self.keys is None:
             return None
-        found = self.keys().entitlement_of(credentials.authorization, credentials.x_api_key, wall_s)
+        found = self.keys.ring.entitlement_of(credentials.authorization, credentials.x_api_key, wall_s)
         return None if found is None else Identity(found[1], found[0])
 
     def _operator(self, scope: Scope, now_s: float) -> Identity:

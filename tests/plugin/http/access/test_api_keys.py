@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from headway.http.access.api_keys import MAX_KEY_CHARS, ApiKeys, Credentials
+from headway.http.access.api_keys import MAX_KEY_CHARS, ApiKeys
+from headway.http.access.identity import Credentials
 
 
 def credentials(*headers: tuple[bytes, bytes]) -> Credentials:

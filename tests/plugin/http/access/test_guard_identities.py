@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 
 import pytest
 from guarded_server import ACME, HOLDERS, OF_VLLM, OPERATOR, PRESET, TENANT, VIEWER, Ring, Server, access
@@ -26,18 +26,18 @@ async def test_the_identity_of_a_key_reaches_the_application() -> None:
 
 async def test_an_expired_key_is_wrong() -> None:
     """The ring is given the time of day."""
-    ring = Ring()
-    ring.expires_s = 1.0
-    assert (await Server(access(keys=lambda: ring)).ask("/v1/models", key=TENANT)).status == 401
+    keys = Keys()
+    keys.ring.expires_s = 1.0
+    assert (await Server(access(keys=keys)).ask("/v1/models", key=TENANT)).status == 401
 
 
 async def test_a_changed_keys_file_counts_from_the_next_request_on() -> None:
     """The ring is asked for each time."""
-    rings: list[Ring] = [Ring()]
-    server = Server(access(keys=lambda: rings[0]))
+    keys = Keys()
+    server = Server(access(keys=keys))
     assert (await server.ask("/v1/models", key=TENANT)).status == 200
-    rings[0] = Ring()
-    rings[0].expires_s = 0.0
+    keys.ring = Ring()
+    keys.ring.expires_s = 0.0
     assert (await server.ask("/v1/models", key=TENANT)).status == 401
 
 
@@ -84,8 +84,8 @@ async def test_anonymous_is_bound_to_the_preset_in_force() -> None:
 PROXY = {"proxies": TrustedProxies.from_environment({"HEADWAY_TRUSTED_PROXIES": "10.0.0.5"})}
 
 
-@pytest.mark.parametrize("keys", [Ring, None])
-async def test_a_trusted_proxy_needs_no_key(keys: Callable[[], Ring] | None) -> None:
+@pytest.mark.parametrize("keys", [Keys(), None])
+async def test_a_trusted_proxy_needs_no_key(keys: Keys | None) -> None:
     """It has every class; another peer is none, whatever it writes into its headers."""
     server = Server(access(keys=keys, **PROXY))
     assert (await server.ask("/v1/completions", "POST", client="10.0.0.5")).status == 200
@@ -172,9 +172,9 @@ CLOSED = {"table": RouteTable.from_environment({"HEADWAY_CLOSED_ROUTES": "/metri
 
 
 @pytest.mark.parametrize(
-    ("keys", "statuses"), [(Ring, [401, 401, 200, 200, 200]), (None, [401, 401, 401, 200, 200])], ids=["keys", "none"]
+    ("keys", "statuses"), [(Keys(), [401, 401, 200, 200, 200]), (None, [401, 401, 401, 200, 200])], ids=["keys", "none"]
 )
-async def test_a_closed_route_takes_a_key_or_a_token(keys: Callable[[], Ring] | None, statuses: list[int]) -> None:
+async def test_a_closed_route_takes_a_key_or_a_token(keys: Keys | None, statuses: list[int]) -> None:
     """Nobody, a wrong key, a tenant, a viewer, the operator; without keys a token only."""
     server = Server(access(keys=keys, **CLOSED))
     assert [(await server.ask("/metrics", key=key)).status for key in HOLDERS.values()] == statuses

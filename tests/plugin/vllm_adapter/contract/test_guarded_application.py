@@ -21,6 +21,7 @@ pytestmark = pytest.mark.slow
 OPERATOR, TENANT, OF_VLLM = "o" * 32, "hw-tenant", "sk-of-vllm"
 SCRIPT = f"""
 import asyncio, json, re
+from types import SimpleNamespace
 import httpx
 from vllm.entrypoints.launchers.app import build_app
 from vllm.entrypoints.launchers.cli_args import make_arg_parser
@@ -44,7 +45,8 @@ app = build_app(parser.parse_args(words), ("generate", "transcription", "realtim
 table, tokens = RouteTable.from_environment({{}}), Tokens({{"{OPERATOR}": Role.OPERATOR}})
 preset = bundled_presets()["balanced"]
 KEYS = {{"open": None, "inference": "{TENANT}", "operator": "{OPERATOR}", None: None}}
-access = Access(table, tokens.role, True, lambda: preset, keys=Ring, api_keys=ApiKeys(["{OF_VLLM}"]))
+keys = SimpleNamespace(ring=Ring())
+access = Access(table, tokens.role, True, lambda: preset, keys=keys, api_keys=ApiKeys(["{OF_VLLM}"]))
 guard = RouteGuard(app.build_middleware_stack(), access)
 
 async def main():
