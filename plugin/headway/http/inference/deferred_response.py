@@ -107,11 +107,15 @@ class DeferredResponse:
         """Whether it began and has no end, neither the application's nor an error event, and its client stayed."""
         return self.state is ResponseState.FORWARDING
 
-    def watched(self, receive: Receive) -> Receive:
-        """The application's ``receive``; takes note of a client that disconnects before the end."""
+    def watched(self, receive: Receive, first: Message | None = None) -> Receive:
+        """The application's ``receive``, which takes note of a client that disconnects before the end.
+
+        It gives the ``first`` message before all that come, and does not keep it.
+        """
+        read = [] if first is None else [first]
 
         async def watching() -> Message:
-            message = await receive()
+            message = read.pop() if read else await receive()
             if message["type"] == "http.disconnect":
                 self._go(ResponseEvent.DISCONNECT)
             return message

@@ -89,7 +89,7 @@ class AdmissionMiddleware:
         if message is not None and fields is not context.asked.fields:
             _rewrite(scope, message, written(fields))
         context.asked = replace(context.asked, fields=fields if self.forwards else {}, sampling={})
-        receive, message = _replay(message, receive), None
+        receive, message = response.watched(receive, message), None
         body, fields = None, {}  # only the application keeps the body
         try:
             if fallback is None or not await fallback.take():
@@ -115,20 +115,16 @@ class AdmissionMiddleware:
             return None
         return FallbackRoute(controller, controller.other_model, context, scope["path"], headers, body, receive, send)
 
-    def _checked(self, context: RequestContext, path: str, send: Send) -> Send:
-        """The callable through which the application sends: the operator's check of the answer, where there is one."""
-        check = self.rules.result_check
-        return send if check is None else CheckedAnswer(check, path, context, send).send
-
     async def _serve(self, context: RequestContext, scope: Scope, receive: Receive, response: DeferredResponse) -> None:
         token, crashed, cancelled = REQUEST_CONTEXT.set(context), False, True
+        check, send = self.rules.result_check, response.send
+        if check is not None:
+            send = CheckedAnswer(check, scope["path"], context, send).send
         try:
             async with asyncio.timeout(None) as cap:
                 context.on_given_up = lambda: response.limit(cap)
                 try:
-                    await self.app(
-                        scope, response.watched(receive), self._checked(context, scope["path"], response.send)
-                    )
+                    await self.app(scope, receive, send)
                     await response.finish()
                 finally:
                     context.on_given_up = None
@@ -167,13 +163,3 @@ def _rewrite(scope: Scope, message: Message, body: bytes) -> None:
     message["body"] = body
     others = [(name, value) for name, value in scope["headers"] if name != b"content-length"]
     scope["headers"] = [*others, (b"content-length", str(len(body)).encode())]
-
-
-def _replay(message: Message | None, receive: Receive) -> Receive:
-    """A ``receive`` that gives this message first, and does not keep it."""
-    messages = [] if message is None else [message]
-
-    async def replaying() -> Message:
-        return messages.pop() if messages else await receive()
-
-    return replaying
