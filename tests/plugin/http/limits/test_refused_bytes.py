@@ -12,10 +12,9 @@ from starlette.requests import Request
 from starlette.types import Message, Receive, Scope, Send
 from virtual_time import on_virtual_time
 
-from headway.http.limits.body import Budget
 from headway.http.limits.bounds import MAX_TARGET_BYTES, Bounds
 from headway.http.limits.json_shape import MAX_BRACKETS, MAX_DEPTH, MAX_STRINGS
-from headway.http.limits.request_limits import RequestLimits
+from headway.http.limits.request_limits import Budget, RequestLimits
 
 BOUNDS = Bounds(
     max_header_bytes=2000,

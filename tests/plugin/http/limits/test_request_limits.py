@@ -20,9 +20,8 @@ import headway
 from headway.admission.request_context import REQUEST_CONTEXT
 from headway.engine.fake import FakeEngine, FakeParams
 from headway.http.inference.middleware import AdmissionMiddleware
-from headway.http.limits.body import Budget
 from headway.http.limits.bounds import MAX_TARGET_BYTES, Bounds
-from headway.http.limits.request_limits import BODY, RequestLimits
+from headway.http.limits.request_limits import BODY, Budget, RequestLimits
 
 TEXT = (b"content-type", b"text/plain")
 BOUNDS = Bounds(
