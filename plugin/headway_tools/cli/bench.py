@@ -12,7 +12,7 @@ from pathlib import Path
 from headway_simulator.engine_model.capacity import Slo
 from headway_simulator.traffic.trace import TraceError, read_trace
 from headway_simulator.traffic.workload import WORKLOADS
-from headway_tools.cli.bench_report import Outcome, show
+from headway_tools.cli.output.bench_report import Outcome, show
 from headway_tools.console import Bar, FailedError, ServerUnreachableError, UsageError, add_json, add_url, seconds
 from headway_tools.load.completions import Completions, UnreachableServerError, UnsuitableServerError
 from headway_tools.load.measured import Measured

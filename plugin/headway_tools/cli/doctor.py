@@ -12,9 +12,9 @@ from dataclasses import asdict
 
 from headway.checks.finding import Finding, Severity, worst
 from headway.settings import Environment
-from headway_tools.cli.compilation import compiles
-from headway_tools.cli.cpu_start import choose, workers
-from headway_tools.cli.environment import behind_queue, config_text, value_in
+from headway_tools.cli.serving.compilation import compiles
+from headway_tools.cli.serving.cpu_start import choose, workers
+from headway_tools.cli.serving.environment import behind_queue, config_text, value_in
 from headway_tools.console import (
     Exit,
     Machine,

@@ -18,7 +18,7 @@ from headway.keys import (
     rotate_key,
 )
 from headway.settings import Environment
-from headway_tools.cli.keys_list import as_json, as_text, ends
+from headway_tools.cli.output.keys_list import as_json, as_text, ends
 from headway_tools.console import Exit, Parser, UsageError, add_command, add_json
 
 NAME = "keys"

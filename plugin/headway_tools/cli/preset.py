@@ -1,4 +1,4 @@
-"""``headway preset``: lists and shows presets. Its other actions are in modules of their own."""
+"""``headway preset``: lists and shows presets. Its other actions are in ``presets``."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ import os
 from headway.api import PresetEntry
 from headway.operator import Listed
 from headway_policies.preset import effective, seat_words, without_effect
-from headway_tools.cli import forecast, preset_check, preset_use, recommend
-from headway_tools.cli.preset_use import unknown_preset
+from headway_tools.cli.presets import forecast, preset_check, preset_use, recommend
+from headway_tools.cli.presets.preset_use import unknown_preset
 from headway_tools.console import (
     Parser,
     UsageError,

@@ -11,10 +11,16 @@ from dataclasses import dataclass
 from headway.operator import Listed
 from headway.release import version
 from headway.settings import Environment
-from headway_tools.cli.compilation import COMPILED, QUICK_PRICE, Uncompiled, quick_start
-from headway_tools.cli.cpu_start import NOTHING, CpuStart, choose
-from headway_tools.cli.environment import api_servers, behind_queue, config_text, engine_defaults, plugin_environment
-from headway_tools.cli.seats import seats_line, seats_warning
+from headway_tools.cli.serving.compilation import COMPILED, QUICK_PRICE, Uncompiled, quick_start
+from headway_tools.cli.serving.cpu_start import NOTHING, CpuStart, choose
+from headway_tools.cli.serving.environment import (
+    api_servers,
+    behind_queue,
+    config_text,
+    engine_defaults,
+    plugin_environment,
+)
+from headway_tools.cli.serving.seats import seats_line, seats_warning
 from headway_tools.console import (
     DEFAULT_PRESET,
     Parser,

@@ -15,7 +15,7 @@ from pathlib import Path
 from headway.api import AdminError
 from headway_simulator.report.page import page
 from headway_tools.cli.bench import check_folder
-from headway_tools.cli.simulated import need_plotly
+from headway_tools.cli.output.simulated import need_plotly
 from headway_tools.console import INTERRUPTED, Bar, CliError, Exit, UsageError, add_json, add_url, connect, seconds
 from headway_tools.tuning.curve import curve_chart, text_curve
 from headway_tools.tuning.live import GRACE_S, Live

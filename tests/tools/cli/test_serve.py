@@ -14,7 +14,7 @@ import pytest
 from headway.errors import NoEngineError
 from headway_tools.cli import main
 from headway_tools.cli import serve as serve_command
-from headway_tools.cli.compilation import QUICK_PRICE
+from headway_tools.cli.serving.compilation import QUICK_PRICE
 from headway_tools.console import Machine, preflight
 
 PRESET = """

@@ -14,7 +14,8 @@ from live_stand_in import TOKEN, LiveStandIn
 from headway.api import AdminClient, Traffic
 from headway_policies import Load
 from headway_simulator import read_trace
-from headway_tools.cli import forecast, main, traffic
+from headway_tools.cli import main, traffic
+from headway_tools.cli.presets import forecast
 
 pytestmark = pytest.mark.slow
 

@@ -12,8 +12,8 @@ from functools import partial
 from headway.api import AdminClient, AdminError
 from headway.api.schema import ClassForecast, Forecast, ForecastErrors, Interval, PresetForecast, Quantiles
 from headway_policies.preset.extends import read_text
-from headway_tools.cli.forecast_page import forecast_page
-from headway_tools.cli.simulated import need_plotly, write_file
+from headway_tools.cli.output.forecast_page import forecast_page
+from headway_tools.cli.output.simulated import need_plotly, write_file
 from headway_tools.console import (
     Bar,
     Exit,

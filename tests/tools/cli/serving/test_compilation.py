@@ -4,7 +4,14 @@ from __future__ import annotations
 
 import pytest
 
-from headway_tools.cli.compilation import COMPILED, NO_DYNAMO, Uncompiled, compiles, quick_start, without_compiler
+from headway_tools.cli.serving.compilation import (
+    COMPILED,
+    NO_DYNAMO,
+    Uncompiled,
+    compiles,
+    quick_start,
+    without_compiler,
+)
 
 QUICK = Uncompiled(flags=("--enforce-eager",), environment={NO_DYNAMO: "1"})
 

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from headway.operator import Listed, PresetCatalogue, follows_engine, stated_seats
 from headway_policies import Preset
 from headway_policies.preset import seat_words
-from headway_tools.cli.environment import setting_of
+from headway_tools.cli.serving.environment import setting_of
 
 _FLAG = "--max-num-seqs"
 

@@ -3,7 +3,7 @@
 Each choice is made only where vLLM's own would end with an error or be slower: nothing here makes an engine slower or
 smaller than ``vllm serve`` does.
 
-* The KV cache (``headway_tools.cli.kv_space``), where vLLM's own would be larger than what is free.
+* The KV cache (``headway_tools.cli.serving.kv_space``), where vLLM's own would be larger than what is free.
 * Compilation is impossible without a C++ compiler: there vLLM is started eagerly.
 * The type of the weights: on an x86 processor without AVX-512 vLLM's products of 16-bit floats take several times as
   long as those of 32-bit floats, and a batch gains nothing. Weights of a local folder that are neither quantised nor
@@ -32,9 +32,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from headway_tools.cli.compilation import without_compiler
-from headway_tools.cli.environment import api_servers, value_in
-from headway_tools.cli.kv_space import SPACE, WorkerMemory, vllms_own_fits
+from headway_tools.cli.serving.compilation import without_compiler
+from headway_tools.cli.serving.environment import api_servers, value_in
+from headway_tools.cli.serving.kv_space import SPACE, WorkerMemory, vllms_own_fits
 from headway_tools.console import Machine, has, model_of, value_of
 
 _BIND = "VLLM_CPU_OMP_THREADS_BIND"

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from headway_tools.cli.cpu_start import choose, workers
+from headway_tools.cli.serving.cpu_start import choose, workers
 from headway_tools.console import Machine
 
 GIB = 2**30

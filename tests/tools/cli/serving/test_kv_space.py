@@ -6,8 +6,8 @@ from dataclasses import replace
 
 import pytest
 
-from headway_tools.cli.cpu_start import choose
-from headway_tools.cli.kv_space import SPACE, vllms_own_fits
+from headway_tools.cli.serving.cpu_start import choose
+from headway_tools.cli.serving.kv_space import SPACE, vllms_own_fits
 from headway_tools.console import Machine
 
 GIB = 2**30

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from headway_tools.cli.environment import allowed_plugins, engine_defaults, plugin_environment, setting_of
+from headway_tools.cli.serving.environment import allowed_plugins, engine_defaults, plugin_environment, setting_of
 
 
 @pytest.mark.parametrize(

@@ -15,7 +15,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
-from headway_tools.cli.environment import value_in
+from headway_tools.cli.serving.environment import value_in
 from headway_tools.console import has
 
 EAGER: Final = "--enforce-eager"

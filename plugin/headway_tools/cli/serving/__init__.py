@@ -1,0 +1,1 @@
+"""The decisions of ``headway serve`` before vLLM starts: environment, compiler, memory, seats."""
