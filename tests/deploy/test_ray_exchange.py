@@ -12,10 +12,10 @@ from headway_fleet.server import Server
 from headway_fleet.settings import FleetSettings
 from tcp_servers import accepting_none, answering, closed_address, listening
 
-from headway.router import exchange
 from headway.router.addresses import Address
-from headway.router.call import InstanceLostError
-from headway.router.forwarded import Forwarded, Piece
+from headway.router.forwarding import exchange
+from headway.router.forwarding.call import InstanceLostError
+from headway.router.forwarding.forwarded import Forwarded, Piece
 
 ASKED = Forwarded("POST", "/v1/completions", (), b"{}")
 WHOLE = b"HTTP/1.1 %d Said\r\nContent-Length: 2\r\n\r\nok"

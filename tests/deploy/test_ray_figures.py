@@ -9,7 +9,7 @@ import pytest
 from headway_fleet.figures import NEED, RATIO, READY, Figures, figures
 
 from headway.operator.metrics import TABLE
-from headway.router.call import InstanceLostError
+from headway.router.forwarding.call import InstanceLostError
 
 GOOD = """headway_ready 1
 headway_scale_ratio 0.75

@@ -10,8 +10,8 @@ import httpx
 import pytest
 from headway_fleet.forwarding import REPLICA, Send, fetch, relay
 
-from headway.router.call import InstanceLostError, NoInstanceError
-from headway.router.forwarded import Forwarded, Piece
+from headway.router.forwarding.call import InstanceLostError, NoInstanceError
+from headway.router.forwarding.forwarded import Forwarded, Piece
 
 REQUEST = Forwarded("POST", "/v1/completions?x=1", (), b"{}")
 JSON = (("content-type", "application/json"),)

@@ -20,7 +20,7 @@ from ray.serve._private.common import DeploymentHandleSource, DeploymentID, Repl
 from ray.serve.request_router import PendingRequest
 from ray.serve.schema import ServeDeploySchema
 
-from headway.router.forwarded import Forwarded
+from headway.router.forwarding.forwarded import Forwarded
 from headway_policies.routing import Report
 
 NUMBERS = itertools.count()

@@ -18,9 +18,10 @@ from headway.admission import loop_time_s
 from headway.router.adapter import InstancesAdapter
 from headway.router.addresses import Address
 from headway.router.application import open_seats
-from headway.router.call import Call
+
 from headway.router.engine import InstancesEngine
-from headway.router.forwarded import CallParams, Forwarded, Piece
+from headway.router.forwarding.call import Call
+from headway.router.forwarding.forwarded import CallParams, Forwarded, Piece
 from headway.router.fronts import Fronts
 from headway.router.heartbeat import Heartbeat
 from headway_policies import Preset

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from headway.admission import loop_time_s
 from headway.router.addresses import Address
-from headway.router.instance import InstanceLink
-from headway.router.pool import InstancePool
+from headway.router.instances.instance import InstanceLink
+from headway.router.instances.pool import InstancePool
 from headway_policies.routing import LeastLoaded
 
 

@@ -16,8 +16,8 @@ from headway.admission import loop_time_s
 from headway.engine import Ended, PlainAdapter, StepListener
 from headway.engine.fake import EngineDied, FakeEngine, FakeParams
 from headway.router.addresses import Address
-from headway.router.call import Call, InstanceLostError
-from headway.router.forwarded import Forwarded, Piece
+from headway.router.forwarding.call import Call, InstanceLostError
+from headway.router.forwarding.forwarded import Forwarded, Piece
 from headway_policies import Load, Usage
 from headway_policies.engine import Stage, Warmup
 from headway_policies.memory import Cache

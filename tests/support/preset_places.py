@@ -52,8 +52,8 @@ from headway.router.addresses import Address
 from headway.router.application import router_service
 from headway.router.engine import InstancesEngine
 from headway.router.heartbeat import Heartbeat
-from headway.router.instance import InstanceLink
-from headway.router.pool import InstancePool
+from headway.router.instances.instance import InstanceLink
+from headway.router.instances.pool import InstancePool
 from headway.supervision import FactoryReplacer
 from headway_policies import Preset
 from headway_policies.preset import Place

@@ -11,7 +11,7 @@ import pytest
 from instance_pools import pool_of
 
 from headway.router.addresses import Address
-from headway.router.call import Call, InstanceLostError
+, InstanceLostError
 from headway.router.engine import InstancesEngine
 from headway.router.forwarded import CallParams, Forwarded, Headers, Piece
 from headway_policies.routing import Demand

@@ -2,7 +2,7 @@
 
 settings        what a fleet is told
 app             the application: the front, the replicas, how they are routed to and how many there are
-front           the ingress, a ``headway.router.relay`` whose instances are the replicas
+front           the ingress, a ``headway.router.forwarding.relay`` whose instances are the replicas
 client_requests which requests pass from a client to a server, and with what
 forwarding      a request to a replica, and to another one where that was lost before its first output
 fleet_router    Ray Serve's request router, with the routing policy of Headway

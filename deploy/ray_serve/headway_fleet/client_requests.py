@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from starlette.types import Scope
 
-from headway.router.forwarded import Forwarded, beyond_connection
-from headway.router.relay import headers_of, target_of
+from headway.router.forwarding.forwarded import Forwarded, beyond_connection
+from headway.router.forwarding.relay import headers_of, target_of
 
 _READINESS, _INFERENCE = "/headway/readyz", "/v1/"
 _NOT_FORWARDED = frozenset({"content-length", "host", "x-forwarded-for", "x-headway-class", "x-headway-tenant"})

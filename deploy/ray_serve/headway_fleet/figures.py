@@ -9,8 +9,8 @@ from __future__ import annotations
 import logging
 from collections.abc import Awaitable, Callable
 
-from headway.router.call import InstanceLostError
-from headway.router.reading import read, samples
+from headway.router.forwarding.call import InstanceLostError
+from headway.router.instances.reading import read, samples
 from headway_policies.scaling import Scaling
 
 log = logging.getLogger("ray.serve")

@@ -20,10 +20,10 @@ from dataclasses import dataclass, replace
 from http import HTTPStatus
 
 from headway.api_errors import BadRequest
-from headway.router.call import InstanceLostError, NoInstanceError
-from headway.router.forwarded import Forwarded, Piece
-from headway.router.relay import Relay
-from headway.router.tries import AWAY, MOST_LOST, Held, reason_of
+from headway.router.forwarding.call import InstanceLostError, NoInstanceError
+from headway.router.forwarding.forwarded import Forwarded, Piece
+from headway.router.forwarding.relay import Relay
+from headway.router.forwarding.tries import AWAY, MOST_LOST, Held, reason_of
 from headway_fleet.client_requests import forwarded
 from headway_policies import Reason
 

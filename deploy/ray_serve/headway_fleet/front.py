@@ -18,8 +18,8 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 
 from headway.api_errors import error_body
 from headway.http import Bounds, Budget, RequestLimits
-from headway.router.call import InstanceLostError, NoInstanceError
-from headway.router.forwarded import Forwarded, Piece
+from headway.router.forwarding.call import InstanceLostError, NoInstanceError
+from headway.router.forwarding.forwarded import Forwarded, Piece
 from headway_fleet.client_requests import is_open
 from headway_fleet.forwarding import Lost, relay
 

@@ -15,7 +15,7 @@ from typing import Any
 
 from ray import serve
 
-from headway.router.forwarded import Forwarded, Piece
+from headway.router.forwarding.forwarded import Forwarded, Piece
 from headway.vllm_adapter.process.parent_watch import watch_this_process
 from headway_fleet.figures import Figures
 from headway_fleet.forwarding import Lost

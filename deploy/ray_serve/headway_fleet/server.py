@@ -23,9 +23,9 @@ from pathlib import Path
 import psutil
 
 from headway.router.addresses import Address
-from headway.router.call import Call, InstanceLostError
-from headway.router.exchange import InstanceClient
-from headway.router.forwarded import Forwarded, Piece
+from headway.router.forwarding.call import Call, InstanceLostError
+from headway.router.forwarding.exchange import InstanceClient
+from headway.router.forwarding.forwarded import Forwarded, Piece
 from headway_fleet.forwarding import Lost
 from headway_fleet.settings import FleetSettings
 

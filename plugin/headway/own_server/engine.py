@@ -18,8 +18,8 @@ from headway.own_server.process import OwnServer
 from headway.router.adapter import InstancesAdapter
 from headway.router.addresses import Address
 from headway.router.engine import InstancesEngine
-from headway.router.exchange import InstanceClient
-from headway.router.reading import Reading
+from headway.router.forwarding.exchange import InstanceClient
+from headway.router.instances.reading import Reading
 from headway.vllm_adapter.process.death_cause import read_death_cause
 from headway.vllm_adapter.process.progress import ProgressReader
 from headway_policies import Cause, Progress

@@ -21,11 +21,11 @@ from headway.own_server.engine import ADDRESS, OwnServerAdapter, OwnServerReplac
 from headway.own_server.process import USAGE, ArgumentsRefusedError, OwnServer
 from headway.router.application import OwnEngine, router_service
 from headway.router.engine import InstancesEngine
-from headway.router.exchange import InstanceClient
+from headway.router.forwarding.exchange import InstanceClient
 from headway.router.heartbeat import Heartbeat
-from headway.router.instance import InstanceLink
+from headway.router.instances.instance import InstanceLink
+from headway.router.instances.pool import InstancePool
 from headway.router.launch import RouteOptions, listen, set_up_log
-from headway.router.pool import InstancePool
 from headway.router.tls import check_tls
 from headway.vllm_adapter.process.death_cause import forget_death_cause, prepare_death_cause
 from headway.vllm_adapter.process.interrupted_start import INTERRUPTED, TERMINATED

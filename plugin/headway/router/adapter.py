@@ -8,7 +8,7 @@ from math import nan
 from typing import Any
 
 from headway.engine import PlainAdapter
-from headway.router.forwarded import CallParams, Piece
+from headway.router.forwarding.forwarded import CallParams, Piece
 from headway_policies import Usage
 from headway_policies.preset import LACKS, Ability, Place
 

@@ -30,8 +30,8 @@ from headway.router.engine import InstancesEngine
 from headway.router.engine_metrics import EngineMetrics
 from headway.router.fronts import Fronts
 from headway.router.heartbeat import Heartbeat
-from headway.router.metrics import InstancesCollector
-from headway.router.pool import InstancePool
+from headway.router.instances.metrics import InstancesCollector
+from headway.router.instances.pool import InstancePool
 from headway.router.warmup_requests import InstanceWarmupRequests
 from headway.supervision import Replacer
 from headway_policies import Hold

@@ -22,8 +22,8 @@ from headway.api_errors import BadRequest
 from headway.openai.asked import NOTHING
 from headway.openai.routes import ROUTES, Seats, route_of
 from headway.router.engine import InstancesEngine
-from headway.router.forwarded import CallParams, Forwarded, Headers, Piece, media_type, request_headers
-from headway.router.relay import Relay, headers_of, target_of
+from headway.router.forwarding.forwarded import CallParams, Forwarded, Headers, Piece, media_type, request_headers
+from headway.router.forwarding.relay import Relay, headers_of, target_of
 from headway_policies.routing import Demand
 
 _SEATED: Final = frozenset({Seats.EACH, Seats.ONE})

@@ -23,13 +23,13 @@ from http import HTTPStatus
 from typing import Any, Final, Protocol
 
 from headway.engine import StepListener
-from headway.router.call import AbortedError, Call, EngineGoneError, InstanceLostError, NoInstanceError
-from headway.router.exchange import InstanceClient
-from headway.router.forwarded import CallParams, Forwarded, Piece
-from headway.router.instance import InstanceLink, Lease
-from headway.router.pool import AllTriedError, InstancePool
-from headway.router.step_reports import StepReports
-from headway.router.tries import AWAY, MOST_LOST, Held, reason_of
+from headway.router.forwarding.call import AbortedError, Call, EngineGoneError, InstanceLostError, NoInstanceError
+from headway.router.forwarding.exchange import InstanceClient
+from headway.router.forwarding.forwarded import CallParams, Forwarded, Piece
+from headway.router.forwarding.tries import AWAY, MOST_LOST, Held, reason_of
+from headway.router.instances.instance import InstanceLink, Lease
+from headway.router.instances.pool import AllTriedError, InstancePool
+from headway.router.instances.step_reports import StepReports
 from headway_policies.fallback import Verdict
 from headway_policies.routing import Demand
 

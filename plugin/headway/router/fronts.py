@@ -23,8 +23,8 @@ from starlette.routing import Route
 
 from headway.admission import loop_time_s
 from headway.router.addresses import Address
-from headway.router.exchange import InstanceClient
-from headway.router.pool import InstancePool
+from headway.router.forwarding.exchange import InstanceClient
+from headway.router.instances.pool import InstancePool
 from headway_policies import Desk
 from headway_policies.sharing import FrontClaims, FrontShare
 

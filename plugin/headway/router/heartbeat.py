@@ -27,8 +27,8 @@ import aiohttp
 
 from headway.admission import loop_time_s
 from headway.router.engine import InstancesEngine
-from headway.router.instance import InstanceLink
-from headway.router.reading import read, read_info, read_models
+from headway.router.instances.instance import InstanceLink
+from headway.router.instances.reading import read, read_info, read_models
 from headway_policies.fallback import BreakerState
 
 log = logging.getLogger(__name__)

@@ -22,13 +22,13 @@ from headway.http import hide_queries
 from headway.logs import JsonLines
 from headway.router.addresses import Address, DnsName
 from headway.router.application import RouterService, router_service
-from headway.router.discovery import Discovery
 from headway.router.engine import InstancesEngine
-from headway.router.exchange import InstanceClient
+from headway.router.forwarding.exchange import InstanceClient
 from headway.router.fronts import Fronts
 from headway.router.heartbeat import Heartbeat
-from headway.router.instance import InstanceLink
-from headway.router.pool import InstancePool
+from headway.router.instances.discovery import Discovery
+from headway.router.instances.instance import InstanceLink
+from headway.router.instances.pool import InstancePool
 from headway.router.tls import check_tls
 from headway.settings import Environment
 from headway_policies.routing import LeastLoaded

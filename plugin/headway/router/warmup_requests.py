@@ -14,7 +14,7 @@ from http import HTTPStatus
 from typing import Any, Final
 
 from headway.router.engine import InstancesEngine
-from headway.router.forwarded import CallParams, Forwarded, Piece
+from headway.router.forwarding.forwarded import CallParams, Forwarded, Piece
 from headway.warmup import StageNotSupportedError, made_up
 from headway_policies.engine import Stage, Warmup
 from headway_policies.routing import Demand

@@ -23,10 +23,10 @@ from headway.errors import NoEngineError
 from headway.own_server.engine import ADDRESS, EngineFacts, OwnServerAdapter, OwnServerReplacer, wait_until_up
 from headway.own_server.process import ArgumentsRefusedError, OwnServer
 from headway.router.engine import InstancesEngine
-from headway.router.exchange import InstanceClient
+from headway.router.forwarding.exchange import InstanceClient
 from headway.router.heartbeat import Heartbeat
-from headway.router.instance import InstanceLink
-from headway.router.pool import InstancePool
+from headway.router.instances.instance import InstanceLink
+from headway.router.instances.pool import InstancePool
 from headway_policies import Progress
 from headway_policies.preset import Ability
 from headway_policies.routing import LeastLoaded

@@ -13,10 +13,10 @@ from asgi_client import AsgiClient
 from starlette.types import Message
 
 from headway.errors import TooWideError
-from headway.router.call import InstanceLostError, NoInstanceError
 from headway.router.endpoint import ForwardEndpoint
-from headway.router.forwarded import Forwarded, Piece
-from headway.router.relay import Relay, target_of
+from headway.router.forwarding.call import InstanceLostError, NoInstanceError
+from headway.router.forwarding.forwarded import Forwarded, Piece
+from headway.router.forwarding.relay import Relay, target_of
 
 STREAM = (("content-type", "text/event-stream; charset=utf-8"),)
 WHOLE = b'data: {"a":1}\n\n'

@@ -21,9 +21,9 @@ from headway.errors import Refused
 from headway.router.adapter import InstancesAdapter
 from headway.router.addresses import Address
 from headway.router.application import open_seats
-from headway.router.call import Call, InstanceLostError
 from headway.router.engine import InstancesEngine
-from headway.router.forwarded import CallParams, Forwarded, Headers, Piece
+from headway.router.forwarding.call import Call, InstanceLostError
+from headway.router.forwarding.forwarded import CallParams, Forwarded, Headers, Piece
 from headway.router.heartbeat import Heartbeat
 from headway_policies.routing import Demand
 

@@ -18,7 +18,7 @@ from virtual_time import on_virtual_time
 from headway.admission import loop_time_s
 from headway.router.addresses import Address
 from headway.router.fronts import EVERY_S, read_claims
-from headway.router.instance import InstanceLink
+from headway.router.instances.instance import InstanceLink
 from headway_policies import Hold
 from headway_policies.sharing.fronts import GONE_S, LEASE_S
 

@@ -17,11 +17,11 @@ from virtual_time import on_virtual_time
 
 from headway.admission import loop_time_s
 from headway.router.addresses import Address
-from headway.router.call import Call, InstanceLostError
 from headway.router.engine import InstancesEngine
+from headway.router.forwarding.call import Call, InstanceLostError
 from headway.router.heartbeat import Heartbeat
-from headway.router.instance import InstanceLink, Lease
-from headway.router.reading import Reading
+from headway.router.instances.instance import InstanceLink, Lease
+from headway.router.instances.reading import Reading
 from headway_policies.fallback import BreakerState, Verdict
 from headway_policies.routing import Demand
 from headway_policies.routing.health import LOST_S, SILENT_S

@@ -10,11 +10,11 @@ from instance_pools import pool_of
 from virtual_time import on_virtual_time
 
 from headway.router.addresses import Address
-from headway.router.call import Call, EngineGoneError, InstanceLostError
 from headway.router.engine import InstancesEngine
-from headway.router.forwarded import CallParams, Forwarded, Piece
-from headway.router.pool import InstancePool
-from headway.router.reading import Reading
+from headway.router.forwarding.call import Call, EngineGoneError, InstanceLostError
+from headway.router.forwarding.forwarded import CallParams, Forwarded, Piece
+from headway.router.instances.pool import InstancePool
+from headway.router.instances.reading import Reading
 from headway_policies import Load
 from headway_policies.routing import Demand
 

@@ -13,11 +13,11 @@ from headway.admission import loop_time_s
 from headway.operator.install import EngineParts
 from headway.router.adapter import InstancesAdapter
 from headway.router.addresses import Address
-from headway.router.call import Call, InstanceLostError
 from headway.router.engine import InstancesEngine
-from headway.router.forwarded import CallParams, Forwarded, Piece
-from headway.router.instance import InstanceLink
-from headway.router.pool import InstancePool
+from headway.router.forwarding.call import Call, InstanceLostError
+from headway.router.forwarding.forwarded import CallParams, Forwarded, Piece
+from headway.router.instances.instance import InstanceLink
+from headway.router.instances.pool import InstancePool
 from headway.supervision import Supervisor
 from headway_policies import Cause, Recovery
 from headway_policies.routing import Demand, InstanceHealth, LeastLoaded

@@ -20,7 +20,7 @@ from headway.admission import REQUEST_CONTEXT, RequestContext
 from headway.openai.asked import Asked, read_asked
 from headway.openai.routes import ROUTES, Seats, route_at
 from headway.router.endpoint import ForwardEndpoint
-from headway.router.forwarded import CallParams, Forwarded, Piece
+from headway.router.forwarding.forwarded import CallParams, Forwarded, Piece
 from headway_policies.routing import Demand
 
 JSON = {"content-type": "application/json"}

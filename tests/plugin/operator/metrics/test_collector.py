@@ -31,7 +31,7 @@ from headway_policies.memory.policy import Cache
 WITHOUT_GPU = {"headway_gpu_memory_used_bytes", "headway_gpu_memory_total_bytes", "headway_gpu_busy_ratio"}
 WITHOUT_WARMUP = {"headway_warmup_duration_seconds"}
 WITHOUT_COMPARISON = {"headway_forecast_error_ratio"}
-#: tests/plugin/router/test_metrics.py and tests/tools/sharing/test_metrics.py look at these.
+#: tests/plugin/router/instances/test_metrics.py and tests/tools/sharing/test_metrics.py look at these.
 OF_OTHERS = {
     name for name in METRIC_NAMES if name.startswith(("headway_instance_", "headway_share_", "headway_grammar"))
 }

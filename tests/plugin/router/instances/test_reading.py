@@ -10,11 +10,11 @@ from cost_growth import assert_linear
 from hypothesis import given
 from hypothesis import strategies as st
 
-from headway.router.dialects import DIALECTS, Dialect
-from headway.router.dialects import LLAMA_CPP as LLAMA
-from headway.router.dialects import SGLANG as SGLANG_DIALECT
-from headway.router.dialects import TGI as TGI_DIALECT
-from headway.router.reading import Reading, ServedModel, read, read_info, read_models
+from headway.router.instances.dialects import DIALECTS, Dialect
+from headway.router.instances.dialects import LLAMA_CPP as LLAMA
+from headway.router.instances.dialects import SGLANG as SGLANG_DIALECT
+from headway.router.instances.dialects import TGI as TGI_DIALECT
+from headway.router.instances.reading import Reading, ServedModel, read, read_info, read_models
 
 PLAIN = """\
 # HELP vllm:num_requests_running Number of requests

@@ -8,7 +8,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Final
 
-from headway.router.forwarded import Piece, media_type
+from headway.router.forwarding.forwarded import Piece, media_type
 
 MOST_LOST: Final = 2
 #: Reasons of an instance with Headway that serves no request at the moment.

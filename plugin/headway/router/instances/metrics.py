@@ -8,7 +8,7 @@ from prometheus_client.core import Metric
 from prometheus_client.registry import Collector
 
 from headway.operator.metrics.table import counter, gauge, histogram
-from headway.router.pool import InstancePool
+from headway.router.instances.pool import InstancePool
 
 
 class InstancesCollector(Collector):

@@ -9,9 +9,9 @@ from instance_pools import pool_of
 from virtual_time import on_virtual_time
 
 from headway.engine import Ended
-from headway.router.pool import InstancePool
-from headway.router.reading import Reading
-from headway.router.step_reports import StepReports
+from headway.router.instances.pool import InstancePool
+from headway.router.instances.reading import Reading
+from headway.router.instances.step_reports import StepReports
 from headway_policies import Load
 
 

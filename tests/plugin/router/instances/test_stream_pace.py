@@ -6,7 +6,7 @@ import random
 
 import pytest
 
-from headway.router.stream_pace import WINDOW_S, Steps, Stream, StreamPace
+from headway.router.instances.stream_pace import WINDOW_S, Steps, Stream, StreamPace
 
 
 def played(step_s: float, number: int, steps: int, *, hold: int = 0) -> list[Steps]:

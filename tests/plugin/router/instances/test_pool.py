@@ -9,10 +9,10 @@ from virtual_time import on_virtual_time
 
 from headway.admission import loop_time_s
 from headway.router.addresses import Address
-from headway.router.call import AbortedError, Call, InstanceLostError
-from headway.router.instance import InstanceLink, Lease
-from headway.router.pool import AllTriedError, InstancePool
-from headway.router.reading import Reading
+from headway.router.forwarding.call import AbortedError, Call, InstanceLostError
+from headway.router.instances.instance import InstanceLink, Lease
+from headway.router.instances.pool import AllTriedError, InstancePool
+from headway.router.instances.reading import Reading
 from headway_policies.fallback import Verdict
 from headway_policies.routing import Demand, LeastLoaded
 

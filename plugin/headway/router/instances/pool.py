@@ -13,9 +13,9 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 
 from headway.api.schema import InstanceStatus
-from headway.router.call import Call, InstanceLostError
-from headway.router.instance import InstanceLink, Lease
-from headway.router.reading import Reading
+from headway.router.forwarding.call import Call, InstanceLostError
+from headway.router.instances.instance import InstanceLink, Lease
+from headway.router.instances.reading import Reading
 from headway_policies import Load
 from headway_policies.fallback import BreakerState, Verdict
 from headway_policies.routing import Demand, Router

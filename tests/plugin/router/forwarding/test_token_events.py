@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from headway.router.token_events import TokenEvents, is_comment
+from headway.router.forwarding.token_events import TokenEvents, is_comment
 
 CHUNK = b'data: {"choices":[{"delta":{"content":"a data: b"}}]}\n\n'
 CREATED = b'event: response.created\ndata: {"type":"response.created"}\n\n'

@@ -18,10 +18,10 @@ from typing import Final
 
 from headway.admission import loop_time_s
 from headway.engine import StepListener
-from headway.router.instance import InstanceLink
-from headway.router.pool import InstancePool
-from headway.router.reading import Reading
-from headway.router.stream_pace import SAME_STEP_S, Steps, Stream, StreamPace
+from headway.router.instances.instance import InstanceLink
+from headway.router.instances.pool import InstancePool
+from headway.router.instances.reading import Reading
+from headway.router.instances.stream_pace import SAME_STEP_S, Steps, Stream, StreamPace
 from headway_policies import Load
 
 _MOST_STEPS: Final = 10_000

@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from typing import Final
 
-from headway.router.token_events import events_in
+from headway.router.forwarding.token_events import events_in
 from headway_policies import Usage
 
 _TAIL_BYTES: Final = 16 * 1024

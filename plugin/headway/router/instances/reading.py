@@ -13,7 +13,7 @@ from dataclasses import dataclass, field, replace
 from math import isfinite
 from typing import Any, Final
 
-from headway.router.dialects import DIALECTS, Dialect, Names, dialect_of
+from headway.router.instances.dialects import DIALECTS, Dialect, Names, dialect_of
 
 _PREFIXES: Final = ("headway_", *(dialect.prefix for dialect in DIALECTS))
 #: Longer lines are no gauge or counter of these.

@@ -17,8 +17,8 @@ from collections.abc import Awaitable, Callable, Iterator, Sequence
 from typing import Final
 
 from headway.router.addresses import MAX_INSTANCES, Address, DnsName
-from headway.router.instance import InstanceLink
-from headway.router.pool import InstancePool
+from headway.router.instances.instance import InstanceLink
+from headway.router.instances.pool import InstancePool
 
 log = logging.getLogger(__name__)
 

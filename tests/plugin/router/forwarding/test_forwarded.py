@@ -8,8 +8,8 @@ import pytest
 
 from headway.openai.asked import read_asked
 from headway.openai.routes import route_at
-from headway.router.forwarded import NOT_RETURNED, Forwarded, beyond_connection, request_headers
-from headway.router.usage import UsageReader
+from headway.router.forwarding.forwarded import NOT_RETURNED, Forwarded, beyond_connection, request_headers
+from headway.router.forwarding.usage import UsageReader
 from headway_policies import Usage
 
 

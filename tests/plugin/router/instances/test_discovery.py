@@ -11,9 +11,9 @@ from instance_pools import pool_of
 from virtual_time import on_virtual_time
 
 from headway.router.addresses import MAX_INSTANCES, DnsName
-from headway.router.call import Call
-from headway.router.discovery import EVERY_S, Discovery, resolve
-from headway.router.pool import InstancePool
+from headway.router.forwarding.call import Call
+from headway.router.instances.discovery import EVERY_S, Discovery, resolve
+from headway.router.instances.pool import InstancePool
 from headway_policies.fallback import Verdict
 from headway_policies.routing import Demand
 

@@ -8,7 +8,7 @@ from types import SimpleNamespace
 import aiohttp
 import pytest
 
-from headway.router.call import AbortedError, Call, InstanceLostError
+from headway.router.forwarding.call import AbortedError, Call, InstanceLostError
 
 
 def content() -> aiohttp.StreamReader:

@@ -13,7 +13,7 @@ import pytest
 from aiohttp.abc import AbstractResolver, ResolveResult
 from tcp_servers import accepting_none, answering, closed_address, listening
 
-from headway.router.unsent import unsent
+from headway.router.forwarding.unsent import unsent
 
 
 async def error_of(

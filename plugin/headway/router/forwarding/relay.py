@@ -19,8 +19,8 @@ from starlette.types import Receive, Scope, Send
 from headway.api_errors import BadRequest, answer, error_body, error_event, refusal_headers
 from headway.errors import TooWideError
 from headway.http.limits import whole_body
-from headway.router.call import EngineGoneError, InstanceLostError, NoInstanceError
-from headway.router.forwarded import NOT_RETURNED, Piece, beyond_connection, media_type
+from headway.router.forwarding.call import EngineGoneError, InstanceLostError, NoInstanceError
+from headway.router.forwarding.forwarded import NOT_RETURNED, Piece, beyond_connection, media_type
 
 log = logging.getLogger(__name__)
 

@@ -14,11 +14,11 @@ import aiohttp
 from yarl import URL
 
 from headway.router.addresses import Address
-from headway.router.call import Call, InstanceLostError
-from headway.router.forwarded import Forwarded, Headers, Piece, beyond_connection
-from headway.router.token_events import TokenEvents, is_comment
-from headway.router.unsent import unsent
-from headway.router.usage import UsageReader
+from headway.router.forwarding.call import Call, InstanceLostError
+from headway.router.forwarding.forwarded import Forwarded, Headers, Piece, beyond_connection
+from headway.router.forwarding.token_events import TokenEvents, is_comment
+from headway.router.forwarding.unsent import unsent
+from headway.router.forwarding.usage import UsageReader
 
 _CONNECT_S: Final = 5.0
 _IDLE_S: Final = 2.0

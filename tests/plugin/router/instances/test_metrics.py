@@ -10,9 +10,9 @@ from running_server import Scrape
 from virtual_time import on_virtual_time
 
 from headway.operator.metrics import METRIC_NAMES
-from headway.router.call import Call
-from headway.router.metrics import InstancesCollector
-from headway.router.reading import Reading
+from headway.router.forwarding.call import Call
+from headway.router.instances.metrics import InstancesCollector
+from headway.router.instances.reading import Reading
 from headway_policies.fallback import Verdict
 from headway_policies.routing import Demand
 

@@ -9,8 +9,8 @@ from typing import Final
 
 from headway.distribution import Distribution
 from headway.router.addresses import Address
-from headway.router.call import Call
-from headway.router.reading import Reading, ServedModel
+from headway.router.forwarding.call import Call
+from headway.router.instances.reading import Reading, ServedModel
 from headway_policies.fallback import BreakerState
 from headway_policies.routing import Instance, InstanceHealth, InstanceSeats, SeatReading, SentPrefixes
 from headway_policies.routing.health import SILENT_S
