@@ -12,7 +12,7 @@ from typing import Any
 
 import streamlit as st
 
-from headway_dashboard.analysis.server.fleet_columns import Cell, Heading
+from headway_dashboard.analysis.server.fleet.columns import Cell, Heading
 
 _SCRIPT, _STYLE = (
     resources.files("headway_dashboard.components").joinpath(f"sortable_table.{kind}").read_text(encoding="utf-8")

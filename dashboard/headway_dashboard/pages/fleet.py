@@ -11,9 +11,10 @@ import streamlit as st
 
 from headway_dashboard.analysis.catalogue.fleet_panels import DEFINITION, LATENCY_SECTION, LOAD_SECTION
 from headway_dashboard.analysis.changes.audit_rows import zone_of, zone_words
-from headway_dashboard.analysis.server import fleet_words, routed, scale_events
-from headway_dashboard.analysis.server.fleet_columns import EXPRESSIONS, HEADINGS
-from headway_dashboard.analysis.server.fleet_rows import as_they_were, fleet_rows
+from headway_dashboard.analysis.server import routed
+from headway_dashboard.analysis.server.fleet import scale_events, words
+from headway_dashboard.analysis.server.fleet.columns import EXPRESSIONS, HEADINGS
+from headway_dashboard.analysis.server.fleet.rows import as_they_were, fleet_rows
 from headway_dashboard.analysis.server.instances import INSTANCE
 from headway_dashboard.analysis.units import duration
 from headway_dashboard.analysis.view import Span
@@ -48,13 +49,13 @@ def _draw(reading: PageReading) -> None:
     _servers(newest, reading.view.span)
     _routed(newest)
     st.markdown("#### Imbalance")
-    for words in fleet_words.imbalance_words(newest):
-        st.markdown(plain(words))
+    for sentence in words.imbalance_words(newest):
+        st.markdown(plain(sentence))
     st.caption(DEFINITION)
     draw(LOAD_SECTION, reading, key="headway-fleet-load")
     st.markdown("#### Latency and capacity")
-    if words := fleet_words.worst_words(newest):
-        st.markdown(plain(words))
+    if worst := words.worst_words(newest):
+        st.markdown(plain(worst))
     draw(LATENCY_SECTION, reading, key="headway-fleet-latency")
     _events(reading.events)
 
@@ -96,7 +97,7 @@ PAGE = Page(
     "Fleet",
     "fleet",
     _draw,
-    figures=(*EXPRESSIONS, *fleet_words.EXPRESSIONS, *routed.EXPRESSIONS),
+    figures=(*EXPRESSIONS, *words.EXPRESSIONS, *routed.EXPRESSIONS),
     events=scale_events.EXPRESSIONS,
     csv="fleet",
     of_all=True,

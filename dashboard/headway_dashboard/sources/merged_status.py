@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Mapping
 
-from headway_dashboard.analysis.server.merged_status import merged_status
+from headway_dashboard.analysis.server.fleet.merged_status import merged_status
 from headway_dashboard.analysis.server.status import Status
 from headway_dashboard.sources.server_status import FIRST_WAIT_S, ServerStatusSource
 

@@ -23,8 +23,8 @@ from headway_dashboard.analysis.catalogue.panels import for_classes
 from headway_dashboard.analysis.queries.expressions import Expression, Imbalance, Share, Worst
 from headway_dashboard.analysis.queries.model import Series, newest, onset_marks
 from headway_dashboard.analysis.server import newest_values
+from headway_dashboard.analysis.server.fleet.scale_events import EXPRESSIONS, scale_events
 from headway_dashboard.analysis.server.instances import away_words, by_instance, instance_name
-from headway_dashboard.analysis.server.scale_events import EXPRESSIONS, scale_events
 from headway_dashboard.sources import ChosenSource, PrometheusSource, read
 
 pytestmark = pytest.mark.slow

@@ -15,7 +15,7 @@ from headway_dashboard.analysis.diagnosis import alerts
 from headway_dashboard.analysis.queries.expressions import Expression
 from headway_dashboard.analysis.queries.model import UP, Mark, MarkKind, Series, change_marks, newest, onset_marks
 from headway_dashboard.analysis.queries.reading import Reading
-from headway_dashboard.analysis.server import scale_events
+from headway_dashboard.analysis.server.fleet import scale_events
 
 #: What a reading must hold for all marks but those of alerts.
 EXPRESSIONS: tuple[Expression, ...] = (

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from headway_dashboard.analysis.server.outliers import Bound, differing, standing_out
+from headway_dashboard.analysis.server.fleet.outliers import Bound, differing, standing_out
 
 NAMES = st.sampled_from("abcdefgh")
 VALUES = st.dictionaries(NAMES, st.none() | st.floats(0, 1e6, allow_nan=False), max_size=8)

@@ -12,9 +12,9 @@ from headway_dashboard.analysis.queries.expressions import Expression
 from headway_dashboard.analysis.queries.metric import by_instance
 from headway_dashboard.analysis.queries.model import Labels
 from headway_dashboard.analysis.queries.reading import Health, Reading
-from headway_dashboard.analysis.server import fleet_columns
-from headway_dashboard.analysis.server.fleet_columns import EXPRESSIONS, HEADINGS, Cell
-from headway_dashboard.analysis.server.fleet_rows import Rows, as_they_were, fleet_rows, rule_words
+from headway_dashboard.analysis.server.fleet import columns
+from headway_dashboard.analysis.server.fleet.columns import EXPRESSIONS, HEADINGS, Cell
+from headway_dashboard.analysis.server.fleet.rows import Rows, as_they_were, fleet_rows, rule_words
 
 GONE = Health(END_S - 100, 9, "refused", "nothing answers at this address", END_S - 98)
 PLAIN: dict[Expression, float] = {
@@ -44,10 +44,10 @@ def reading(
     }
     each |= {one: {(): [value]} for one, value in MERGED.items()}
     each |= {
-        fleet_columns.PRESET: {(name, *(presets or {}).get(name, ("balanced", "1"))): [1.0] for name in names},
-        fleet_columns.BUILD: {(name, (versions or {}).get(name, "0.1.0"), "cpu"): [1.0] for name in names},
-        fleet_columns.STARTED: {(name,): [start_s] for name, start_s in (starts_s or {"a": 60.0}).items()},
-        fleet_columns.ENGINE: {
+        columns.PRESET: {(name, *(presets or {}).get(name, ("balanced", "1"))): [1.0] for name in names},
+        columns.BUILD: {(name, (versions or {}).get(name, "0.1.0"), "cpu"): [1.0] for name in names},
+        columns.STARTED: {(name,): [start_s] for name, start_s in (starts_s or {"a": 60.0}).items()},
+        columns.ENGINE: {
             (name, state): [float(state == (engines or {}).get(name, "up"))]
             for name in names
             for state in ("up", "restarting")
@@ -136,7 +136,7 @@ def test_the_last_row_is_of_all_as_the_source_merges_them() -> None:
 def test_of_servers_that_are_all_away_nothing_is_known() -> None:
     """The source may still hold what they last said."""
     found = fleet_rows(reading({"a": {}, "b": {}}, away={"a": GONE, "b": GONE}), END_S, UTC)
-    assert {titled(found.all)[one.title] for one in fleet_columns.COLUMNS} == {"—"}
+    assert {titled(found.all)[one.title] for one in columns.COLUMNS} == {"—"}
     assert (titled(found.all)["State"], found.rule) == ("0 of 2 answer", "")
 
 

@@ -7,7 +7,7 @@ from readings import reading_of
 from headway_dashboard.analysis.catalogue import panels
 from headway_dashboard.analysis.catalogue.fleet_panels import SEATS_IMBALANCE, WAITING_IMBALANCE
 from headway_dashboard.analysis.queries.metric import by_instance
-from headway_dashboard.analysis.server.fleet_words import EXPRESSIONS, imbalance_words, worst_words
+from headway_dashboard.analysis.server.fleet.words import EXPRESSIONS, imbalance_words, worst_words
 
 
 def test_the_server_that_has_most_is_named() -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from headway.api.schema import Diagnosis, FallbackState
-from headway_dashboard.analysis.server.merged_status import merged_status
+from headway_dashboard.analysis.server.fleet.merged_status import merged_status
 from headway_dashboard.analysis.server.objectives import ClassObjectives
 from headway_dashboard.analysis.server.status import Status
 

@@ -9,12 +9,12 @@ from datetime import datetime, tzinfo
 from headway_dashboard.analysis.catalogue import panels
 from headway_dashboard.analysis.queries.model import Point
 from headway_dashboard.analysis.queries.reading import Health, Reading
-from headway_dashboard.analysis.server import fleet_columns as columns
 from headway_dashboard.analysis.server.condition import Activity, Condition
 from headway_dashboard.analysis.server.engine_steps import WORDS
-from headway_dashboard.analysis.server.fleet_columns import COLUMNS, HEADINGS, Cell, Column
+from headway_dashboard.analysis.server.fleet import columns
+from headway_dashboard.analysis.server.fleet.columns import COLUMNS, HEADINGS, Cell, Column
+from headway_dashboard.analysis.server.fleet.outliers import FAR_RATIO, Side, differing, standing_out
 from headway_dashboard.analysis.server.instances import condition_of_one
-from headway_dashboard.analysis.server.outliers import FAR_RATIO, Side, differing, standing_out
 from headway_dashboard.analysis.units import MISSING, compact, written
 
 #: Beside a value that stands out.
@@ -32,7 +32,7 @@ class Rows:
 
 
 def fleet_rows(reading: Reading, now_s: float, zone: tzinfo) -> Rows:
-    """The rows of a reading, which holds ``fleet_columns.EXPRESSIONS``. Only servers that answer are compared."""
+    """The rows of a reading, which holds ``columns.EXPRESSIONS``. Only servers that answer are compared."""
     states = {name: _state(reading, name, now_s) for name in reading.instances}
     current = [name for name, state in states.items() if state.current]
     values = {column.title: {name: _value(reading, column, name) for name in current} for column in COLUMNS}

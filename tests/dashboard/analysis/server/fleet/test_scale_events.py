@@ -14,7 +14,7 @@ from headway_dashboard.analysis.catalogue.fleet_panels import STARTED_S, UP
 from headway_dashboard.analysis.queries.metric import by_instance
 from headway_dashboard.analysis.queries.model import Mark, Point
 from headway_dashboard.analysis.queries.reading import Health, Reading
-from headway_dashboard.analysis.server.scale_events import EXPRESSIONS, event_rows, scale_events
+from headway_dashboard.analysis.server.fleet.scale_events import EXPRESSIONS, event_rows, scale_events
 
 STEP_S = 10.0
 THERE = [1.0] * 6

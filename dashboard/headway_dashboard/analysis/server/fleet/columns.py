@@ -9,7 +9,7 @@ from headway_dashboard.analysis.catalogue.thresholds import ERROR_RATIO
 from headway_dashboard.analysis.queries.expressions import Expression
 from headway_dashboard.analysis.queries.metric import by_instance
 from headway_dashboard.analysis.server import identity
-from headway_dashboard.analysis.server.outliers import Bound
+from headway_dashboard.analysis.server.fleet.outliers import Bound
 from headway_dashboard.analysis.units import Unit
 
 
