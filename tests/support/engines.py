@@ -10,10 +10,10 @@ from typing import Any
 from headway.engine.fake import FakeEngine, FakeOutput, FakeParams
 from headway.engine.port import PlainAdapter, StepListener
 from headway.fallback import OtherModel
+from headway.operator.commands.warmup_orders import WarmBesideTraffic
 from headway.operator.control import Control
 from headway.operator.install import EngineParts, install, prepare
 from headway.operator.presets import PresetCatalogue
-from headway.operator.warmup_orders import WarmBesideTraffic
 from headway.supervision.supervisor import Supervisor
 from headway_policies import Outcome, Preset
 

@@ -26,8 +26,8 @@ from pydantic import BaseModel
 from headway.admission import EndedRequest
 from headway.api import schema
 from headway.operator.attainment import FIRST_TOKEN, INTER_TOKEN, objectives_s
-from headway.operator.class_status import objectives_status
 from headway.operator.metrics import Meters
+from headway.operator.status.class_status import objectives_status
 from headway_policies import Cause, Outcome, Reason, Usage, bundled_presets, changes
 from headway_policies.fallback.degradation import Degradation
 from headway_policies.fallback.rungs import Rung, Trigger

@@ -10,7 +10,7 @@ from headway.operator.metrics import Meters, MetricsCollector
 from headway.operator.presets import Listed, PresetCatalogue
 from headway.operator.reach import follows_engine, stated_seats
 from headway.operator.scaling import Fleet, arrivals_file, scaling_from_environment
-from headway.operator.snapshot import ServerIdentity
+from headway.operator.status.snapshot import ServerIdentity
 
 __all__ = [
     "Control",

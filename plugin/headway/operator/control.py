@@ -22,10 +22,10 @@ from headway.errors import (
     UnknownRevisionError,
     UnusablePresetError,
 )
+from headway.operator.commands.ordered_limit import OrderedLimit
+from headway.operator.commands.trials import PresetTrial, confirmed_by, overtaken_by
 from headway.operator.forecasts import PresetForecasts
-from headway.operator.ordered_limit import OrderedLimit
-from headway.operator.snapshot_reader import SnapshotReader
-from headway.operator.trials import PresetTrial, confirmed_by, overtaken_by
+from headway.operator.status.snapshot_reader import SnapshotReader
 from headway.recorder import Recorder, Recording
 from headway_policies import Change, Preset, PresetError, changes
 from headway_policies.import_path import FAILURES, cause

@@ -17,23 +17,23 @@ from headway.background_tasks import BackgroundTasks
 from headway.engine import EngineAdapter
 from headway.fallback import FallbackController, OtherEngine, OtherModel
 from headway.forecast import Forecaster
-from headway.operator.admission_orders import AdmissionOrders
 from headway.operator.attainment import FIRST_TOKEN
+from headway.operator.commands.admission_orders import AdmissionOrders
+from headway.operator.commands.ordered_limit import LimitOrders
+from headway.operator.commands.switch_history import SwitchHistory
+from headway.operator.commands.trials import PresetTrials
+from headway.operator.commands.warmup_orders import WarmBesideTraffic, WarmupOrders
 from headway.operator.control import Control
-from headway.operator.diagnostics import Diagnostics
 from headway.operator.forecast_errors import ForecastErrors
 from headway.operator.forecasts import PresetForecasts
 from headway.operator.metrics import Meters
-from headway.operator.ordered_limit import LimitOrders
 from headway.operator.presets import PresetCatalogue
 from headway.operator.scaling import Fleet, FleetScale, ScaleSignal
 from headway.operator.scaling.load_reader import LoadReader
 from headway.operator.scaling.scale_signal import OwnNeed
-from headway.operator.server_facts import FactsReader
-from headway.operator.snapshot import ServerIdentity
-from headway.operator.switch_history import SwitchHistory
-from headway.operator.trials import PresetTrials
-from headway.operator.warmup_orders import WarmBesideTraffic, WarmupOrders
+from headway.operator.status.diagnostics import Diagnostics
+from headway.operator.status.server_facts import FactsReader
+from headway.operator.status.snapshot import ServerIdentity
 from headway.recorder import Recorder
 from headway.supervision import EngineActivity, EngineRecycle, MemoryReport, Supervisor, WarmupState
 from headway.supervision.engine_recycle import Replace

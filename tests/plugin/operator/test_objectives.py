@@ -13,7 +13,7 @@ from headway.admission import EndedRequest, Gate
 from headway.api import schema
 from headway.engine.fake import FakeEngine
 from headway.operator.metrics.snapshot_families import snapshot_families
-from headway.operator.server_facts import ClassCounts, Failures, _class_facts
+from headway.operator.status.server_facts import ClassCounts, Failures, _class_facts
 from headway_policies import Ending, Load
 from headway_policies.trial import Served
 

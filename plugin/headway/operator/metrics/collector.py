@@ -17,7 +17,7 @@ from prometheus_client.registry import Collector
 
 from headway.operator.metrics.machine_families import machine_families
 from headway.operator.metrics.snapshot_families import snapshot_families
-from headway.operator.snapshot import Snapshot
+from headway.operator.status.snapshot import Snapshot
 from headway.supervision import Gpus, ProcessorUse
 
 _SNAPSHOT_WAIT_S = 2.0

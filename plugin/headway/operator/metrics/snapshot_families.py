@@ -9,7 +9,7 @@ from prometheus_client.core import Metric
 
 from headway.operator.attainment import objectives_s
 from headway.operator.metrics.table import counter, gauge, histogram, one_gauge
-from headway.operator.snapshot import Snapshot
+from headway.operator.status.snapshot import Snapshot
 from headway_policies import Cause, Decision, EngineState, Hold, Outcome, Reason
 from headway_policies.diagnosis import Bottleneck
 from headway_policies.fallback import Degradation, Rung, Trigger

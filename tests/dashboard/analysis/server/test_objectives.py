@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from headway.api import schema
 from headway.api.lenient import read_leniently
-from headway.operator.class_status import objectives_status
+from headway.operator.status.class_status import objectives_status
 from headway_dashboard.analysis.server.objectives import (
     ClassObjectives,
     merged_objectives,

@@ -17,7 +17,7 @@ from virtual_time import on_virtual_time
 from headway.api.schema import AuditKind
 from headway.http.admin.orders import MAX_BODY_BYTES
 from headway.operator import Control
-from headway.operator.warmup_orders import WarmBesideTraffic
+from headway.operator.commands.warmup_orders import WarmBesideTraffic
 from headway_policies import AdmissionState
 
 ORDERS = ("pause", "resume", "drain", "warmup")

@@ -15,8 +15,8 @@ from headway.api.schema import TrialEnds
 from headway.audit import Caller
 from headway.engine.fake import FakeParams
 from headway.errors import NoTrialError, StaleRevisionError
+from headway.operator.commands.trials import PresetTrial
 from headway.operator.control import Control
-from headway.operator.trials import PresetTrial
 from headway_policies.trial import Condition, TrialEnd, TrialTerms
 
 ME = Caller("ann", "operator")

@@ -1,6 +1,6 @@
 """Snapshot of one server: its status, and what the metrics show besides, as they were in one instant.
 
-``headway.operator.snapshot_reader`` takes one.
+``headway.operator.status.snapshot_reader`` takes one.
 """
 
 from __future__ import annotations

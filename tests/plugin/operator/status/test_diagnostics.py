@@ -17,7 +17,7 @@ from virtual_time import on_virtual_time
 from headway.audit import Caller
 from headway.errors import Refused
 from headway.operator.control import Control
-from headway.operator.server_facts import WINDOW_S
+from headway.operator.status.server_facts import WINDOW_S
 from headway.supervision import EngineActivity
 from headway_policies import CapReason, Ending, Hold, Load, Preset, bundled_presets
 from headway_policies.diagnosis import Bottleneck, Diagnosis, Severity
@@ -367,7 +367,7 @@ async def test_every_bundled_preset_is_well_under_light_traffic(name: str) -> No
 @on_virtual_time
 async def test_trouble_is_logged_when_it_begins_and_when_it_is_over(caplog: pytest.LogCaptureFixture) -> None:
     """A line each, and none for a server that does well."""
-    caplog.set_level(logging.INFO, logger="headway.operator.diagnostics")
+    caplog.set_level(logging.INFO, logger="headway.operator.status.diagnostics")
     async with playing(SCENARIOS["light traffic"]) as control:
         await asyncio.sleep(30.0)
         assert caplog.records == []

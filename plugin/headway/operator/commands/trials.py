@@ -14,7 +14,7 @@ from dataclasses import asdict, dataclass, field, replace
 from headway.admission import Gate
 from headway.api import schema
 from headway.background_tasks import BackgroundTasks
-from headway.operator.ordered_limit import OrderedLimit
+from headway.operator.commands.ordered_limit import OrderedLimit
 from headway.recorder import ServedLog
 from headway_policies import AdmissionState, Preset
 from headway_policies.trial import ALL, Served, Trial, TrialEnd, TrialResult, TrialTerms

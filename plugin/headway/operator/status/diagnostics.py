@@ -12,7 +12,7 @@ from collections import deque
 from math import inf
 
 from headway.admission import Gate
-from headway.operator.server_facts import FactsReader, Sample
+from headway.operator.status.server_facts import FactsReader, Sample
 from headway_policies.diagnosis import Bottleneck, Diagnosis, Facts, Severity, diagnose
 
 log = logging.getLogger(__name__)

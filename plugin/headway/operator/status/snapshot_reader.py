@@ -10,17 +10,17 @@ from headway.admission import Gateway
 from headway.api import schema
 from headway.audit import Audit
 from headway.fallback import FallbackController
-from headway.operator.admission_orders import AdmissionOrders
-from headway.operator.class_status import class_statuses
-from headway.operator.diagnostics import Diagnostics
+from headway.operator.commands.admission_orders import AdmissionOrders
+from headway.operator.commands.ordered_limit import LimitOrders
+from headway.operator.commands.switch_history import SwitchHistory
+from headway.operator.commands.trials import PresetTrials
+from headway.operator.commands.warmup_orders import WarmupOrders
 from headway.operator.forecast_errors import ForecastErrors
-from headway.operator.ordered_limit import LimitOrders
 from headway.operator.presets import PresetCatalogue
 from headway.operator.scaling import Fleet, ScaleSignal
-from headway.operator.snapshot import ServerIdentity, Snapshot
-from headway.operator.switch_history import SwitchHistory
-from headway.operator.trials import PresetTrials
-from headway.operator.warmup_orders import WarmupOrders
+from headway.operator.status.class_status import class_statuses
+from headway.operator.status.diagnostics import Diagnostics
+from headway.operator.status.snapshot import ServerIdentity, Snapshot
 from headway.release import version, vllm_version
 from headway.supervision import (
     TRIGGERS,
