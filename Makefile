@@ -47,7 +47,7 @@ test: ## set up what the tests use and run them: what a commit must pass beside 
 test-fast: setup ## the quick tests: no engine, browser or installer, nothing that takes seconds
 	@exec $(BIN)/pytest $(WORKERS) -m "not engine and not browser and not slow" $(TESTS) $(ARGS)
 
-test-long: ## the nightly tier: make test with every seed, and the tests that CONTRIBUTING.md names
+test-long: ## the nightly tier: make test with every seed, and the tests that are marked long_form
 	@HEADWAY_LONG_TESTS=1 exec $(MAKE) --no-print-directory test
 
 test-versions: setup ## the parts of vLLM that Headway uses in releases 0.29 to 0.33; ARGS: releases, --keep
