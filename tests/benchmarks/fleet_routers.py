@@ -9,7 +9,7 @@ shortest wait  with full information: what each request before it will still gen
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import replace
 from heapq import heapify, heapreplace
 from itertools import count

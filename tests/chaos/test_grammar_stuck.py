@@ -6,8 +6,7 @@ Plain vLLM compiles on after its client has left, and serves no structured outpu
 from __future__ import annotations
 
 from concurrent.futures import Future, ThreadPoolExecutor
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager, suppress
+from contextlib import suppress
 from multiprocessing import cpu_count
 from typing import Any
 

@@ -5,8 +5,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterator
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager, suppress
+from contextlib import suppress
 from pathlib import Path
 
 import psutil

@@ -12,8 +12,7 @@ import sys
 import threading
 from collections import Counter
 from collections.abc import Callable
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager, suppress
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 

@@ -18,7 +18,6 @@ from headway.admission import loop_time_s
 from headway.router.adapter import InstancesAdapter
 from headway.router.addresses import Address
 from headway.router.application import open_seats
-
 from headway.router.engine import InstancesEngine
 from headway.router.forwarding.call import Call
 from headway.router.forwarding.forwarded import CallParams, Forwarded, Piece

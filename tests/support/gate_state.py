@@ -4,9 +4,27 @@ from __future__ import annotations
 
 import asyncio
 from collections import Counter
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 
-from headway.admission.gate import Gate
-from headway_policies import Outcome
+from headway.admission.gate import Gate, Permit
+from headway_policies import Ending, Outcome
+
+
+@asynccontextmanager
+async def seated(gate: Gate, class_name: str | None = None) -> AsyncIterator[Permit]:
+    """A block with a seat. Raises what the permit does, and settles it by the way the block ends."""
+    permit, ending = gate.enter(class_name), Ending.FAILED
+    try:
+        await permit.admitted()
+        yield permit
+        permit.check()
+        ending = Ending.COMPLETED
+    except asyncio.CancelledError:
+        ending = Ending.CANCELLED
+        raise
+    finally:
+        permit.leave(ending)
 
 
 def outcomes(gate: Gate) -> dict[str, int]:

@@ -42,6 +42,13 @@ class Ring:
         return ("acme-1", ACME) if known and now_s < self.expires_s else None
 
 
+class Keys:
+    """A keys file with that ring."""
+
+    def __init__(self) -> None:
+        self.ring = Ring()
+
+
 def access(**changed: Any) -> Access:
     """A keys file with one key, and tokens of both roles."""
     tokens = Tokens({OPERATOR: Role.OPERATOR, VIEWER: Role.VIEWER})

@@ -11,9 +11,9 @@ import pytest
 from instance_pools import pool_of
 
 from headway.router.addresses import Address
-, InstanceLostError
 from headway.router.engine import InstancesEngine
-from headway.router.forwarded import CallParams, Forwarded, Headers, Piece
+from headway.router.forwarding.call import Call, InstanceLostError
+from headway.router.forwarding.forwarded import CallParams, Forwarded, Headers, Piece
 from headway_policies.routing import Demand
 
 REQUEST = Forwarded("POST", "/v1/completions", ())

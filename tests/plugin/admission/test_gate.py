@@ -6,11 +6,10 @@ import asyncio
 import gc
 import random
 from collections import Counter
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager, suppress
+from contextlib import suppress
 
 import pytest
-from gate_state import assert_at_rest, outcomes, served
+from gate_state import assert_at_rest, outcomes, seated, served
 from gc_paused import gc_paused
 from small_presets import small_preset, terms
 from tiers import LONG

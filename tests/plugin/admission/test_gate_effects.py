@@ -181,7 +181,9 @@ class GateMachine(RuleBasedStateMachine):
         permit = self.open_permits.pop(data.draw(st.integers(0, len(self.open_permits) - 1)))
         if permit.dispatched_s is not None:
             permit.occupy(kept)
-        permit.leave(ending, Usage(3, 4) if used else None)
+        if used:
+            permit.use(3, 4)
+        permit.leave(ending)
         permit.leave(Ending.FAILED)  # a second end counts nothing
         self.left.append(permit)
 

@@ -63,7 +63,6 @@ async def test_the_total_time_out_calls_for_an_abort_and_holds_the_seat() -> Non
     assert_at_rest(gate)
 
 
-
 @pytest.mark.parametrize("ending", list(Ending))
 @on_virtual_time
 async def test_ending_after_the_deadline_and_before_the_timer_is_settled_once(ending: Ending) -> None:

@@ -7,8 +7,7 @@ import logging
 import logging.config
 import socket
 from collections.abc import Iterator
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager, suppress
+from contextlib import suppress
 from typing import Literal
 
 import httpx

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager, suppress
+from contextlib import suppress
 from functools import partial
 
 import pytest
@@ -17,8 +16,8 @@ from headway.admission import loop_time_s
 from headway.router import engine as engine_module
 from headway.router.adapter import InstancesAdapter
 from headway.router.application import open_seats
-from headway.router.call import NoInstanceError
-from headway.router.forwarded import CallParams, Headers
+from headway.router.forwarding.call import NoInstanceError
+from headway.router.forwarding.forwarded import CallParams, Headers
 from headway_policies.routing import Demand, InstanceSeats
 
 

@@ -12,10 +12,9 @@ from virtual_time import on_virtual_time
 from headway.openai.asked import read_asked
 from headway.openai.routes import route_at
 from headway.router import engine as engine_module
-
 from headway.router.addresses import Address
-, InstanceLostError
-from headway.router.forwarding.call import Call
+from headway.router.forwarding import tries
+from headway.router.forwarding.call import Call, InstanceLostError
 from headway.router.forwarding.forwarded import CallParams, Forwarded, Piece
 from headway_policies.routing import Demand
 

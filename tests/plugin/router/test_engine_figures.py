@@ -11,8 +11,8 @@ from virtual_time import on_virtual_time
 
 from headway.engine import Ended
 from headway.router.adapter import InstancesAdapter
-from headway.router.forwarded import CallParams, Piece
-from headway.router.reading import Reading
+from headway.router.forwarding.forwarded import CallParams, Piece
+from headway.router.instances.reading import Reading
 from headway_policies import Load, Usage
 
 

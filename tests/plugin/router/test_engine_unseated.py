@@ -8,7 +8,7 @@ import pytest
 from routed_engine import Answers, engine_of, unseated
 from virtual_time import on_virtual_time
 
-from headway.router.call import InstanceLostError, NoInstanceError
+from headway.router.forwarding.call import InstanceLostError, NoInstanceError
 
 
 @on_virtual_time

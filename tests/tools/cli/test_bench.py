@@ -36,7 +36,8 @@ def test_json_and_csv_have_the_same_figures(tmp_path: Path, capsys: pytest.Captu
     """A row for each class, and one for all; refusals by reason with their Retry-After."""
     file = tmp_path / "figures.csv"
     with LoadStandIn() as server:
-        words = ("--classes", "chat=0.5,refused=0.5", "--json", "--csv", str(file))
+        slo = ("--slo-ttft-ms", "60000", "--slo-inter-token-ms", "60000")
+        words = ("--classes", "chat=0.5,refused=0.5", *slo, "--json", "--csv", str(file))
         assert bench("--url", server.url, *SHORT, *words) == 0
     answer = json.loads(capsys.readouterr().out)
     (served,) = answer["servers"]

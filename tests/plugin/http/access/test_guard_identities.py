@@ -6,7 +6,7 @@ import json
 from collections.abc import Iterable
 
 import pytest
-from guarded_server import ACME, HOLDERS, OF_VLLM, OPERATOR, PRESET, TENANT, VIEWER, Ring, Server, access
+from guarded_server import ACME, HOLDERS, OF_VLLM, OPERATOR, PRESET, TENANT, VIEWER, Keys, Ring, Server, access
 from small_presets import small_preset
 
 from headway.http.access import ApiKeys, RouteTable, TrustedProxies

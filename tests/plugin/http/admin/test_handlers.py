@@ -10,8 +10,8 @@ from admin_api import OPERATOR, READS, VIEWER, admin_api, bearer, put
 
 from headway.admission import EngineLink
 from headway.api.schema import AuditKind
+from headway.operator.commands.switch_history import MAX_REVISIONS, SwitchHistory
 from headway.operator.presets import PresetCatalogue
-
 from headway_policies import bundled_presets, parse_preset
 from headway_policies.preset import differences, effective
 from headway_policies.queueing.factory import OrderSettings
