@@ -11,6 +11,8 @@ SITE := out/site/bin
 TESTS ?= tests
 # How many, and which takes what: tests/support/worker_shares.py.
 WORKERS := -n auto --dist loadfile --no-loadscope-reorder
+# Else each of the many processes that tests start compiles what it imports.
+unexport PYTHONDONTWRITEBYTECODE
 export HF_HUB_OFFLINE := 1
 export VLLM_NO_USAGE_STATS := 1
 export DO_NOT_TRACK := 1

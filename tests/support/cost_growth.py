@@ -86,7 +86,6 @@ def _traced() -> Iterator[None]:
         yield
     finally:
         tracemalloc.stop()
-        gc.unfreeze()
 
 
 def _doubling(first: int, last: int) -> Iterator[int]:

@@ -24,6 +24,7 @@ TOGETHER: dict[str, tuple[str, ...]] = {
     "vLLM in the test's own process": (
         "tests/plugin/admission/test_max_tokens.py",
         "tests/plugin/vllm_adapter/contract/test_imports.py",
+        "tests/plugin/vllm_adapter/grammars/test_walk.py",
         "tests/plugin/vllm_adapter/process/test_caches.py",
         "tests/plugin/vllm_adapter/test_call_bounds.py",
         "tests/plugin/vllm_adapter/test_engine_adapter.py",

@@ -17,10 +17,12 @@ OLDEST = 2
 
 @pytest.fixture(autouse=True)
 def as_it_was() -> Iterator[None]:
-    """No test leaves the process's collector changed."""
+    """No test finds frozen objects, or leaves the process's collector changed."""
+    gc.unfreeze()
     before = (gc.get_threshold(), list(gc.callbacks), gc.isenabled())
     yield
     gc.unfreeze()
+    gc.freeze()  # as tests/conftest.py has it
     assert (gc.get_threshold(), gc.callbacks, gc.isenabled()) == before
 
 

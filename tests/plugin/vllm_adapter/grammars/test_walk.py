@@ -1,19 +1,30 @@
-"""The walk through a grammar: what costs too much at each token is found, on a clock that the grammar moves itself."""
+"""The walk through a grammar: what costs too much at each token is found, on a clock that the grammar moves itself.
+
+torch and xgrammar take seconds to import: only the test worker that runs these tests does it.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import TYPE_CHECKING
 
 import numpy as np
 import pytest
-import torch
-import xgrammar
-from xgrammar import Grammar, GrammarCompiler, GrammarMatcher, TokenizerInfo
 
 from headway.vllm_adapter.grammars.frames import MOST_MEAN_S
 from headway.vllm_adapter.grammars.walk import MOST_STEP_S, STEPS, TooSlowError, walk
 
+if TYPE_CHECKING:
+    import torch
+
 VOCABULARY = 96
+
+
+def bitmask() -> torch.Tensor:
+    """The allowed tokens of one sequence."""
+    import xgrammar
+
+    return xgrammar.allocate_token_bitmask(1, VOCABULARY)
 
 
 class Costly:
@@ -30,6 +41,8 @@ class Costly:
         return self.now_s
 
     def fill_bitmask(self, bitmask: torch.Tensor, batch_index: int) -> None:
+        import torch
+
         self.now_s += self._cost_s(len(self.taken[-1]))
         bits = np.zeros(VOCABULARY, dtype=np.uint8)
         bits[[*self._allowed]] = 1
@@ -46,6 +59,8 @@ class Costly:
         self.taken.append([])
 
     def walk(self, special: tuple[int, ...] = (), opening: tuple[int, ...] = ()) -> None:
+        import torch
+
         walk(self, torch.zeros((1, VOCABULARY // 32), dtype=torch.int32), special, opening, clock=self.clock)
 
 
@@ -105,6 +120,8 @@ class Matched:
 
     def __init__(self, text: str) -> None:
         letters = [chr(32 + at) for at in range(VOCABULARY)]
+        from xgrammar import Grammar, GrammarCompiler, GrammarMatcher, TokenizerInfo
+
         compiler = GrammarCompiler(TokenizerInfo(letters), max_threads=1)
         self._matcher = GrammarMatcher(compiler.compile_grammar(Grammar.from_ebnf(text)))
 
@@ -128,7 +145,7 @@ class Matched:
 def test_ambiguous_grammars_are_refused(text: str) -> None:
     """Each keeps all the ways in which the text so far can be read."""
     with pytest.raises(TooSlowError):
-        walk(Matched(text), xgrammar.allocate_token_bitmask(1, VOCABULARY))
+        walk(Matched(text), bitmask())
 
 
 @pytest.mark.parametrize(
@@ -141,4 +158,4 @@ def test_ambiguous_grammars_are_refused(text: str) -> None:
 )
 def test_usual_grammars_pass(text: str) -> None:
     """Lists, brackets, a calculator."""
-    walk(Matched(text), xgrammar.allocate_token_bitmask(1, VOCABULARY))
+    walk(Matched(text), bitmask())
