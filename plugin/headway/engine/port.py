@@ -14,7 +14,7 @@ from headway.errors import NoEngineError, Refused
 from headway_policies import Hold, Load, Progress, Usage
 from headway_policies.memory import Cache
 from headway_policies.preset import Ability
-from headway_policies.step import StepTerms
+from headway_policies.step import StepFigures, StepTerms
 
 _CHARACTERS_PER_TOKEN = 4
 
@@ -144,6 +144,10 @@ class EngineAdapter(Protocol):
 
     async def shape_steps(self, engine: Any, terms: StepTerms | None) -> None:
         """Have the engine compute prompts by these terms from its next step on; None: as by itself."""
+        ...
+
+    def step_figures(self, engine: Any) -> StepFigures | None:
+        """What came of these terms so far, by the engine's last report; None where no step was planned by any."""
         ...
 
     async def memory(self, engine: Any) -> Mapping[str, int]:
@@ -298,6 +302,10 @@ class PlainAdapter:
 
     async def shape_steps(self, engine: Any, terms: StepTerms | None) -> None:
         """Do nothing: the engine shapes its own steps."""
+
+    def step_figures(self, engine: Any) -> StepFigures | None:
+        """None are planned."""
+        return None
 
     async def memory(self, engine: Any) -> Mapping[str, int]:
         """No components: the engine's memory is unknown."""

@@ -29,7 +29,7 @@ from headway.vllm_adapter.process.ranks import ranks_of
 from headway_policies import Hold, Progress, Usage
 from headway_policies.memory import Cache
 from headway_policies.preset import Ability
-from headway_policies.step import StepTerms
+from headway_policies.step import StepFigures, StepTerms
 
 #: How often, and for how long each time, reports that have come are waited for.
 _TURNS = 2000
@@ -206,9 +206,18 @@ class VllmAdapter:
 
     def progress(self, engine: Any) -> Sequence[Progress]:
         """The progress reports of EngineCore (``headway.vllm_adapter.process.progress``)."""
+        reader = self._progress_reader()
+        return () if reader is None else reader.read()
+
+    def step_figures(self, engine: Any) -> StepFigures | None:
+        """Read the same file: the sum over all ranks."""
+        reader = self._progress_reader()
+        return None if reader is None else reader.steps()
+
+    def _progress_reader(self) -> ProgressReader | None:
         if self._progress is None:
             self._progress = ProgressReader.from_environment()
-        return () if self._progress is None else self._progress.read()
+        return self._progress
 
     def engine_seats(self, engine: Any) -> int | None:
         """``--max-num-seqs`` of all ranks, fixed when the engine started; vLLM's admission limit where that is less.

@@ -26,7 +26,7 @@ from headway.vllm_adapter.process.progress import prepare_progress, report_compi
 from headway.vllm_adapter.process.ranks import bind_ranks
 from headway.vllm_adapter.process.worker_cache import clear_worker_caches
 from headway.vllm_adapter.process.worker_memory import engine_memory
-from headway.vllm_adapter.step_shaper import shape_steps, step_figures
+from headway.vllm_adapter.step_shaper import shape_steps
 from headway_policies import Hold
 
 GET_LIMITS = "headway_get_limits"
@@ -109,9 +109,9 @@ def _class_of_starts(module: str, name: str) -> Any:
 
 
 def get_limits(core: Any) -> dict[str, Any]:
-    """The scheduler's live limits, and the figures of the step policy."""
+    """The scheduler's live limits."""
     scheduler = core.scheduler
-    return {"max_num_active_reqs": int(getattr(scheduler, _active_name(scheduler))), "step": step_figures(core)}
+    return {"max_num_active_reqs": int(getattr(scheduler, _active_name(scheduler)))}
 
 
 def get_holds(core: Any) -> list[str]:

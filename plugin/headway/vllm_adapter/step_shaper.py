@@ -21,6 +21,7 @@ from collections import Counter, deque
 from collections.abc import Callable
 from typing import Any
 
+from headway.vllm_adapter.process.progress import report_steps
 from headway_policies.step import Plan, Prompt, StepPolicy, StepTerms
 
 log = logging.getLogger(__name__)
@@ -70,7 +71,8 @@ class StepShaper:
         self._clock = clock
         self._schedule, self._update = scheduler.schedule, scheduler.update_from_output
         self._per_decode = 1 + int(getattr(scheduler, "num_spec_tokens", 0) or 0)
-        self._in_flight: deque[tuple[Any, float, int, int, bool]] = deque(maxlen=_IN_FLIGHT)
+        self._in_flight: deque[tuple[Any, float, int, int, Plan | None]] = deque(maxlen=_IN_FLIGHT)
+        self._plan: Plan | None = None
         self._prompts_left = False
         self._decoding = 0
         self._ended_s = 0.0
@@ -128,7 +130,7 @@ class StepShaper:
         seats = getattr(scheduler, "max_num_active_reqs", None) or scheduler.max_num_running_reqs
         if scheduler.waiting and len(running) < seats:
             line.append(_prompt(scheduler.waiting.peek_request(), now_s))
-        plan = self.policy.plan(decoding, line)
+        self._plan = plan = self.policy.plan(decoding, line)
         if plan is None:
             return None
         self._decoding = decoding
@@ -146,19 +148,19 @@ class StepShaper:
             decoding, prompt_tokens = len(decoded), total - sum(decoded)
         self._prompts_left = prompt_tokens > 0 or planned
         if total:
-            self._in_flight.append((output, began_s, decoding, prompt_tokens, planned))
+            self._in_flight.append((output, began_s, decoding, prompt_tokens, self._plan if planned else None))
 
     def _ended(self, output: Any) -> None:
         now_s, last_s = self._clock(), self._ended_s
         while self._in_flight:
-            one, began_s, decoding, prompt_tokens, planned = self._in_flight.popleft()
+            one, began_s, decoding, prompt_tokens, plan = self._in_flight.popleft()
             if one is output:
                 self._ended_s = now_s
                 self._seen[octave := decoding.bit_length()] += 1
                 every = _WITH_PROMPTS_EVERY if prompt_tokens else _LEARNT_EVERY
                 if (few := self._seen[octave] <= _FEW_STEPS) or self._seen[octave] % every == 0:
                     step_s = now_s - max(began_s, last_s)
-                    self.policy.learn(decoding, prompt_tokens, step_s, planned=planned, steps=1 if few else every)
+                    self.policy.learn(decoding, prompt_tokens, step_s, plan=plan, steps=1 if few else every)
                 return
 
     def _give_up(self, error: Exception) -> None:
@@ -198,17 +200,4 @@ def shape_steps(core: Any, plain: dict[str, Any] | None) -> None:
             return
         core.headway_step_shaper = shaper = StepShaper(core.scheduler, StepPolicy(terms))
         shaper.install()
-
-
-def step_figures(core: Any) -> dict[str, float]:
-    """What came of the step policy so far; empty where it never had terms."""
-    shaper: StepShaper | None = core.__dict__.get("headway_step_shaper")
-    if shaper is None:
-        return {}
-    figures = shaper.policy.figures
-    return {
-        "steps": figures.steps,
-        "pressed_steps": figures.pressed,
-        "prompt_tokens": figures.prompt_tokens,
-        "prefill_share": figures.prefill_share,
-    }
+        report_steps(core, shaper.policy.figures)

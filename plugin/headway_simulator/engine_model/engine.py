@@ -27,7 +27,7 @@ from dataclasses import dataclass, field
 from itertools import islice
 from typing import Literal
 
-from headway_policies.step import Prompt, StepPolicy
+from headway_policies.step import Plan, Prompt, StepPolicy
 from headway_simulator.engine_model.prefix_blocks import PrefixBlocks
 from headway_simulator.engine_model.sequence import GONE, Sequence
 from headway_simulator.engine_model.variation import Variation
@@ -117,7 +117,8 @@ class Engine:
         self._since = 0
         self._prefill_tokens = 0
         self._preempted = 0
-        self._disturbed = self._planned = False
+        self._disturbed = False
+        self._plan: Plan | None = None
 
     # ------------------------------------------------------------------ from outside
 
@@ -236,7 +237,7 @@ class Engine:
         if self._waiting and len(self.running) + self._ghosts < self.model.max_num_seqs:
             line.append(self._prompt(self._waiting[0][2], now_s))
         plan = policy.plan(self._decoding, line)
-        self._planned = plan is not None
+        self._plan = plan
         return (min(budget_tokens, plan.prompt_tokens), plan.chunk_tokens) if plan else (budget_tokens, budget_tokens)
 
     def _prompt(self, sequence: Sequence, now_s: float) -> Prompt:
@@ -286,7 +287,7 @@ class Engine:
         count = self._alike(until_s, most_steps) if most_steps > 1 else 1
         if self.step_policy is not None and self._step_s:
             learn = self.step_policy.learn
-            learn(self._decoding, self._prefill_tokens, self._step_s, planned=self._planned, steps=count)
+            learn(self._decoding, self._prefill_tokens, self._step_s, plan=self._plan, steps=count)
         steps = Steps(count, self._step_s, len(self.running), self._decoding, self._prefill_tokens, self._preempted)
         steps.prefix_queried_tokens, steps.prefix_hit_tokens = self._queried_tokens, self._hit_tokens
         for ahead in range(1, count):

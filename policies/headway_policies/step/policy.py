@@ -35,13 +35,13 @@ what it never had.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from math import inf
 from typing import NamedTuple
 
 from headway_policies.limits.step_profile import StepProfile
 from headway_policies.limits.step_time import StepTime
 from headway_policies.request import resolve
+from headway_policies.step.figures import StepFigures
 from headway_policies.step.settings import StepTerms
 
 _AIM_RATIO = 0.9
@@ -52,6 +52,8 @@ _LEAST_TOKENS = 16
 _FIRST_TOKENS, _GROWTH = 64, 4
 _ASIDE_STEPS = 256
 _DEPTH_STEPS = 16.0
+#: The least for which a prompt counts as held: one that has just come has waited for no time.
+_HELD_S = 1e-3
 #: Of the objective for the first token: what a prompt is computed within.
 _IN_TIME_RATIO = 0.8
 
@@ -68,26 +70,16 @@ class Prompt(NamedTuple):
 
 
 class Plan(NamedTuple):
-    """The most prompt tokens of the next step, and the most of them for one prompt."""
+    """The most prompt tokens of the next step, and the most of them for one prompt.
+
+    ``share`` is the part of its time that they are to take, ``held_s`` for how long the first of the prompts that they
+    are too few for has been there; 0 where all are computed.
+    """
 
     prompt_tokens: int
     chunk_tokens: int
-
-
-@dataclass(slots=True)
-class StepFigures:
-    """What came of it: the steps that had a plan, their time, and what of it the costs give to their prompt tokens."""
-
-    steps: int = 0
-    pressed: int = 0
-    prompt_tokens: int = 0
-    total_s: float = 0.0
-    prompt_s: float = 0.0
-
-    @property
-    def prefill_share(self) -> float:
-        """The share of the time that went to prompts; 0 before the first plan."""
-        return self.prompt_s / self.total_s if self.total_s else 0.0
+    share: float = 0.0
+    held_s: float = 0.0
 
 
 class StepPolicy:
@@ -101,18 +93,29 @@ class StepPolicy:
         self._spare_s = 0.0
         self._measured_tokens = 0
 
-    def learn(self, decoding: int, prompt_tokens: int, step_s: float, *, planned: bool = False, steps: int = 1) -> None:
-        """A step has ended, with so many decoding sequences; ``planned``: by a plan. It stands for so many like it."""
+    def learn(
+        self, decoding: int, prompt_tokens: int, step_s: float, *, plan: Plan | None = None, steps: int = 1
+    ) -> None:
+        """A step has ended, with so many decoding sequences, by this plan if any. It stands for so many like it."""
         self._measured_tokens = max(self._measured_tokens, prompt_tokens)
         self._profile.add(max(decoding, 1), prompt_tokens, step_s)
         if decoding:
             self._save(step_s, steps)
-        if planned and prompt_tokens:
-            figures = self.figures
-            figures.steps += steps
-            figures.prompt_tokens += steps * prompt_tokens
-            figures.total_s += steps * step_s
-            figures.prompt_s += steps * min(step_s, self._profile.costs.prefill_token_s * prompt_tokens)
+        if plan is not None and prompt_tokens:
+            self._count(plan, decoding, prompt_tokens, step_s, steps)
+
+    def _count(self, plan: Plan, decoding: int, prompt_tokens: int, step_s: float, steps: int) -> None:
+        figures = self.figures
+        figures.steps += steps
+        figures.prompt_tokens += steps * prompt_tokens
+        figures.decode_tokens += steps * decoding
+        figures.budget_tokens += steps * (decoding + plan.prompt_tokens)
+        figures.total_s += steps * step_s
+        figures.prompt_s += steps * min(step_s, self._profile.costs.prefill_token_s * prompt_tokens)
+        figures.target_s += steps * plan.share * step_s
+        if plan.held_s:
+            figures.held += steps
+            figures.held_s = plan.held_s
 
     def _save(self, step_s: float, steps: int) -> None:
         """Keep what steps took less than their aim."""
@@ -141,7 +144,13 @@ class StepPolicy:
         known = max(_FIRST_TOKENS, _GROWTH * self._measured_tokens)
         costs = self._profile.costs
         plan = self._by_costs(self.terms, costs, decoding, line) if costs.prefill_token_s > 0 else Plan(known, known)
-        return None if plan is None else Plan(min(plan.prompt_tokens, known), min(plan.chunk_tokens, known))
+        if plan is None:
+            return None
+        tokens, ahead, held_s = min(plan.prompt_tokens, known), 0, 0.0
+        for prompt in line:
+            if (ahead := ahead + prompt.left) > tokens:
+                held_s = max(held_s, prompt.waited_s, _HELD_S)
+        return Plan(tokens, min(plan.chunk_tokens, known), plan.share, held_s)
 
     def _by_costs(self, terms: StepTerms, costs: StepTime, decoding: int, line: Sequence[Prompt]) -> Plan | None:
         """The plan that these costs ask for."""
@@ -161,7 +170,8 @@ class StepPolicy:
         if not (shorter_tokens := _shorter(line, calm_tokens)):
             return None
         half = max(calm_tokens, shorter_tokens)
-        return Plan(2 * half, half)
+        prompts_s = 2 * half * costs.prefill_token_s
+        return Plan(2 * half, half, prompts_s / (alone_s + prompts_s))
 
     def _needed_share(self, objectives: Mapping[int, float | str], costs: StepTime, line: Sequence[Prompt]) -> float:
         """The share of the time with which every prompt has its first token in time, but for those that would be late
@@ -189,7 +199,7 @@ class StepPolicy:
 def _plan(step_s: float, alone_s: float, costs: StepTime, line: Sequence[Prompt]) -> Plan:
     """The plan of a step that takes so long."""
     tokens = max(int((step_s - alone_s) / costs.prefill_token_s), _LEAST_TOKENS)
-    return Plan(tokens, tokens - min(tokens // 2, _shorter(line, tokens)))
+    return Plan(tokens, tokens - min(tokens // 2, _shorter(line, tokens)), 1 - alone_s / step_s)
 
 
 def _shorter(line: Sequence[Prompt], tokens: int) -> int:

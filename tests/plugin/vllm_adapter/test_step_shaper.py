@@ -12,7 +12,7 @@ from engine_family import FAMILY, drawn
 from stand_in_scheduler import Output, StandInRequest, StandInScheduler
 
 from headway.vllm_adapter.engine_core_hooks import get_limits, set_limits
-from headway.vllm_adapter.step_shaper import StepShaper, shape_steps, step_figures, unshaped_because
+from headway.vllm_adapter.step_shaper import StepShaper, shape_steps, unshaped_because
 from headway_policies.step import StepPolicy, StepTerms
 from headway_simulator import EngineModel
 
@@ -181,16 +181,15 @@ def test_an_error_leaves_vllm_to_itself(caplog: pytest.LogCaptureFixture) -> Non
 
 
 def test_the_servers_call_puts_terms_in_force_and_out() -> None:
-    """By the call that sets the limit; the answer of the other has the figures."""
+    """By the call that sets the limit."""
     scheduler = StandInScheduler(MODEL)
     core = SimpleNamespace(scheduler=scheduler)
     set_limits(core, {"max_num_active_reqs": 4})
-    assert get_limits(core) == {"max_num_active_reqs": 4, "step": {}}
+    assert get_limits(core) == {"max_num_active_reqs": 4}
     set_limits(core, {"step": None})
     assert "schedule" not in vars(scheduler)
     set_limits(core, {"step": TERMS.plain()})
     assert core.headway_step_shaper.policy.terms == TERMS
-    assert step_figures(core)["steps"] == 0
     set_limits(core, {"step": None})
     assert core.headway_step_shaper.policy.terms is None
     assert scheduler.max_num_active_reqs == 4

@@ -122,7 +122,7 @@ def test_until_prompts_have_been_measured_steps_grow_from_few_tokens() -> None:
     policy, line = StepPolicy(AUTO), (Prompt(2000, 2000, USUAL, 0.0),)
     for _ in range(100):
         policy.learn(4, 0, 0.024)
-    assert policy.plan(4, line) == Plan(64, 64)
+    assert planned(policy, 4, *line)[:2] == (64, 64)
     for _ in range(20):
         policy.learn(4, 2, 0.024)
     assert planned(policy, 4, *line).prompt_tokens <= 64
@@ -152,10 +152,14 @@ def test_the_share_that_came_of_it_is_reported() -> None:
     """By what the costs give to the prompt tokens of planned steps."""
     policy = learnt(StepTerms(0.4, None, {}))
     for _ in range(50):
-        tokens = planned(policy, 8, Prompt(2000, 2000, USUAL, 0.0)).prompt_tokens
-        policy.learn(8, tokens, BASE_S + 8 * SEQUENCE_S + TOKEN_S * tokens, planned=True)
-    assert policy.figures.prefill_share == pytest.approx(0.4, abs=0.03)
-    assert policy.figures.steps == 50
+        plan = planned(policy, 8, Prompt(2000, 2000, USUAL, 3.0))
+        tokens = plan.prompt_tokens
+        policy.learn(8, tokens, BASE_S + 8 * SEQUENCE_S + TOKEN_S * tokens, plan=plan)
+    figures = policy.figures
+    assert figures.prefill_share == pytest.approx(0.4, abs=0.03)
+    assert figures.target_share == pytest.approx(0.4)
+    assert (figures.steps, figures.held, figures.held_s) == (50, 50, 3.0)
+    assert (figures.decode_tokens, figures.budget_tokens) == (400, 400 + figures.prompt_tokens)
 
 
 def terms(**settings: object) -> PriorityClass:

@@ -9,6 +9,8 @@ have used (compilers that they started included). On a GPU a step may wait for t
 time is reported there.
 
 Grammars are compiled in a pool of threads, beside the steps: the reports say for how long, and whether others wait.
+
+The figures of the step policy are in the same file, where EngineCore has one: they are read without asking it.
 """
 
 from __future__ import annotations
@@ -29,7 +31,9 @@ import psutil
 
 from headway.settings import Environment
 from headway.vllm_adapter.process.parent_watch import remove_at_the_end
+from headway.vllm_adapter.process.step_fields import STEP_UNITS, packed, unpacked
 from headway_policies import Progress
+from headway_policies.step import StepFigures
 
 log = logging.getLogger(__name__)
 
@@ -37,9 +41,10 @@ VARIABLE = Environment.engine_progress.name
 _REPORTER = "headway_reporter"
 
 _MAX_ENGINES = 64
-_FIELDS = 8  # 64 bytes for each engine, one of 8 bytes is read or written at once
+_FIELDS = 24  # 192 bytes for each engine, one of 8 bytes is read or written at once
 _SIZE_BYTES = _MAX_ENGINES * _FIELDS * 8
 _PID, _BEATS, _WORKS, _STOPPED, _CPU_MS, _COMPILING_MS, _HELD_MS = range(7)
+_STEP_FIGURES = slice(12, 12 + len(STEP_UNITS))
 _BEAT_S = 0.5
 _CENSUS_BEATS = 120
 _STOPPED_STATES = (psutil.STATUS_STOPPED, psutil.STATUS_TRACING_STOP)
@@ -80,6 +85,13 @@ def report_progress(core: type[Any], proc: type[Any] | None) -> None:
             work = getattr(owner, name, None)
             if work is not None:
                 setattr(owner, name, _reported(work))
+
+
+def report_steps(core: Any, figures: StepFigures) -> None:
+    """In EngineCore's process: report these figures, as they will be at each beat, where progress is reported."""
+    reporter = _reporter_of(core) if hasattr(core, "headway_reports_progress") else None
+    if reporter is not None:
+        reporter.steps = figures
 
 
 class Compilations:
@@ -193,8 +205,10 @@ class Reporter:
             mapped = mmap.mmap(file.fileno(), _SIZE_BYTES)
         first = index % _MAX_ENGINES * _FIELDS
         self._fields = memoryview(mapped).cast("Q")[first : first + _FIELDS]
+        self.steps = StepFigures()
         for field in (_WORKS, _STOPPED, _CPU_MS, _COMPILING_MS, _HELD_MS):
             self._fields[field] = 0
+        self._report_steps()
         self._fields[_PID] = os.getpid()
         self._family: list[psutil.Process] = []
         self._census_due = 0
@@ -222,7 +236,12 @@ class Reporter:
         self._seen_works = fields[_WORKS]
         fields[_COMPILING_MS] = int(1000 * _COMPILATIONS.longest_s())
         fields[_HELD_MS] = int(1000 * _COMPILATIONS.held_s())
+        self._report_steps()
         self._look(slow=slow, cpu_time=cpu_time)
+
+    def _report_steps(self) -> None:
+        for place, value in enumerate(packed(self.steps), _STEP_FIGURES.start):
+            self._fields[place] = value
 
     def _look(self, *, slow: bool, cpu_time: bool) -> None:
         """List the processes anew only in a slow step, which may start compilers: listing costs the most."""
@@ -264,10 +283,18 @@ class ProgressReader:
         except (OSError, ValueError):
             return None
 
-    def read(self) -> tuple[Progress, ...]:
-        """A report of each engine that has begun to report."""
+    def steps(self) -> StepFigures | None:
+        """The figures of the step policy, of all engines together; None before the first plan."""
+        found = [unpacked(slot[_STEP_FIGURES]) for slot in self._slots() if slot[_PID]]
+        total = sum((one for one in found if one.steps), StepFigures())
+        return total if total.steps else None
+
+    def _slots(self) -> Iterator[memoryview]:
         fields = memoryview(self._mapped).cast("Q")
-        slots = (fields[first : first + _FIELDS] for first in range(0, len(fields), _FIELDS))
+        return (fields[first : first + _FIELDS] for first in range(0, len(fields), _FIELDS))
+
+    def read(self) -> tuple[Progress, ...]:
+        """One report of each engine that has begun to report."""
         return tuple(
             Progress(
                 engine=slot[_PID],
@@ -278,6 +305,6 @@ class ProgressReader:
                 compiling_s=slot[_COMPILING_MS] / 1000,
                 compilations_held_s=slot[_HELD_MS] / 1000,
             )
-            for slot in slots
+            for slot in self._slots()
             if slot[_PID]
         )

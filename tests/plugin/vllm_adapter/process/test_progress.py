@@ -25,8 +25,10 @@ from headway.vllm_adapter.process.progress import (
     Reporter,
     report_compilations,
     report_progress,
+    report_steps,
 )
 from headway_policies import Progress
+from headway_policies.step import StepFigures
 
 
 @pytest.fixture
@@ -70,6 +72,20 @@ def core_class() -> Iterator[type[Core]]:
         _handle_client_request = Core._handle_client_request
 
     return Own  # type: ignore[return-value]  # a fixture that yields nothing afterwards
+
+
+def test_the_figures_of_the_step_policy_are_read_without_asking(file: Path, core_class: type[Core]) -> None:
+    """As they are at each beat, of all engines together; none before the first plan, or without progress reports."""
+    reader = ProgressReader(file)
+    report_steps(core_class(reader), StepFigures(steps=1))
+    assert reader.steps() is None
+    report_progress(core_class, core_class)
+    figures = [StepFigures(), StepFigures(2, 1, 1, 60, 16, 90, 0.25, 0.125, 0.25, 1.5)]
+    for index, own in enumerate(figures):
+        core = core_class(reader, index)
+        report_steps(core, own)
+        core.__dict__["headway_reporter"].beat(cpu_time=False)
+    assert reader.steps() == figures[1]
 
 
 def test_a_step_and_a_call_are_reported_while_they_go_on(file: Path, core_class: type[Core]) -> None:
