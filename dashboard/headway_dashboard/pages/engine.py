@@ -33,6 +33,8 @@ def _draw(reading: PageReading) -> None:
     st.markdown(f"Limit: {descriptions.limit_words(newest, status)}")
     if words := descriptions.prefix_words(status):
         st.markdown(words)
+    if words := descriptions.step_words(status):
+        st.markdown(words)
     draw(_batch_panels(status), reading, key="headway-limit")
     if words := descriptions.prediction_words(newest):
         st.caption(words)

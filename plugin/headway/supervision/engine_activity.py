@@ -12,6 +12,8 @@ from dataclasses import dataclass, replace
 from headway.admission import Gateway
 from headway.engine import Ended
 from headway_policies import Load
+from headway_policies.preset import Ability
+from headway_policies.step import StepFigures
 
 _PAUSE_S = 10.0
 
@@ -34,7 +36,8 @@ class EngineActivity:
 
     ``listens`` says whether the engine reports its steps. ``load`` is that of the last step, ``stepped_s`` its time on
     the gate's clock, ``worked_s`` the time of the last step with anything in it: a router reports the steps of idle
-    instances, too. ``batches`` sums up all steps, ``preemptions`` counts theirs. ``gpu_busy_ratio`` is the last reading
+    instances, too. ``batches`` sums up all steps, ``preemptions`` and ``prompt_tokens``
+    count theirs. ``gpu_busy_ratio`` is the last reading
     of the GPUs, added to every load from then on; None without a GPU. Call it on the event loop's thread only.
     """
 
@@ -42,13 +45,13 @@ class EngineActivity:
         self.listens = False
         self.load = Load(0, 0, 0.0)
         self.batches = Batches()
-        self.preemptions = 0
+        self.preemptions = self.prompt_tokens = 0
         self.stepped_s = self.worked_s = 0.0
         self.gpu_busy_ratio: float | None = None
         self._gateway = gateway
         self._batch_meter = batch_meter
         self._internal_requests = self._unmeasured = 0
-        self._largest_job_tokens = 0
+        self._largest_job_tokens = self._largest_prompt_tokens = 0
 
     def step(self, load: Load | None, sequences: int, ended: Sequence[Ended]) -> None:
         """Record one engine step: free the seats of the sequences that ended, and keep its figures.
@@ -72,6 +75,9 @@ class EngineActivity:
         if load is not None:
             self.load = load
             self.preemptions += load.preemptions
+            self.prompt_tokens += load.steps * load.prefill_tokens
+            if not self.internal:
+                self._largest_prompt_tokens = max(self._largest_prompt_tokens, load.prefill_tokens)
             if not self._unmeasured:
                 busy = self.gpu_busy_ratio
                 self._gateway.gate.observe(load if busy is None else replace(load, gpu_busy_ratio=busy))
@@ -79,6 +85,18 @@ class EngineActivity:
     def seen(self, load: Load) -> None:
         """Keep the load that was read between two steps."""
         self.load = load
+
+    @property
+    def steps(self) -> StepFigures | None:
+        """What came of the step policy so far, by the engine's last report; None where no step was planned."""
+        link = self._gateway.link
+        return link.adapter.step_figures(link.engine)
+
+    @property
+    def shapes(self) -> bool:
+        """Whether this kind of engine computes prompts as a preset says."""
+        link = self._gateway.link
+        return Ability.SHAPES not in link.adapter.lacks(link.engine)
 
     @property
     def internal(self) -> bool:
@@ -102,4 +120,9 @@ class EngineActivity:
     def take_largest_job(self) -> int:
         """The tokens of the largest sequence that has ended since the last call."""
         tokens, self._largest_job_tokens = self._largest_job_tokens, 0
+        return tokens
+
+    def take_largest_prompts(self) -> int:
+        """The most prompt tokens that one step has computed since the last call."""
+        tokens, self._largest_prompt_tokens = self._largest_prompt_tokens, 0
         return tokens

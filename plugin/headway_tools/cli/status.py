@@ -9,7 +9,7 @@ import sys
 import time
 
 from headway.api import AdminClient, ClassStatus, EngineStatus, Status
-from headway.api.schema import Diagnosis, InstanceStatus, OrderedStop, PrefixStatus, Remedy
+from headway.api.schema import Diagnosis, InstanceStatus, OrderedStop, PrefixStatus, Remedy, StepsStatus
 from headway_policies.preset import SeatBounds
 from headway_tools.console import Exit, add_json, add_url, connect, duration, seconds, table
 
@@ -73,6 +73,8 @@ def text(status: Status, url: str) -> str:
     ]
     if status.engine.dtype:
         facts.append(("engine", _engine(status.engine)))
+    if status.engine.steps is not None:
+        facts.append(("steps", _steps(status.engine.steps)))
     if status.ordering.prefix is not None:
         facts.append(("prefixes", _prefixes(status.ordering.prefix)))
     if suspects := status.engine.crash_suspects:
@@ -113,6 +115,15 @@ def _engine(engine: EngineStatus) -> str:
     length = "" if engine.max_model_len is None else f", sequences of at most {engine.max_model_len} tokens"
     room = "" if engine.kv_cache_tokens is None else f", KV cache for {engine.kv_cache_tokens} tokens"
     return f"{engine.dtype}{quantised}, KV cache {engine.kv_cache_dtype}{length}{room}"
+
+
+def _steps(steps: StepsStatus) -> str:
+    """What the step policy gave to prompts lately, and for how long it held them."""
+    counts = f"{steps.planned} with prompts planned, {steps.held} held some back"
+    if steps.prefill_share is None or steps.target_share is None:
+        return counts
+    held = f", held for up to {duration(steps.longest_held_s)}" if steps.longest_held_s else ""
+    return f"{counts}; lately {steps.prefill_share:.0%} of their time to prompts of {steps.target_share:.0%}{held}"
 
 
 def _admission(status: Status) -> str:

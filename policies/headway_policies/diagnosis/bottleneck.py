@@ -21,7 +21,7 @@ class Bottleneck(StrEnum):
     held_seats       requests wait although seats are free: those are held for urgent classes
     request_size     requests wait although seats are free: each needs more seats or tokens at once than are free
     bursts           requests are refused although most seats are free most of the time: they arrive in bursts
-    long_steps       tokens come too slowly while no request waits: too many run at once
+    long_steps       tokens come too slowly while no request waits: too many run at once, or long prompts beside them
     first_tokens     first tokens come too late although no request waits: long prompts
     engine_errors    requests fail in the engine
     time_outs        running requests do not finish within their time-outs

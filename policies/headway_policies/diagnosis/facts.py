@@ -63,6 +63,10 @@ class Facts:
     seats would give, as a share of the present ones. ``compiling_s`` is the age of a grammar that the engine has been
     compiling for too long, 0 where none is.
 
+    ``prompt_share`` is the share of the engine's time that goes to prompts, and ``longest_prompt_s`` the time of the
+    most of them that one step has computed. ``shapes_steps``: the step policy bounds that; False where it might.
+    ``longest_held_s`` is how long a prompt had been there while it was held by it, 0 where none was.
+
     Of the error share, ``failed_share`` failed in the engine, ``invalid_share`` were invalid, ``expired_share`` ran out
     of time while they ran, and ``refused_share`` was refused for the load or ran out of time in the queue. ``causes``
     has the failed requests of each cause, by its words, in any one unit. ``rung`` is a word of the fallback ladder,
@@ -93,6 +97,10 @@ class Facts:
     preemptions: float | None = None
     doubling_gain: float | None = None
     compiling_s: float = 0.0
+    shapes_steps: bool | None = None
+    prompt_share: float | None = None
+    longest_prompt_s: float = 0.0
+    longest_held_s: float = 0.0
     error_share: float | None = None
     failed_share: float | None = None
     invalid_share: float | None = None
@@ -114,7 +122,7 @@ class Facts:
 
 _BOUNDS = frozenset({"ttft_slo_s", "first_token_timeout_s", "inter_token_slo_s"})
 _UNBOUNDED = frozenset({"window_s"})
-_NUMBERS = ("held_seats", "window_s", "compiling_s")  # 0 where not known
+_NUMBERS = ("held_seats", "window_s", "compiling_s", "longest_prompt_s", "longest_held_s")  # 0 where not known
 _Facts = TypeVar("_Facts", Facts, ClassFacts)
 
 

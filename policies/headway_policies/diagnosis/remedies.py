@@ -10,6 +10,7 @@ from dataclasses import dataclass
 
 from headway_policies.diagnosis.bottleneck import Bottleneck
 from headway_policies.diagnosis.facts import NO_INSTANCE, Facts, Forecasted
+from headway_policies.diagnosis.symptoms import prompts_held, slowed_by_prompts
 from headway_policies.engine import EngineState
 from headway_policies.units import compact, duration, percent
 
@@ -111,6 +112,7 @@ def _gain(facts: Facts) -> str:
 
 
 def _engine_speed(facts: Facts) -> Iterator[Remedy]:
+    yield from _shaped(facts)
     yield from _another_preset(facts)
     if facts.adaptive is False:
         yield Remedy(
@@ -173,7 +175,17 @@ def _bursts(facts: Facts) -> Iterator[Remedy]:
     yield from _another_preset(facts)
 
 
+def _shaped(facts: Facts) -> Iterator[Remedy]:
+    """The step policy, where long prompts slow down decode and it is switched off."""
+    if facts.shapes_steps is False and slowed_by_prompts(facts):
+        yield Remedy(
+            'bound what prompts take of a step: [step] prefill_share = "auto" in the preset',
+            "long prompts have their first token later",
+        )
+
+
 def _long_steps(facts: Facts) -> Iterator[Remedy]:
+    yield from _shaped(facts)
     yield from _another_preset(facts)
     if facts.adaptive is False and facts.limit is not None and facts.limit > 1:
         seats = max(1, round(facts.limit / 2))
@@ -188,6 +200,11 @@ def _long_steps(facts: Facts) -> Iterator[Remedy]:
 
 
 def _first_tokens(facts: Facts) -> Iterator[Remedy]:
+    if prompts_held(facts):
+        yield Remedy(
+            "a larger share of the steps for prompts: [step] prefill_share of the preset, as a number",
+            "longer steps for the answers that run",
+        )
     yield Remedy(
         "shorter prompts, prompts that share a prefix (prefix caching), or a longer ttft_slo_s for this class",
         "the clients have to change, or an objective is given up",

@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping
 from headway_policies.diagnosis.bottleneck import Bottleneck
 from headway_policies.diagnosis.facts import Facts
 from headway_policies.diagnosis.rules import AT_LIMIT, BY_ENGINE, KV_FULL, lacking, used_ratio
-from headway_policies.diagnosis.symptoms import slow
+from headway_policies.diagnosis.symptoms import slow, slowed_by_prompts
 from headway_policies.engine import EngineState
 from headway_policies.limits import WHYS
 from headway_policies.units import compact, duration, percent
@@ -115,7 +115,11 @@ _STATEMENTS: Mapping[Bottleneck, Callable[[Facts], str]] = {
     Bottleneck.HELD_SEATS: _held_seats,
     Bottleneck.REQUEST_SIZE: _request_size,
     Bottleneck.BURSTS: lambda facts: f"Requests arrive in bursts, while on the mean seats are free: {_load(facts)}",
-    Bottleneck.LONG_STEPS: lambda facts: f"Too many requests run at once for their objective: {_load(facts)}",
+    Bottleneck.LONG_STEPS: lambda facts: (
+        f"Long prompts make steps long: {_load(facts)}"
+        if slowed_by_prompts(facts)
+        else f"Too many requests run at once for their objective: {_load(facts)}"
+    ),
     Bottleneck.FIRST_TOKENS: lambda facts: (
         f"No request waits for a seat, so their prompts take long to compute: {_load(facts)}"
     ),

@@ -14,11 +14,20 @@ from headway_policies.units import duration, percent
 MAX_ERROR_SHARE = 0.01
 #: A cause has most of the errors when it has more than this share of them.
 MAJORITY = 0.5
+#: Of the engine's time: prompts that take less slow down nobody for long.
+_MUCH = 0.2
 
 
 def symptoms(facts: Facts) -> tuple[str, ...]:
     """A sentence for each."""
-    return (*_errors(facts), *_late(facts), *_slow(facts), *_degraded(facts), *_compiling(facts))
+    return (
+        *_errors(facts),
+        *_late(facts),
+        *_slow(facts),
+        *_prompts(facts),
+        *_degraded(facts),
+        *_compiling(facts),
+    )
 
 
 def errs(facts: Facts) -> bool:
@@ -35,6 +44,17 @@ def late(row: ClassFacts) -> bool:
 def slow(row: ClassFacts) -> bool:
     """Whether its tokens come more slowly than its objective."""
     return row.inter_token_p95_s is not None and row.inter_token_p95_s > (row.inter_token_slo_s or inf)
+
+
+def slowed_by_prompts(facts: Facts) -> bool:
+    """Whether tokens come too slowly beside prompts that one step computes at once, each longer than the objective."""
+    objectives_s = [row.inter_token_slo_s or inf for row in facts.classes if slow(row)]
+    return (facts.prompt_share or 0.0) >= _MUCH and facts.longest_prompt_s > min(objectives_s, default=inf)
+
+
+def prompts_held(facts: Facts) -> bool:
+    """Whether first tokens come too late while the step policy holds prompts."""
+    return facts.shapes_steps is True and facts.longest_held_s > 0 and any(map(late, facts.classes))
 
 
 def bound_s(row: ClassFacts) -> float:
@@ -86,6 +106,20 @@ def _compiling(facts: Facts) -> Iterator[str]:
         yield (
             f"The engine has been compiling a grammar for {duration(facts.compiling_s)}: other structured outputs may "
             "wait for it. A new engine ends it (headway recycle)."
+        )
+
+
+def _prompts(facts: Facts) -> Iterator[str]:
+    if slowed_by_prompts(facts) and facts.shapes_steps is not True:
+        bounds = "" if facts.shapes_steps is None else '; `[step] prefill_share = "auto"` bounds them'
+        yield (
+            f"Decode is slowed by long prompts: they take {percent(facts.prompt_share or 0.0)} of the engine's time, "
+            f"up to {duration(facts.longest_prompt_s)} in one step{bounds}."
+        )
+    if prompts_held(facts):
+        yield (
+            f"Long prompts are held, so that those who decode keep their pace: for up to "
+            f"{duration(facts.longest_held_s)} in the engine."
         )
 
 

@@ -21,6 +21,8 @@ from headway_policies.diagnosis import (
 )
 from headway_policies.engine import EngineState
 
+TOO_SLOW = "Tokens of class normal come too slowly: 100 ms between two (p95), its objective is 75 ms."
+
 # ---------------------------------------------------------------------- the rules
 
 
@@ -116,6 +118,26 @@ from headway_policies.engine import EngineState
             "First tokens of class normal come too late: 1 min 1 s (p95), its time-out is 1 min.",
         ),
         (replace(WELL, classes=SLOW), "degraded", "long_steps", "Tokens of class normal come too slowly: 100 ms"),
+        (
+            replace(WELL, classes=SLOW, prompt_share=0.4, longest_prompt_s=1.9, shapes_steps=False),
+            "degraded", "long_steps",
+            f"{TOO_SLOW} Decode is slowed by long prompts: they take 40 % of the engine's time, up to 1.9 s in one "
+            'step; `[step] prefill_share = "auto"` bounds them. Long prompts make steps long: 5 of 32 seats taken',
+        ),
+        (
+            replace(WELL, classes=SLOW, prompt_share=0.4, longest_prompt_s=1.9), "degraded", "long_steps",
+            f"{TOO_SLOW} Decode is slowed by long prompts: they take 40 % of the engine's time, up to 1.9 s in one "
+            "step. Long prompts make steps long",
+        ),
+        (
+            replace(WELL, classes=SLOW, prompt_share=0.4, longest_prompt_s=0.05, shapes_steps=False),
+            "degraded", "long_steps", f"{TOO_SLOW} Too many requests run at once for their objective",
+        ),
+        (
+            replace(WELL, classes=LATE, longest_held_s=45.0, shapes_steps=True), "degraded", "first_tokens",
+            "First tokens of class normal come too late: 46 s (p95), its objective is 2 s. Long prompts are held, so "
+            "that those who decode keep their pace: for up to 45 s in the engine. No request waits for a seat",
+        ),
         (
             replace(WELL, error_share=0.2, failed_share=0.2, causes={"failed": 1.0}), "degraded", "engine_errors",
             "20 % of requests end without an answer; main cause: failed. 20 % of requests fail in the engine.",

@@ -16,6 +16,7 @@ from headway.api.schema import (
     OrderedLimit,
     OrderingStatus,
     PrefixStatus,
+    StepsStatus,
 )
 from headway_tools.cli import main, status
 
@@ -131,6 +132,22 @@ def test_what_decides_how_many_sequences_fit_is_shown(operator: Stub) -> None:
     assert line.split(maxsplit=1)[1] == (
         "bfloat16, weights quantised (awq), KV cache fp8, sequences of at most 4096 tokens, KV cache for 65536 tokens"
     )
+
+
+def test_what_prompts_get_of_the_steps_is_shown_where_steps_are_planned(operator: Stub) -> None:
+    """The counts since the engine's start; shares and the longest hold while there are any."""
+    now = operator.status()
+    assert "planned" not in status.text(now, operator.url)
+    steps = StepsStatus(
+        planned=40, pressed=0, held=30, prompt_tokens=1900, decode_tokens=320, budget_tokens=2300,
+        total_s=4.0, prefill_s=1.5, target_s=1.6,
+    )  # fmt: skip
+    lately = {"prefill_share": 0.38, "target_share": 0.4, "longest_held_s": 2.5}
+    for own, words in (
+        (steps, "steps     40 with prompts planned, 30 held some back\n"),
+        (steps.model_copy(update=lately), "; lately 38% of their time to prompts of 40%, held for up to 2.5 s\n"),
+    ):
+        assert words in status.text(now.model_copy(update={"engine": EngineStatus(steps=own)}), operator.url)
 
 
 def test_the_prefix_cache_is_shown_where_the_order_uses_it(operator: Stub) -> None:

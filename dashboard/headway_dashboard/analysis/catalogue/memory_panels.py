@@ -12,6 +12,16 @@ _STEPS = Rate(Metric("headway_batch_size_count"))
 
 PREFILL_TOKENS = Share(Rate(Metric("vllm:prompt_tokens_total")), _STEPS)
 DECODE_TOKENS = Share(Rate(Metric("vllm:generation_tokens_total")), _STEPS)
+_PLANNED = Rate(Metric("headway_planned_steps_total", (("kind", ("all",)),)))
+_PLANNED_TIME = Rate(Metric("headway_planned_step_seconds_total", (("kind", ("all",)),)))
+PLANNED_PROMPTS, PLANNED_DECODE, PLANNED_BUDGET = (
+    Share(Rate(Metric("headway_planned_step_tokens_total", (("kind", (kind,)),))), _PLANNED)
+    for kind in ("prompt", "decode", "budget")
+)
+PREFILL_SHARE, TARGET_SHARE = (
+    Share(Rate(Metric("headway_planned_step_seconds_total", (("kind", (kind,)),))), _PLANNED_TIME)
+    for kind in ("prefill", "target")
+)
 PREEMPTIONS = Rate(Metric("vllm:num_preemptions_total"))
 PREFIX_HITS = Share(Rate(Metric("vllm:prefix_cache_hits_total")), Rate(Metric("vllm:prefix_cache_queries_total")))
 GPU_BUSY = Gauge(Metric("headway_gpu_busy_ratio", by=("gpu",)), largest=True)
@@ -54,6 +64,44 @@ TOKENS_PANEL = Panel(
     ),
     "Mostly prefill: long prompts or short answers; each such step makes every running request wait.",
     idle="the engine made no steps in this time",
+)
+_NO_PLAN = "no step was planned in this time: prefill_share is off, or no prompt came beside sequences that decode"
+BUDGET_PANEL = Panel(
+    "step-budget",
+    "Steps beside prompts",
+    "Mean prompt tokens and decoding sequences in a step that the step policy planned, and the most tokens that it "
+    "allowed.",
+    "count",
+    (
+        Line("prefill", PLANNED_PROMPTS, palette.PURPLE, kind="bar"),
+        Line("decode", PLANNED_DECODE, palette.BLUE, kind="bar"),
+        Line("budget", PLANNED_BUDGET, palette.GREY, "dash", "step", reference=True),
+    ),
+    "Bars at the budget: prompts are held, so that those who decode keep their pace.",
+    idle=_NO_PLAN,
+)
+SHARE_PANEL = Panel(
+    "prefill-share",
+    "Prefill share",
+    "Share of the time of planned steps that went to prompts, by the fitted costs, and the share that was to go there.",
+    "ratio",
+    (
+        Line("prompts", PREFILL_SHARE, palette.PURPLE),
+        Line("target", TARGET_SHARE, palette.GREY, "dash", "step", reference=True),
+    ),
+    "Above the target: prompts cost more than was measured. Below it: the last part of a prompt fills no step.",
+    idle=_NO_PLAN,
+    ceiling=1.0,
+)
+HELD_PANEL = Panel(
+    "prompt-held",
+    "Longest hold of a prompt",
+    "The longest that a prompt had been in the engine while a part of it was left for a later step.",
+    "seconds",
+    (Line("held", Gauge(Metric("headway_prompt_held_seconds"), largest=True), palette.ORANGE),),
+    "Longer than the objective of its class: a larger prefill_share, or another instance.",
+    quiet="no prompt was held in this time",
+    idle=_NO_PLAN,
 )
 PREEMPTIONS_PANEL = Panel(
     "preemptions",
@@ -101,6 +149,9 @@ BATCH_SECTION = (
     panels.BATCH_PANEL,
     BATCH_HEAT,
     TOKENS_PANEL,
+    BUDGET_PANEL,
+    SHARE_PANEL,
+    HELD_PANEL,
     engine_panels.WINDOW_PANEL,
     engine_panels.PREDICTION_PANEL,
     engine_panels.FORECAST_PANEL,

@@ -217,6 +217,20 @@ def prefix_words(status: Status) -> str:
     )
 
 
+def step_words(status: Status) -> str:
+    """What prompts took of the steps beside sequences that decode, lately; empty where no step was planned then."""
+    steps = status.engine.steps
+    if steps is None or steps.prefill_share is None:
+        return ""
+    share, target = (written(one, "ratio") for one in (steps.prefill_share, steps.target_share))
+    held = f", the longest for {written(steps.longest_held_s, 'seconds')}" if steps.longest_held_s else ""
+    return (
+        f"Prompts beside sequences that decode: **{share}** of the time of their steps, of {target} that was to go "
+        f"there; prompt tokens were left for later in {written(steps.held, 'count')} of "
+        f"{written(steps.planned, 'count')} steps{held}."
+    )
+
+
 def prediction_words(reading: Reading) -> str:
     """The number of samples behind the prediction errors."""
     lines = reading[engine_panels.PREDICTION_SAMPLES].lines

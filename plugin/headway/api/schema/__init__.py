@@ -8,7 +8,7 @@ are seconds, ratios are from 0 to 1, times are ISO 8601 in UTC.
 from headway.api.schema.audit import AuditEntry, AuditKind, AuditLog
 from headway.api.schema.base import Answer, PresetInForce, Setting, StepTime
 from headway.api.schema.diagnosis import Diagnosis, Evidence, Remedy
-from headway.api.schema.engine_status import EngineStatus, MemoryStatus, UnloadedTimes, WarmupStatus
+from headway.api.schema.engine_status import EngineStatus, MemoryStatus, StepsStatus, UnloadedTimes, WarmupStatus
 from headway.api.schema.forecasts import (
     ClassForecast,
     ClassTraffic,
@@ -125,6 +125,7 @@ __all__ = [
     "SettingChange",
     "Status",
     "StepTime",
+    "StepsStatus",
     "SwitchOrder",
     "Switched",
     "Traffic",

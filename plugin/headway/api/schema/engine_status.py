@@ -53,6 +53,26 @@ class UnloadedTimes(Answer):
     )
 
 
+class StepsStatus(Answer):
+    """The steps that the step policy planned: those with prompts beside sequences that decode.
+
+    The counts are since the engine's start, the shares and ``longest_held_s`` of the last half minute.
+    """
+
+    planned: int
+    pressed: int = Field(description="Of these, with more for prompts than usual, so that none misses its objective.")
+    held: int = Field(description="Of these, with tokens of a prompt left for a later step.")
+    prompt_tokens: int
+    decode_tokens: int
+    budget_tokens: int = Field(description="The most that was allowed of both.")
+    total_s: float = Field(description="The time of these steps.")
+    prefill_s: float = Field(description="What of it went to prompts, by the fitted costs.")
+    target_s: float = Field(description="What of it was to go to prompts.")
+    prefill_share: float | None = Field(default=None, description="null: no step was planned in the last half minute.")
+    target_share: float | None = None
+    longest_held_s: float = Field(default=0.0, description="The longest that a prompt was there while it was held.")
+
+
 class EngineStatus(Answer):
     """The engine. ``state`` and the fields below it are empty where no supervisor watches the engine."""
 
@@ -73,6 +93,7 @@ class EngineStatus(Answer):
     kv_cache_dtype: str = Field(default="", description="The type in which the KV cache is kept.")
     max_model_len: int | None = Field(default=None, description="The longest sequence, prompt and answer, in tokens.")
     step_tokens: int | None = Field(default=None, description="The most tokens that one step computes.")
+    steps: StepsStatus | None = Field(default=None, description="null: no step was planned since the engine's start.")
     state: str = Field(default="", description="up, silent, restarting or lost")
     restart_step: str = Field(default="", description="The present step of a restart; empty if there is none.")
     restart_attempts: int = Field(default=0, description="Restart attempts since the last healthy engine.")

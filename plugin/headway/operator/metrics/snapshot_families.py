@@ -7,6 +7,7 @@ from collections.abc import Iterator
 
 from prometheus_client.core import Metric
 
+from headway.api.schema import StepsStatus
 from headway.operator.attainment import objectives_s
 from headway.operator.metrics.table import counter, gauge, histogram, one_gauge
 from headway.operator.status.snapshot import Snapshot
@@ -138,7 +139,26 @@ def _engine(shot: Snapshot) -> Iterator[Metric]:
     preemptions = counter("headway_preemptions_total")
     preemptions.add_metric([], shot.preemptions)
     yield from (state, deaths, hangs, preemptions)
+    if engine.steps is not None:
+        yield from _steps(engine.steps)
     yield one_gauge("headway_engine_compiling_seconds", shot.compiling_s)
+
+
+def _steps(found: StepsStatus) -> Iterator[Metric]:
+    """The steps that were planned."""
+    steps = counter("headway_planned_steps_total", "kind")
+    tokens = counter("headway_planned_step_tokens_total", "kind")
+    seconds = counter("headway_planned_step_seconds_total", "kind")
+    figures = (
+        (steps, {"all": found.planned, "pressed": found.pressed, "held": found.held}),
+        (tokens, {"prompt": found.prompt_tokens, "decode": found.decode_tokens, "budget": found.budget_tokens}),
+        (seconds, {"all": found.total_s, "prefill": found.prefill_s, "target": found.target_s}),
+    )
+    for family, values in figures:
+        for kind, value in values.items():
+            family.add_metric([kind], value)
+        yield family
+    yield one_gauge("headway_prompt_held_seconds", found.longest_held_s)
 
 
 def _fallback(shot: Snapshot) -> Iterator[Metric]:

@@ -72,6 +72,19 @@ TABLE: dict[str, tuple[str, str]] = {
         "gauge",
         "Age of the grammar that the engine has been compiling for longest; 0: none.",
     ),
+    "headway_planned_steps_total": (
+        "counter",
+        "Steps with prompts that the step policy planned: all, with more for prompts, and with prompt tokens held.",
+    ),
+    "headway_planned_step_tokens_total": (
+        "counter",
+        "Tokens of planned steps: of prompts, of sequences that decode, and the most that was allowed.",
+    ),
+    "headway_planned_step_seconds_total": (
+        "counter",
+        "Time of planned steps: all, what went to prompts by the fitted costs, and what was to go there.",
+    ),
+    "headway_prompt_held_seconds": ("gauge", "Longest that a prompt was there while held, in the last half minute."),
     "headway_retries_total": ("counter", "Requests retried after their engine died."),
     "headway_recalls_total": ("counter", "Requests without a token yet that made room for a more urgent one."),
     "headway_engine_kv_cache_usage_ratio": ("gauge", "KV-cache use in the engine's last step, 0 to 1."),

@@ -12,8 +12,9 @@ from collections import deque
 from math import inf
 
 from headway.admission import Gate
-from headway.operator.status.server_facts import FactsReader, Sample
+from headway.operator.status.server_facts import FactsReader, Sample, steps_lately
 from headway_policies.diagnosis import Bottleneck, Diagnosis, Facts, Severity, diagnose
+from headway_policies.step import StepFigures
 
 log = logging.getLogger(__name__)
 
@@ -73,3 +74,7 @@ class Diagnostics:
     def facts(self) -> Facts:
         """The facts that are known now."""
         return self._reader.facts(self._samples)
+
+    def steps(self) -> StepFigures | None:
+        """What came of the step policy in the last half minute; None where no step was planned yet."""
+        return steps_lately(self._samples, self._gate.now_s())

@@ -6,8 +6,9 @@ A sample costs some microseconds; the facts about a millisecond, whatever has ha
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from itertools import pairwise
 from math import inf
 from statistics import fmean
 
@@ -30,6 +31,7 @@ from headway_policies.diagnosis import (
     words,
 )
 from headway_policies.limits import Resolved
+from headway_policies.step import StepFigures
 from headway_policies.trial import ALL, Served
 
 #: The figures are of so many seconds.
@@ -56,6 +58,8 @@ class Sample:
     """The server at one moment; counts are since its start.
 
     ``held_free`` are the seats that are kept for urgent classes and not taken, a request counted as one seat.
+    ``busy_s`` is the time in which the engine computed, ``prompt_tokens`` what it computed of prompts, and
+    ``largest_prompt_tokens`` the most of a step since the sample before. ``steps`` is None where none was planned.
     """
 
     at_s: float
@@ -67,6 +71,10 @@ class Sample:
     queued: int
     kv_ratio: float
     preemptions: int
+    busy_s: float
+    prompt_tokens: int
+    largest_prompt_tokens: int
+    steps: StepFigures | None
     busy: frozenset[str]
     classes: Mapping[str, ClassCounts]
 
@@ -100,6 +108,10 @@ class FactsReader:
             queued=desk.ledger.queued,
             kv_ratio=load.kv_usage_ratio if desk.seats_taken else 0.0,
             preemptions=self.activity.preemptions,
+            busy_s=self.activity.batches.busy_s,
+            prompt_tokens=self.activity.prompt_tokens,
+            largest_prompt_tokens=self.activity.take_largest_prompts(),
+            steps=self.activity.steps,
             busy=frozenset(name for name, counts in classes.items() if counts.queued or counts.in_flight),
             classes={
                 name: _counts(counts.arrived, counts.outcomes, counts.refusals) for name, counts in classes.items()
@@ -126,6 +138,8 @@ class FactsReader:
         waiting = [sample.seats_taken / sample.limit for sample in recent if sample.queued and sample.limit]
         running = [sample for sample in recent if sample.seats_taken]
         pressed = [sample for sample in recent if sample.queued] or recent
+        prompt_token_s = 0.0 if desk.engine_fit.error_ratio is None else desk.engine_fit.step_costs.prefill_token_s
+        steps = steps_lately(recent, now_s) or StepFigures()
         return Facts(
             engine=None if _never_up(desk) else desk.mode.engine,
             stopped=self._stopped(),
@@ -149,6 +163,10 @@ class FactsReader:
             kv_ratio=fmean(sample.kv_ratio for sample in running) if running else 0.0,
             preemptions=recent[-1].preemptions - recent[0].preemptions,
             doubling_gain=desk.engine_fit.doubling_gain(seats_taken) if seats_taken else None,
+            shapes_steps=None if not self.activity.shapes else preset.step.prefill_share != "off",
+            prompt_share=_prompt_share(recent, prompt_token_s),
+            longest_prompt_s=prompt_token_s * max(sample.largest_prompt_tokens for sample in recent),
+            longest_held_s=steps.held_s,
             compiling_s=0.0 if self.supervisor is None else self.supervisor.slow_compilation_s,
             error_share=ends.share(*ends.failures),
             failed_share=ends.share(*IN_ENGINE),
@@ -190,6 +208,23 @@ class FactsReader:
     def _other_forecasts(self, preset: Preset) -> tuple[Forecasted, ...]:
         made = self.forecasts.made(FORECAST_MAX_AGE_S)
         return tuple(_forecasted(other, found, self.gate.desk) for other, found in made if other.name != preset.name)
+
+
+def steps_lately(samples: Iterable[Sample], now_s: float) -> StepFigures | None:
+    """What came of the step policy in the last half minute; ``held_s`` is the longest in it."""
+    recent = [one.steps for one in samples if one.steps is not None and one.at_s >= now_s - WINDOW_S]
+    if not recent:
+        return None
+    grown = [after.since(before) for before, after in pairwise(recent)]
+    return replace(recent[-1].since(recent[0]), held_s=max((one.held_s for one in grown), default=0.0))
+
+
+def _prompt_share(samples: Sequence[Sample], prompt_token_s: float) -> float | None:
+    """The share of the engine's time that went to prompts; None where it is not known."""
+    busy_s = samples[-1].busy_s - samples[0].busy_s
+    if busy_s <= 0 or not prompt_token_s:
+        return None
+    return min(1.0, prompt_token_s * (samples[-1].prompt_tokens - samples[0].prompt_tokens) / busy_s)
 
 
 _NOTHING = Served()

@@ -37,6 +37,7 @@ from headway_policies.diagnosis import Diagnosis
 from headway_policies.limits import EngineFit
 from headway_policies.memory import Cache
 from headway_policies.preset import Ability, SeatBounds, best_seats, no_effect, typical_tokens
+from headway_policies.step import StepFigures
 
 _MOST_SEATS = 65_536
 _NO_LOAD = Load(running=0, waiting=0, kv_usage_ratio=0.0)
@@ -273,6 +274,7 @@ class SnapshotReader:
             kv_cache_dtype=settings.kv_cache_dtype,
             max_model_len=settings.max_model_len,
             step_tokens=settings.step_tokens,
+            steps=_steps(self.activity.steps, self.diagnostics.steps()),
             **supervised,
         )
 
@@ -316,6 +318,26 @@ def _unloaded(fit: EngineFit) -> schema.UnloadedTimes | None:
         return None
     token_s, prefill_token_s = round(alone.token_s, 6), round(alone.prefill_token_s, 9)
     return schema.UnloadedTimes(token_s=token_s, prefill_token_s=prefill_token_s, source=fit.unloaded_from)
+
+
+def _steps(figures: StepFigures | None, lately: StepFigures | None) -> schema.StepsStatus | None:
+    if figures is None:
+        return None
+    lately = lately or StepFigures()
+    return schema.StepsStatus(
+        planned=figures.steps,
+        pressed=figures.pressed,
+        held=figures.held,
+        prompt_tokens=figures.prompt_tokens,
+        decode_tokens=figures.decode_tokens,
+        budget_tokens=figures.budget_tokens,
+        total_s=round(figures.total_s, 3),
+        prefill_s=round(figures.prompt_s, 3),
+        target_s=round(figures.target_s, 3),
+        prefill_share=_rounded(lately.prefill_share) if lately.steps else None,
+        target_share=_rounded(lately.target_share) if lately.steps else None,
+        longest_held_s=round(lately.held_s, 3),
+    )
 
 
 def _iso(wall_s: float) -> str:

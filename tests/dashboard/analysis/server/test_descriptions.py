@@ -4,7 +4,15 @@ from __future__ import annotations
 
 import pytest
 
-from headway.api.schema import FallbackMove, FallbackState, OrderedLimit, PrefixStatus, WarmupStatus
+from headway.api.schema import (
+    EngineStatus,
+    FallbackMove,
+    FallbackState,
+    OrderedLimit,
+    PrefixStatus,
+    StepsStatus,
+    WarmupStatus,
+)
 from headway_dashboard.analysis.catalogue import engine_panels, panels
 from headway_dashboard.analysis.queries.expressions import Expression
 from headway_dashboard.analysis.queries.model import Series
@@ -147,6 +155,20 @@ def test_the_prefix_cache_is_described_where_the_order_uses_it() -> None:
     assert "found **61\u00a0%** of the prompt tokens" in known
     assert "64\u00a0% was expected" in known
     assert "**—**" in descriptions.prefix_words(Status(prefix=PrefixStatus()))
+
+
+def test_what_prompts_took_of_the_steps_is_described_while_steps_are_planned() -> None:
+    """The share beside its target, and the longest hold; nothing where no step was planned lately."""
+    assert descriptions.step_words(Status()) == ""
+    steps = StepsStatus(
+        planned=40, pressed=0, held=30, prompt_tokens=1900, decode_tokens=320, budget_tokens=2300,
+        total_s=4.0, prefill_s=1.5, target_s=1.6,
+    )  # fmt: skip
+    assert descriptions.step_words(Status(engine=EngineStatus(steps=steps))) == ""
+    lately = steps.model_copy(update={"prefill_share": 0.38, "target_share": 0.4, "longest_held_s": 2.5})
+    words = descriptions.step_words(Status(engine=EngineStatus(steps=lately)))
+    assert "**38\u00a0%** of the time of their steps, of 40\u00a0% that was to go there" in words
+    assert words.endswith("in 30 of 40 steps, the longest for 2.5\u00a0s.")
 
 
 def test_tiles_of_a_server_that_is_away_are_named_as_old() -> None:

@@ -27,9 +27,13 @@ from headway.supervision.memory_probe import Gpu, Gpus
 from headway.supervision.memory_report import TRIGGERS
 from headway_policies import Decision, Ending, Hold, Outcome, Reason
 from headway_policies.memory.policy import Cache
+from headway_policies.step import StepFigures
 
 WITHOUT_GPU = {"headway_gpu_memory_used_bytes", "headway_gpu_memory_total_bytes", "headway_gpu_busy_ratio"}
 WITHOUT_WARMUP = {"headway_warmup_duration_seconds"}
+WITHOUT_PLANS = {name for name in METRIC_NAMES if name.startswith("headway_planned_step")} | {
+    "headway_prompt_held_seconds"
+}
 WITHOUT_COMPARISON = {"headway_forecast_error_ratio"}
 #: tests/plugin/router/instances/test_metrics.py and tests/tools/sharing/test_metrics.py look at these.
 OF_OTHERS = {
@@ -56,7 +60,8 @@ async def test_every_metric_and_every_label_value_is_there_from_the_start() -> N
     suffixes = ("_bucket", "_sum", "_count", "_created")
     names = {one.name for one in scrape.samples}
     families = names | {name.removesuffix(suffix) for name in names for suffix in suffixes if name.endswith(suffix)}
-    assert set(METRIC_NAMES) - families - WITHOUT_GPU - OF_OTHERS - NOT_AT_ONCE == WITHOUT_WARMUP | WITHOUT_COMPARISON
+    missing = set(METRIC_NAMES) - families - WITHOUT_GPU - OF_OTHERS - NOT_AT_ONCE
+    assert missing == WITHOUT_WARMUP | WITHOUT_COMPARISON | WITHOUT_PLANS
     for name in control.catalogue.class_names():
         for label, values, metric in (
             ("outcome", Outcome, "headway_outcomes_total"),
@@ -65,6 +70,26 @@ async def test_every_metric_and_every_label_value_is_there_from_the_start() -> N
         ):
             found = {one.labels[label] for one in scrape.samples if one.name == metric and one.labels["class"] == name}
             assert found == {str(value) for value in values}
+
+
+async def test_planned_steps_are_counted_as_the_engine_reports_them(monkeypatch: pytest.MonkeyPatch) -> None:
+    """In the status and in the metrics, from the first plan on."""
+    figures = StepFigures(20, 2, 5, 900, 160, 1100, 2.0, 0.7, 0.8, 3.5)
+    monkeypatch.setattr(PlainAdapter, "step_figures", lambda self, engine: figures)
+    _, control, registry = exported()
+    control.diagnostics.sample()
+    steps = control.status().engine.steps
+    assert (steps.planned, steps.held, steps.prompt_tokens, steps.budget_tokens) == (20, 5, 900, 1100)
+    assert (steps.prefill_share, steps.longest_held_s) == (None, 0.0)
+    figures = StepFigures(30, 2, 9, 1900, 240, 2300, 4.0, 1.5, 1.8, 4.5)
+    control.diagnostics.sample()
+    steps = control.status().engine.steps
+    assert (steps.prefill_share, steps.target_share, steps.longest_held_s) == (0.4, 0.5, 4.5)
+    scrape = Scrape(generate_latest(registry).decode())
+    assert scrape("headway_planned_steps_total", kind="held") == 9
+    assert scrape("headway_planned_step_tokens_total", kind="budget") == 2300
+    assert scrape("headway_planned_step_seconds_total", kind="prefill") == 1.5
+    assert scrape("headway_prompt_held_seconds") == 4.5
 
 
 async def test_first_token_time_outs_are_bounds_of_the_histogram() -> None:

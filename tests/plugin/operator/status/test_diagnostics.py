@@ -17,10 +17,11 @@ from virtual_time import on_virtual_time
 from headway.audit import Caller
 from headway.errors import Refused
 from headway.operator.control import Control
-from headway.operator.status.server_facts import WINDOW_S
+from headway.operator.status.server_facts import WINDOW_S, steps_lately
 from headway.supervision import EngineActivity
 from headway_policies import CapReason, Ending, Hold, Load, Preset, bundled_presets
 from headway_policies.diagnosis import Bottleneck, Diagnosis, Severity
+from headway_policies.step import StepFigures
 
 PROMPT_TOKENS = 16
 
@@ -282,6 +283,27 @@ async def test_the_reason_of_the_limit_is_that_of_the_time_when_requests_waited(
     paced = replace(idle, why="pacing", queued=2)
     assert reader.facts([idle, idle, idle]).limit_reason == "idle"
     assert reader.facts([idle, paced, idle]).limit_reason == "pacing"
+
+
+@on_virtual_time
+async def test_the_figures_of_the_step_policy_are_those_of_the_last_half_minute() -> None:
+    """What came before it is not in them; the longest hold is that of any look."""
+    control, _ = installed(ServingEngine(), small_preset(4))
+    sample, now_s = control.diagnostics._reader.sample(), control.gateway.gate.now_s()
+    assert sample.steps is None
+    assert steps_lately([sample], now_s) is None
+    told = [
+        StepFigures(10, held=3, total_s=9.0, prompt_s=9.0, held_s=50.0),
+        StepFigures(12, held=4, total_s=10.0, prompt_s=9.4, held_s=6.0),
+        StepFigures(14, held=5, total_s=11.0, prompt_s=9.8, held_s=1.0),
+        StepFigures(14, held=5, total_s=11.0, prompt_s=9.8, held_s=1.0),
+    ]
+    samples = [replace(sample, at_s=now_s - 40.0, steps=StepFigures(1, total_s=1.0))]
+    samples += [replace(sample, at_s=now_s - 3.0 + place, steps=one) for place, one in enumerate(told)]
+    lately = steps_lately(samples, now_s)
+    assert lately is not None
+    assert (lately.steps, lately.held, lately.held_s) == (4, 2, 6.0)
+    assert lately.prefill_share == pytest.approx(0.4)
 
 
 @on_virtual_time
