@@ -94,6 +94,9 @@ SERVING: Accepted = {
     },
 }
 
+#: Of ``make bench ARGS="--only step"``.
+STEP: Accepted = NONE
+
 _CLOSE = (
     0.0,
     "up to eight hundredths, in one run of each cell, most under `throughput`, which keeps no time between tokens",

@@ -13,7 +13,7 @@ from serving.client import Answer
 from serving.constants import Constants, Level
 from serving.details import details
 from serving.figures import judged, mean_of
-from serving.form import LONG, SHORT, Part
+from serving.form import LONG, SHORT, STEP, Part
 from serving.layer import layer_cost
 from serving.report import report
 from serving.results import Key, Results
@@ -28,7 +28,7 @@ from headway_simulator.traffic.workload import Request
 SLO = Slo(ttft_s=1.0, inter_token_s=0.1)
 MODEL = EngineModel(max_num_seqs=128)
 TRACE = Trace("day.csv", [Row(place / 2, 800, 160) for place in range(2400)])
-PARTS = [*SHORT.parts, *LONG.parts]
+PARTS = [*SHORT.parts, *LONG.parts, *STEP.parts]
 
 
 @pytest.mark.parametrize("part", PARTS, ids=[f"{one.workload}-{len(one.arms)}" for one in PARTS])

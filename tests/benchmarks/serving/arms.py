@@ -10,7 +10,7 @@ of its kind on the machine, and one that finds what another one learnt. The arms
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
 
 from headway_policies import Preset, bundled_presets
@@ -18,6 +18,8 @@ from headway_policies.batching import Batching
 from headway_policies.fallback import Fallback
 from headway_policies.limits import LimitSettings
 from headway_policies.memory import Memory
+from headway_policies.step import StepSettings
+from headway_policies.step.settings import PrefillShare
 from headway_simulator.engine_model.capacity import Slo, ceiling
 from headway_simulator.engine_model.engine import EngineModel
 from headway_simulator.traffic.workload import Workload
@@ -27,6 +29,8 @@ from serving.velocity import VERSION, velocity
 #: How a machine of another speed differs: the factor of its step times.
 _SLOWER, _FASTER = 2.0, 0.5
 _FLUSH_S = 2.0
+#: The share of the time that prompts get in the arm ``share``.
+SHARE = 0.4
 #: The batching strategies by themselves.
 STRATEGIES: Mapping[str, tuple[str, Batching]] = {
     "serial": ("one at a time", Batching(seats=1, window_ms=0)),
@@ -42,7 +46,7 @@ BUNDLED = ("serial", "latency", "interactive", "dynamic", "offline", "throughput
 
 @dataclass(frozen=True, slots=True)
 class Arm:
-    """One arm: how its requests are sent, and vLLM's cap or Headway's preset.
+    """One arm: how its requests are sent, and vLLM's cap, its fixed steps (``budget``, ``threshold``) or a preset.
 
     ``engine``: "usual", "small" (the one with the best number of seats), or one started for each block, "unlearnt" or
     "restarted".
@@ -54,6 +58,8 @@ class Arm:
     preset: Preset | None = None
     cap: int | None = None
     engine: str = "usual"
+    budget: int | None = None
+    threshold: int | None = None
 
     def preset_on(self, seats: int) -> Preset:
         """What is in force during its block, on an engine with so many seats: vLLM alone has them all.
@@ -100,10 +106,25 @@ def all_arms(workload: Workload, model: EngineModel, slo: Slo, grid: tuple[float
     for name in (one for one in BUNDLED if one not in STRATEGIES):
         words = f"Headway, {name}, as it comes"
         found.append(Arm(name, words, lambda engine: engine.gated, bundled_presets()[name]))
+    found += _steps()
     for factor in grid:
         cap = max(1, round(factor * seats))
         found.append(Arm(f"cap-x{factor:g}", f"the same, {cap}", lambda engine: engine.bare, cap=cap))
     return {one.name: one for one in found}
+
+
+def _steps() -> Iterator[Arm]:
+    """Fixed steps of vLLM's own, and the step policy under the default preset; ``share`` is a share that is set."""
+    for tokens in (64, 128):
+        budget, threshold = f"vLLM, --max-num-batched-tokens {tokens}", f"--long-prefill-token-threshold {tokens}"
+        yield Arm(f"budget-{tokens}", budget, lambda engine: engine.bare, budget=tokens)
+        yield Arm(f"threshold-{tokens}", f"vLLM, {threshold}", lambda engine: engine.bare, threshold=tokens)
+    default = bundled_presets()["balanced"]
+    shares: dict[str, PrefillShare] = {"steps": "auto", "share": SHARE}
+    for name, share in shares.items():
+        preset = default.model_copy(update={"name": name, "step": StepSettings(prefill_share=share)})
+        words = f"Headway, balanced, prefill_share = {share!r}".replace("'", '"')
+        yield Arm(name, words, lambda engine: engine.gated, preset)
 
 
 def without_bounds(batching: Batching, inside: str = "fifo") -> Preset:

@@ -1,8 +1,8 @@
 """What arrives in a block: a named workload or a recorded trace, at a multiple of this engine's fluid ceiling.
 
 ``W1-60`` is the chat of W1 in which the realtime class offers 0.6 of the ceiling at every load; ``strategies``,
-``lasting``, ``first-seconds`` and ``spinning`` are the chat of W1 for other arms or other times. The phases of a
-changing mix share the counted time of a block equally.
+``lasting``, ``first-seconds`` and ``spinning`` are the chat of W1 for other arms or other times; ``long-prompts`` is
+that chat with a long prompt now and then. The phases of a changing mix share the counted time of a block equally.
 """
 
 from __future__ import annotations
@@ -12,17 +12,25 @@ from dataclasses import dataclass, replace
 
 from headway_simulator.engine_model.capacity import Slo
 from headway_simulator.engine_model.engine import EngineModel
-from headway_simulator.traffic.lengths import fixed
+from headway_simulator.traffic.lengths import bimodal, fixed
 from headway_simulator.traffic.trace import Trace
 from headway_simulator.traffic.traffic import mean_rate, of_trace
 from headway_simulator.traffic.workload import WORKLOADS, Phase, Request, Workload
-from serving.form import SPINNING
+from serving.client import Answer
+from serving.form import LONG_PROMPTS, SPINNING
 
 TRACE = "trace"
 #: How the lengths of a trace of a large service are scaled for a small engine, and the most that is left of one.
 LENGTHS, MOST_TOKENS = 1 / 8, 512
 _AS_W1 = ("strategies", "lasting", "first-seconds", SPINNING)
 _URGENT = 0.6
+#: Of ``long-prompts``: a prompt of more tokens is a long one.
+CHAT_TOKENS, CHAT, LONG = 256, "chat", "long"
+_LONG_PROMPTS = replace(
+    WORKLOADS["W1"],
+    name=LONG_PROMPTS,
+    phases=(Phase(bimodal(64, 24 * 64, 0.05), WORKLOADS["W1"].phases[0].output),),
+)
 _PART_S = 600.0  # of a trace, before its times are scaled: each round plays another part
 
 
@@ -39,6 +47,8 @@ def workload_of(name: str, load: float, count_s: float) -> Workload:
     if name == "W1-60":
         urgent = min(_URGENT, load)
         return replace(WORKLOADS["W1"], classes={"realtime": urgent, "normal": load - urgent})
+    if name == LONG_PROMPTS:
+        return _LONG_PROMPTS
     workload = WORKLOADS["W1" if name in _AS_W1 else name]
     if len(workload.phases) == 1:
         return workload
@@ -61,6 +71,12 @@ def arrivals(workload: Workload, load: float, number: int, block_s: float, *, mo
     """The requests of round ``number``."""
     requests = workload.requests(block_s, 1 + number, model=model, slo=slo, load=load)
     return Arrivals(requests, mean_rate(workload, block_s, workload.rates_per_s(model, slo, 1.0)))
+
+
+def by_length(answers: Sequence[Answer]) -> None:
+    """Have answers counted by the length of their prompts, ``chat`` and ``long``, whatever class they were sent in."""
+    for one in answers:
+        one.class_name = CHAT if one.prompt_tokens <= CHAT_TOKENS else LONG
 
 
 def recorded(trace: Trace, load: float, number: int, block_s: float, *, model: EngineModel, slo: Slo) -> Arrivals:

@@ -11,7 +11,7 @@ import os
 import shutil
 from collections.abc import AsyncIterator, Callable, Coroutine, Sequence
 from contextlib import aclosing, asynccontextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from itertools import count
 from math import inf
 from pathlib import Path
@@ -23,8 +23,10 @@ from headway.api.schema import Forecast
 from headway.audit import Caller
 from headway.errors import Refused
 from headway_policies import Preset
+from headway_policies.step import StepFigures
 from headway_simulator.traffic.workload import Request
 from headway_tools.console import cpu_backend, read_machine
+from serving.fixed_steps import FIX
 
 MODEL_LEN = 2560
 TINY = Path(__file__).resolve().parents[3] / ".models" / "tiny"
@@ -40,8 +42,9 @@ class Answer:
     """What one request got; times in seconds of one clock, None for what never came.
 
     ``asked_tokens`` is the length of the answer that was asked for; ``cached_tokens`` of its prompt were found in the
-    engine's prefix cache. In a closed loop ``lead_tokens`` had come by ``lead_s``, when what counts began. ``end`` is
-    ``completed``, ``cut`` where the block ended first, or the reason of a refusal.
+    engine's prefix cache. In a closed loop ``lead_tokens`` had come by ``lead_s``, when what counts began. ``marks_s``
+    are the times at which tokens came. ``end`` is ``completed``, ``cut`` where the block ended first, or the reason of
+    a refusal.
     """
 
     class_name: str
@@ -56,6 +59,7 @@ class Answer:
     asked_tokens: int = 0
     lead_tokens: int = 0
     lead_s: float | None = None
+    marks_s: list[float] = field(default_factory=list)
 
     def after_lead(self) -> tuple[float, int] | None:
         """The time in which the tokens after the lead came, and their number; None for none."""
@@ -122,6 +126,15 @@ class Engine:
         """vLLM's ``--max-num-queued-reqs``: how many requests may be unfinished; None for any number."""
         self._engine.scheduler_config.max_num_queued_reqs = requests
 
+    async def fix_steps(self, budget: int | None, threshold: int | None) -> None:
+        """vLLM's ``--max-num-batched-tokens`` and ``--long-prefill-token-threshold``; None as it comes."""
+        await self._engine.engine_core.call_utility_async(FIX, budget, threshold)
+
+    def step_figures(self) -> StepFigures:
+        """What came of the step policy so far, by EngineCore's last report of at most half a second ago."""
+        found: StepFigures | None = self._engine.headway.activity.steps
+        return found or StepFigures()
+
     async def gated(self, request: Request, answer: Answer) -> None:
         """Run one request through Headway."""
         try:
@@ -169,6 +182,7 @@ class Engine:
             async for output in stream:
                 answer.last_s = now_s()
                 answer.first_s = answer.first_s or answer.last_s
+                answer.marks_s.append(answer.last_s)
                 answer.tokens += sum(len(one.token_ids) for one in output.outputs)
                 answer.cached_tokens = output.num_cached_tokens or 0
         answer.end = "completed"

@@ -12,6 +12,7 @@ _USUAL_TOKEN_S = 0.033  # of the engine that the lengths were chosen for
 _LEAST_SERVED = 60  # requests that a block should have room for: with fewer, its luck outweighs the arm
 
 SPINNING = "spinning"  # the workload beside which other programs take the processors (serving/spinning.py)
+LONG_PROMPTS = "long-prompts"  # chat, and one prompt in twenty of 24 times its mean
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,7 +48,10 @@ class Part:
 
 @dataclass(frozen=True, slots=True)
 class Form:
-    """The parts, how often each is played, how long a block lasts, and the times of what is measured before."""
+    """The parts, how often each is played, how long a block lasts, and the times of what is measured before.
+
+    ``beside``: the arms that are measured with streams beside long prompts (serving/streams.py).
+    """
 
     parts: tuple[Part, ...]
     rounds: int
@@ -55,6 +59,7 @@ class Form:
     level_s: float
     layer_s: float
     layer_rounds: int
+    beside: tuple[str, ...] = ()
 
     def span_of(self, part: Part) -> Span:
         """The length of the blocks of a part."""
@@ -112,4 +117,18 @@ LONG = Form(
     level_s=8.0,
     layer_s=10.0,
     layer_rounds=6,
+)
+_MIX = Span(8.0, 45.0, 8.0)
+#: ``--only step``: what goes into one engine step. A run of its own, with results of its own.
+STEP = Form(
+    parts=(
+        Part(LONG_PROMPTS, (0.7,), ("plain", "steps"), span=_MIX),
+        Part(LONG_PROMPTS, (1.2,), ("plain", "budget-128", "threshold-64", "default", "steps"), span=_MIX),
+    ),
+    rounds=1,
+    span=_MIX,
+    level_s=3.0,
+    layer_s=12.0,
+    layer_rounds=0,
+    beside=("plain", "budget-128", "threshold-64", "steps", "share"),
 )

@@ -42,19 +42,19 @@ def report(results: Results) -> Report:
     lines = [judged(goal, accepted) for goal in found]
     loads = _loads(results)
     shown = _LOAD if _LOAD in loads or not loads else loads[-1]
-    arms = f"{_table(results, loads)}\n\n{_below(results)}"
+    arms = f"{_table(results, loads)}\n\n{below(results)}"
     goals = [as_markdown(lines), *summary(lines, accepted)]
-    everything = "\n\n".join([*details(results), _below(results), *goals]) + "\n"
+    everything = "\n\n".join([*details(results), below(results), *goals]) + "\n"
     missed = any(line.fails for line in lines)
     return Report("\n\n".join([arms, *goals]) + "\n", arms, everything, _chart(results, shown), missed)
 
 
-def write_into(root: Path, page: Path, found: Report) -> None:
-    """Put the table into the page, and the chart beside the results in the folder ``root``."""
-    chart = root / CHART
-    chart.parent.mkdir(parents=True, exist_ok=True)
-    chart.write_text(found.chart, encoding="utf-8")
-    page.write_text(put_into(page.read_text(encoding="utf-8"), found.table), encoding="utf-8")
+def write_into(root: Path, page: Path, found: Report, chart: Path = CHART, marks: str = "figures") -> None:
+    """Put the table between these ``marks`` of the page, and the chart beside the results in the folder ``root``."""
+    path = root / chart
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(found.chart, encoding="utf-8")
+    page.write_text(put_into(page.read_text(encoding="utf-8"), found.table, marks), encoding="utf-8")
 
 
 def _loads(results: Results) -> list[float]:
@@ -205,7 +205,7 @@ def _cells(blocks: Sequence[BlockFigures]) -> list[str]:
     ]
 
 
-def _below(results: Results) -> str:
+def below(results: Results) -> str:
     """What the table was measured on."""
     machine, constants = results.machine, results.constants
     assert constants is not None

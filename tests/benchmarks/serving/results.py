@@ -12,6 +12,9 @@ from headway_simulator.engine_model.capacity import Slo
 from headway_simulator.engine_model.engine import EngineModel
 from serving.constants import Constants, Level
 from serving.figures import BlockFigures
+from serving.streams import Beside
+
+BESIDE = "beside"  # the blocks of streams, among the workloads whose arms have words
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,7 +29,11 @@ class Key:
 
 @dataclass(slots=True)
 class Results:
-    """What a run has measured so far. ``machine`` and ``form`` describe it; ``arms`` of a workload have words each."""
+    """What a run has measured so far. ``machine`` and ``form`` describe it; ``arms`` of a workload have words each.
+
+    ``beside`` are the blocks of streams beside long prompts, ``chat`` the tokens a second of plain chat by arm, and
+    ``share`` the share of the steps' time that prompts had where one was set.
+    """
 
     path: Path
     machine: dict[str, Any] = field(default_factory=dict)
@@ -35,6 +42,9 @@ class Results:
     blocks: dict[Key, BlockFigures] = field(default_factory=dict)
     arms: dict[str, dict[str, str]] = field(default_factory=dict)
     layer: list[dict[str, float]] = field(default_factory=list)
+    beside: list[Beside] = field(default_factory=list)
+    chat: list[tuple[str, float]] = field(default_factory=list)
+    share: float | None = None
 
     @classmethod
     def read(cls, path: Path) -> Results:
@@ -47,7 +57,10 @@ class Results:
             for one in plain["blocks"]
         }
         constants = _constants(plain["constants"])
-        return cls(path, plain["machine"], plain["form"], constants, blocks, plain["arms"], plain["layer"])
+        beside = [Beside.of_json(one) for one in plain.get("beside", ())]
+        chat = [(name, per_s) for name, per_s in plain.get("chat", ())]
+        own = plain["machine"], plain["form"], constants, blocks, plain["arms"], plain["layer"]
+        return cls(path, *own, beside, chat, plain.get("share"))
 
     def write(self) -> None:
         """Write all of it."""
@@ -59,6 +72,8 @@ class Results:
             "blocks": [{**asdict(key), "figures": one.to_json()} for key, one in self.blocks.items()],
             "layer": self.layer,
         }
+        if self.beside:
+            plain |= {"beside": [asdict(one) for one in self.beside], "chat": self.chat, "share": self.share}
         self.path.parent.mkdir(parents=True, exist_ok=True)
         self.path.write_text(json.dumps(plain, indent=1) + "\n", encoding="utf-8")
 

@@ -20,20 +20,23 @@ from tempfile import TemporaryDirectory
 from headway_policies import bundled_presets
 from headway_simulator.traffic.trace import Trace
 from headway_simulator.traffic.workload import Workload
-from serving import velocity
+from serving import fixed_steps, velocity
 from serving.arms import Arm, all_arms, best_seats
-from serving.arrivals import TRACE, Arrivals, arrivals, lengths_of, recorded, shortened, workload_of
+from serving.arrivals import TRACE, Arrivals, arrivals, by_length, lengths_of, recorded, shortened, workload_of
 from serving.client import Engine, open_loop, started
 from serving.constants import Constants, measured, slower_now
 from serving.figures import BlockFigures, judged
-from serving.form import SPINNING, Form, Part
+from serving.form import LONG_PROMPTS, SPINNING, Form, Part
 from serving.layer import layer_cost
 from serving.quiet import MAX_OTHERS, MAX_SLOWER, Times, others_share, spin_s
-from serving.results import Key, Results
+from serving.results import BESIDE, Key, Results
 from serving.spinning import beside, repeated, spells
+from serving.streams import beside_prompts, chat_tokens_per_s
 
 _AT_ONCE = (1, 16)  # clients, where the cost of the layer is measured
 _SETTLE_S = 2.0  # after the last request has left the engine
+_PROMPTS, _ALONE_S = 3, 3.0  # of a block of streams, the first of them not counted; and the pauses beside them
+_CHAT_TURNS = ("plain", "steps", "steps", "plain")
 _LEARN_S = 30.0  # of load, where an engine is to find what another one learnt and there is nothing yet
 SEATS = 128  # vLLM's own default for a server on the CPU
 
@@ -70,6 +73,8 @@ class Run:
         results = self.results
         async with AsyncExitStack() as stack:
             self._learnt = stack.enter_context(TemporaryDirectory())
+            if self.form.beside:
+                fixed_steps.install(Path(stack.enter_context(TemporaryDirectory())))
             engine = await stack.enter_async_context(started(self.model, bundled_presets()["throughput"], SEATS))
             self._engines["usual"] = engine
             if results.constants is None:
@@ -80,6 +85,8 @@ class Run:
             await self._small(stack, results.constants)
             if len(results.layer) < form.layer_rounds * len(_AT_ONCE):
                 await self._layer(engine)
+            if form.beside and not results.beside:
+                await self._beside(engine, results.constants)
             parts = [one for one in form.parts if one.workload != TRACE or self._trace is not None]
             todo = [(part, load, number) for part in parts for load in part.loads for number in range(form.rounds)]
             for done, (part, load, number) in enumerate(todo):
@@ -135,18 +142,16 @@ class Run:
         constants = at_start.slower_by(engine_slower)
         arm = all_arms(workload, constants.model, constants.slo, part.grid)[name]
         async with self._engine_of(arm, block) as engine:
-            engine.cap(arm.cap)
             slower, before = min(spin_s() for _ in range(3)), Times.now()
             began_s, client_s = asyncio.get_running_loop().time(), time.process_time()
-            try:
-                async with beside(played, span):
-                    answers = await open_loop(arm.send(engine), block.requests, span.block_s)
-            finally:
-                engine.cap(None)
+            async with beside(played, span):
+                answers = await open_loop(arm.send(engine), block.requests, span.block_s)
             client_s, after = time.process_time() - client_s, Times.now()
             await engine.idle()
             await asyncio.sleep(_SETTLE_S)
         slower /= self._fastest_s
+        if played == LONG_PROMPTS:
+            by_length(answers)
         others = 0.0 if played == SPINNING else others_share(before, after)
         return {
             spell: judged(
@@ -162,13 +167,22 @@ class Run:
         }
 
     @asynccontextmanager
-    async def _engine_of(self, arm: Arm, block: Arrivals) -> AsyncIterator[Engine]:
-        """The engine that an arm runs on, its preset in force; one is started for the block where the arm says so."""
+    async def _engine_of(self, arm: Arm, block: Arrivals | None = None) -> AsyncIterator[Engine]:
+        """The engine that an arm runs on, its preset, cap and fixed steps in force; one is started for the block where
+        the arm says so.
+        """
         if arm.engine in self._engines:
             engine = self._engines[arm.engine]
+            if self.form.beside:  # before the preset: vLLM's own settings switch the step policy off
+                await engine.fix_steps(arm.budget, arm.threshold)
             await engine.use(arm.preset_on(engine.seats))
-            yield engine
+            engine.cap(arm.cap)
+            try:
+                yield engine
+            finally:
+                engine.cap(None)
             return
+        assert block is not None
         if arm.engine == "unlearnt":
             _clear(self._learnt)
         elif not os.listdir(self._learnt):
@@ -176,6 +190,28 @@ class Run:
                 await open_loop(arm.send(engine), block.requests, _LEARN_S)
         async with started(self.model, arm.preset_on(SEATS), SEATS, learnt=self._learnt) as engine:
             yield engine
+
+    async def _beside(self, engine: Engine, constants: Constants) -> None:
+        """Streams beside long prompts under each arm, and plain chat there and back."""
+        results, arms = self.results, all_arms(workload_of(LONG_PROMPTS, 1.0, 1.0), constants.model, constants.slo, ())
+        results.arms[BESIDE] = {name: arms[name].words for name in self.form.beside}
+        for name in self.form.beside:
+            self.show(f"streams beside long prompts: {name}", 0.0)
+            async with self._engine_of(arms[name]):
+                before = engine.step_figures()
+                results.beside.append(await beside_prompts(name, arms[name].send(engine), _PROMPTS, _ALONE_S))
+                await engine.idle()
+                if name == "share":
+                    results.share = engine.step_figures().since(before).prefill_share
+            results.write()
+        results.chat = []
+        for name in _CHAT_TURNS:
+            self.show(f"plain chat: {name}", 0.0)
+            async with self._engine_of(arms[name]):
+                per_s = await chat_tokens_per_s(arms[name].send(engine), self.form.layer_s)
+                results.chat.append((name, per_s))
+                await engine.idle()
+        results.write()
 
     async def _layer(self, engine: Engine) -> None:
         """What the layer costs, several rounds of it."""
