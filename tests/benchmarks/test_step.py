@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 from xml.etree import ElementTree
@@ -105,7 +106,7 @@ async def results(path: Path) -> Results:
     found.arms = {BESIDE: {name: f"the arm {name}" for name in STEP.beside}, LONG_PROMPTS: {}}
     found.beside = [await beside_prompts(name, Engine().send, 3, 3.0) for name in STEP.beside]
     found.chat = [("plain", 200.0), ("steps", 199.0), ("steps", 201.0), ("plain", 200.0)]
-    found.share = 0.43
+    found.beside = [replace(one, planned=90, pressed=3, share=0.43) for one in found.beside]
     for part in STEP.parts:
         for name in part.arms:
             found.arms[LONG_PROMPTS][name] = f"the arm {name}"

@@ -31,8 +31,7 @@ class Key:
 class Results:
     """What a run has measured so far. ``machine`` and ``form`` describe it; ``arms`` of a workload have words each.
 
-    ``beside`` are the blocks of streams beside long prompts, ``chat`` the tokens a second of plain chat by arm, and
-    ``share`` the share of the steps' time that prompts had where one was set.
+    ``beside`` are the blocks of streams beside long prompts, ``chat`` the tokens a second of plain chat by arm.
     """
 
     path: Path
@@ -44,7 +43,6 @@ class Results:
     layer: list[dict[str, float]] = field(default_factory=list)
     beside: list[Beside] = field(default_factory=list)
     chat: list[tuple[str, float]] = field(default_factory=list)
-    share: float | None = None
 
     @classmethod
     def read(cls, path: Path) -> Results:
@@ -60,7 +58,7 @@ class Results:
         beside = [Beside.of_json(one) for one in plain.get("beside", ())]
         chat = [(name, per_s) for name, per_s in plain.get("chat", ())]
         own = plain["machine"], plain["form"], constants, blocks, plain["arms"], plain["layer"]
-        return cls(path, *own, beside, chat, plain.get("share"))
+        return cls(path, *own, beside, chat)
 
     def write(self) -> None:
         """Write all of it."""
@@ -73,7 +71,7 @@ class Results:
             "layer": self.layer,
         }
         if self.beside:
-            plain |= {"beside": [asdict(one) for one in self.beside], "chat": self.chat, "share": self.share}
+            plain |= {"beside": [asdict(one) for one in self.beside], "chat": self.chat}
         self.path.parent.mkdir(parents=True, exist_ok=True)
         self.path.write_text(json.dumps(plain, indent=1) + "\n", encoding="utf-8")
 

@@ -199,10 +199,11 @@ class Run:
             self.show(f"streams beside long prompts: {name}", 0.0)
             async with self._engine_of(arms[name]):
                 before = engine.step_figures()
-                results.beside.append(await beside_prompts(name, arms[name].send(engine), _PROMPTS, _ALONE_S))
+                found = await beside_prompts(name, arms[name].send(engine), _PROMPTS, _ALONE_S)
                 await engine.idle()
-                if name == "share":
-                    results.share = engine.step_figures().since(before).prefill_share
+                steps = engine.step_figures().since(before)
+            planned = replace(found, planned=steps.steps, pressed=steps.pressed, share=steps.prefill_share)
+            results.beside.append(planned)
             results.write()
         results.chat = []
         for name in _CHAT_TURNS:

@@ -34,7 +34,9 @@ class Beside:
     token of each prompt that is counted. ``lost`` streams ended before the block did, ``unanswered`` prompts had no
     token.
 
-    ``course``: the longest time between tokens in each tenth of a second, around the first prompt that is counted.
+    ``planned`` steps were those of the step policy, ``pressed`` ones with more for prompts than usual; ``share`` is the
+    part of their time that prompts had. ``course``: the longest time between tokens in each tenth of a second, around
+    the first prompt that is counted.
     """
 
     arm: str
@@ -44,6 +46,9 @@ class Beside:
     lost: int
     unanswered: int
     course: list[tuple[float, float]]
+    planned: int = 0
+    pressed: int = 0
+    share: float = 0.0
 
     @classmethod
     def of_json(cls, plain: dict[str, Any]) -> Beside:
