@@ -118,11 +118,11 @@ LONG = Form(
     layer_s=10.0,
     layer_rounds=6,
 )
-_MIX = Span(8.0, 45.0, 8.0)
+_MIX = Span(8.0, 40.0, 7.0)
 #: ``--only step``: what goes into one engine step. A run of its own, with results of its own.
 STEP = Form(
     parts=(
-        Part(LONG_PROMPTS, (0.7,), ("plain", "steps"), span=_MIX),
+        Part(LONG_PROMPTS, (0.7,), ("plain", "default", "steps"), span=_MIX),
         Part(LONG_PROMPTS, (1.2,), ("plain", "budget-128", "threshold-64", "default", "steps"), span=_MIX),
     ),
     rounds=1,
