@@ -37,7 +37,7 @@ def check_machine(root: Path, *, is_new: bool) -> None:
 
 
 def system_packages(*, for_tests: bool) -> None:
-    """What pip cannot bring: installed with apt-get where that is possible, else named in one line."""
+    """Install the packages that pip cannot bring with apt-get where that is possible, else name them in one line."""
     needed = [] if sys.platform != "linux" or _loads(REQUIRED_LIBRARY[0]) else [REQUIRED_LIBRARY[1]]
     helpful = _compiler_packages() + (_test_packages() if for_tests else [])
     packages = list(dict.fromkeys(needed + helpful))

@@ -1,4 +1,4 @@
-"""What MkDocs adds to each page: the version of Headway, and the file to edit."""
+"""The additions of MkDocs to each page: the version of Headway, and the file to edit."""
 
 from __future__ import annotations
 

@@ -46,7 +46,7 @@ class Figures:
         self.known = figures("")
 
     async def read(self) -> dict[str, float]:
-        """Those of this moment."""
+        """The figures of this moment."""
         try:
             self.known = figures(await self._scrape())
         except (InstanceLostError, OSError, ValueError) as error:

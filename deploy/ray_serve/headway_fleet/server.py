@@ -85,7 +85,7 @@ class Server:
         self.put_in_listing()
 
     def put_in_listing(self) -> None:
-        """It listens; a reader never sees half a file."""
+        """List a server that listens; a reader never sees half a file."""
         if self._listed is None:
             return
         for path in self._listed.parent.glob("server-*.json"):

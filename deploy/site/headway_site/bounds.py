@@ -134,7 +134,7 @@ BOUNDS = {
 
 
 def bound_table() -> str:
-    """What is read from outside, how much of it, and what happens beyond; KeyError where a row has no bound."""
+    """The page of bounds: each input, its bound, and what happens beyond; KeyError where a row has no bound."""
     rows = data("bounds", "bound")
     known = {row["what"] for row in rows}
     if missing := BOUNDS.keys() - known:

@@ -27,7 +27,7 @@ def documents() -> list[Path]:
 
 
 def problems(path: Path) -> Iterator[str]:
-    """What is wrong with a file, a line for each."""
+    """The problems of a file, a line for each."""
     text = path.read_text(encoding="utf-8")
     for target, anchor in _LINK.findall(_CODE.sub("", text)):
         found = path.parent / target if target else path

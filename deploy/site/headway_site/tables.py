@@ -1,4 +1,4 @@
-"""What the generated pages have in common: their head, tables in Markdown, and the words that stand in TOML files."""
+"""The common parts of the generated pages: their head, tables in Markdown, and the words that stand in TOML files."""
 
 from __future__ import annotations
 

@@ -243,7 +243,7 @@ class Gateway:
         return ranked.index(name) if name in ranked else len(ranked)
 
     def _account_usage(self, call: Call | None, output: Any) -> None:
-        """What a call used, by its last output, where the engine has not reported it."""
+        """Count the tokens of a call, by its last output, where the engine has not reported them."""
         if call is not None and output is not None and not call.accounted:
             self.link.calls.account(call, self.link.adapter.usage(output))
 
@@ -291,7 +291,7 @@ class Gateway:
             self.link.calls.stopped(call)
 
     def _end_late(self, sequences: int) -> None:
-        """These ended here, and not yet in the engine, or not in its report: they are counted until then."""
+        """Count sequences that ended here until the engine, or its report, has ended them too."""
         self.unseated += sequences
         self.link.loop.run_apart(self._confirm_end(sequences))
 

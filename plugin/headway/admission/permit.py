@@ -16,7 +16,7 @@ from headway_policies.desk.transitions import Event, Phase, after
 
 
 class PermitGate(Protocol):
-    """What a permit needs of the gate that issued it. Everything is synchronous, on the gate's event loop."""
+    """The gate, as far as a permit that it issued needs it. Everything is synchronous, on the gate's event loop."""
 
     @property
     def now_s(self) -> Callable[[], float]:
@@ -204,17 +204,17 @@ class Permit:
             self._turn.cancel()  # another call of this request may still wait
 
     def dispatch(self, preset_name: str, *, beside: bool) -> None:
-        """It has its seats, under this preset: the calls that wait in ``admitted`` go on."""
+        """Give the permit its seats, under this preset: the calls that wait in ``admitted`` go on."""
         self._move(Event.DISPATCH)
         self.preset_name, self.beside, self.dispatched_s = preset_name, beside, self._gate.now_s()
 
     def refuse(self, reason: Reason, retry_after_s: int) -> None:
-        """It is refused while it waits, and over."""
+        """Refuse the request while it waits: the permit is over."""
         self._why = reason, retry_after_s
         self._move(Event.REFUSE)
 
     def abort(self, reason: Reason, retry_after_s: int) -> None:
-        """It is given up while it runs; its caller has still to leave."""
+        """Give the request up while it runs; its caller has still to leave."""
         self._why = reason, retry_after_s
         self._move(Event.ABORT)
 

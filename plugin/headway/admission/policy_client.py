@@ -25,7 +25,7 @@ from headway_policies.request import NO_TIMEOUTS, Timeouts
 
 
 class PolicyClient:
-    """What an engine client does differently behind Headway's gate.
+    """The methods of an engine client that differ behind Headway's gate.
 
     Never instantiated nor inherited from: these methods are set into a subclass of the engine's own class, because an
     instance can take on a subclass only if that has no second base. So they call that class by name, not ``super()``.
@@ -145,7 +145,7 @@ def make_policy_class(base: type[Any], gateway: Gateway) -> type[Any]:
 
 
 async def _in_turn(context: RequestContext, seats: int, call: AsyncGenerator[Any, None]) -> AsyncGenerator[Any, None]:
-    """One of many calls of a request, of which at most ``seats`` run at once, however long its list of inputs is."""
+    """Wait for a turn: at most ``seats`` calls of a request run at once, however long its list of inputs is."""
     if context.turns is None:
         context.turns = asyncio.Semaphore(seats)
     async with context.turns, aclosing(call):

@@ -241,7 +241,7 @@ class Engine:
         return (min(budget_tokens, plan.prompt_tokens), plan.chunk_tokens) if plan else (budget_tokens, budget_tokens)
 
     def _prompt(self, sequence: Sequence, now_s: float) -> Prompt:
-        """What the prefix cache has of one that waits is not known yet."""
+        """The prompt of a sequence. Its part in the prefix cache is not known yet while it waits."""
         tokens = sequence.prompt_tokens + sequence.made_tokens
         return Prompt(tokens, sequence.prefill_left or tokens, sequence.priority, now_s - sequence.sent_s)
 
@@ -355,7 +355,7 @@ class Engine:
             self._decode(sequence)
 
     def _decode(self, sequence: Sequence) -> None:
-        """Its prompt is computed and one token made: from the next step on it decodes."""
+        """Let a sequence decode from the next step on: its prompt is computed and one token made."""
         sequence.began_step = self._step
         sequence.end_step = self._step + sequence.output_tokens - sequence.made_tokens
         self._decoding += 1

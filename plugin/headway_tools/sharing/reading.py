@@ -45,7 +45,7 @@ class Shared(Protocol):
 
     @property
     def url(self) -> str:
-        """Its address, which is its name."""
+        """The address of the server, which is its name."""
 
     def look(self) -> ServerReading:
         """Read it."""

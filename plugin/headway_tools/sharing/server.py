@@ -35,7 +35,7 @@ class SharedServer:
 
     @property
     def url(self) -> str:
-        """Its address."""
+        """The address of the server."""
         return self._client.url
 
     def look(self) -> ServerReading:

@@ -151,7 +151,7 @@ class Lifecycle:
         self._start(record, now_s)
 
     def first_token(self, record: Record, now_s: float) -> None:
-        """Its first token is here."""
+        """Note the first token of a request."""
         record.first_s = record.token_s = now_s
         self.unstarted.pop(record.ticket.id, None)
         self._forecast.first_token(record, now_s)

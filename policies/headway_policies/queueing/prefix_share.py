@@ -178,7 +178,7 @@ class PrefixShare(FairShare):
         self._resting.clear()
 
     def _pass_over(self, ticket: Ticket) -> None:
-        """Its tenant has used its quantum: behind the others with each block of this ticket."""
+        """Put a tenant that has used its quantum behind the others, with each block of this ticket."""
         for block in _blocks(ticket):
             sharers = self._sharers.get(block)
             if isinstance(sharers, _Sharers):

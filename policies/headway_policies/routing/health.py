@@ -70,7 +70,7 @@ class InstanceHealth:
         return now_s - self._answered_s >= LOST_S
 
     def state(self, now_s: float) -> BreakerState:
-        """Its state now. Silence makes it OPEN without a further event."""
+        """The state of the breaker now. Silence makes it OPEN without a further event."""
         self._look(now_s)
         return self._breaker.state if self._alive(now_s) else BreakerState.OPEN
 

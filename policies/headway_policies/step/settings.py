@@ -27,7 +27,7 @@ class StepSettings(BaseModel):
 
 @dataclass(frozen=True, slots=True)
 class StepTerms:
-    """What the policy has to keep: the share, and objectives, absolute or relative to the engine.
+    """The bounds that the policy keeps: the share, and objectives, absolute or relative to the engine.
 
     ``first_token_s`` has one for each class that states any, by the priority that its sequences have in the engine.
     """

@@ -244,7 +244,7 @@ class SnapshotReader:
         )
 
     def _engine(self, desk: Desk, suspects: int) -> schema.EngineStatus:
-        """One that is gone has no last step: nothing runs in it, and nothing waits."""
+        """The engine now. An engine that is gone has no last step: nothing runs in it, and nothing waits."""
         link, fit, supervised = self.gateway.link, desk.engine_fit, dict[str, Any]()
         load = _NO_LOAD if link.engine_gone or link.engine_lost else self.activity.load
         settings = link.adapter.settings(link.engine)
