@@ -36,9 +36,9 @@ class EngineActivity:
 
     ``listens`` says whether the engine reports its steps. ``load`` is that of the last step, ``stepped_s`` its time on
     the gate's clock, ``worked_s`` the time of the last step with anything in it: a router reports the steps of idle
-    instances, too. ``batches`` sums up all steps, ``preemptions`` and ``prompt_tokens``
-    count theirs. ``gpu_busy_ratio`` is the last reading
-    of the GPUs, added to every load from then on; None without a GPU. Call it on the event loop's thread only.
+    instances, too. ``batches`` sums up all steps, ``preemptions`` and ``prompt_tokens`` count theirs.
+    ``gpu_busy_ratio`` is the last reading of the GPUs, added to every load from then on; None without a GPU. Call it on
+    the event loop's thread only.
     """
 
     def __init__(self, gateway: Gateway, batch_meter: Callable[[int], None] | None = None) -> None:
