@@ -17,7 +17,7 @@ def client() -> TestClient:
     return TestClient(Starlette(routes=[*routes(), *create_streamlit_static_assets_routes("")]))
 
 
-@pytest.mark.parametrize("path", [one for one in PATHS if one != FIRST])
+@pytest.mark.parametrize("path", [path for path in PATHS if path != FIRST])
 def test_a_deep_link_tells_the_base_of_the_server(client: TestClient, path: str) -> None:
     """The front end need not guess: without the base it would ask for ``_stcore`` below the page and get a 404."""
     answer = client.get(f"/{path}?range=15m")

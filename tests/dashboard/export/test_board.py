@@ -53,9 +53,9 @@ def test_every_panel_has_a_number_of_its_own(shown: dict[str, Any]) -> None:
 def test_no_panel_covers_another_and_all_are_on_the_grid(shown: dict[str, Any]) -> None:
     """Grafana would push the lower one down, and the rows apart."""
     places = [panel["gridPos"] for panel in shown["panels"]]
-    for one in places:
-        assert one["x"] >= 0
-        assert one["x"] + one["w"] <= 24
+    for place in places:
+        assert place["x"] >= 0
+        assert place["x"] + place["w"] <= 24
     for one, other in itertools.combinations(places, 2):
         beside = one["x"] + one["w"] <= other["x"] or other["x"] + other["w"] <= one["x"]
         under = one["y"] + one["h"] <= other["y"] or other["y"] + other["h"] <= one["y"]
@@ -72,7 +72,7 @@ def test_there_is_a_row_for_each_page_with_its_panels_under_it(shown: dict[str, 
         else:
             found[title].append(panel["title"])
     expected = {
-        page.title: [*(one.label for one in page.tiles), *(one.title for one in page.panels)] for page in pages()
+        page.title: [*(tile.label for tile in page.tiles), *(panel.title for panel in page.panels)] for page in pages()
     }
     assert list(found.items()) == list(expected.items())
 
@@ -99,7 +99,7 @@ def test_every_query_is_limited_to_the_chosen_servers(shown: dict[str, Any]) -> 
     for text in queries(shown):
         selectors = re.findall(r"\{[^{}]*\}", text.replace("{{", "").replace("}}", ""))
         assert selectors, text
-        assert all('job=~"$job"' in one and 'instance=~"$instance"' in one for one in selectors), text
+        assert all('job=~"$job"' in selector and 'instance=~"$instance"' in selector for selector in selectors), text
 
 
 def test_every_metric_of_a_query_exists(shown: dict[str, Any]) -> None:

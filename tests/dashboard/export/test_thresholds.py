@@ -74,11 +74,11 @@ def test_every_bound_of_an_alert_is_drawn_and_documented() -> None:
     lines, alerts, table = drawn(), compared(), documented()
     for panel, bounds in thresholds.PANEL_BOUNDS.items():
         title = titles[panel]
-        for one in bounds:
-            side = ">" if one.above else "<"
-            assert pytest.approx(one.value) in lines[title]
-            assert (side, pytest.approx(one.value)) in alerts[one.alert]
-            assert (side, pytest.approx(one.value)) in table[title][one.alert]
+        for bound in bounds:
+            side = ">" if bound.above else "<"
+            assert pytest.approx(bound.value) in lines[title]
+            assert (side, pytest.approx(bound.value)) in alerts[bound.alert]
+            assert (side, pytest.approx(bound.value)) in table[title][bound.alert]
 
 
 def test_every_alert_is_in_the_table() -> None:
@@ -98,8 +98,8 @@ def test_the_queue_is_old_after_half_of_its_time_out() -> None:
 
 def test_the_pages_have_the_same_numbers() -> None:
     """What a page of the dashboard draws as the bound of an alert is the number of that alert; one target for all."""
-    drawn_by_pages = {(panel.id, one.name): one.value for shown in ALL_PANELS.values() for panel in shown
-                      for one in panel.bounds}  # fmt: skip
+    drawn_by_pages = {(panel.id, bound.name): bound.value for shown in ALL_PANELS.values() for panel in shown
+                      for bound in panel.bounds}  # fmt: skip
     assert drawn_by_pages["error-share", "alert"] == thresholds.ERROR_RATIO
     assert drawn_by_pages["gpu-busy", "idle below"] == thresholds.GPU_IDLE_RATIO
     targets = {value for (_, name), value in drawn_by_pages.items() if name == "target"}

@@ -31,7 +31,7 @@ from headway_policies import Reason
 pytestmark = pytest.mark.slow
 
 OPERATOR = {"HEADWAY_ADMIN_TOKEN": OPERATOR_TOKEN}
-PAGES = ("", *(one for one in PATHS if one != "overview"))
+PAGES = ("", *(path for path in PATHS if path != "overview"))
 #: How Python, JSON and JavaScript write what is no number.
 NO_NUMBER = re.compile(r"\b(?:nan|NaN|None|inf|Infinity|NaT|null|undefined)\b")
 #: Nothing changes by these: what a preset would change, the way out of a fixed time, and the figures as a file.
@@ -131,7 +131,7 @@ class Entered:
 
 
 WITH_CONTROL = {"live", *(name for name, state in STATES.items() if state.reads)}
-OTHERS = [one for one in PAGES if one not in ("", "control")]
+OTHERS = [page for page in PAGES if page not in ("", "control")]
 PAIRS = [
     (state, path)
     for at, state in enumerate(STATES)
@@ -164,7 +164,7 @@ def entered(request: pytest.FixtureRequest) -> Iterator[Entered]:
 def opened_until(path: str, *words: str) -> AppTest:
     """A visit that is refreshed until all these words are there."""
     app, ends_s = opened(path), time.monotonic() + 60
-    while any(one not in (text := "\n".join(texts(app))) for one in words):
+    while any(word not in (text := "\n".join(texts(app))) for word in words):
         assert time.monotonic() < ends_s, f"{words} never came:\n{text}"
         time.sleep(0.3)
         app.run()
@@ -213,7 +213,7 @@ def assert_missing_is_named(app: AppTest, state: State, path: str) -> None:
         assert len(shown) == 8
         assert {label: shown[label] for label in state.tiles} == state.tiles
         table = app.table[0].value
-        assert {title: {*table[title]} for title in state.rows} == {one: {text} for one, text in state.rows.items()}
+        assert {title: {*table[title]} for title in state.rows} == {row: {text} for row, text in state.rows.items()}
     if state.notes is not None:
         old = {one.delta for one in app.metric if shown[one.label] != MISSING and one.label not in ("Warm-up",)}
         assert old <= state.notes

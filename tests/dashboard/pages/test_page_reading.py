@@ -30,7 +30,7 @@ class Counting:
         """Nothing to close."""
 
 
-@pytest.mark.parametrize("page", PAGES, ids=[one.path for one in PAGES])
+@pytest.mark.parametrize("page", PAGES, ids=[page.path for page in PAGES])
 def test_a_refresh_reads_once(page: Page) -> None:
     """The figures of now, the charts and the events, of one moment."""
     source, status = Counting(), MergedStatusSource({})

@@ -39,7 +39,7 @@ def test_a_forecast_comes_and_has_an_age(stub: StubServer) -> None:
     found = finished(job).state().forecast
     now_s[0] = 130.0
     assert found is not None
-    assert [one.name for one in found.presets] == ["balanced", "latency"]
+    assert [preset.name for preset in found.presets] == ["balanced", "latency"]
     assert job.age_s() == 30.0
 
 

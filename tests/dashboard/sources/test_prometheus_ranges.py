@@ -45,9 +45,9 @@ class Canned:
     def custom_query(self, query: str) -> list[dict[str, Any]]:
         """The two look-ups of the targets."""
         if query.startswith("max by (instance) (up"):
-            return [{"metric": {"instance": one}, "value": [NOW_S, str(int(one not in self.down))]}
-                    for one in self.instances]  # fmt: skip
-        seen = [one for one in self.instances if one not in self.down]
+            return [{"metric": {"instance": instance}, "value": [NOW_S, str(int(instance not in self.down))]}
+                    for instance in self.instances]  # fmt: skip
+        seen = [instance for instance in self.instances if instance not in self.down]
         return [{"metric": {"instance": one}, "values": [[NOW_S - 5, "1"], [NOW_S, "1"]]} for one in seen]
 
     def custom_query_range(self, query: str, start_time: Any, end_time: Any, step: str) -> list[dict[str, Any]]:

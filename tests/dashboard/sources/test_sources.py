@@ -43,7 +43,7 @@ def test_scrape_reads_real_exposition_text(stub: StubServer) -> None:
     stub.world.load = 3.0
     source, _ = scraped(stub)
     reading = read(source, panels.FACTS, 300.0)
-    assert all(reading[one].latest() is not None for one in panels.FACTS)
+    assert all(reading[fact].latest() is not None for fact in panels.FACTS)
     assert reading[panels.LIMIT].latest() == 32
     assert reading[panels.CEILING].latest() == 64
     assert reading[panels.QUEUED].latest() == sum(stub.world.queued.values())

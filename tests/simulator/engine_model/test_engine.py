@@ -95,14 +95,14 @@ def test_an_aborted_sequence_is_gone_at_the_end_of_the_step_and_gives_everything
     model = EngineModel(base_s=1.0, seat_s=0.0, prefill_s=0.0, max_num_seqs=2, step_tokens=100)
     engine = Engine(model)
     sequences = [Sequence(1, 16, 30), Sequence(2, 500, 30), Sequence(3, 16, 30)]
-    for one in sequences:
-        engine.submit(one)
+    for sequence in sequences:
+        engine.submit(sequence)
     engine.begin(0.0)
     engine.finish(math.inf, 1)
     engine.begin(1.0)
-    for one in sequences:
-        engine.abort(one)
-        engine.abort(one)
+    for sequence in sequences:
+        engine.abort(sequence)
+        engine.abort(sequence)
     steps = engine.finish(math.inf, 1)
     engine.begin(2.0)
     assert [one.id for one in steps.dropped] == [1, 2, 3]

@@ -145,8 +145,8 @@ def test_a_run_with_a_slow_spell_is_the_same_step_by_step(preset: str | None) ->
     requests = WORKLOADS["W1"].requests(60.0, 1, model=model, slo=Slo(), load=0.9)
     wanted = None if preset is None else bundled_presets()[preset]
     runs = [simulate(requests, wanted, model, seed=1, one_by_one=single) for single in (True, False)]
-    assert [(one.first_s, one.ended_s, one.outcome) for one in runs[0].visits] == [
-        (one.first_s, one.ended_s, one.outcome) for one in runs[1].visits
+    assert [(visit.first_s, visit.ended_s, visit.outcome) for visit in runs[0].visits] == [
+        (visit.first_s, visit.ended_s, visit.outcome) for visit in runs[1].visits
     ]
     assert runs[0].steps == runs[1].steps
     assert runs[0].busy_s == pytest.approx(runs[1].busy_s, rel=1e-12)  # many small sums against few large ones
@@ -161,7 +161,7 @@ def test_without_a_disturbance_the_run_is_identical(workload: str) -> None:
         model = EngineModel(kv_tokens=8192, prefix_cache=workload == "W7", variation=variation)
         requests = WORKLOADS[workload].requests(60.0, 1, model=model, slo=Slo(), load=1.3)
         run = simulate(requests, bundled_presets()["balanced"], model, seed=1)
-        runs.append([(one.first_s, one.ended_s, one.outcome, one.made_tokens) for one in run.visits])
+        runs.append([(visit.first_s, visit.ended_s, visit.outcome, visit.made_tokens) for visit in run.visits])
     assert runs[0] == runs[1] == runs[2]
 
 

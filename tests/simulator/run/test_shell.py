@@ -282,6 +282,6 @@ def test_an_order_by_prefixes_finds_more_of_them_and_learns_the_engine_s_space()
         shell = Shell(desk, Engine(model), Clients(), Random(0), one_by_one=False)
         result = shell.run(requests, (), None)
         ratios[inside] = result.prefix_hit_tokens / result.prefix_queried_tokens
-        assert result.prefix_queried_tokens >= sum(one.prompt_tokens for one in requests) / 4
+        assert result.prefix_queried_tokens >= sum(request.prompt_tokens for request in requests) / 4
     assert ratios["prefix"] > 1.5 * ratios["fifo"]
     assert (desk.read(0.0).prefixes is not None, desk._scheduler.prefixes._capacity_tokens) == (True, 8 * 512)

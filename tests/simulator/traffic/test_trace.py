@@ -92,18 +92,18 @@ def test_an_unknown_length_is_drawn_from_those_of_its_class(tmp_path: Path) -> N
     rows = "0,8,30,batch,,1,\n0,8,50,batch,,1,\n0,8,7,normal,,1,\n"
     unknown = "1,8,,batch,,1,\n" * 50 + "3,8,,extra,,1,\n" * 50
     trace = read_trace(written(tmp_path, SERVER + rows + unknown))
-    drawn = [one.output_tokens for one in trace.requests(seed=1)[3:]]
+    drawn = [request.output_tokens for request in trace.requests(seed=1)[3:]]
     assert set(drawn[:50]) == {30, 50}
     assert set(drawn[50:]) == {30, 50, 7}
     assert trace.output_tokens == 29
-    assert drawn != [one.output_tokens for one in trace.requests(seed=2)[3:]]
+    assert drawn != [request.output_tokens for request in trace.requests(seed=2)[3:]]
 
 
 def test_who_asks_for_more_gets_more(tmp_path: Path) -> None:
     """Drawn is the part that was used of what the clients said: here a half, or all of it."""
     known = "0,8,50,normal,,1,100\n0,8,20,normal,,1,20\n"
     trace = read_trace(written(tmp_path, SERVER + known + "1,8,,normal,,1,400\n" * 50 + "1,8,,normal,,1,\n" * 50))
-    drawn = [one.output_tokens for one in trace.requests(seed=1)[2:]]
+    drawn = [request.output_tokens for request in trace.requests(seed=1)[2:]]
     assert set(drawn[:50]) == {200, 400}
     assert set(drawn[50:]) == {50, 20}  # nothing was said: as it was
 

@@ -138,9 +138,9 @@ def test_each_tenant_has_system_prompts_of_its_own() -> None:
     """32 in all, four to each of eight tenants, of 512 tokens before a prompt of the usual length."""
     requests = drawn(WORKLOADS["W7"], 2000)
     prompts = {tenant: {one.prefix for one in requests if one.tenant == tenant} for tenant in WORKLOADS["W7"].tenants}
-    assert [len(one) for one in prompts.values()] == [4] * 8
+    assert [len(prompt) for prompt in prompts.values()] == [4] * 8
     assert set().union(*prompts.values()) == set(range(1, 33))
-    assert all((one.prefix_tokens, one.prompt_tokens > 512) == (512, True) for one in requests)
+    assert all((request.prefix_tokens, request.prompt_tokens > 512) == (512, True) for request in requests)
     assert not any(one.prefix for one in drawn(WORKLOADS["W6"], 60))
 
 

@@ -65,7 +65,7 @@ def test_a_start_without_compilation_is_information_with_its_price(
     """By vLLM's flag or by ours."""
     main(["doctor", "--json", "./my-model", *words])
     findings = json.loads(capsys.readouterr().out)["findings"]
-    (found,) = [one for one in findings if one["severity"] == "info"]
+    (found,) = [finding for finding in findings if finding["severity"] == "info"]
     assert found["section"] == "configuration"
     assert "each token takes longer" in found["what"]
 
@@ -76,7 +76,7 @@ def test_a_running_server_is_asked_and_its_port_may_be_taken(capsys: pytest.Capt
     assert main(["doctor", "--json", "--url", f"{url}/"]) == Exit.FAILED
     findings = json.loads(capsys.readouterr().out)["findings"]
     assert [one["what"].partition(" (")[0] for one in findings if one["section"] == url] == [f"{url} does not answer"]
-    assert not [one for one in findings if "address of the server" in one["what"]]
+    assert not [finding for finding in findings if "address of the server" in finding["what"]]
 
 
 @pytest.mark.parametrize(

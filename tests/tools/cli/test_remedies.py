@@ -22,7 +22,7 @@ KINDS = (
     Facts(error_share=0.2, forecast=Forecasted("balanced", 32, 0.8), forecasts=(Forecasted("latency", 8, 0.99),)),
 )
 COMMANDS = sorted(
-    {one.command for found in Bottleneck for facts in KINDS for one in remedies(facts, found) if one.command}
+    {remedy.command for found in Bottleneck for facts in KINDS for remedy in remedies(facts, found) if remedy.command}
 )
 
 

@@ -52,7 +52,7 @@ def tree(child: Child) -> list[psutil.Process]:
 
 
 def running(processes: list[psutil.Process]) -> list[psutil.Process]:
-    return [one for one in processes if one.is_running() and one.status() != psutil.STATUS_ZOMBIE]
+    return [process for process in processes if process.is_running() and process.status() != psutil.STATUS_ZOMBIE]
 
 
 async def test_children_that_listen_end_at_once(nursery: Nursery) -> None:

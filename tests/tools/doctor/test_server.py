@@ -73,7 +73,7 @@ def test_an_engine_with_few_seats_is_information(seats: int, found: int) -> None
     with serving(page, metrics=200) as url:
         infos = found_by(url, Severity.INFO)
     assert len(infos) == found
-    assert all("the engine runs at most 16 sequences" in one for one in infos)
+    assert all("the engine runs at most 16 sequences" in info for info in infos)
 
 
 def test_an_admin_api_that_is_off_is_well() -> None:

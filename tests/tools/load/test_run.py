@@ -30,7 +30,7 @@ def test_a_workload_arrives_at_any_rate(name: str, rate_per_s: float) -> None:
     """The mean over whole rounds of its phases, within what chance allows; the lengths do not depend on it."""
     requests = Source(WORKLOADS[name]).requests(1, rate_per_s, 3000.0)
     assert len(requests) / 3000.0 == pytest.approx(rate_per_s, rel=0.15)
-    assert [one.at_s for one in requests] == sorted(one.at_s for one in requests)
+    assert [request.at_s for request in requests] == sorted(request.at_s for request in requests)
     assert requests == Source(WORKLOADS[name]).requests(1, rate_per_s, 3000.0)
 
 
@@ -45,9 +45,9 @@ def test_classes_replace_those_of_the_workload() -> None:
 
 def test_prompts_and_answers_are_cut_to_the_model() -> None:
     """Together they fit, and each has a token."""
-    for one in Source(WORKLOADS["W3"], max_tokens=100).requests(1, 10.0, 400.0):
-        assert one.prompt_tokens + one.output_tokens <= 100
-        assert min(one.prompt_tokens, one.output_tokens) >= 1
+    for request in Source(WORKLOADS["W3"], max_tokens=100).requests(1, 10.0, 400.0):
+        assert request.prompt_tokens + request.output_tokens <= 100
+        assert min(request.prompt_tokens, request.output_tokens) >= 1
 
 
 def test_a_trace_is_squeezed_to_the_rate(tmp_path: Path) -> None:
@@ -72,7 +72,7 @@ def test_blocks_have_every_request_once() -> None:
     whole = Load(W1.requests(1, 20.0, 90.0), 90.0, SLO, 1.0)
     parts = whole.blocks(4)
     assert sum(len(part.requests) for part in parts) == len(whole.requests)
-    assert all(0 <= one.at_s < part.duration_s == 22.5 for part in parts for one in part.requests)
+    assert all(0 <= request.at_s < part.duration_s == 22.5 for part in parts for request in part.requests)
     assert parts[2].requests[0].prompt_tokens == next(one for one in whole.requests if one.at_s >= 45).prompt_tokens
 
 
@@ -84,7 +84,7 @@ async def test_an_open_loop_does_not_wait_for_answers() -> None:
             measured = await offer(client, Load(requests, 0.1, SLO, 20.0), silent)
         assert server.most_open == 20
     assert (measured.unanswered, measured.all.completed) == (0, measured.all.offered)
-    assert measured.all.offered == sum(one.at_s >= 0.01 for one in requests)
+    assert measured.all.offered == sum(request.at_s >= 0.01 for request in requests)
 
 
 async def test_every_end_is_in_the_figures_of_its_class() -> None:
@@ -140,9 +140,9 @@ async def test_two_servers_get_the_same_requests_in_turn() -> None:
             note = lambda what, ratio: order.append(what[0])  # noqa: E731
             compared = await compare((first, second), Load(requests, 0.4, SLO, 20.0), 4, note)
         drawn = [sorted(one["max_tokens"] for one in server.asked if one["class"]) for server in (a, b)]
-    assert drawn[0] == drawn[1] == [one.output_tokens for one in requests]
+    assert drawn[0] == drawn[1] == [request.output_tokens for request in requests]
     assert "".join(one for place, one in enumerate(order) if order[place - 1 : place] != [one]) == "ABABA"
-    assert [one.all.offered for one in compared.arms] == [
+    assert [arm.all.offered for arm in compared.arms] == [
         sum(one.all.offered for one in arm) for arm in zip(*compared.pairs, strict=True)
     ]
     ratios = {one.name: one for one in compared.ratios()}

@@ -17,18 +17,18 @@ TOTAL = 16
 
 def held(servers: list[SharedStandIn]) -> int:
     """The seats that requests hold or may take."""
-    return sum(max(one.limit, one.taken) for one in servers)
+    return sum(max(server.limit, server.taken) for server in servers)
 
 
 def limits(servers: list[SharedStandIn]) -> list[int]:
-    return [one.limit for one in servers]
+    return [server.limit for server in servers]
 
 
 def go(arbiter: Arbiter, servers: list[SharedStandIn], from_s: int, to_s: int, *, ended: int = 0) -> None:
     """A step every second."""
     for now_s in range(from_s, to_s):
-        for one in servers:
-            one.pass_time(float(now_s), ended=ended)
+        for server in servers:
+            server.pass_time(float(now_s), ended=ended)
         arbiter.step(float(now_s))
 
 
@@ -81,10 +81,10 @@ def test_the_seats_never_pass_the_total(seconds: list[tuple[float, list[tuple[in
 
     def check() -> None:
         assert held(servers) <= TOTAL
-        assert all(one.limit >= 1 for one in servers)
+        assert all(server.limit >= 1 for server in servers)
 
-    for one in servers:
-        one.after_order = check
+    for server in servers:
+        server.after_order = check
     now_s = 1.0
     for pass_s, happened in seconds:
         now_s += pass_s
@@ -103,9 +103,9 @@ def test_an_order_whose_answer_was_lost_counts_as_given() -> None:
     assert limits(servers) == [1, 14, 1]
     servers[1].taken = 10  # more than its next share: they have to drain
     servers[0].queued = servers[2].queued = 40
-    for one in servers:
-        one.loses_answers = True
-        one.after_order = lambda: None if held(servers) <= TOTAL else pytest.fail(f"{limits(servers)}")
+    for server in servers:
+        server.loses_answers = True
+        server.after_order = lambda: None if held(servers) <= TOTAL else pytest.fail(f"{limits(servers)}")
     go(arbiter, servers, 20, 30)
     assert limits(servers)[0] == 5
 
@@ -144,12 +144,12 @@ def test_orders_are_renewed_before_they_expire_and_rarely_enough() -> None:
     servers = [SharedStandIn("a"), SharedStandIn("b")]
     arbiter = Arbiter(servers, TOTAL)
     for now_s in range(600):
-        for place, one in enumerate(servers):
-            one.queued = 40 if now_s // 12 % 2 == place else 0
-            one.pass_time(float(now_s), ended=20)
+        for place, server in enumerate(servers):
+            server.queued = 40 if now_s // 12 % 2 == place else 0
+            server.pass_time(float(now_s), ended=20)
         arbiter.step(float(now_s))
-        assert None not in [one.ordered for one in servers]
-    assert all(600 / EXPIRES_S < len(one.orders) <= 150 for one in servers)
+        assert None not in [server.ordered for server in servers]
+    assert all(600 / EXPIRES_S < len(server.orders) <= 150 for server in servers)
 
 
 def test_a_late_urgent_server_takes_from_the_others_and_the_pausable_one_waits() -> None:
@@ -176,8 +176,8 @@ def test_a_long_pause_is_renewed_and_ends_by_itself_without_the_arbiter() -> Non
         go(arbiter, servers, now_s, now_s + 1)
         assert servers[1].paused
     assert 100 / EXPIRES_S < servers[1].pauses <= 1 + 100 / (EXPIRES_S - RENEW_PAUSE_S)
-    for one in servers:
-        one.pass_time(99 + EXPIRES_S)
+    for server in servers:
+        server.pass_time(99 + EXPIRES_S)
     assert not servers[1].paused
 
 

@@ -54,14 +54,14 @@ def test_a_server_that_does_not_answer_shows_nothing_of_before() -> None:
     servers[0].answers, servers[1].left_alone = False, "a trial"
     collector.show(arbiter.step(1.0), arbiter.readings)
     page = scraped(collector)
-    assert {one.name for one in page.samples if one.labels.get("server") == "a:1"} == {"headway_share_managed"}
+    assert {sample.name for sample in page.samples if sample.labels.get("server") == "a:1"} == {"headway_share_managed"}
     assert [page("headway_share_managed", **labels) for labels in (FIRST, SECOND)] == [0, 0]
     assert page("headway_share_seats", **SECOND) == 1
 
 
 def test_before_the_first_step_there_is_only_the_total() -> None:
     """Nothing was read yet."""
-    assert [one.name for one in scraped(ShareCollector(16)).samples] == ["headway_share_total_seats"]
+    assert [sample.name for sample in scraped(ShareCollector(16)).samples] == ["headway_share_total_seats"]
 
 
 def test_the_page_is_served_on_this_machine_until_the_end() -> None:

@@ -283,7 +283,7 @@ def test_a_step_that_refuses_more_is_not_suggested() -> None:
     found = swept(Formula(), Range(16, 2, 256)).swept
     bend = knee(found.by_seats())
     assert bend is not None
-    found.steps = [replace(one, refused=one.arrived // 5) if one is bend else one for one in found.steps]
+    found.steps = [replace(step, refused=step.arrived // 5) if step is bend else step for step in found.steps]
     chosen = choose(found)
     assert chosen is not None
     assert chosen.knee is not None
@@ -356,9 +356,9 @@ def test_the_curve_is_drawn_in_letters_and_as_a_chart() -> None:
     assert bend is not None
     drawn = text_curve(steps, bend)
     assert f"[{bend.seats}]" in drawn
-    assert all(f"o{one.seats}" in drawn for one in steps if one is not bend)
+    assert all(f"o{step.seats}" in drawn for step in steps if step is not bend)
     assert max(map(len, drawn.splitlines())) <= 100
     chart = curve_chart(steps, bend)
-    assert chart.traces[0]["text"] == [str(one.seats) for one in steps]
+    assert chart.traces[0]["text"] == [str(step.seats) for step in steps]
     assert chart.traces[1]["text"] == [str(bend.seats)]
     assert text_curve(steps[:1], None) == ""

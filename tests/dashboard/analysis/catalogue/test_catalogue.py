@@ -52,7 +52,7 @@ def test_every_metric_of_the_engine_exists() -> None:
 
 def test_pages_and_catalogue_agree() -> None:
     """What is exported is what is shown."""
-    assert set(ALL_PANELS) == {one.title for one in PAGES} - {"Control"}
+    assert set(ALL_PANELS) == {page.title for page in PAGES} - {"Control"}
     assert list(ALL_PANELS) == [
         "Overview", "Fleet", "Latency & SLO", "Requests & priorities", "Batching & memory", "Server & diagnostics",
     ]  # fmt: skip

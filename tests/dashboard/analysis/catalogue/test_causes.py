@@ -132,7 +132,7 @@ def scraped(stub: StubServer, scrapes: int = 10) -> Ring:
 def test_the_ends_of_the_stub_are_all_there_are() -> None:
     """The list behind the test above has every reason, and every outcome that does not follow from one."""
     assert {*ENDS} == {*Reason} | ({*Outcome} - {*REFUSED.values()})
-    assert {REFUSED[one] if isinstance(one, Reason) else one for one in ENDS} == {*Outcome}
+    assert {REFUSED[end] if isinstance(end, Reason) else end for end in ENDS} == {*Outcome}
 
 
 def test_all_causes_at_once(stub: StubServer) -> None:

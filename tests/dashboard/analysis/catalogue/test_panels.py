@@ -45,7 +45,7 @@ def labels_of(expression: Expression) -> tuple[str, ...]:
 )
 def test_figures_are_valid_and_never_invent_a_zero(panel: Panel, points: tuple[float | None, ...]) -> None:
     """plotly accepts every figure, and a gap stays a gap."""
-    answers = {one: Series(TIMES_S, {labels_of(one): list(points)}) for one in panel.expressions}
+    answers = {expression: Series(TIMES_S, {labels_of(expression): list(points)}) for expression in panel.expressions}
     drawn = figure(panel, reading(answers), [Mark(1002.0, "latency")])
     go.Figure(data=[{"x": drawn.times_ms, **trace} for trace in drawn.traces], layout=drawn.layout)
     assert drawn.summary
@@ -74,14 +74,14 @@ def test_figures_are_valid_and_never_invent_a_zero(panel: Panel, points: tuple[f
 )
 def test_an_empty_chart_says_why(points: tuple[None, None], health: Health, text: str) -> None:
     """No traffic and no data are different things."""
-    answers = {one: Series(TIMES_S[:2], {(): list(points)}) for one in panels.TTFT_PANEL.expressions}
+    answers = {expression: Series(TIMES_S[:2], {(): list(points)}) for expression in panels.TTFT_PANEL.expressions}
     assert text in figure(panels.TTFT_PANEL, reading(answers, health)).summary
 
 
 def test_time_axes_change_their_unit_at_a_second() -> None:
     """Milliseconds below, seconds above."""
     for value, suffix in ((0.25, "ms"), (2.5, "s")):
-        answers = {one: Series(TIMES_S, {(): [value] * 3}) for one in panels.TTFT_PANEL.expressions}
+        answers = {expression: Series(TIMES_S, {(): [value] * 3}) for expression in panels.TTFT_PANEL.expressions}
         assert figure(panels.TTFT_PANEL, reading(answers)).layout["yaxis"]["ticksuffix"].strip() == suffix
 
 
@@ -108,7 +108,7 @@ def test_a_chart_grows_with_its_legend() -> None:
     for number in (1, 4, 5, 19):
         lines = {(f"r{at}", ""): [1.0] * 3 for at in range(number)}
         heights.append(figure(panels.ERROR_PANEL, reading({panels.ERRORS_BY_CAUSE: Series(TIMES_S, lines)})).layout)
-    found = [one["height"] for one in heights]
+    found = [height["height"] for height in heights]
     assert found[0] == found[1] < found[2] < found[3]
     assert found[3] / 2 >= 19 / 2 * 19  # plotly gives a legend half of the height, and 19 px a row
 

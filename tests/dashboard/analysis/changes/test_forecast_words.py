@@ -30,7 +30,7 @@ def test_a_preset_without_requests_is_told_of_all() -> None:
 def test_the_table_has_each_class_in_its_order_and_all() -> None:
     """A spread is given only where there is one."""
     rows = class_rows(forecast("latency").presets[0], URGENCY)
-    assert [one["Class"] for one in rows] == ["realtime", "normal", "all"]
+    assert [row["Class"] for row in rows] == ["realtime", "normal", "all"]
     assert rows[0]["TTFT p95"] == "—"
     assert spaced(rows[1]["Refused"]) == "2 %"
 

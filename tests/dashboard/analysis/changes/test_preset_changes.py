@@ -58,12 +58,12 @@ def test_the_table_has_only_what_has_an_effect_and_the_ceiling_beside_seats() ->
     """A window that no strategy uses is not a change; only seats have a ceiling."""
     presets = bundled_presets()
     rows = change_rows(presets["balanced"].settings(), presets["throughput"].settings(), 48)
-    named = {one["Setting"]: one for one in rows}
+    named = {row["Setting"]: row for row in rows}
     seats = named["batching.seats"]
     assert (seats["Now"], seats["After"], seats["Ceiling"]) == ("32", "64", "48")
     assert seats["Applies"].startswith("capped at 48")
     assert "batching.window_ms" not in named
-    assert {one["Ceiling"] for one in rows if "seats" not in one["Setting"]} == {""}
+    assert {row["Ceiling"] for row in rows if "seats" not in row["Setting"]} == {""}
 
 
 def test_settings_are_written_exactly() -> None:

@@ -31,9 +31,9 @@ STEP_S = 5.0
 def test_each_kind_has_a_look_of_its_own() -> None:
     """Told apart by sign and dash, so without colours too."""
     assert set(LOOKS) == set(KINDS)
-    assert len({one.sign for one in LOOKS.values()}) == len(KINDS)
-    assert len({one.dash for one in LOOKS.values()}) == len(KINDS)
-    assert len({one.colour for one in LOOKS.values()}) == len(KINDS)
+    assert len({look.sign for look in LOOKS.values()}) == len(KINDS)
+    assert len({look.dash for look in LOOKS.values()}) == len(KINDS)
+    assert len({look.colour for look in LOOKS.values()}) == len(KINDS)
 
 
 @given(MARKS, st.floats(1, 1000))

@@ -28,7 +28,7 @@ def samples(state: str, revision: int = 1) -> Iterator[tuple[SampleKey, float]]:
 
 
 def found_in(ring: Ring, on: Grid) -> list[Mark]:
-    series = {one: ring.evaluate(one, on) for one in EXPRESSIONS}
+    series = {expression: ring.evaluate(expression, on) for expression in EXPRESSIONS}
     return marks_of(Reading(series, Health(), EVERY_S, "test", range_s=on.end_s - on.start_s, end_s=on.end_s))
 
 
@@ -55,7 +55,7 @@ def test_a_short_restart_stays_marked_while_the_chart_goes_on() -> None:
         now_s = BEGAN_S + at * EVERY_S
         ring.add(now_s, samples("restarting" if at in (101, 102) else "up"))
         on = grid(now_s, RANGE_S, EVERY_S)
-        series = {one: continued.evaluate(one, on, now_s) for one in EXPRESSIONS}
+        series = {expression: continued.evaluate(expression, on, now_s) for expression in EXPRESSIONS}
         marks = marks_of(Reading(series, Health(), EVERY_S, "test", range_s=RANGE_S, end_s=on.end_s))
         assert [mark.label for mark in marks] == ["engine restarting"] * (at >= 101)
 

@@ -61,7 +61,7 @@ def ring_of(series: Mapping[str, str], interval_s: float = STEP_S) -> Ring:
 def reading_of(ring: Ring, end_s: float, range_s: float = 300.0, instances: Iterable[str] = ("a",)) -> Reading:
     """What a page knows at a time."""
     on = Grid(end_s - range_s, end_s, STEP_S, 30.0)
-    series = {one: ring.evaluate(one, on) for one in EXPRESSIONS}
+    series = {expression: ring.evaluate(expression, on) for expression in EXPRESSIONS}
     healths = {name: Health(end_s) for name in instances}
     return Reading(series, Health(end_s), STEP_S, "test", range_s=range_s, end_s=end_s, instances=healths)
 
@@ -71,7 +71,7 @@ def names(ring: Ring, end_s: float) -> list[str]:
     return [one.name for one in alerts_of(reading_of(ring, end_s), NOW)]
 
 
-@pytest.mark.parametrize("scenario", SCENARIOS, ids=[one["name"] for one in SCENARIOS])
+@pytest.mark.parametrize("scenario", SCENARIOS, ids=[scenario["name"] for scenario in SCENARIOS])
 def test_the_page_and_prometheus_agree_on_every_rule(scenario: Mapping[str, Any]) -> None:
     """What promtool is shown to fire, and not to fire, holds as long on the page, for the same server and labels."""
     ring = ring_of({one["series"]: one["values"] for one in scenario["input_series"]}, seconds(scenario["interval"]))
@@ -83,7 +83,7 @@ def test_the_page_and_prometheus_agree_on_every_rule(scenario: Mapping[str, Any]
         lines = ring.evaluate(rule.asked, Grid(end_s - seconds(rule.lasting), end_s, STEP_S, 30.0)).lines
         fires = [dict(zip(rule.asked.by, key, strict=True)) for key, line in lines.items() if None not in line]
         expected = sorted(sorted(one["exp_labels"].items()) for one in test["exp_alerts"])
-        assert sorted(sorted({**one, "severity": rule.severity}.items()) for one in fires) == expected, rule.name
+        assert sorted(sorted({**fire, "severity": rule.severity}.items()) for fire in fires) == expected, rule.name
 
 
 def test_an_alert_names_its_server_and_its_labels() -> None:
@@ -152,4 +152,4 @@ def test_an_alert_that_begins_to_hold_is_one_mark() -> None:
         {f"headway_ready{{{labels}}}": "1x59 0x20 1x20", f'headway_engine_state{{{labels},state="silent"}}': "1x100"}
     )
     marks = alert_marks(reading_of(ring, 100 * STEP_S, 90 * STEP_S))
-    assert [(one.time_s, one.label, one.kind) for one in marks] == [(60 * STEP_S, "NotReady", "alert")]
+    assert [(mark.time_s, mark.label, mark.kind) for mark in marks] == [(60 * STEP_S, "NotReady", "alert")]

@@ -84,11 +84,11 @@ def test_a_class_filter_filters_the_longest_too() -> None:
 
 def test_every_quantile_of_a_duration_is_cut() -> None:
     """Of the durations that the server knows the longest of, no panel shows a quantile that is not cut."""
-    shown = [one for page in ALL_PANELS.values() for panel in page for one in panel.expressions]
+    shown = [expression for page in ALL_PANELS.values() for panel in page for expression in panel.expressions]
     quantiles = [one for one in (*shown, panels.TTFT_P95_BY_CLASS) if isinstance(one, Quantile)]
-    uncut = {one.of.name for one in quantiles if one.longest is None}
+    uncut = {quantile.of.name for quantile in quantiles if quantile.longest is None}
     assert uncut == set()
-    assert {one.longest.by == one.of.by for one in quantiles if one.longest is not None} == {True}
+    assert {quantile.longest.by == quantile.of.by for quantile in quantiles if quantile.longest is not None} == {True}
 
 
 # ---------------------------------------------------------------------- any history, and both readers

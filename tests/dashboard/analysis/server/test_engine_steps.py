@@ -18,10 +18,10 @@ AWAY = {("up",): [1, 1, 0, 0], ("restarting",): [0, 0, 1, 1]}
 @pytest.mark.parametrize("state", ["restarting", "lost", "silent"])
 def test_a_dead_engine_runs_nothing(state: str) -> None:
     """The metrics keep the last step's figures; from the death on they are a gap, and not a flat line."""
-    held = {one: [6.0] * 4 for one in STEPS}
+    held = {step: [6.0] * 4 for step in STEPS}
     states = {("up",): [1, 1, 0, 0], (state,): [0, 0, 1, 1]}
     shown = without_dead_steps(reading_of({**held, panels.ENGINE_STATE: states}))
-    assert all(list(shown[one].line()) == [6.0, 6.0, None, None] for one in STEPS)
+    assert all(list(shown[step].line()) == [6.0, 6.0, None, None] for step in STEPS)
 
 
 def test_the_chart_of_the_engine_has_a_gap() -> None:
@@ -54,7 +54,7 @@ def test_the_tile_and_the_table_say_so() -> None:
         panels.IN_FLIGHT_BY_CLASS: {("normal",): [6.0] * 4},
     }
     shown = without_dead_steps(reading_of(answers))
-    batch = next(one for one in panels.TILES if one.id == "batch")
+    batch = next(tile for tile in panels.TILES if tile.id == "batch")
     text = newest_values.tile_text(batch, shown, panels.BATCH, Condition(State.NOT_READY, ""))
     assert text.value == "engine down"
     assert newest_values.class_rows(shown, ("normal",))[0]["Running"] == "engine down"

@@ -109,7 +109,7 @@ def test_with_a_token_the_whole_status_is_read(stub: StubServer, telling: Callab
         3,
     )
     assert reported.ladder.rung == "normal"
-    assert {name: one.first_token_timeout_s for name, one in reported.objectives.items()} == {
+    assert {name: objective.first_token_timeout_s for name, objective in reported.objectives.items()} == {
         "realtime": 15.0,
         "normal": 60.0,
         "batch": 600.0,

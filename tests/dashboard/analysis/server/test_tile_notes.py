@@ -17,7 +17,7 @@ from headway_dashboard.analysis.server.status import Status
 from headway_dashboard.analysis.view import View
 
 NOW = Condition(State.LIVE, "")
-TILES = {one.id: one for one in panels.TILES}
+TILES = {tile.id: tile for tile in panels.TILES}
 ALL = View(known=("realtime", "normal"))
 REALTIME = View(known=("realtime", "normal"), classes=("realtime",))
 TTFT: Lines = {("realtime",): [0.4], ("normal",): [3.0]}

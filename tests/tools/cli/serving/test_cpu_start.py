@@ -120,7 +120,7 @@ def test_other_weights_keep_their_type(tmp_path: Path) -> None:
     """Quantised or 32-bit ones, those that would not fit twice, and a model that is not here yet."""
     slow = replace(SMALL, slow_16bit=True)
     configs = ('{"dtype": "float32"}', '{"dtype": "bfloat16", "quantization_config": {}}', "[]", "{", "{}")
-    models = [folder_of(tmp_path / f"{place}", one) for place, one in enumerate(configs)]
+    models = [folder_of(tmp_path / f"{place}", config) for place, config in enumerate(configs)]
     large = folder_of(tmp_path / "large", '{"dtype": "bfloat16"}', 6 * GIB)
     for model in (*models, large, "hub/name", ""):
         assert choose(slow, [model] if model else [], "", {}).flags == ()

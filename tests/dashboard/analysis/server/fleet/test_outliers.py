@@ -68,7 +68,7 @@ def test_a_larger_value_does_not_stop_to_stand_out(values: dict[str, float | Non
     """A server that is far above stays so when it grows, because the median of the others bounds the median."""
     if (
         standing_out(values, bound).get(name) == "above"
-        and len([one for one in values.values() if one is not None]) > 2
+        and len([value for value in values.values() if value is not None]) > 2
     ):
         grown = {**values, name: (values[name] or 0.0) * 2}
         assert standing_out(grown, bound).get(name) == "above"

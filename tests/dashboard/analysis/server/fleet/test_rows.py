@@ -136,7 +136,7 @@ def test_the_last_row_is_of_all_as_the_source_merges_them() -> None:
 def test_of_servers_that_are_all_away_nothing_is_known() -> None:
     """The source may still hold what they last said."""
     found = fleet_rows(reading({"a": {}, "b": {}}, away={"a": GONE, "b": GONE}), END_S, UTC)
-    assert {titled(found.all)[one.title] for one in columns.COLUMNS} == {"—"}
+    assert {titled(found.all)[column.title] for column in columns.COLUMNS} == {"—"}
     assert (titled(found.all)["State"], found.rule) == ("0 of 2 answer", "")
 
 

@@ -36,7 +36,7 @@ def history(
         by_instance(panels.READY): ready,
     }
     assert answers.keys() == set(EXPRESSIONS)
-    known = {one: lines for one, lines in answers.items() if lines}
+    known = {answer: lines for answer, lines in answers.items() if lines}
     instances = {name: Health(END_S) for name in servers}
     return replace(reading_of(known, step_s=step_s), instances=instances, interval_s=interval_s)
 
@@ -127,7 +127,7 @@ def test_the_rows_are_the_last_events_the_newest_first() -> None:
     """On the clock of the visitor."""
     events = [Mark(60.0 * at, "gone", "server", f"s{at}") for at in range(12)]
     rows = event_rows(events, timezone(timedelta(hours=2)), most=3)
-    assert [one["Server"] for one in rows] == ["s11", "s10", "s9"]
+    assert [row["Server"] for row in rows] == ["s11", "s10", "s9"]
     assert rows[0] == {"When": "1970-01-01 02:11:00", "Server": "s11", "Event": "gone"}
     assert event_rows([], UTC) == []
     assert event_rows(events[:1], UTC)[0]["When"] == str(datetime.fromtimestamp(0, UTC).replace(tzinfo=None))
