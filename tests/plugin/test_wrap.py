@@ -33,9 +33,9 @@ async def read(engine: Any, request_id: str, tokens: int = 3, **options: Any) ->
 async def test_an_answer_comes_through_whole_and_in_order() -> None:
     """Every output of the engine reaches the caller, none twice, under the caller's own id."""
     outputs = await read(engine_of(), "a", 5)
-    assert [len(one.tokens) for one in outputs] == [1, 2, 3, 4, 5]
-    assert [one.finished for one in outputs] == [False] * 4 + [True]
-    assert {one.request_id for one in outputs} == {"a"}
+    assert [len(output.tokens) for output in outputs] == [1, 2, 3, 4, 5]
+    assert [output.finished for output in outputs] == [False] * 4 + [True]
+    assert {output.request_id for output in outputs} == {"a"}
 
 
 @pytest.mark.parametrize(
@@ -266,7 +266,7 @@ async def test_a_retry_under_the_same_id_is_not_hit_by_the_abort_of_the_first_tr
     first.cancel()
     await asyncio.gather(first, return_exceptions=True)
     outputs = await read(engine, "same", 6)
-    assert [one.finish_reason for one in outputs] == [None] * 5 + ["length"]
+    assert [output.finish_reason for output in outputs] == [None] * 5 + ["length"]
     assert len(outputs[-1].tokens) == 6
     await assert_no_residue(engine.headway)
     assert outcomes(engine.headway) == {"completed": 1, "cancelled_running": 1}

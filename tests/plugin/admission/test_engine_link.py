@@ -95,7 +95,7 @@ async def test_the_dispatch_of_a_waiting_request_reports_the_death_of_an_idle_en
     engine.die()
     control.gateway.gate.resume()
     results = await asyncio.gather(*waiting, return_exceptions=True)
-    assert [reason(one) for one in results] == [Reason.ENGINE_LOST] * 3
+    assert [reason(result) for result in results] == [Reason.ENGINE_LOST] * 3
     assert control.gateway.link.engine_lost
     await assert_no_residue(control)
 

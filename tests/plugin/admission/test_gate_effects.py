@@ -236,7 +236,7 @@ class GateMachine(RuleBasedStateMachine):
         assert len(told) == len(set(told))
         found = Counter((name, outcome) for _, name, outcome in self.traffic.ends)
         assert found == self.meter.metered
-        aborted = [one for one in self.open_permits if one.phase is Phase.SETTLED]
+        aborted = [open_permit for open_permit in self.open_permits if open_permit.phase is Phase.SETTLED]
         found.update((one.ticket.class_name, _outcome(one)) for one in aborted)  # told when their caller leaves
         counted = Counter[tuple[str, Outcome]]()
         for name, counts in self.gate.desk.ledger.classes.items():
@@ -246,7 +246,7 @@ class GateMachine(RuleBasedStateMachine):
 
     @invariant()
     def no_permit_outlives_its_ticket(self) -> None:
-        known = {one.ticket.id for one in self.open_permits if one.phase is not Phase.ENDED}
+        known = {open_permit.ticket.id for open_permit in self.open_permits if open_permit.phase is not Phase.ENDED}
         assert self.gate._permits.keys() == known
 
     def teardown(self) -> None:
@@ -272,5 +272,5 @@ def test_every_permit_ends_exactly_as_the_ledger_says(failed_effects: list[str])
         GateMachine,
         settings=settings(max_examples=300 if LONG else 20, stateful_step_count=60 if LONG else 40, deadline=None),
     )
-    assert all("Trip" in one for one in failed_effects)
+    assert all("Trip" in failed_effect for failed_effect in failed_effects)
     failed_effects.clear()

@@ -201,7 +201,7 @@ class GatewayMachine(RuleBasedStateMachine):
             )
 
     def cancels(self, any_of: Any) -> None:
-        if here := [one for one in self.clients if not one.task.done()]:
+        if here := [client for client in self.clients if not client.task.done()]:
             here[any_of(*range(len(here)))].task.cancel()
 
     def _begin(self, *works: Callable[[], Awaitable[None]]) -> None:
@@ -355,5 +355,5 @@ def test_any_history_ends_each_request_once_and_leaves_nothing(failed_effects: l
             max_examples=1000 if LONG else 20, stateful_step_count=40 if LONG else 25, deadline=None, print_blob=True
         ),
     )
-    assert all("Trip" in one for one in failed_effects)
+    assert all("Trip" in failed_effect for failed_effect in failed_effects)
     failed_effects.clear()

@@ -68,7 +68,7 @@ async def test_an_engine_that_will_not_take_them_serves_all_the_same(caplog: pyt
     """One warning is logged."""
     with caplog.at_level(logging.WARNING, "headway.admission.engine_link"):
         control = await begun(Shaping(RuntimeError("no such method")))
-    assert [one.getMessage() for one in caplog.records] == [
+    assert [record.getMessage() for record in caplog.records] == [
         "the engine has not confirmed its step policy: no such method"
     ]
     assert control.gateway.link.limit_confirmed

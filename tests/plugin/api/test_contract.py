@@ -58,7 +58,7 @@ EVERY_ROUTE = pytest.mark.parametrize("route", routes.TABLE, ids=lambda route: r
 async def _forecast(presets: Sequence[Preset], *_: float) -> schema.Forecast:
     """What another process would compute."""
     span_s = 120.0
-    figures = [replay(drawn(recorded(recording(0.5)), 0), span_s, one, MODEL, 0) for one in presets]
+    figures = [replay(drawn(recorded(recording(0.5)), 0), span_s, preset, MODEL, 0) for preset in presets]
     found = [merged(one.name, [figure]) for one, figure in zip(presets, figures, strict=True)]
     engine = schema.EngineEstimate(
         base_s=0.01, sequence_s=1e-4, prompt_token_s=1e-5, kv_tokens=MODEL.kv_tokens, error_ratio=0.03

@@ -61,7 +61,7 @@ def test_a_full_file_is_rotated_and_the_oldest_is_removed(tmp_path: Path) -> Non
             written(file)
     files = [*(Path(f"{path}.{number}") for number in (3, 2, 1)), path]
     assert sorted(tmp_path.iterdir()) == sorted(files)
-    assert all(0 < one.stat().st_size <= 1000 for one in files)
+    assert all(0 < file.stat().st_size <= 1000 for file in files)
     kept = numbers(*files)
     assert kept == list(range(100 - len(kept), 100))
     assert len(kept) > 3 * 5
@@ -93,7 +93,7 @@ def test_two_servers_may_write_one_file(tmp_path: Path) -> None:
     )
     bounds = [(0, each), (each, 2 * each)]
     servers = [subprocess.Popen([sys.executable, "-c", program, str(first), str(end)]) for first, end in bounds]
-    assert [one.wait() for one in servers] == [0, 0]
+    assert [server.wait() for server in servers] == [0, 0]
     assert sorted(numbers(*tmp_path.iterdir())) == list(range(2 * each))
 
 

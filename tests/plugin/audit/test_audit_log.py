@@ -37,11 +37,11 @@ def test_each_kind_can_be_asked_for() -> None:
     refused(audit, "PUT /headway/v1/preset")
     refused(audit, "GET /headway/v1/status", Caller())
     no_op(audit)
-    assert [one.after for one in audit.entries(9, AuditKind.CHANGE)] == ["latency"]
+    assert [entry.after for entry in audit.entries(9, AuditKind.CHANGE)] == ["latency"]
     assert [one.action for one in audit.entries(9, AuditKind.REFUSED)] == ["PUT /headway/v1/preset", "switch_preset"]
-    assert [one.action for one in audit.entries(9, AuditKind.READ)] == ["GET /headway/v1/status"]
-    assert [one.result for one in audit.entries(9, AuditKind.NOOP)] == ["nothing changed"]
-    assert [one.action for one in audit.entries(9)] == [
+    assert [entry.action for entry in audit.entries(9, AuditKind.READ)] == ["GET /headway/v1/status"]
+    assert [entry.result for entry in audit.entries(9, AuditKind.NOOP)] == ["nothing changed"]
+    assert [entry.action for entry in audit.entries(9)] == [
         "GET /headway/v1/status", "PUT /headway/v1/preset", "switch_preset", "switch_preset",
     ]  # fmt: skip
     assert audit.recorded == 2
@@ -65,7 +65,7 @@ def test_nothing_but_changes_pushes_a_change_out(kinds: list[str]) -> None:
                     refused(audit, "GET /", Caller(address=f"10.0.0.{round_number}"))
                 case _:
                     no_op(audit, f"r{round_number}")
-    assert [one.after for one in audit.entries(MAX_CHANGES, AuditKind.CHANGE)] == ["the first"]
+    assert [entry.after for entry in audit.entries(MAX_CHANGES, AuditKind.CHANGE)] == ["the first"]
     assert audit.entries(10_000)[-1].after == "the first"
 
 
@@ -92,7 +92,7 @@ def test_five_hundred_orders_for_what_is_in_force_are_one_counted_entry() -> Non
         no_op(audit)
     (counted,) = audit.entries(500, AuditKind.NOOP)
     assert counted.times == 500
-    assert [one.after for one in audit.entries(500)] == ["latency"]
+    assert [entry.after for entry in audit.entries(500)] == ["latency"]
 
 
 def test_one_subscriber_is_one_stranger() -> None:
@@ -101,7 +101,7 @@ def test_one_subscriber_is_one_stranger() -> None:
     for number in range(1, 201):
         refused(audit, "GET /headway/v1/status", Caller(address=f"2001:db8::{number:x}"))
     refused(audit, "GET /headway/v1/status", Caller(address="2001:db8:0:1::1"))
-    found = [(one.address, one.times) for one in audit.entries(500)]
+    found = [(entry.address, entry.times) for entry in audit.entries(500)]
     assert found == [("2001:db8:0:1::1", 1), ("2001:db8::c8", 200)]
 
 

@@ -34,7 +34,7 @@ def keys_file(folder: Path, text: str = GOOD_KEYS, mode: int = 0o600) -> dict[st
 
 def severities(findings: Iterable[Finding]) -> list[str]:
     """Those of all findings."""
-    return [str(one.severity) for one in findings]
+    return [str(finding.severity) for finding in findings]
 
 
 def test_every_error_of_the_keys_file_is_a_finding(tmp_path: Path) -> None:

@@ -65,7 +65,7 @@ async def test_a_forecast_has_each_preset_and_says_how_far_it_is() -> None:
         if forecaster.done is not None:
             seen.append(forecaster.done)
     found = await task
-    assert [one.name for one in found.presets] == ["latency", "balanced"]
+    assert [preset.name for preset in found.presets] == ["latency", "balanced"]
     assert (found.seeds, forecaster.done) == (2, None)
     assert seen == sorted(seen)
     assert found.span_s == pytest.approx(120.0, rel=0.1)

@@ -25,7 +25,7 @@ def test_the_first_replay_is_what_the_simulator_says_of_the_same_requests(name: 
     requests = WORKLOADS["W1"].requests(SPAN_S, 1, model=MODEL, slo=SLO, load=1.3)
     begin_s = requests[0].at_s
     expected = [
-        one for one in simulate(requests, preset, MODEL, seed=0).visits if one.arrived_s - begin_s >= SPAN_S / 10
+        visit for visit in simulate(requests, preset, MODEL, seed=0).visits if visit.arrived_s - begin_s >= SPAN_S / 10
     ]
     trace = recorded(recording(1.3))
     found = replay(drawn(trace, 0), SPAN_S, preset, MODEL, 0)
@@ -58,7 +58,7 @@ def test_unknown_lengths_are_drawn_from_the_known_ones() -> None:
     """Half of the answers are not known: the mean stays about the same."""
     whole, half = drawn(recorded(recording(1.0)), 0), drawn(recorded(recording(1.0, known=0.5)), 0)
     assert len(whole) == len(half)
-    mean = [sum(one.output_tokens for one in requests) / len(requests) for requests in (whole, half)]
+    mean = [sum(request.output_tokens for request in requests) / len(requests) for requests in (whole, half)]
     assert mean[1] == pytest.approx(mean[0], rel=0.02)
 
 
@@ -106,8 +106,8 @@ def test_figures_of_several_replays_are_median_least_and_largest() -> None:
     preset, trace = bundled_presets()["balanced"], recorded(recording(0.8))
     replays = [replay(drawn(trace, seed), SPAN_S, preset, MODEL, seed) for seed in range(3)]
     found = merged("balanced", replays)
-    tokens = sorted(one.tokens_per_s for one in replays)
+    tokens = sorted(replay.tokens_per_s for replay in replays)
     assert found.tokens_per_s == Interval(value=tokens[1], low=tokens[0], high=tokens[2])
-    p95_s = sorted(one.classes["realtime"].ttft_s[1] or 0.0 for one in replays)
+    p95_s = sorted(replay.classes["realtime"].ttft_s[1] or 0.0 for replay in replays)
     assert found.classes["realtime"].ttft_s.p95 == Interval(value=p95_s[1], low=p95_s[0], high=p95_s[2])
     assert found.classes["normal"].completed_ratio.value <= 1.0

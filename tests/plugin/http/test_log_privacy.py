@@ -45,9 +45,9 @@ def lines() -> Iterator[list[str]]:
     handler.setLevel(1)
     try:
         hide_queries()
-        for one in loggers:
-            one.handlers, one.propagate = [handler], False
-            one.setLevel(1)
+        for logger in loggers:
+            logger.handlers, logger.propagate = [handler], False
+            logger.setLevel(1)
         yield handler.lines
     finally:
         for one, level, handlers, filters, propagate in before:

@@ -256,10 +256,10 @@ def test_editors_at_the_same_time_lose_no_key(tmp_path: Path) -> None:
             errors.append(error)
 
     threads = [threading.Thread(target=add, args=[number]) for number in range(12)]
-    for one in threads:
-        one.start()
-    for one in threads:
-        one.join()
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
     assert errors == []
     assert sorted(ids(path)) == sorted(f"tenant-{number}-1" for number in range(12))
 

@@ -127,7 +127,7 @@ async def test_another_switch_ends_the_comparison() -> None:
     await switch(control, "small")
     told.answer = forecast("small", 16.0, 1.0, 0.01)
     await traffic(control, SETTLE_S + COMPARED_S + 5)
-    assert [one.preset for one in control.forecast_errors.comparisons] == ["small"]
+    assert [comparison.preset for comparison in control.forecast_errors.comparisons] == ["small"]
 
 
 @on_virtual_time

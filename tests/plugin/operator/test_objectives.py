@@ -56,9 +56,9 @@ def objectives(control: headway.Control, name: str) -> schema.ClassObjectives:
 def exported(control: headway.Control, name: str, objective: str) -> float:
     """An objective by the metrics."""
     families = list(snapshot_families(control.snapshot()))
-    (family,) = [one for one in families if one.name == "headway_objective_seconds"]
+    (family,) = [family for family in families if family.name == "headway_objective_seconds"]
     wanted = {"class": name, "objective": objective}
-    return next(one.value for one in family.samples if one.labels == wanted)
+    return next(sample.value for sample in family.samples if sample.labels == wanted)
 
 
 @on_virtual_time

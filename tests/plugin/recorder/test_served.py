@@ -103,5 +103,5 @@ def test_its_memory_has_a_bound() -> None:
     for number in range(MAX_ROWS + 100):
         log.first_token("normal", 1.0, float(number))
         log.ended(ticket("normal", 0.0), Outcome.COMPLETED, float(number), 2**40)
-    size = sum(len(one) * one.itemsize for ring in (log._firsts, log._ends) for one in ring.columns)
+    size = sum(len(column) * column.itemsize for ring in (log._firsts, log._ends) for column in ring.columns)
     assert size == (14 + 27) * MAX_ROWS

@@ -17,8 +17,8 @@ async def test_a_trace_is_read_back_as_it_was_recorded(tmp_path: Path) -> None:
         Ticket(2, "normal", 101.0, seats=2, prompt_tokens=7),
         Ticket(3, "batch", 103.5, "acme", prompt_tokens=0, max_tokens=9),
     ]
-    for one in tickets:
-        recorder.arrived(one)
+    for ticket in tickets:
+        recorder.arrived(ticket)
     recorder.completed(tickets[0], Usage(12, 31))
     recorder.completed(tickets[1], Usage(14, 80))
     file = tmp_path / "monday.csv"

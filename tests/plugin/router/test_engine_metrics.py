@@ -92,7 +92,7 @@ async def test_each_family_stands_once_and_a_parser_reads_all_of_them() -> None:
     assert set(found) == {"process_open_fds", "headway_limit", "vllm:prompt_tokens", "http_seconds"}
     assert text.count("# TYPE process_open_fds") == 1
     assert found["process_open_fds"].samples[0].value == 9.0
-    assert [one.name for one in found["http_seconds"].samples].count("http_seconds_bucket") == 2
+    assert [sample.name for sample in found["http_seconds"].samples].count("http_seconds_bucket") == 2
 
 
 @on_virtual_time

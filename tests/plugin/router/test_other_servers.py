@@ -59,7 +59,7 @@ class Fleet:
     async def series(self, name: str, **labels: str) -> list[float]:
         """A metric of each instance."""
         scrape = await asyncio.to_thread(self.router.scrape)
-        return [scrape(name, instance_name=one.url.removeprefix("http://"), **labels) for one in self.servers]
+        return [scrape(name, instance_name=server.url.removeprefix("http://"), **labels) for server in self.servers]
 
 
 @asynccontextmanager
@@ -110,7 +110,7 @@ async def is_served(fleet: Fleet) -> None:
     asked = [fleet.ask(path, stream=stream) for path in PATHS for stream in (False, True) for _ in range(6)]
     answers = await asyncio.gather(*asked)
     assert [(answer.status_code, answer.text.count("word ")) for answer in answers] == [(200, 8)] * 24
-    assert min(len(one.bodies) for one in fleet.servers) > 0
+    assert min(len(server.bodies) for server in fleet.servers) > 0
     status = await asyncio.to_thread(fleet.router.status)
     assert sum(one["outcomes"].get("completed", 0) for one in status["classes"]) == 24
 

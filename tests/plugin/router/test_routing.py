@@ -49,9 +49,9 @@ def start(tmp_path: Path) -> Iterator[Any]:
     with ExitStack() as stack:
 
         def begin(*instances: StandIn, flags: tuple[str, ...] = (), **environment: str) -> Fleet:
-            for one in instances:
-                stack.enter_context(one)
-            urls = [one.url for one in instances]
+            for instance in instances:
+                stack.enter_context(instance)
+            urls = [instance.url for instance in instances]
             router = RunningRouter.before(tmp_path / "router.log", urls, "--seats", "4", *flags, **environment)
             return Fleet(stack.enter_context(router), list(instances))
 
@@ -95,7 +95,7 @@ async def test_requests_are_spread_over_the_instances(start: Any, stream: bool) 
     fleet = start(StandIn(), StandIn(), StandIn())
     answers = await ask_all(fleet, stream=stream)
     own_answers(answers)
-    seen = [one.seen() for one in fleet.instances]
+    seen = [instance.seen() for instance in fleet.instances]
     assert sorted(prompt for several in seen for prompt in several) == [f"prompt-{at:03}" for at in range(REQUESTS)]
     assert all(len(several) >= REQUESTS / 6 for several in seen)
     assert sum(fleet.by_instance("exchanges_total", ended="answered")) == REQUESTS

@@ -37,7 +37,7 @@ def whole(answer: httpx.Response | None, prompt: str) -> bool:
 def own_seats(front: RunningRouter, instances: list[StandIn]) -> list[float]:
     """The seats of each instance that the front may fill."""
     scrape = front.scrape()
-    return [scrape("headway_instance_own_seats", instance_name=one.name) for one in instances]
+    return [scrape("headway_instance_own_seats", instance_name=instance.name) for instance in instances]
 
 
 @long_form("test_fronts kills one on a virtual clock")
@@ -47,11 +47,11 @@ async def test_of_a_killed_front_the_clients_try_again_and_the_other_one_goes_on
     """
     with ExitStack() as stack:
         instances = [stack.enter_context(StandIn(step_s=0.05, seats=64)) for _ in range(2)]
-        urls = [one.url for one in instances]
+        urls = [instance.url for instance in instances]
         fronts = [RunningRouter.before(tmp_path / f"{at}.log", urls, "--seats", str(SEATS)) for at in range(2)]
-        for one in fronts:
-            one.command = [*one.command, "--fronts", ",".join(each.url for each in fronts)]
-        first, second = (stack.enter_context(one) for one in fronts)
+        for front in fronts:
+            front.command = [*front.command, "--fronts", ",".join(each.url for each in fronts)]
+        first, second = (stack.enter_context(front) for front in fronts)
         stack.callback(drop_connections)
         await asyncio.to_thread(wait_until, lambda: sum(own_seats(second, instances)) == SEATS, "each has its half")
         async with httpx.AsyncClient(timeout=120, limits=CONNECTIONS) as client:
@@ -61,7 +61,7 @@ async def test_of_a_killed_front_the_clients_try_again_and_the_other_one_goes_on
             )
             for front in fronts:
                 await asyncio.to_thread(wait_until, lambda front=front: front.status()["queued"] > 0, "requests wait")
-            await asyncio.to_thread(wait_until, lambda: all(one.running() for one in instances), "both run")
+            await asyncio.to_thread(wait_until, lambda: all(instance.running() for instance in instances), "both run")
             assert first.process is not None
             first.process.send_signal(signal.SIGKILL)
             answers = await asyncio.gather(*of_first)
@@ -73,8 +73,8 @@ async def test_of_a_killed_front_the_clients_try_again_and_the_other_one_goes_on
             answers = await asyncio.gather(*of_second)
             assert all(whole(answer, f"b-{at:03}") for at, answer in enumerate(answers))
         assert own_seats(second, instances) == [SEATS, SEATS]
-        assert max(one.peak() for one in instances) == SEATS
-        seen = Counter(prompt for one in instances for prompt in one.seen())
+        assert max(instance.peak() for instance in instances) == SEATS
+        seen = Counter(prompt for instance in instances for prompt in instance.seen())
         assert set(seen) == {f"{name}-{at:03}" for name in "ab" for at in range(REQUESTS)}
         assert {prompt for prompt, times in seen.items() if times > 1} <= set(lost)
         assert max(seen.values()) <= 2

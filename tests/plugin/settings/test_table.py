@@ -24,7 +24,7 @@ SOURCES = [
 def test_every_variable_that_the_source_names_is_known() -> None:
     """Else the doctor would warn of one that works."""
     named = set(re.findall(r"\bHEADWAY_[A-Z][A-Z0-9_]*[A-Z0-9]\b", " ".join(SOURCES)))
-    assert named - {name for one in VARIABLES for name in one.names} == set()
+    assert named - {name for variable in VARIABLES for name in variable.names} == set()
 
 
 @pytest.mark.parametrize("variable", VARIABLES, ids=lambda one: one.name)

@@ -80,6 +80,6 @@ def test_locked_are_exactly_those_with_enough_wrong_keys_in_their_window(steps: 
         began_s, wrong = (now_s, 0) if now_s >= began_s + 60.0 else (began_s, wrong)
         windows[address] = (began_s, wrong + 1)
         lockout.wrong(address, now_s)
-        for one, (since_s, count) in windows.items():
+        for window, (since_s, count) in windows.items():
             expected = since_s + 60.0 - now_s if count >= 3 else 0.0
-            assert lockout.locked(one, now_s) == pytest.approx(max(0.0, expected))
+            assert lockout.locked(window, now_s) == pytest.approx(max(0.0, expected))

@@ -80,7 +80,7 @@ async def test_a_flood_of_wrong_tokens_is_few_entries_of_the_audit() -> None:
         for _ in range(300):
             await client.get(STATUS, headers=bearer(WRONG))
         entries = control.audit.entries(500)
-        assert [(one.result, one.times, one.address) for one in entries] == [
+        assert [(entry.result, entry.times, entry.address) for entry in entries] == [
             ("refused: locked out", 290, "192.0.2.7"),
             ("refused: no token, or a wrong one", 10, "192.0.2.7"),
         ]
@@ -118,7 +118,7 @@ def test_the_audit_file_has_the_id_of_each_token_and_never_a_token(tmp_path: Pat
     _callers_in_the_file(path)
     text, of_strangers = (one.read_text(encoding="ascii") for one in (path, path.with_name("audit.strangers.jsonl")))
     lines = [json.loads(line) for line in (text + of_strangers).splitlines()]
-    assert [(one["kind"], one["role"], one["token"], one["address"]) for one in lines] == [
+    assert [(line["kind"], line["role"], line["token"], line["address"]) for line in lines] == [
         ("change", "operator", "d34dfc5f", "192.0.2.7"),
         ("refused", "viewer", "d1c34754", "192.0.2.7"),
         ("read", "none", "67845ee7", "192.0.2.7"),

@@ -48,7 +48,7 @@ class Site:
     async def generate(self, request: Request) -> JSONResponse:
         asked = json.loads(await request.body())
         outputs = self.engine.generate("p", FakeParams(asked["max_tokens"]), "id")
-        return JSONResponse({"tokens": len([one async for one in outputs])})
+        return JSONResponse({"tokens": len([output async for output in outputs])})
 
     async def post(self, max_tokens: int = 8, *, path: str = CHAT, **headers: str) -> httpx.Response:
         """One request."""

@@ -84,7 +84,7 @@ async def sent(
     for number, part in enumerate(parts, 1):
         await held.send({"type": "http.response.body", "body": part, "more_body": number < len(parts)})
     headers = {name.decode(): value.decode() for name, value in messages[0]["headers"]}
-    return headers, [one["body"] for one in messages[1:]]
+    return headers, [message["body"] for message in messages[1:]]
 
 
 async def whole(path: str, tier: str | None, value: Any) -> Any:
@@ -197,7 +197,7 @@ async def test_every_event_with_the_response_names_the_tier() -> None:
         for kind in kinds
     ]
     values[0]["response"] = response()
-    parts = [f"event: {one['type']}\ndata: ".encode() + written(one) + b"\n\n" for one in values]
+    parts = [f"event: {value['type']}\ndata: ".encode() + written(value) + b"\n\n" for value in values]
     _, got = await sent(RESPONSES, "flex", *parts, kind=b"text/event-stream")
     assert got[2] == parts[2]
     for place in (0, 1, 3):

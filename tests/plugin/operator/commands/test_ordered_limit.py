@@ -50,7 +50,7 @@ async def order(control: Control, seats: int | None, expires_s: float | None = N
 
 def lines(control: Control) -> list[tuple[str, str, str, int]]:
     """The audit, the oldest first: by whom, from what, to what, the revision."""
-    return [(one.actor, one.before, one.after, one.revision) for one in reversed(control.audit.entries(50))]
+    return [(entry.actor, entry.before, entry.after, entry.revision) for entry in reversed(control.audit.entries(50))]
 
 
 @on_virtual_time

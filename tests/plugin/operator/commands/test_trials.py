@@ -33,7 +33,7 @@ def served() -> Control:
 
 async def switch(control: Control, name: str, after_s: float | None = None, *conditions: str) -> int:
     """Switch on trial; the revision."""
-    terms = TrialTerms(after_s, [Condition.parse(one) for one in conditions])
+    terms = TrialTerms(after_s, [Condition.parse(condition) for condition in conditions])
     done = await control.switch(name, expected_revision=control.revision, caller=ME, trial=terms)
     assert (done.trial is not None) == bool(terms)
     return done.revision
@@ -54,7 +54,7 @@ def end_of(control: Control) -> tuple[str, str]:
 def lines(control: Control) -> list[tuple[str, str, str, str, str]]:
     """The audit, the oldest first: by whom, what, from what, to what, the result."""
     entries = reversed(control.audit.entries(50))
-    return [(one.actor, one.action, one.before, one.after, one.result) for one in entries]
+    return [(entry.actor, entry.action, entry.before, entry.after, entry.result) for entry in entries]
 
 
 @asynccontextmanager

@@ -19,7 +19,7 @@ def test_each_scrape_shows_the_counts_of_that_moment() -> None:
 
     def shown() -> dict[str, float]:
         samples = Scrape(generate_latest(registry).decode()).samples
-        return {next(iter(one.labels.values())): one.value for one in samples}
+        return {next(iter(sample.labels.values())): sample.value for sample in samples}
 
     assert shown() == {"no_key": 0, "route": 2, "normal": 0}
     guarded["no_key"] += 1

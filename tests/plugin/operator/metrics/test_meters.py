@@ -118,13 +118,13 @@ def test_every_answer_has_a_finish_reason_of_a_closed_list(
     """A word that the engine invents makes no new series."""
     registry = CollectorRegistry()
     meters = Meters(CLASSES, 8, registry)
-    before = {tuple(one.labels.items()) for one in Scrape(generate_latest(registry).decode()).samples}
+    before = {tuple(sample.labels.items()) for sample in Scrape(generate_latest(registry).decode()).samples}
     meters.ended(EndedRequest("chat", outcome, None, None, True, 0.1, 0.2, 0.3, 0.0, Usage(1, 1), tuple(reasons)))
     scrape = Scrape(generate_latest(registry).decode())
     names = ("stop", "length", "abort", "error", "other")
-    found = {one: scrape("headway_finish_reasons_total", finish_reason=one, **{"class": "chat"}) for one in names}
+    found = {name: scrape("headway_finish_reasons_total", finish_reason=name, **{"class": "chat"}) for name in names}
     assert {one: count for one, count in found.items() if count} == counted
-    assert {tuple(one.labels.items()) for one in scrape.samples} == before
+    assert {tuple(sample.labels.items()) for sample in scrape.samples} == before
 
 
 def test_a_request_that_was_never_dispatched_has_no_finish_reason() -> None:
@@ -172,5 +172,5 @@ def test_every_batch_that_the_engine_can_run_has_a_bucket(ceiling: int) -> None:
     meters.step(ceiling)
     scrape = Scrape(generate_latest(registry).decode())
     assert scrape("headway_batch_size_bucket", le=str(float(ceiling))) == 1
-    sizes = [float(one.labels["le"]) for one in scrape.samples if one.name == "headway_batch_size_bucket"]
+    sizes = [float(sample.labels["le"]) for sample in scrape.samples if sample.name == "headway_batch_size_bucket"]
     assert max(size for size in sizes if size != float("inf")) == max(ceiling, 1024)

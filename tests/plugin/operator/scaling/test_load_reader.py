@@ -75,7 +75,7 @@ async def test_a_queue_counts_in_seat_seconds_against_its_objective() -> None:
     waiting = [gate.enter(name) for name in ("quick", "quick", "normal", "patient")]
     await asyncio.sleep(1.5)
     seen = read(LoadReader(gate, lambda: 1))
-    found = {name: (one.depth, one.age_s, one.objective_s) for name, one in seen.queues.items()}
+    found = {name: (queue.depth, queue.age_s, queue.objective_s) for name, queue in seen.queues.items()}
     assert found == {
         "quick": (pytest.approx(4.0, rel=0.05), pytest.approx(1.5), 2.0),
         "normal": (pytest.approx(2.0, rel=0.05), pytest.approx(1.5), 15.0),

@@ -82,5 +82,5 @@ def test_two_days_are_learnt_and_the_third_is_served_ahead() -> None:
     known = simulate_scaled(a_day(1), PRESET, MODEL, CEILING.seats, SETTINGS, day)
     assert reacting_missed < 1.1 * _missed(known)
     assert reacting_hours < 1.1 * known.instance_hours
-    assert {one.outcome for one in known.result.visits} <= {Outcome.COMPLETED, Outcome.SHED}, "what runs ends there"
+    assert {visit.outcome for visit in known.result.visits} <= {Outcome.COMPLETED, Outcome.SHED}, "what runs ends there"
     assert len(known.result.visits) == len(a_day(1))

@@ -57,7 +57,7 @@ async def test_an_address_that_left_drains_and_one_that_came_is_used() -> None:
     for link in pool.links.values():
         pool.heard(link)
     leases = [await pool.lease(Call(), Demand(10), frozenset()) for _ in range(3)]
-    (lease,) = [one for one in leases if one.link.address.name == "10.0.0.1:80"]
+    (lease,) = [lease for lease in leases if lease.link.address.name == "10.0.0.1:80"]
     names.found["a"] = ["10.0.0.3"]
     await asyncio.sleep(EVERY_S)
     assert {name: link.leaving for name, link in pool.links.items()} == {
@@ -102,7 +102,7 @@ async def test_the_number_of_instances_is_bounded(caplog: pytest.LogCaptureFixtu
         await discovery.once()
     assert len(pool.links) == MAX_INSTANCES
     assert not pool.links["10.1.0.1:80"].leaving
-    warnings = [one.getMessage() for one in caplog.records if one.levelname == "WARNING"]
+    warnings = [record.getMessage() for record in caplog.records if record.levelname == "WARNING"]
     assert warnings == ["45 instances are left out: at most 256 are possible"]
     names.found["a"] = ["10.1.0.1", "10.2.0.1"]
     await discovery.once()

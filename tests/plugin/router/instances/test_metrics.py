@@ -32,7 +32,7 @@ async def test_every_instance_has_every_series_from_the_start() -> None:
 
     first = read()
     suffixes = ("_bucket", "_sum", "_count")
-    names = {re.sub(f"({'|'.join(suffixes)})$", "", one.name) for one in first.samples}
+    names = {re.sub(f"({'|'.join(suffixes)})$", "", sample.name) for sample in first.samples}
     assert names == {name for name in METRIC_NAMES if name.startswith("headway_instance")}
     assert [first("headway_instance_up", instance_name=name) for name in ("a:1", "b:2")] == [1, 0]
     assert [first("headway_instance_seats", instance_name=name) for name in ("a:1", "b:2")] == [3, 4]

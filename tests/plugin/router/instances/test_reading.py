@@ -198,7 +198,7 @@ def test_what_a_route_of_its_own_adds(dialect: Dialect, text: str, expected: tup
 
 def test_the_names_of_the_makers_do_not_overlap() -> None:
     """A metric is of one maker, and so is a server."""
-    for one in DIALECTS:
-        assert not any(one.prefix.startswith(other.prefix) for other in DIALECTS if other is not one)
-    owners = [name for one in DIALECTS for name in one.owners]
+    for dialect in DIALECTS:
+        assert not any(dialect.prefix.startswith(other.prefix) for other in DIALECTS if other is not dialect)
+    owners = [name for dialect in DIALECTS for name in dialect.owners]
     assert len(owners) == len(set(owners))

@@ -46,9 +46,9 @@ async def test_the_events_of_a_stream_are_steps() -> None:
         for _ in range(20):
             await asyncio.sleep(0.02)
             made.came(stream, 1)
-    assert {round(one.inter_token_s or 0, 6) for one in listener.steps} == {0.02}
-    assert sum(one.first_tokens or 0 for one in listener.steps) == 1
-    assert sum(one.steps for one in listener.steps) >= 12
+    assert {round(step.inter_token_s or 0, 6) for step in listener.steps} == {0.02}
+    assert sum(step.first_tokens or 0 for step in listener.steps) == 1
+    assert sum(step.steps for step in listener.steps) >= 12
 
 
 @on_virtual_time

@@ -60,7 +60,7 @@ def test_a_client_that_reads_late_tells_nothing_of_the_engine() -> None:
         stream.taken(now_s + 0.0001)
     steps = [one for one in found if one is not None]
     assert len(steps) > 5
-    assert {round(one.step_s, 3) for one in steps} == {0.02}
+    assert {round(step.step_s, 3) for step in steps} == {0.02}
 
 
 def test_events_of_one_token_are_one_step() -> None:
@@ -73,7 +73,7 @@ def test_events_of_one_token_are_one_step() -> None:
                 found.append(pace.came(stream, 1, 0.06 * request + 0.02 * step + 0.0001 * event))
         pace.ended(stream)
     steps = [one for one in found if one is not None]
-    assert all(one.step_s == pytest.approx(0.02, rel=0.02) for one in steps)
+    assert all(step.step_s == pytest.approx(0.02, rel=0.02) for step in steps)
 
 
 def test_several_tokens_at_once_are_as_many_steps() -> None:
