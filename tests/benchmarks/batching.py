@@ -148,11 +148,11 @@ async def _generating(engine: Engine, requests: int, prompt_tokens: int, length_
     now_s = asyncio.get_running_loop().time
     answers = [Answer(one.class_name, "", prompt_tokens, now_s()) for one in asked]
     tasks = [asyncio.create_task(engine.bare(*pair)) for pair in zip(asked, answers, strict=True)]
-    while any(one.first_s is None for one in answers):  # noqa: ASYNC110 - the prompts are computed first
+    while any(answer.first_s is None for answer in answers):  # noqa: ASYNC110 - the prompts are computed first
         await asyncio.sleep(0.02)
-    first, began_s, before = sum(one.tokens for one in answers), now_s(), Times.now()
+    first, began_s, before = sum(answer.tokens for answer in answers), now_s(), Times.now()
     await asyncio.sleep(length_s)
-    tokens, took_s, after = sum(one.tokens for one in answers) - first, now_s() - began_s, Times.now()
+    tokens, took_s, after = sum(answer.tokens for answer in answers) - first, now_s() - began_s, Times.now()
     for task in tasks:
         task.cancel()
     await asyncio.gather(*tasks, return_exceptions=True)
@@ -169,9 +169,9 @@ async def _five(engine: Engine) -> tuple[float, tuple[float, float], tuple[float
         return now_s() - sent_s
 
     began_s = now_s()
-    single = [await timed(one, began_s) for one in requests]
+    single = [await timed(request, began_s) for request in requests]
     began_s = now_s()
-    both = await asyncio.gather(*(timed(one, began_s) for one in requests))
+    both = await asyncio.gather(*(timed(request, began_s) for request in requests))
     return max(both) / max(single), (max(both), mean(both)), (max(single), mean(single))
 
 
@@ -204,7 +204,7 @@ def goals(found: Found) -> Iterator[Goal]:
     yield Goal("N12", "64 at once : one at a time, tokens/s", 14.0, gain)
     yield Goal("N12", "the same, time per token", 4.0, slower, most=True)
     yield Goal("N5", "five together : one after another, time to the last", 0.6, found.together, most=True)
-    by_words = {one.words: one for one in found.arms}
+    by_words = {arm.words: arm for arm in found.arms}
     single, continuous = by_words["one at a time"], by_words["continuous, 32"]
     yield Goal("N3", "continuous : one at a time, tokens/s", 9.0, continuous.tokens_per_s / single.tokens_per_s)
     less = 1 - continuous.latency_s / single.latency_s
@@ -218,28 +218,28 @@ def tables(found: Found) -> str:
     first = found.sizes[0]
     sizes = [
         [
-            str(one.requests),
-            f"{one.tokens_per_s:.0f}",
-            f"{one.tokens_per_s / first.tokens_per_s:.1f}",
-            f"{1000 * one.token_s:.0f} ms",
-            f"+{1000 * (one.token_s - first.token_s):.0f} ms",
-            f"{one.per_core_s:.0f}",
+            str(size.requests),
+            f"{size.tokens_per_s:.0f}",
+            f"{size.tokens_per_s / first.tokens_per_s:.1f}",
+            f"{1000 * size.token_s:.0f} ms",
+            f"+{1000 * (size.token_s - first.token_s):.0f} ms",
+            f"{size.per_core_s:.0f}",
         ]
-        for one in found.sizes
+        for size in found.sizes
     ]
     bands = [_band(found.sizes, *ends) for ends in ((1, 4), (8, 16), (32, 64))]
     contexts = [[str(tokens), f"{1000 * token_s:.0f} ms"] for tokens, token_s in found.contexts]
     slowest = found.arms[0]
     arms = [
         [
-            one.words,
-            f"{one.tokens_per_s:.0f}",
-            f"{one.tokens_per_s / slowest.tokens_per_s:.1f}",
-            f"{one.latency_s:.2f} s",
-            f"{one.latency_s / slowest.latency_s - 1:+.0%}",
-            str(_lines_of(one.batching)),
+            arm.words,
+            f"{arm.tokens_per_s:.0f}",
+            f"{arm.tokens_per_s / slowest.tokens_per_s:.1f}",
+            f"{arm.latency_s:.2f} s",
+            f"{arm.latency_s / slowest.latency_s - 1:+.0%}",
+            str(_lines_of(arm.batching)),
         ]
-        for one in found.arms
+        for arm in found.arms
     ]
     (together_s, together_mean_s), (single_s, single_mean_s) = found.five, found.one_by_one
     return "\n\n".join(
@@ -258,7 +258,7 @@ def tables(found: Found) -> str:
 def _band(sizes: Sequence[Size], least: int, most: int) -> list[str]:
     """One row of the texts' table: the gains and costs of the batch sizes from ``least`` to ``most``."""
     alone = sizes[0]
-    inside = [one for one in sizes if least <= one.requests <= most]
+    inside = [size for size in sizes if least <= size.requests <= most]
     gains = [one.tokens_per_s / alone.tokens_per_s for one in inside]
     more_ms = [1000 * (one.token_s - alone.token_s) for one in inside]
     return [

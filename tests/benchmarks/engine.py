@@ -83,8 +83,8 @@ def _arrivals(rate_per_s: float) -> Iterator[Request]:
 
 def _rates(answers: list[Answer], slo_s: Mapping[str, float]) -> tuple[float, float]:
     """Requests a second that were served, and that were served within the objectives, once the queue could stand."""
-    began_s = min(one.sent_s for one in answers) + BEGIN_S
-    served = [one for one in answers if one.sent_s >= began_s and one.end == "completed"]
+    began_s = min(answer.sent_s for answer in answers) + BEGIN_S
+    served = [answer for answer in answers if answer.sent_s >= began_s and answer.end == "completed"]
     length_s = OVERLOAD_S - BEGIN_S
     in_time = sum((one.ttft_s or 0.0) <= slo_s[one.class_name] for one in served)
     return len(served) / length_s, in_time / length_s

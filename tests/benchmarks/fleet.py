@@ -72,7 +72,7 @@ def _p99_s(load: float, slow_factor: float) -> list[float]:
 
 def _seats(requests: list[Request]) -> int:
     """The most seats of an instance that keep the time between tokens, for the mean lengths of these requests."""
-    prompt_tokens, output_tokens = (mean(getattr(one, name) for one in requests) for name in LENGTHS)
+    prompt_tokens, output_tokens = (mean(getattr(request, name) for request in requests) for name in LENGTHS)
     return ceiling(MODEL, prompt_tokens, output_tokens, SLO).seats
 
 

@@ -81,7 +81,7 @@ class OnArrival:
 
 def simulate_on_arrival(router: str, requests: Iterable[Request], models: Iterable[EngineModel], seats: int) -> Result:
     """Serve these requests by engines with so many seats each, under a router of ``ROUTERS``."""
-    binding = OnArrival(ROUTERS[router](), [replace(one, max_num_seqs=seats) for one in models])
+    binding = OnArrival(ROUTERS[router](), [replace(model, max_num_seqs=seats) for model in models])
     return Shell(Bare(), cast(Engine, binding.fleet), Clients(), Random(0), one_by_one=False).run(requests, (), None)
 
 

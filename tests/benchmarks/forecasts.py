@@ -90,11 +90,11 @@ async def pairs(show: Bar) -> list[Pair]:
             await engine.use(bundled_presets()[BEFORE])
             await _played(engine, constants, load, SEEN_S)
             forecasts = (await engine.forecast(PRESETS, SEEN_S)).presets
-            for number, one in enumerate(forecasts):
-                show.show(f"load {load:g}, {one.name}", (place + (1 + number) / (1 + len(PRESETS))) / len(LOADS))
-                await engine.use(bundled_presets()[one.name])
+            for number, forecast in enumerate(forecasts):
+                show.show(f"load {load:g}, {forecast.name}", (place + (1 + number) / (1 + len(PRESETS))) / len(LOADS))
+                await engine.use(bundled_presets()[forecast.name])
                 came = await _came(engine, constants, load)
-                found.append(Pair(load, one.name, _figures(one), came))
+                found.append(Pair(load, forecast.name, _figures(forecast), came))
     return found
 
 
@@ -151,7 +151,7 @@ async def _came(engine: Engine, constants: Constants, load: float) -> list[float
     answers = await _played(engine, constants, load, LEAD_S + COUNT_S + TAIL_S)
     task.cancel()
     from_s, to_s = began_s + LEAD_S, began_s + LEAD_S + COUNT_S
-    due = [one for one in answers if from_s <= one.sent_s < to_s]
+    due = [answer for answer in answers if from_s <= answer.sent_s < to_s]
     p50_s, p95_s, _ = quantiles(one.ttft_s for one in due if one.ttft_s is not None)
     busy = [one for one in running[: int(COUNT_S / _SAMPLE_S)] if one]
     return [_tokens(answers, from_s, to_s) / COUNT_S, mean(busy) if busy else 0.0, p50_s, p95_s]
@@ -160,10 +160,10 @@ async def _came(engine: Engine, constants: Constants, load: float) -> list[float
 def _tokens(answers: Sequence[Answer], from_s: float, to_s: float) -> float:
     """The tokens of this time: those of an answer came evenly."""
     total = 0.0
-    for one in answers:
-        if one.first_s is not None and one.last_s is not None:
-            inside_s = min(one.last_s, to_s) - max(one.first_s, from_s)
-            total += one.tokens * min(1.0, max(0.0, inside_s / max(one.last_s - one.first_s, 1e-9)))
+    for answer in answers:
+        if answer.first_s is not None and answer.last_s is not None:
+            inside_s = min(answer.last_s, to_s) - max(answer.first_s, from_s)
+            total += answer.tokens * min(1.0, max(0.0, inside_s / max(answer.last_s - answer.first_s, 1e-9)))
     return total
 
 

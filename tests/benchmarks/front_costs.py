@@ -133,7 +133,7 @@ def cost(bare_short: Block, bare_long: Block, short: Block, long: Block) -> Cost
 def _cpu_s(process: psutil.Process) -> float:
     """That of a process and all below it."""
     times = [one.cpu_times() for one in (process, *process.children(recursive=True))]
-    return sum(one.user + one.system for one in times)
+    return sum(time.user + time.system for time in times)
 
 
 class _Played:
@@ -217,19 +217,19 @@ def full(number: int) -> Iterator[list[str]]:
     for offered, tokens in OFFERED:
         with _stand_in(64 / offered if offered else 0.0, "x" * (_EVENT_CHARS + 4 * (tokens - 1))) as bench:
             blocks = [bench.block(bench.front_url, 64, 256, 256) for _ in range(number)]
-        passed = _spread([tokens * one.tokens / one.wall_s for one in blocks], "{:,.0f}")
-        busy = _spread([one.front_s / one.wall_s for one in blocks], "{:.2f}")
-        a_read = _spread([one.tokens / one.pieces for one in blocks], "{:.1f}")
-        rate = _spread([tokens * one.tokens / one.front_s for one in blocks], "{:,.0f}")
+        passed = _spread([tokens * block.tokens / block.wall_s for block in blocks], "{:,.0f}")
+        busy = _spread([block.front_s / block.wall_s for block in blocks], "{:.2f}")
+        a_read = _spread([block.tokens / block.pieces for block in blocks], "{:.1f}")
+        rate = _spread([tokens * block.tokens / block.front_s for block in blocks], "{:,.0f}")
         yield [f"{offered:,}" if offered else "all it can", str(tokens), passed, busy, a_read, rate]
 
 
 def _row(server: str, streams: int, costs: Sequence[Cost], rest_ratio: float) -> list[str]:
     columns = [
-        ([one.request_s * 1e3 for one in costs], "{:.2f}"),
-        ([one.token_s * 1e6 for one in costs], "{:.0f}"),
-        ([one.later_s * 1e3 for one in costs], "{:.1f}"),
-        ([one.server_s * 1e6 for one in costs], "{:.0f}"),
+        ([cost.request_s * 1e3 for cost in costs], "{:.2f}"),
+        ([cost.token_s * 1e6 for cost in costs], "{:.0f}"),
+        ([cost.later_s * 1e3 for cost in costs], "{:.1f}"),
+        ([cost.server_s * 1e6 for cost in costs], "{:.0f}"),
     ]
     print(f"{server}, {streams}: {rest_ratio:.1%} of a processor at rest", file=sys.stderr, flush=True)
     return [server, str(streams), *(_spread(values, form) for values, form in columns)]

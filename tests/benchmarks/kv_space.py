@@ -94,4 +94,4 @@ def _preemptions() -> float:
     from prometheus_client import REGISTRY
 
     families = (family for family in REGISTRY.collect() if family.name == _PREEMPTIONS)
-    return sum(one.value for family in families for one in family.samples if one.name.endswith("_total"))
+    return sum(sample.value for family in families for sample in family.samples if sample.name.endswith("_total"))

@@ -45,7 +45,7 @@ def memory_aware_arm() -> Preset:
 def _goodput(load: float, preset: Preset, workload: Workload = WORKLOADS["W3"], switches: Switches = ()) -> float:
     """Requests per second that keep both objectives, mean over the seeds."""
     runs = (workload.requests(_SPAN_S, seed, model=MODEL, slo=SLO, load=load) for seed in SEEDS)
-    return mean(run_open(one, preset, _SPAN_S, switches=switches).all.goodput_per_s for one in runs)
+    return mean(run_open(run, preset, _SPAN_S, switches=switches).all.goodput_per_s for run in runs)
 
 
 def _oracle(load: float) -> float:
@@ -68,7 +68,7 @@ def pacing() -> Iterator[Goal]:
             runs = [WORKLOADS["W1"].requests(_SPAN_S, seed, model=model, slo=SLO, load=load) for seed in SEEDS]
             (possible_per_s,) = WORKLOADS["W1"].rates_per_s(model, SLO, 1.0)
             with_it, without = (
-                mean(run_open(one, preset, _SPAN_S, model).all.goodput_per_s for one in runs)
+                mean(run_open(run, preset, _SPAN_S, model).all.goodput_per_s for run in runs)
                 for preset in (paced, unpaced)
             )
             figure = f"prompts {words}, load {load:g}: goodput, prompts paced"

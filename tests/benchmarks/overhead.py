@@ -49,7 +49,7 @@ class _Cost:
 def _cost(measure_us: Callable[[], float], tries: int = 5) -> _Cost:
     """Measures in turn with hand-offs: the speed of a shared machine changes within seconds."""
     pairs = [(measure_us(), asyncio.run(_hand_off_us())) for _ in range(tries)]
-    return _Cost(min(one for one, _ in pairs), min(other for _, other in pairs))
+    return _Cost(min(pair for pair, _ in pairs), min(other for _, other in pairs))
 
 
 def overhead() -> Iterator[Goal]:

@@ -65,7 +65,7 @@ async def _blocks() -> list[tuple[str, Block]]:
         for inside in ORDERS:
             await engine.use(without_bounds(batching, inside))
             answers = await closed_loop(engine.gated, _prompted, CLIENTS, LEAD_S, LENGTH_S)
-            found.append((inside, _judged([one for one in answers if one.end == "completed"])))
+            found.append((inside, _judged([answer for answer in answers if answer.end == "completed"])))
     return found
 
 
@@ -80,9 +80,9 @@ def _prompted(random: Random) -> Request:
 
 def _judged(answers: list[Answer]) -> Block:
     served = Counter[str]()
-    for one in answers:
-        served[one.tenant] += one.prompt_tokens + one.tokens
-    cached = sum(one.cached_tokens for one in answers) / sum(one.prompt_tokens for one in answers)
+    for answer in answers:
+        served[answer.tenant] += answer.prompt_tokens + answer.tokens
+    cached = sum(answer.cached_tokens for answer in answers) / sum(answer.prompt_tokens for answer in answers)
     return Block(served.total() / LENGTH_S, cached, jain(list(served.values())))
 
 

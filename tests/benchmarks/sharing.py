@@ -49,7 +49,7 @@ _PATIENT = Clients(patience_s=30.0)
 
 
 def _urgent_p99_s(visits: list[Visit]) -> float:
-    urgent = (one.ttft_s for one in visits if one.request.class_name == "realtime" and one.arrived_s >= 30)
+    urgent = (visit.ttft_s for visit in visits if visit.request.class_name == "realtime" and visit.arrived_s >= 30)
     p99_s = spread(urgent).p99_s
     assert p99_s is not None
     return p99_s
@@ -115,8 +115,8 @@ def prefixes() -> Iterator[Goal]:
 def _most_overtaken(visits: list[Visit]) -> float:
     """For each request, its tenant's dispatches from its arrival to its own, by those it would have waited for."""
     ratios = []
-    for tenant in {one.request.tenant for one in visits}:
-        own = [(one.arrived_s, one.dispatched_s) for one in visits if one.request.tenant == tenant]
+    for tenant in {visit.request.tenant for visit in visits}:
+        own = [(visit.arrived_s, visit.dispatched_s) for visit in visits if visit.request.tenant == tenant]
         dispatches = sorted(dispatched_s for _, dispatched_s in own if dispatched_s is not None)
         for place, (arrived_s, dispatched_s) in enumerate(own):
             gone = bisect_right(dispatches, arrived_s)
@@ -153,6 +153,6 @@ def _light_p99_s(visits: list[Visit]) -> float:
     asked = _tokens(visits, None)
     fair = max(max_min(asked, _served_tokens(visits)).values())
     light = {tenant for tenant in asked if asked[tenant] <= fair / 2}
-    p99_s = spread(one.ttft_s for one in visits if one.request.tenant in light and one.arrived_s >= 30).p99_s
+    p99_s = spread(visit.ttft_s for visit in visits if visit.request.tenant in light and visit.arrived_s >= 30).p99_s
     assert p99_s is not None
     return p99_s

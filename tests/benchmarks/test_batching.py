@@ -12,9 +12,9 @@ from serving.arms import without_bounds
 def found(base_s: float = 0.064, seat_s: float = 0.001) -> Found:
     """A run on an engine with these costs."""
     sizes = []
-    for one in SIZES:
-        token_s = base_s + seat_s * one
-        sizes.append(Size(one, one / token_s, token_s, one / token_s / 2))
+    for size in SIZES:
+        token_s = base_s + seat_s * size
+        sizes.append(Size(size, size / token_s, token_s, size / token_s / 2))
     arms = [
         replace(arm, tokens_per_s=20.0 * arm.batching.seats**0.5, latency_s=8.0 / (1 + place))
         for place, arm in enumerate(ARMS)
@@ -51,10 +51,10 @@ def test_each_size_and_each_strategy_has_a_row() -> None:
     """With the texts' three bands between them."""
     text = tables(found())
     for words in (
-        *(f"| {one} |" for one in SIZES),
+        *(f"| {size} |" for size in SIZES),
         "| 1 to 4 |",
         "| 32 to 64 |",
-        *(f"| {one.words} |" for one in ARMS),
+        *(f"| {arm.words} |" for arm in ARMS),
         "(2 cores)",
     ):
         assert words in text

@@ -49,7 +49,7 @@ def verdicts(path: Path, *blocks: tuple[str, float, str, BlockFigures]) -> dict[
 def test_the_arm_is_the_bundled_preset_as_it_is() -> None:
     """Nothing is set, and the short run plays it at every load beside vLLM as it comes."""
     assert all_arms(WORKLOADS["W1"], EngineModel(), SLO, ())[ARM].preset == bundled_presets()["balanced"]
-    played = [one for one in SHORT.parts if one.workload == "W1"]
+    played = [part for part in SHORT.parts if part.workload == "W1"]
     assert [load for one in played for load in one.loads] == [0.5, 0.9, 1.5, 2.5]
     assert all({ARM, "plain"} <= set(one.arms) for one in played)
 

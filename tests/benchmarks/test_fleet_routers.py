@@ -26,7 +26,7 @@ def p99_s(result: Result) -> float:
 
 def log(result: Result) -> list[tuple[object, ...]]:
     """All that the clients of a run observed."""
-    return [(one.id, one.dispatched_s, one.first_s, one.ended_s, one.outcome) for one in result.visits]
+    return [(visit.id, visit.dispatched_s, visit.first_s, visit.ended_s, visit.outcome) for visit in result.visits]
 
 
 @pytest.mark.parametrize("strategy", ["continuous", "dynamic"])

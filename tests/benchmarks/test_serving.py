@@ -115,8 +115,8 @@ async def test_an_open_loop_sends_on_time_whatever_becomes_of_the_others() -> No
 
     requests = [Request(at_s, "normal", 8, tokens) for at_s, tokens in ((0.0, 1), (1.0, 50), (2.0, 3))]
     answers = await open_loop(send, requests, 10.0)
-    assert [one.end for one in answers] == ["completed", "cut", "completed"]
-    assert [one.sent_s - answers[0].sent_s for one in answers] == pytest.approx([0.0, 1.0, 2.0])
+    assert [answer.end for answer in answers] == ["completed", "cut", "completed"]
+    assert [answer.sent_s - answers[0].sent_s for answer in answers] == pytest.approx([0.0, 1.0, 2.0])
 
 
 @on_virtual_time

@@ -34,7 +34,7 @@ def three() -> Iterator[tuple[StubServer, StubServer, StubServer]]:
 
 def addresses(*servers: StubServer) -> str:
     """What the dashboard is started with."""
-    return ",".join(one.url for one in servers)
+    return ",".join(server.url for server in servers)
 
 
 def row(page: Page, server: StubServer) -> str:

@@ -66,7 +66,7 @@ async def test_tickets_wait_in_the_desk_while_the_engine_does_not_run(chaos: Run
         await asyncio.to_thread(post, chaos, go_on)
     assert chaos.not_ready() == []
     await asyncio.gather(load, late)
-    assert {one.verdict for one in group.clients if one is not hasty} == {"completed"}
+    assert {client.verdict for client in group.clients if client is not hasty} == {"completed"}
     assert chaos.status()["engine"]["hangs"] == before
 
 

@@ -83,8 +83,8 @@ async def test_the_death_of_an_instance_loses_and_doubles_nothing(router: Runnin
             return router.scrape()("headway_instance_running", instance_name=name, sent_by="router") > 0
 
         await asyncio.to_thread(wait_until, runs, "the server that will die runs some")
-        for one in mortal.processes:
-            one.kill()
+        for process in mortal.processes:
+            process.kill()
         answers = await asyncio.gather(*asked)
     assert [status for status, _ in answers] == [200] * REQUESTS
     assert all(text.startswith(f"nonce-{number:04}") for number, (_, text) in enumerate(answers))

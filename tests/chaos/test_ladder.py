@@ -17,8 +17,8 @@ async def test_under_a_long_queue_answers_are_cut_and_batch_work_is_shed(chaos: 
     chaos.use("chaos-ladder")
     group = ClientGroup(chaos, [*mixed(24, sizes=(400,)), Client(90, "normal", False, 5)])
     await group.run()
-    served = [one for one in group.clients if one.status == httpx.codes.OK]
-    shed = [one for one in group.clients if one.reason == "shed"]
+    served = [client for client in group.clients if client.status == httpx.codes.OK]
+    shed = [client for client in group.clients if client.reason == "shed"]
     cut = [one for one in served if one.degraded]
     assert shed, "no request was shed"
     assert {one.class_name for one in shed} == {"batch"}
@@ -66,6 +66,6 @@ async def test_urgent_ones_go_beside_a_batch_that_holds_them_up(chaos: RunningSe
     await load
     assert max(sizes) <= 6, "the lane has two seats"
     assert group.audit()["completed"] == len(group.clients)
-    assert {one.degraded for one in group.clients if one.class_name == "normal"} == {""}
+    assert {client.degraded for client in group.clients if client.class_name == "normal"} == {""}
     assert sum(one.degraded == "order" for one in urgent) >= 2
     chaos.use("chaos")

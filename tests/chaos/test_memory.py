@@ -84,4 +84,4 @@ def _served_by_the_old_engine(server: RunningServer, old: psutil.Process) -> boo
 def _last_result(server: RunningServer) -> str:
     """What the audit has of the last recycle."""
     entries = server.admin("GET", "audit").json()["entries"]
-    return str(next(one["result"] for one in entries if one["action"] == "recycle_engine"))
+    return str(next(entry["result"] for entry in entries if entry["action"] == "recycle_engine"))

@@ -20,8 +20,8 @@ async def test_out_of_memory_halves_the_limit_and_then_stops_admitting(chaos: Ru
     chaos.use("chaos-grudge")
     before = chaos.status()
     clients = mixed(6)
-    for one in clients:
-        one.stream = False
+    for client in clients:
+        client.stream = False
     group = ClientGroup(chaos, clients)
     load = asyncio.create_task(group.run())
     order(orders, "oom 1")
@@ -34,8 +34,8 @@ async def test_out_of_memory_halves_the_limit_and_then_stops_admitting(chaos: Ru
     again = ClientGroup(chaos, mixed(6))
     order(orders, "oom 1")
     await again.run()
-    assert {one.verdict for one in again.clients} <= {"refused", "broken"}
-    assert {one.reason for one in again.clients if one.verdict == "refused"} == {str(Reason.OUT_OF_MEMORY)}
+    assert {client.verdict for client in again.clients} <= {"refused", "broken"}
+    assert {client.reason for client in again.clients if client.verdict == "refused"} == {str(Reason.OUT_OF_MEMORY)}
     wait_until(lambda: ready(chaos), "it admits again", 120)
     again.audit()
     last = ClientGroup(chaos, mixed(4))

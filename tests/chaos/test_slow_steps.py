@@ -46,7 +46,7 @@ async def test_no_healthy_slow_step_is_taken_for_a_hang(real_engine: None, tmp_p
             assert set(await asyncio.gather(*long)) == {200}
         group = ClientGroup(server, mixed(64, sizes=(100,)))
         await group.run()
-        assert {one.verdict for one in group.clients} == {"completed"}
+        assert {client.verdict for client in group.clients} == {"completed"}
         assert server.scrape()("headway_engine_hangs_total") == 0
     finally:
         assert await asyncio.to_thread(server.stop) == 0

@@ -215,7 +215,7 @@ def test_the_fleet_is_two_servers_behind_a_router_in_place_of_the_server(
     words = parser.parse_args([filled(word) for word in added["server"]["command"]])
     assert (words.host, words.port, words.preset) == ("0.0.0.0", 8000, "balanced")
     addresses = read_addresses(words.instances)
-    assert [one.name for one in addresses] == [f"{name}:8000" for name in instances]
+    assert [address.name for address in addresses] == [f"{name}:8000" for name in instances]
     (network,) = fleet["networks"]["instances"]["ipam"]["config"]
     own = services["server"]
     for instance in instances.values():

@@ -89,9 +89,9 @@ def test_every_port_has_a_name_that_the_pods_know(manifests: Manifests) -> None:
     for service in manifests.resources("Service"):
         for port in service["spec"]["ports"]:
             (pod,) = [
-                one
-                for one in DEPLOYMENTS
-                if service["spec"]["selector"].items() <= manifests.template(one)["metadata"]["labels"].items()
+                deployment
+                for deployment in DEPLOYMENTS
+                if service["spec"]["selector"].items() <= manifests.template(deployment)["metadata"]["labels"].items()
             ]
             named = {one["name"]: one["containerPort"] for one in manifests.container(pod)["ports"]}
             assert named[port["targetPort"]] == port["port"]
@@ -182,7 +182,7 @@ def test_every_variable_is_known(manifests: Manifests) -> None:
         assert manifests.template(name)["spec"]["enableServiceLinks"] is False
     ours = {name for name in given if name.startswith("HEADWAY_")}
     assert ours
-    assert ours <= {name for one in VARIABLES for name in one.names}
+    assert ours <= {name for variable in VARIABLES for name in variable.names}
     referred = {found for word in manifests.container("headway-server")["args"] for found in REFERENCE.findall(word)}
     assert referred == {"SERVED_MODEL"}
     assert referred <= manifests.generated()["headway-server"].keys()

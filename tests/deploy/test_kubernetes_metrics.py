@@ -40,7 +40,7 @@ def test_the_job_is_the_one_that_the_rules_ask_for(manifests: Manifests, root: P
     monitor = manifests.resource("ServiceMonitor", "headway-server")["spec"]
     wanted = monitor["selector"]["matchLabels"]
     services = [one for one in manifests.resources("Service") if wanted.items() <= one["metadata"]["labels"].items()]
-    assert [one["metadata"]["name"] for one in services] == ["headway-server"]
+    assert [service["metadata"]["name"] for service in services] == ["headway-server"]
     config = yaml.safe_load((root / "deploy/prometheus/prometheus.yml").read_text())
     assert services[0]["metadata"]["labels"][monitor["jobLabel"]] == config["scrape_configs"][0]["job_name"]
     (endpoint,) = monitor["endpoints"]
@@ -79,7 +79,7 @@ def test_a_wait_asks_for_servers_long_before_its_time_out(manifests: Manifests, 
 def test_promtool_reads_the_queries(manifests: Manifests, tool: Callable[[str], str], tmp_path: Path) -> None:
     """Every query is PromQL."""
     triggers = manifests.resource("ScaledObject", "headway-server")["spec"]["triggers"]
-    rules = [{"record": f"a:b{n}", "expr": one["metadata"]["query"]} for n, one in enumerate(triggers)]
+    rules = [{"record": f"a:b{n}", "expr": trigger["metadata"]["query"]} for n, trigger in enumerate(triggers)]
     file = tmp_path / "rules.yml"
     file.write_text(yaml.safe_dump({"groups": [{"name": "queries", "rules": rules}]}))
     done = subprocess.run([tool("promtool"), "check", "rules", file], capture_output=True, text=True, check=False)
@@ -108,7 +108,7 @@ def test_the_daily_peak_is_that_of_both_days(
 ) -> None:
     """On the third day its servers are asked for before it; of two days the one that needed less counts."""
     triggers = manifests.resource("ScaledObject", "headway-server")["spec"]["triggers"]
-    (query,) = [one["metadata"]["query"] for one in triggers if one["name"] == "daily-peak"]
+    (query,) = [trigger["metadata"]["query"] for trigger in triggers if trigger["name"] == "daily-peak"]
     found = 0.5 if needs is None else needs
     halves = [{"series": f'headway_desired_instances{{job="headway",instance="{name}"}}'} for name in "ab"]
     for half, values in zip(halves, (series, "0x4400"), strict=True):

@@ -91,7 +91,7 @@ def test_the_monitor_of_the_router_selects_its_service_alone(manifests: Manifest
     router, server = (manifests.resource("ServiceMonitor", f"headway-{one}")["spec"] for one in ("router", "server"))
     wanted = router["selector"]["matchLabels"]
     services = [one for one in manifests.resources("Service") if wanted.items() <= one["metadata"]["labels"].items()]
-    assert [one["metadata"]["name"] for one in services] == ["headway-router"]
+    assert [service["metadata"]["name"] for service in services] == ["headway-router"]
     assert services[0]["metadata"]["labels"][router["jobLabel"]] == "headway"
     assert (router["jobLabel"], router["endpoints"]) == (server["jobLabel"], server["endpoints"])
 

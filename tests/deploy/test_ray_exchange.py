@@ -54,8 +54,8 @@ async def test_an_exchange_says_what_the_server_did(
     """What may have reached it is lost as such; an answer counts with its first bytes."""
     async with listening(answering(response)) as address:
         messages = await said(server, address)
-    assert b"".join(one.body for one in messages if isinstance(one, Piece)) == body
-    assert [one.sent for one in messages if isinstance(one, Lost)] == [True] * (body != b"ok")
+    assert b"".join(message.body for message in messages if isinstance(message, Piece)) == body
+    assert [message.sent for message in messages if isinstance(message, Lost)] == [True] * (body != b"ok")
     assert (server.answered, server.failed) == (answered, failed)
 
 

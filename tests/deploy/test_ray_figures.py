@@ -69,7 +69,7 @@ async def test_a_scrape_that_fails_keeps_what_was_known_and_is_stale(
     with caplog.at_level(logging.WARNING, logger="ray.serve"):
         for _ in range(2):
             assert await server.read() == server.known == FIGURES | {"ready": 0, "stale": 1}
-    assert [type(error).__name__ in one.getMessage() for one in caplog.records] == [True]
+    assert [type(error).__name__ in record.getMessage() for record in caplog.records] == [True]
     assert await server.read() == FIGURES
 
 

@@ -36,7 +36,7 @@ class Fleet:
         self.cancelled: list[str] = []
 
     async def send(self, request: Forwarded, tried: frozenset[str]) -> AsyncGenerator[str | Piece, None]:
-        name = next((one for one in self.answers if one not in tried), None)
+        name = next((answer for answer in self.answers if answer not in tried), None)
         if name is None:
             raise NoInstanceError
         self.sent.append(name)

@@ -70,7 +70,7 @@ def pending(*tried: str) -> PendingRequest:
 async def names(router: FleetRouter, *tried: str) -> list[str]:
     """The replicas in the order of their ranks."""
     ranks = await router.choose_replicas(list(router.curr_replicas.values()), pending(*tried))
-    return [one.replica_id.unique_id for (one,) in ranks]
+    return [rank.replica_id.unique_id for (rank,) in ranks]
 
 
 async def test_serve_sends_to_the_replica_that_the_policy_ranks_first(router: FleetRouter) -> None:
@@ -155,7 +155,7 @@ def test_the_application_is_built_from_its_settings() -> None:
     """The replicas have our router, our scaling policy, and a new one before the old one goes."""
     scaling = {"minimum": 2, "maximum": 5}
     built: Any = build({"serve": ["m"], "scaling": scaling, "drain_s": 90.0, "resources": {"num_gpus": 1}})
-    (servers,) = [one for one in built._bound_deployment.init_args if hasattr(one, "_bound_deployment")]
+    (servers,) = [init_arg for init_arg in built._bound_deployment.init_args if hasattr(init_arg, "_bound_deployment")]
     config = servers._bound_deployment._deployment_config
     assert config.request_router_config.get_request_router_class() is FleetRouter
     assert (config.autoscaling_config.min_replicas, config.autoscaling_config.max_replicas) == (2, 5)

@@ -19,7 +19,7 @@ class Value:
 def context(*servers: tuple[float, float], now_s: float = 0.0) -> Any:
     """What Ray Serve's controller passes to a policy: the demand and KV use of each server, which was idle before."""
     raw = {
-        name: {str(place): [Value(0.0), Value(one[at])] for place, one in enumerate(servers)}
+        name: {str(place): [Value(0.0), Value(server[at])] for place, server in enumerate(servers)}
         for at, name in enumerate(("demand", "kv_use"))
     }
     return SimpleNamespace(

@@ -34,7 +34,7 @@ def ordered(server: RunningServer, what: str, status: int = 200) -> dict[str, An
 def results(server: RunningServer, action: str) -> list[str]:
     """The results of an order in the audit log, the newest first."""
     entries = server.admin("GET", "audit?limit=50").json()["entries"]
-    return [one["result"] for one in entries if one["action"] == action]
+    return [entry["result"] for entry in entries if entry["action"] == action]
 
 
 async def test_a_pause_under_load_loses_no_request(server: RunningServer) -> None:
@@ -54,7 +54,7 @@ async def test_a_pause_under_load_loses_no_request(server: RunningServer) -> Non
         answers = await asyncio.gather(*running, late)
     assert (resumed["state"], resumed["dispatched"] >= 1) == ("open", True)
     assert statuses(answers) == {200: REQUESTS + 1}
-    assert all(one.complete for one in answers)
+    assert all(answer.complete for answer in answers)
     assert server.not_ready() == []
 
 
@@ -76,7 +76,7 @@ async def test_a_warm_up_runs_while_the_server_serves(server: RunningServer) -> 
     assert (warmup["ordered"], warmup["batch_size"]) == (False, accepted["batch_size"])
     assert warmup["stages"]["batch"]
     assert statuses(answers) == {200: REQUESTS + 1}
-    assert all(one.complete for one in answers)
+    assert all(answer.complete for answer in answers)
     server.settle()
     after = server.scrape()
     assert after("headway_arrivals_total") - before("headway_arrivals_total") == REQUESTS + 1

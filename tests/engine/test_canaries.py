@@ -160,7 +160,7 @@ def test_a_served_request_is_in_no_line(loud: Loud, route: str, stream: bool) ->
     if route.endswith("completions"):
         assert any("canary-output" in one for one in loud.canary.found_in("".join(texts_of(answer))))
     given = answer.headers["x-request-id"]
-    wait_until(lambda: any(one.get("request_id") == given for one in loud.lines()), "the log is about it")
+    wait_until(lambda: any(line.get("request_id") == given for line in loud.lines()), "the log is about it")
     assert_silent(loud)
 
 
@@ -224,15 +224,15 @@ def test_a_refused_request_is_one_line_without_content(loud: Loud) -> None:
             answers = [pool.submit(loud.post, *one) for one in asked]
             wait_until(lambda: loud.server.status()["queued"], "a request waits")
             assert_silent(loud)
-            statuses = {one.result().status_code for one in answers}
+            statuses = {answer.result().status_code for answer in answers}
     finally:
         loud.server.admin("POST", "resume", json={"reason": "a test"})
     assert statuses == {429, 503}
     lines = loud.lines()[start:]
-    assert [one for one in lines if "exception" in one] == []
-    refusals = [one for one in lines if one["message"].startswith("Error in create_messages")]
-    assert {one["level"] for one in refusals} == {"INFO"}
-    assert all("queue" in one["message"] for one in refusals)
+    assert [line for line in lines if "exception" in line] == []
+    refusals = [line for line in lines if line["message"].startswith("Error in create_messages")]
+    assert {refusal["level"] for refusal in refusals} == {"INFO"}
+    assert all("queue" in refusal["message"] for refusal in refusals)
     assert len(refusals) <= 2
     assert_silent(loud)
 
@@ -242,13 +242,13 @@ def test_every_line_is_a_json_object(loud: Loud) -> None:
     loud.server.use("balanced")
     answer = loud.post("/v1/completions", body("/v1/completions", 2))
     given = answer.headers["x-request-id"]
-    wait_until(lambda: any("EngineCore" in one["message"] for one in loud.lines()), "EngineCore has printed a line")
+    wait_until(lambda: any("EngineCore" in line["message"] for line in loud.lines()), "EngineCore has printed a line")
     lines = loud.lines()
     for line in lines:
         assert {"time", "level", "logger", "message"} <= line.keys()
-    tops = {one["logger"].partition(".")[0] for one in lines}
+    tops = {line["logger"].partition(".")[0] for line in lines}
     assert {"headway", "vllm", "uvicorn"} <= tops
-    about = [one for one in lines if one.get("request_id") == given]
+    about = [line for line in lines if line.get("request_id") == given]
     assert {one["trace_id"] for one in about} == {"4bf92f3577b34da6a3ce929d0e0e4736"}
     assert "uvicorn.access" in {one["logger"] for one in about}
 
@@ -266,7 +266,7 @@ def test_the_wait_in_the_queue_is_a_span_beside_vllms_own(loud: Loud) -> None:
     wait_until(lambda: spans("headway.queue") and spans("llm_request"), "both spans have come")
     (ours,), (theirs,) = spans("headway.queue"), spans("llm_request")
     assert ours.parent_span_id.hex() == theirs.parent_span_id.hex() == span_id
-    attributes = {one.key: one.value.string_value for one in ours.attributes}
+    attributes = {attribute.key: attribute.value.string_value for attribute in ours.attributes}
     assert attributes["headway.outcome"] == "dispatched"
     assert attributes["headway.preset"] == loud.server.status()["preset"]["name"]
     assert ours.start_time_unix_nano <= ours.end_time_unix_nano <= theirs.end_time_unix_nano

@@ -66,7 +66,7 @@ def used_s(server: RunningServer) -> float:
     assert server.process is not None
     api = psutil.Process(server.process.pid)
     times = [one.cpu_times() for one in (api, *api.children(recursive=True))]
-    return sum(one.user + one.system for one in times)
+    return sum(time.user + time.system for time in times)
 
 
 def cost_s(server: RunningServer, route: str, more: dict[str, Any]) -> float:

@@ -80,9 +80,9 @@ def attacked(server: RunningServer) -> Iterator[dict[str, set[int]]]:
 
     def drip(connections: list[socket.socket]) -> None:
         while not over.wait(1.0):
-            for number, one in enumerate(connections):
+            for number, connection in enumerate(connections):
                 with suppress(OSError):  # its time was over
-                    one.sendall(b"1\r\na\r\n" if number % 2 else b"a")
+                    connection.sendall(b"1\r\na\r\n" if number % 2 else b"a")
 
     def send() -> None:
         for name, content in cycle([(name, make()) for name, (make, _) in OVERSIZED.items()]):

@@ -18,8 +18,8 @@ async def test_under_overload_refusals_have_retry_after_and_the_others_complete(
     taken = await scrapes_while(server, work)
     answers = work.result()
 
-    refused = [one for one in answers if one.status in (429, 503)]
-    served = [one for one in answers if one.status == 200]
+    refused = [answer for answer in answers if answer.status in (429, 503)]
+    served = [answer for answer in answers if answer.status == 200]
     assert len(served) + len(refused) == len(plan), statuses(answers)
     assert all(one.complete for one in served)
     assert len(served) >= 2
@@ -29,10 +29,10 @@ async def test_under_overload_refusals_have_retry_after_and_the_others_complete(
     server.settle()
     after = server.scrape()
     assert after("headway_arrivals_total") - before("headway_arrivals_total") == len(plan)
-    no_room = [one for one in answers if one.status == 429]
+    no_room = [answer for answer in answers if answer.status == 429]
     for outcomes, seen in ((["completed"], served), (["rejected_full", "rejected_limit", "shed"], no_room)):
         name = "headway_outcomes_total"
-        counted = sum(after(name, outcome=one) - before(name, outcome=one) for one in outcomes)
+        counted = sum(after(name, outcome=outcome) - before(name, outcome=outcome) for outcome in outcomes)
         assert counted == len(seen), outcomes
     assert len(taken) >= 2
     assert [line for scrape in taken for line in scrape.unbalanced()] == []

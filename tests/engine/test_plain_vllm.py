@@ -85,14 +85,14 @@ async def test_a_dead_engine_ends_the_server_with_an_error(stock: RunningServer)
     process remains."""
     stock.use("chaos")
     clients = mixed(12, sizes=(1500,))
-    for one in clients:
-        one.stream = False
+    for client in clients:
+        client.stream = False
     group = ClientGroup(stock, clients)
     load = asyncio.create_task(group.run())
     await asyncio.to_thread(wait_until, lambda: _running_and_waiting(stock) == (4, 8), "four run and eight wait")
     kill(engine_core(stock))
     await load
-    assert {(one.verdict, one.status, one.reason) for one in clients} == {("refused", 503, "engine_lost")}
+    assert {(client.verdict, client.status, client.reason) for client in clients} == {("refused", 503, "engine_lost")}
     assert stock.process is not None
     code = await asyncio.to_thread(stock.process.wait, 60)
     assert code == 1, stock.log()[-2000:]

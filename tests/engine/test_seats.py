@@ -62,9 +62,9 @@ async def test_at_every_scrape_all_sequences_in_the_engine_have_a_seat(server: R
         while not work.done():
             scrapes.append(await asyncio.to_thread(server.scrape))
         await work
-    assert [short for one in scrapes if (short := sequences_without_a_seat(one)) > 0] == []
-    assert max(one("vllm:num_requests_running") for one in scrapes) > 0
-    assert max(one("headway_seats_taken") for one in scrapes) > 8, "no request was wider than the limit"
+    assert [short for scrape in scrapes if (short := sequences_without_a_seat(scrape)) > 0] == []
+    assert max(scrape("vllm:num_requests_running") for scrape in scrapes) > 0
+    assert max(scrape("headway_seats_taken") for scrape in scrapes) > 8, "no request was wider than the limit"
 
 
 @pytest.mark.parametrize(

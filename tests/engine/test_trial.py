@@ -57,7 +57,7 @@ async def test_a_switch_that_hurts_rolls_itself_back_under_load(server: RunningS
     assert (status["preset"]["name"], status["preset"]["revision"]) == ("throughput", revision + 2)
     assert status["engine"]["core_limit"] == 64
     entries = server.admin("GET", "audit?limit=3").json()["entries"]
-    assert [(one["actor"], one["action"]) for one in entries] == [
+    assert [(entry["actor"], entry["action"]) for entry in entries] == [
         ("headway", "switch_preset"), ("headway", "end_trial"), ("operator", "switch_preset"),
     ]  # fmt: skip
     assert statuses(answers) == {200: len(answers)}

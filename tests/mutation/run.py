@@ -72,8 +72,8 @@ def tried(target: Target, most: int | None, seed: int, at_once: int) -> list[Fat
 def table(fates: list[Fate]) -> Iterator[str]:
     """A line for each file, and one for all."""
     yield f"{'file':34}{'faults':>8}{'noticed':>9}{'time-out':>10}{'not':>6}{'score':>9}"
-    for file in [*dict.fromkeys(one.file for one in fates), "all"]:
-        own = [one for one in fates if file in (one.file, "all")]
+    for file in [*dict.fromkeys(fate.file for fate in fates), "all"]:
+        own = [fate for fate in fates if file in (fate.file, "all")]
         noticed, timed_out = sum(one.noticed for one in own), sum(one.timed_out for one in own)
         score = f"{noticed / len(own):.1%}"
         yield f"{file:34}{len(own):8}{noticed - timed_out:9}{timed_out:10}{len(own) - noticed:6}{score:>9}"
@@ -81,7 +81,7 @@ def table(fates: list[Fate]) -> Iterator[str]:
 
 def unnoticed(fates: Iterable[Fate], known: list[Accepted]) -> Iterator[str]:
     """Every fault that no test noticed, the accepted ones first."""
-    lived = [(explained(one, known), one) for one in fates if not one.noticed]
+    lived = [(explained(fate, known), fate) for fate in fates if not fate.noticed]
     for why, one in sorted(lived, key=lambda pair: pair[0] is None):
         yield f"{one.file}, {one.function}: {why or 'NOT EXPLAINED'}"
         yield f"  - {one.old}"

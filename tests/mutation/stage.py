@@ -163,5 +163,5 @@ class Stage:
 def changed_lines(diff: str) -> tuple[str, str]:
     """What a unified diff takes away and what it puts there, each as one line."""
     lines = [one for one in diff.splitlines() if not one.startswith(("---", "+++", "@@"))]
-    old, new = ([one[1:].strip() for one in lines if one.startswith(sign)] for sign in "-+")
+    old, new = ([line[1:].strip() for line in lines if line.startswith(sign)] for sign in "-+")
     return " ".join(old), " ".join(new)

@@ -61,13 +61,13 @@ def served(result: Result, from_s: float, until_s: float) -> dict[str, float]:
     shares = {}
     for name in MIX:
         visits = arrived(result, name, from_s, until_s)
-        shares[name] = sum(one.first_s is not None for one in visits) / len(visits)
+        shares[name] = sum(visit.first_s is not None for visit in visits) / len(visits)
     return shares
 
 
 def arrived(result: Result, name: str, from_s: float, until_s: float) -> list[Visit]:
     """The requests of a class that arrived in this time."""
-    return [one for one in result.visits if one.class_name == name and from_s <= one.arrived_s < until_s]
+    return [visit for visit in result.visits if visit.class_name == name and from_s <= visit.arrived_s < until_s]
 
 
 def scatter(result: Result, more: str, less: str, from_s: float) -> float:
@@ -77,7 +77,7 @@ def scatter(result: Result, more: str, less: str, from_s: float) -> float:
 
 def first_tokens(result: Result, from_s: float) -> dict[str, float]:
     """The first tokens of each class in half a minute, as a share of what arrived in it, at most 1."""
-    firsts = [one for one in result.visits if one.first_s is not None and from_s <= one.first_s < from_s + 30]
+    firsts = [visit for visit in result.visits if visit.first_s is not None and from_s <= visit.first_s < from_s + 30]
     return {
         name: min(1.0, sum(one.class_name == name for one in firsts) / len(arrived(result, name, from_s, from_s + 30)))
         for name in MIX

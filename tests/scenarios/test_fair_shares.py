@@ -68,10 +68,10 @@ def test_each_tenant_gets_its_max_min_share_of_tokens(
 def tokens_served(records: list[Record], tenant: str) -> float:
     """The tokens a tenant was served after the start, counted as the server gave them."""
     total = 0.0
-    for one in records:
-        if one.ticket.tenant == tenant and one.dispatched_s is not None:
-            ended_s = min(FOR_S, one.dispatched_s + one.output_tokens / TOKENS_PER_S)
-            total += max(0.0, ended_s - max(WARM_S, one.dispatched_s)) * TOKENS_PER_S
+    for record in records:
+        if record.ticket.tenant == tenant and record.dispatched_s is not None:
+            ended_s = min(FOR_S, record.dispatched_s + record.output_tokens / TOKENS_PER_S)
+            total += max(0.0, ended_s - max(WARM_S, record.dispatched_s)) * TOKENS_PER_S
     return total
 
 
@@ -90,7 +90,7 @@ def test_an_absent_tenant_does_not_catch_up() -> None:
     for _ in range(20):
         loop.ask("normal", again, tenant="away", max_tokens=100)
     loop.run(3700.0)
-    back = [one for one in loop.records if one.dispatched_s is not None and one.dispatched_s >= 3600.0]
+    back = [record for record in loop.records if record.dispatched_s is not None and record.dispatched_s >= 3600.0]
     mine = sum(one.ticket.tenant == "away" for one in back)
     more = mine - (len(back) - mine)
     assert CREDIT_TICKETS / 2 <= more <= CREDIT_TICKETS + 4
@@ -105,8 +105,8 @@ def test_a_tenant_below_its_share_is_served_where_objectives_refuse() -> None:
     """
     requests = WORKLOADS["W6"].requests(180.0, 1, model=EngineModel(), slo=SLO)
     asked, jains = Counter[str](), {}
-    for one in requests:
-        asked[one.tenant] += one.prompt_tokens + one.output_tokens
+    for request in requests:
+        asked[request.tenant] += request.prompt_tokens + request.output_tokens
     for inside in ("fair", "fifo"):
         served, completed = Counter[str](), Counter[str]()
         preset = stated(SLO)
@@ -117,7 +117,7 @@ def test_a_tenant_below_its_share_is_served_where_objectives_refuse() -> None:
         shares = max_min(asked, sum(served.values()))
         jains[inside] = jain([served[tenant] / share for tenant, share in shares.items()])
         if inside == "fair":
-            sent = Counter(one.tenant for one in requests)
+            sent = Counter(request.tenant for request in requests)
             assert all(completed[tenant] >= 0.8 * sent[tenant] for tenant in ("tiny", "small"))
     assert jains["fair"] >= 0.98
     assert jains["fifo"] <= 0.7

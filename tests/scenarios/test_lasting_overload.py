@@ -45,7 +45,7 @@ def flood(between: str, always_here: dict[str, int], for_s: float = FOR_S) -> li
 
 def waits_s(records: list[Record], name: str, for_s: float = FOR_S) -> list[float]:
     """The waits of a class, with those that still last."""
-    mine = [one for one in records if one.ticket.class_name == name]
+    mine = [record for record in records if record.ticket.class_name == name]
     return [one.wait_s if one.dispatched_s is not None else for_s - one.ticket.arrived_s for one in mine]
 
 

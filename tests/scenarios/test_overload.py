@@ -83,7 +83,7 @@ def asked(made: RetryTraffic, start_s: float, end_s: float, name: str) -> list[R
 def goodput_ratio(made: RetryTraffic) -> float:
     """Answers in time, once the overload has begun, as a share of all that the server can give."""
     start_s, end_s = CALM_S + 10.0, CALM_S + OVERLOAD_S
-    answers = sum(one.completed and start_s <= (one.ended_s or 0.0) < end_s for one in made.loop.records)
+    answers = sum(record.completed and start_s <= (record.ended_s or 0.0) < end_s for record in made.loop.records)
     return answers / (end_s - start_s) / PEAK_PER_S
 
 

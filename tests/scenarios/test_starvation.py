@@ -39,7 +39,7 @@ def run(preset: Preset, seed: int, heavy_per_s: float) -> tuple[list[Record], li
     if heavy_per_s:
         poisson(loop, random, "heavy", heavy_per_s)
     loop.run(FOR_S)
-    ended = [one for one in loop.records if one.ticket.arrived_s < FOR_S - 15.0]
+    ended = [record for record in loop.records if record.ticket.arrived_s < FOR_S - 15.0]
     return [one for one in ended if one.ticket.tenant == "light"], ended
 
 
@@ -60,7 +60,7 @@ def test_an_overload_does_not_starve_the_light_tenant(name: str, seed: int) -> N
     slowest_s = percentile([one.took_s for one in light if one.completed], 0.99)
     usual_s = percentile([one.took_s for one in alone], 0.99)
     assert slowest_s <= 2 * usual_s, (seed, slowest_s, usual_s)
-    assert sum(one.completed for one in requests) / (FOR_S - 15.0) >= 0.95 * SEATS / SERVICE_S
+    assert sum(request.completed for request in requests) / (FOR_S - 15.0) >= 0.95 * SEATS / SERVICE_S
 
 
 @pytest.mark.parametrize("make_room", [False, True])
@@ -76,7 +76,7 @@ def test_an_urgent_class_in_excess_leaves_the_other_its_share(make_room: bool) -
     poisson(loop, random, "a", HEAVY_PER_S, "realtime")
     poisson(loop, random, "b", 20.0, "batch")
     loop.run(FOR_S)
-    served = [one.ticket.class_name for one in loop.records if one.completed]
+    served = [record.ticket.class_name for record in loop.records if record.completed]
     assert served.count("batch") / len(served) > 0.09
 
 

@@ -41,7 +41,7 @@ class Client:
 
 def outcomes(preset: Preset, widths: list[int], for_s: float) -> list[tuple[int, int]]:
     """How often each of these clients, which take so many seats, was served and refused."""
-    desk, clients, now_s, step = Desk(preset, ceiling=128), [Client(one) for one in widths], 0.0, 0
+    desk, clients, now_s, step = Desk(preset, ceiling=128), [Client(width) for width in widths], 0.0, 0
     by_ticket: dict[int, Client] = {}
 
     def follow(effects: list[Effect]) -> None:
@@ -74,7 +74,7 @@ def outcomes(preset: Preset, widths: list[int], for_s: float) -> list[tuple[int,
                 follow(desk.first_token(client.ticket, now_s))
         follow(desk.observe(Load(running, 0, 0.1, step_s, first_tokens=0), now_s))
         follow(desk.tick(now_s))
-    return [(one.served, one.refused) for one in clients]
+    return [(client.served, client.refused) for client in clients]
 
 
 @pytest.mark.parametrize("name", ["balanced", "interactive", "throughput"])
@@ -94,6 +94,6 @@ def test_a_request_of_more_than_all_seats_takes_turns_with_the_others(name: str)
     (served, refused), *others = outcomes(bundled_presets()[name], [64, 1, 1, 1, 1, 1, 1], 60.0)
     assert served >= 10
     assert refused == 0
-    for one in others:
-        assert one[0] >= 10
-        assert one[1] == 0
+    for other in others:
+        assert other[0] >= 10
+        assert other[1] == 0

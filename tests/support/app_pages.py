@@ -79,7 +79,7 @@ def refresh_until(app: AppTest, holds: Callable[[], bool], every_s: float = 0.3)
 def again_until(app: AppTest, *parts: str) -> str:
     """Refresh the page, once at least, until its text has these parts; the text."""
     app.run()
-    refresh_until(app, lambda: all(one in words(app) for one in parts))
+    refresh_until(app, lambda: all(part in words(app) for part in parts))
     return words(app)
 
 

@@ -126,7 +126,7 @@ class Rules:
             firsts = _greatest(left, lambda one: -place(one))
             found += firsts
             left = [one for one in left if one not in firsts]
-            if not all(one.id in self.may_be_late for one in firsts):
+            if not all(first.id in self.may_be_late for first in firsts):
                 return found
         last = [one for one in waiting if one.id in self.relegated]
         return found + (last if place == self._due_s else _greatest(last, self._arrival))
@@ -288,4 +288,4 @@ def _sum(tickets: Iterable[Ticket]) -> tuple[int, int, int]:
 
 def _greatest(tickets: list[Ticket], worth: Callable[[Ticket], float]) -> list[Ticket]:
     best = max(map(worth, tickets), default=None)
-    return [one for one in tickets if worth(one) == best]
+    return [ticket for ticket in tickets if worth(ticket) == best]

@@ -16,7 +16,7 @@ def sums_to_the_share(read: Callable[[Expression], Series], share: Expression, c
     assert isinstance(share, Share)
     (wholes,) = read(share.whole).lines.values() or [()]
     (shares,) = read(share).lines.values() or [[None] * len(wholes)]
-    lines = [line for one in causes for line in read(one).lines.values()]
+    lines = [line for cause in causes for line in read(cause).lines.values()]
     compared = 0
     for at, (found, whole) in enumerate(zip(shares, wholes, strict=True)):
         known = [point for line in lines if (point := line[at]) is not None]

@@ -195,10 +195,10 @@ class Clients:
         """Whole with one end and no more events than tokens, so that no part of it came twice."""
         said = [line.removeprefix("data: ") for line in text.splitlines() if line.startswith("data: ")]
         events = [json.loads(one) for one in said if one != "[DONE]"]
-        if errors := [one for one in events if "error" in one]:
+        if errors := [event for event in events if "error" in event]:
             self.odd += map(str, errors)
             return "cut"
-        finishes = [one["choices"][0]["finish_reason"] for one in events if one["choices"]]
+        finishes = [event["choices"][0]["finish_reason"] for event in events if event["choices"]]
         whole = said.count("[DONE]") == 1 and finishes.count("length") == 1 and len(events) <= self.tokens + 1
         return "whole" if whole else "short"
 

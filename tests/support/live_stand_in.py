@@ -79,7 +79,7 @@ class LiveStandIn:
     @property
     def orders(self) -> list[str]:
         """What the audit says, the oldest first."""
-        return [one.after for one in reversed(self.control.audit.entries(500)) if one.action == "order_limit"]
+        return [entry.after for entry in reversed(self.control.audit.entries(500)) if entry.action == "order_limit"]
 
     async def _run(self) -> None:
         self._loop = asyncio.get_running_loop()

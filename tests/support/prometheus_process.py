@@ -47,7 +47,7 @@ def running_prometheus(folder: Path, config: Path) -> AbstractContextManager[str
 
 def scraping(folder: Path, server_urls: Sequence[str]) -> Path:
     """A configuration that scrapes these servers every second."""
-    targets = [one.removeprefix("http://") for one in server_urls]
+    targets = [server_url.removeprefix("http://") for server_url in server_urls]
     config = folder / "prometheus.yml"
     config.write_text(
         "global: {scrape_interval: 1s, scrape_timeout: 1s}\n"

@@ -118,8 +118,8 @@ def _grown(first: Look, last: Look, name: str, **labels: str) -> float:
 
 def spread(looks: Sequence[Look], figure: Between, end_s: float, window_s: float, interval_s: float) -> Spread:
     """A figure over each window that begins and ends within an interval of what is meant."""
-    begins = [one for one in looks if abs(one.time_s - (end_s - window_s)) <= interval_s]
-    ends = [one for one in looks if abs(one.time_s - end_s) <= interval_s]
+    begins = [look for look in looks if abs(look.time_s - (end_s - window_s)) <= interval_s]
+    ends = [look for look in looks if abs(look.time_s - end_s) <= interval_s]
     values = [figure(first, last) for first in begins for last in ends]
     assert values, "nothing was looked at in this time"
     return Spread(min(values), max(values))
@@ -127,6 +127,6 @@ def spread(looks: Sequence[Look], figure: Between, end_s: float, window_s: float
 
 def gauge_spread(looks: Sequence[Look], name: str, end_s: float, interval_s: float) -> Spread:
     """What a gauge was within an interval of a time."""
-    values = [one.total(name) for one in looks if abs(one.time_s - end_s) <= interval_s]
+    values = [look.total(name) for look in looks if abs(look.time_s - end_s) <= interval_s]
     assert values, "nothing was looked at in this time"
     return Spread(min(values), max(values))

@@ -15,7 +15,7 @@ Lines = Mapping[Labels, Sequence[Point]]
 
 def reading_of(answers: Mapping[Expression, Lines | Sequence[Point]], *, step_s: float = 2.0) -> Reading:
     """A reading that ends at ``END_S``; a plain list of points is of the line without labels."""
-    series = {one: _series(found, step_s) for one, found in answers.items()}
+    series = {answer: _series(found, step_s) for answer, found in answers.items()}
     range_s = max((step_s * (len(one.times_s) - 1) for one in series.values()), default=0.0)
     return Reading(series, Health(END_S), step_s, "test", range_s=range_s, end_s=END_S)
 

@@ -71,5 +71,5 @@ class RecordingLimit:
 
 
 def _check(*numbers: Any) -> None:
-    if not all(isinstance(one, int | float) for one in numbers):
+    if not all(isinstance(number, int | float) for number in numbers):
         raise TypeError(f"a number is missing: {numbers}")

@@ -180,7 +180,7 @@ def aim(mix: Mix, slowness: float = 1.0) -> float:
 
 def good_tokens_s(steps: list[Step], from_s: float, to_s: float) -> float:
     """Tokens a second of the sequences that ended within the SLO in that time."""
-    return sum(one.good_tokens for one in steps if from_s <= one.now_s < to_s) / (to_s - from_s)
+    return sum(step.good_tokens for step in steps if from_s <= step.now_s < to_s) / (to_s - from_s)
 
 
 def mean_limit(steps: list[Step], from_s: float, to_s: float) -> float:

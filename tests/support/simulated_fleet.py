@@ -39,7 +39,7 @@ class Fleet:
     """The engines, in place of one. ``ends_s`` is the end of the next step that ends, ``held`` what each engine has."""
 
     def __init__(self, models: Iterable[EngineModel], binding: Binding) -> None:
-        self.engines = [Engine(one) for one in models]
+        self.engines = [Engine(model) for model in models]
         self.held: list[dict[Sequence, None]] = [{} for _ in self.engines]
         self.model = self.engines[0].model
         self.ends_s = math.inf
@@ -159,7 +159,7 @@ class OneDesk:
 
     def __init__(self, preset: Preset, models: Iterable[EngineModel], seats: int) -> None:
         models = list(models)
-        own = [min(seats, one.max_num_seqs) for one in models]
+        own = [min(seats, model.max_num_seqs) for model in models]
         self.binding = LateBinding(own)
         self.fleet = Fleet(models, self.binding)
         self._preset = preset

@@ -606,7 +606,7 @@ class StubServer:
         if path == "fallback":
             return self._send(request, 200, world.ladder())
         if path == "presets":
-            listed = [preset_entry(one) for one in world.presets.values()]
+            listed = [preset_entry(preset) for preset in world.presets.values()]
             return self._send(request, 200, schema.PresetList(current=world.current(), presets=listed))
         if path == "preset":
             return self._send(request, 200, current_preset(world.presets[world.preset], world.revision), etag=True)

@@ -76,7 +76,7 @@ async def measured(engine: Engine, length_s: float, say: Say) -> Constants:
         levels.append(await _measured_level(engine, clients, length_s))
     say("constants: the first token")
     first = [await _first_token(engine, tokens) for tokens in PROMPTS]
-    base_s, seat_s = line([Point(one.clients, one.inter_token_s) for one in levels], "two or more concurrencies")
+    base_s, seat_s = line([Point(level.clients, level.inter_token_s) for level in levels], "two or more concurrencies")
     _, prefill_s = line(first, "prompts of two or more lengths")
     model = EngineModel(base_s, seat_s, prefill_s, max_num_seqs=engine.seats)
     slo = objectives(levels[0].inter_token_s)
@@ -99,9 +99,9 @@ async def _as_served(engine: Engine, model: EngineModel, seats: int, length_s: f
     """The model with the costs that so many requests of W1 have together."""
     lead_s, counted_s = _LEAD_LEVELS * length_s, _COUNT_LEVELS * length_s
     answers = await closed_loop(engine.bare, _w1, seats, lead_s, counted_s)
-    spans = [span for one in answers if (span := one.after_lead()) is not None]
+    spans = [span for answer in answers if (span := answer.after_lead()) is not None]
     step_s = sum(span_s for span_s, _ in spans) / max(1, sum(tokens for _, tokens in spans))
-    prompts = sum(one.prompt_tokens for one in answers if one.first_s is not None and not one.lead_tokens)
+    prompts = sum(answer.prompt_tokens for answer in answers if answer.first_s is not None and not answer.lead_tokens)
     expected_s = model.step_s(seats, round(prompts * step_s / counted_s)) - model.base_s
     factor = min(max((step_s - model.base_s) / expected_s, _LEAST_FACTOR), _MOST_FACTOR) if spans else 1.0
     return replace(model, seat_s=factor * model.seat_s, prefill_s=factor * model.prefill_s)
@@ -119,14 +119,14 @@ async def _measured_level(engine: Engine, clients: int, length_s: float) -> Leve
     """Twice as long each time, until a request has had some tokens: a slow engine first computes all the prompts."""
     for _ in range(_TRIES):
         answers = await closed_loop(engine.bare, _chat, clients, 0.0, length_s)
-        if sum(one.tokens for one in answers) >= _SOME_TOKENS * clients:
+        if sum(answer.tokens for answer in answers) >= _SOME_TOKENS * clients:
             break
         length_s *= 2
     return _level(clients, answers)
 
 
 def _level(clients: int, answers: list[Answer]) -> Level:
-    gaps_s = [gap_s for one in answers if (gap_s := one.inter_token_s) is not None]
+    gaps_s = [gap_s for answer in answers if (gap_s := answer.inter_token_s) is not None]
     return Level(clients, clients / mean(gaps_s), mean(gaps_s))
 
 

@@ -42,7 +42,7 @@ def _within(results: Results, load: float) -> Iterator[Goal]:
 def _beyond(results: Results, load: float) -> Iterator[Goal]:
     """Where vLLM cannot: as much as its best cap serves, the urgent ones first."""
     blocks = results.of("W1", load, ARM)
-    own = middle(one.good_per_s for one in blocks)
+    own = middle(block.good_per_s for block in blocks)
     caps = {
         name: found[0]
         for name in results.named("W1")
@@ -54,7 +54,7 @@ def _beyond(results: Results, load: float) -> Iterator[Goal]:
         note = f"{own[0]:.3g} : {caps[best]:.3g}, {best}"
         figure = f"goodput at load {load:g} : vLLM's best cap"
         yield Goal(ARM, figure, _OF_CAP, own[0] / max(caps[best], 1e-9), note=note)
-    top = middle(one.attained(_URGENT) for one in blocks)
+    top = middle(block.attained(_URGENT) for block in blocks)
     if top is not None:
         yield Goal(ARM, f"realtime requests within both objectives at load {load:g}", _REALTIME, top[0])
     yield from _by_urgency(blocks, f"at load {load:g}")
@@ -77,7 +77,7 @@ def _spinning(results: Results, load: float) -> Iterator[Goal]:
 
 def _by_urgency(blocks: list[BlockFigures], when: str) -> Iterator[Goal]:
     """The served share falls with urgency."""
-    urgent, others = (middle(one.served(name) for one in blocks) for name in (_URGENT, _OTHERS))
+    urgent, others = (middle(block.served(name) for block in blocks) for name in (_URGENT, _OTHERS))
     if urgent is not None and others is not None:
         note = f"{urgent[0]:.0%} : {others[0]:.0%}"
         figure = f"share that is served, realtime : others, {when}"

@@ -48,13 +48,13 @@ def _batches(levels: Sequence[Level]) -> str:
     alone = levels[0]
     rows = [
         [
-            str(one.clients),
-            f"{one.tokens_per_s:.0f}",
-            f"{one.tokens_per_s / alone.tokens_per_s:.1f}",
-            f"{1000 * one.inter_token_s:.0f} ms",
-            f"{one.inter_token_s / alone.inter_token_s:.1f}",
+            str(level.clients),
+            f"{level.tokens_per_s:.0f}",
+            f"{level.tokens_per_s / alone.tokens_per_s:.1f}",
+            f"{1000 * level.inter_token_s:.0f} ms",
+            f"{level.inter_token_s / alone.inter_token_s:.1f}",
         ]
-        for one in levels
+        for level in levels
     ]
     return table(["at once", "tokens/s", "gain", "time per token", "times as long"], rows)
 
@@ -63,26 +63,26 @@ def _detail(words: str, blocks: list[BlockFigures]) -> list[str]:
     """One arm of one part, the median of its rounds."""
 
     def attained(name: str) -> str:
-        return percent(middle(one.attained(name) for one in blocks))
+        return percent(middle(block.attained(name) for block in blocks))
 
     def quantiles(name: str, figure: str, factor: float, unit: str) -> str:
-        own = [getattr(one.classes[name], figure) for one in blocks if name in one.classes]
+        own = [getattr(block.classes[name], figure) for block in blocks if name in block.classes]
         found = [middle(values) for values in zip(*own, strict=True)]
         if not found or found[0] is None:
             return "-"
         return " / ".join("-" if one is None else f"{factor * one[0]:.3g}" for one in found) + f" {unit}"
 
-    fair = middle(one.fairness for one in blocks)
-    light_s = middle(one.light_ttft_p99_s for one in blocks)
+    fair = middle(block.fairness for block in blocks)
+    light_s = middle(block.light_ttft_p99_s for block in blocks)
     tokens, refused, client_s = (
-        middle(getattr(one, name) for one in blocks) for name in ("tokens_per_s", "refused", "client_s")
+        middle(getattr(block, name) for block in blocks) for name in ("tokens_per_s", "refused", "client_s")
     )
     assert tokens is not None
     assert refused is not None
     assert client_s is not None
     return [
         words,
-        percent(middle(one.of_ceiling for one in blocks)),
+        percent(middle(block.of_ceiling for block in blocks)),
         f"{tokens[0]:.0f}",
         attained("realtime"),
         attained("normal"),

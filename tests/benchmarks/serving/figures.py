@@ -113,7 +113,7 @@ def judged(
 ) -> BlockFigures:
     """The figures of the answers that were due between the two times of ``count_s``."""
     begin_s, end_s = count_s
-    seen, length_s = [one for one in answers if begin_s <= one.sent_s < end_s], end_s - begin_s
+    seen, length_s = [answer for answer in answers if begin_s <= answer.sent_s < end_s], end_s - begin_s
     names = [ALL, *sorted({one.class_name for one in seen})]
     classes = {name: _class([one for one in seen if name in (ALL, one.class_name)], slo) for name in names}
     return BlockFigures(
@@ -140,23 +140,23 @@ def within(answer: Answer, slo: Slo) -> bool:
 def _between_tenants(answers: Sequence[Answer]) -> tuple[float | None, float | None]:
     """Fairness, and the p99 of the first token of the light ones; None for a single tenant."""
     asked, served = Counter[str](), Counter[str]()
-    for one in answers:
-        asked[one.tenant] += one.prompt_tokens + one.asked_tokens
-        served[one.tenant] += one.tokens + (one.prompt_tokens if one.tokens else 0)
+    for answer in answers:
+        asked[answer.tenant] += answer.prompt_tokens + answer.asked_tokens
+        served[answer.tenant] += answer.tokens + (answer.prompt_tokens if answer.tokens else 0)
     if len(asked) < 2:
         return None, None
     most = max(max_min(asked, served.total()).values())
     light = {name for name in asked if asked[name] <= most / 2}
-    ttfts_s = (one.ttft_s for one in answers if one.tenant in light and one.ttft_s is not None)
+    ttfts_s = (answer.ttft_s for answer in answers if answer.tenant in light and answer.ttft_s is not None)
     return fairness(asked, served), quantiles(ttfts_s)[2]
 
 
 def _class(answers: Sequence[Answer], slo: Slo) -> ClassFigures:
-    ttfts_s = [one.ttft_s for one in answers if one.ttft_s is not None]
-    soon = sum(one.end in _ANSWERED and (one.ttft_s or math.inf) <= 2 * slo.ttft_s for one in answers)
-    gaps_s = [one.inter_token_s for one in answers if one.inter_token_s is not None]
-    good = sum(within(one, slo) for one in answers)
-    served = sum(one.end in _ANSWERED and one.first_s is not None for one in answers)
+    ttfts_s = [answer.ttft_s for answer in answers if answer.ttft_s is not None]
+    soon = sum(answer.end in _ANSWERED and (answer.ttft_s or math.inf) <= 2 * slo.ttft_s for answer in answers)
+    gaps_s = [answer.inter_token_s for answer in answers if answer.inter_token_s is not None]
+    good = sum(within(answer, slo) for answer in answers)
+    served = sum(answer.end in _ANSWERED and answer.first_s is not None for answer in answers)
     return ClassFigures(len(answers), good, soon, quantiles(ttfts_s), quantiles(gaps_s), served)
 
 
@@ -171,7 +171,7 @@ def quantiles(values: Iterable[float]) -> tuple[float | None, float | None, floa
 
 def middle(values: Iterable[float | None]) -> tuple[float, float, float] | None:
     """Median, least and largest of what is there; None for nothing."""
-    known = [one for one in values if one is not None]
+    known = [value for value in values if value is not None]
     return (median(known), min(known), max(known)) if known else None
 
 

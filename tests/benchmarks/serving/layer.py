@@ -48,7 +48,7 @@ async def _steady(send: Send, clients: int, length_s: float) -> list[Answer]:
     """The answers to requests that were sent once the loop ran: the first ones of all clients come in one moment."""
     from_s = asyncio.get_running_loop().time() + LEAD_S
     answers = await closed_loop(send, _short_chat, clients, LEAD_S, length_s)
-    return [one for one in answers if one.sent_s >= from_s]
+    return [answer for answer in answers if answer.sent_s >= from_s]
 
 
 async def _by_request(engine: Engine, length_s: float) -> dict[str, list[Answer]]:
@@ -65,8 +65,8 @@ async def _by_request(engine: Engine, length_s: float) -> dict[str, list[Answer]
 
 def _medians(answers: Sequence[Answer]) -> tuple[float, float]:
     """Of the first token, and of the mean time between tokens."""
-    ttft_s = median(one.ttft_s for one in answers if one.ttft_s is not None)
-    return ttft_s, median(gap_s for one in answers if (gap_s := one.inter_token_s) is not None)
+    ttft_s = median(answer.ttft_s for answer in answers if answer.ttft_s is not None)
+    return ttft_s, median(gap_s for answer in answers if (gap_s := answer.inter_token_s) is not None)
 
 
 def _short_chat(random: Random) -> Request:

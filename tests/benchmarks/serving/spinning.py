@@ -35,7 +35,7 @@ def repeated(requests: Sequence[Request], span: Span) -> list[Request]:
     """The requests of a block, those that are counted after the processes replaced by those counted before them."""
     after_s = span.lead_s + span.count_s + RECOVERY_S - _SETTLE_S
     again = [one._replace(at_s=one.at_s + after_s) for one in requests if one.at_s < span.block_s - after_s]
-    return [*(one for one in requests if one.at_s < after_s), *again]
+    return [*(request for request in requests if request.at_s < after_s), *again]
 
 
 @asynccontextmanager
