@@ -1,7 +1,4 @@
-"""The other model, as far as the fallback controller knows it.
-
-The model is behind HTTP, an engine of the same program, or a fixed reply in its place.
-"""
+"""The other model as the fallback controller knows it: behind HTTP, an engine of the program, or a fixed reply."""
 
 from __future__ import annotations
 

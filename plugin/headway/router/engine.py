@@ -81,11 +81,7 @@ class InstancesEngine:
     async def generate(
         self, prompt: Forwarded, sampling_params: CallParams, request_id: str, *, demand: Demand, **options: Any
     ) -> AsyncGenerator[Piece, None]:
-        """The pieces of one response. Raises InstanceLostError or EngineGoneError.
-
-        InstanceLostError: no instance could give all of it. EngineGoneError: the server that this process has started
-        ended first.
-        """
+        """The pieces of one response. Raises InstanceLostError where no instance gave all of it, or EngineGoneError."""
         call, tries = Call(), _Tries()
         if self._own is not None:
             prompt = prompt.ranked(options.get("priority", 0))
@@ -328,10 +324,7 @@ class _Limited:
 
 
 def _progress_since(lease: Lease, before: int) -> Callable[[], int]:
-    """The progress with this lease after ``before`` without it.
-
-    Another instance is progress of what had begun; to be given seats is none.
-    """
+    """The progress with this lease after ``before`` without it: another instance is progress, new seats are none."""
     begun = before + 1 if before else 0
     return lambda: begun + lease.progress
 

@@ -31,10 +31,7 @@ _NAME_CHARS = 24
 
 
 class _Content(BaseModel):
-    """The content of the file: the costs of the engine's steps, and the limit that last learnt.
-
-    ``limit`` has its settings, ``seats`` the seats that it had come to, ``policy`` what its policy keeps.
-    """
+    """The file: the costs of the engine's steps, and settings, seats and policy state of the last limit that learnt."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 

@@ -194,10 +194,7 @@ class HeadwayEndpoint:
         log_routes(app, settings.route_table)
 
     async def _metrics(self, request: Request) -> Response:
-        """Answer a scrape within one turn of the event loop.
-
-        vLLM's own route works in a thread, so that its figures and Headway's would be of different moments.
-        """
+        """Answer within one turn of the event loop, for figures of one moment: vLLM's own route works in a thread."""
         from vllm.v1.metrics.prometheus import get_prometheus_registry
 
         registry: Collector = get_prometheus_registry()

@@ -220,10 +220,7 @@ class VllmAdapter:
         return self._progress
 
     def engine_seats(self, engine: Any) -> int | None:
-        """``--max-num-seqs`` of all ranks, fixed when the engine started; vLLM's admission limit where that is less.
-
-        vLLM's own admission limit counts the requests of all ranks.
-        """
+        """``--max-num-seqs`` of all ranks; less where vLLM's own admission limit, for all ranks together, is less."""
         scheduler = engine.vllm_config.scheduler_config
         seats = int(ranks_of(engine.vllm_config) * scheduler.max_num_seqs)
         most = getattr(scheduler, "max_num_queued_reqs", None)

@@ -40,10 +40,7 @@ _ACTIVE = ("max_num_active_reqs", "max_num_running_reqs")
 
 
 def register() -> None:
-    """Add the methods to EngineCore in its process, and prepare a process that will start one.
-
-    On a CPU machine with few cores vLLM's processes are made to yield the CPU.
-    """
+    """Add the methods to EngineCore in its process, prepare starts of others, and yield the CPU where cores are few."""
     _refuse_rust_front_end()
     off = switched_off()
     hide_engine_content()
@@ -96,10 +93,7 @@ def _prepare_start() -> None:
 
 
 def _class_of_starts(module: str, name: str) -> Any:
-    """A class of vLLM's that starts EngineCore, or the process that balances several cores.
-
-    None in a process that has not imported the arguments of vLLM's engine.
-    """
+    """A class of vLLM's that starts engine processes; None in a process without the arguments of vLLM's engine."""
     if "vllm.engine.arg_utils" not in sys.modules:
         return None
     try:

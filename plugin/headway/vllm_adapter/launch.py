@@ -139,10 +139,7 @@ def _find(modules: Sequence[str], name: str) -> Any:
 
 
 def cause_of_failure(error: BaseException) -> str:
-    """The reason why the engine did not start, in one line, and where the details are.
-
-    The reason is what a validation found, or the error of the process that failed.
-    """
+    """The reason of a failed start in one line: a validation's findings, or the error of the process that failed."""
     findings = getattr(error, "errors", None)
     if callable(findings):
         text = "; ".join(str(finding.get("msg", finding)).removeprefix("Value error, ") for finding in findings())

@@ -50,10 +50,7 @@ class Channel:
 
 
 def _closing(descriptor: int) -> Callable[[], None]:
-    """A function that closes the descriptor in a child.
-
-    In a child of that child the number may be another file's, so a second call closes nothing.
-    """
+    """A function that closes the descriptor in a child, once: in a child of that the number may be another file's."""
     open_here = [descriptor]
 
     def close() -> None:
