@@ -1,1 +1,1 @@
-"""The pages, one module each, and the parts of a page they share: head, charts, orders."""
+"""The pages, one module each, and what they share: ``frame``, ``head`` (the choices), ``page_reading``, ``charts``."""

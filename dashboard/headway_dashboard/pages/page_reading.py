@@ -1,4 +1,8 @@
-"""The data of a page, read once a refresh: the frame makes it, and all parts of a page are functions of it."""
+"""The description of a page, and the data that it draws.
+
+The frame calls ``read_page`` at each refresh: once for itself and the page, or once for each where the page shows
+another time or other servers. A CSV download calls it again.
+"""
 
 from __future__ import annotations
 
@@ -26,16 +30,19 @@ from headway_dashboard.sources import Health, Reading, Source, StatusSource
 RECENT_S = 300.0
 #: Events are looked for at least so far back, in seconds.
 EVENTS_S = 1800.0
-_HEAD = (*headlines.EXPRESSIONS, *identity.EXPRESSIONS, *alerts.EXPRESSIONS)
+#: What the frame shows above every page, and the condition of the server.
+_FRAME = (*headlines.EXPRESSIONS, *identity.EXPRESSIONS, *alerts.EXPRESSIONS)
 
 
 @dataclass(frozen=True, slots=True)
 class PageReading:
-    """All figures of a page, of one moment, and what they say of the server.
+    """All figures of a page, and what they say of the server.
 
-    ``newest`` are the figures of now, or at the end of a fixed time; ``history`` is what the charts show; ``events``
-    reaches further back. ``before`` is None where nothing is compared, or no change is known. ``longest_s`` is how far
-    back the source can answer.
+    ``newest`` are the last ``RECENT_S`` seconds up to now, or up to the end of a fixed time; ``history`` is the time of
+    the charts; ``events`` reaches back ``EVENTS_S`` at least, as far as the source can answer. ``status`` is of now, at
+    a fixed time too; ``state`` says whether the server is reached and its figures are current. ``before`` is the time
+    before the last change: None where nothing is compared, or no change is known. ``longest_s`` is how far back the
+    source can answer.
     """
 
     view: View
@@ -77,40 +84,44 @@ class Page:
 
 def read_page(page: Page, source: Source, server_status: StatusSource, view: View) -> PageReading:
     """Read everything that a page shows; a second time only to compare with the time before the last change."""
-    newest = Span(RECENT_S, view.end_s)
-    lately = Span(min(max(view.range_s, EVENTS_S), source.longest_range_s), view.end_s)
+    newest_span = Span(RECENT_S, view.end_s)
+    events_span = Span(min(max(view.range_s, EVENTS_S), source.longest_range_s), view.end_s)
     drawn = chain.from_iterable(newest_values.limited_to(panel, view.classes).expressions for panel in page.panels)
     charted = (panels.ENGINE_STATE, *drawn)
     asked: defaultdict[Span, list[Expression]] = defaultdict(list)
-    asked[newest] += (*_HEAD, *page.figures, *(for_classes(expression, view.classes) for expression in page.of_classes))
-    asked[newest] += headlines.by_server() if view.several else ()
+    asked[newest_span] += (
+        *_FRAME,
+        *page.figures,
+        *(for_classes(expression, view.classes) for expression in page.of_classes),
+    )
+    asked[newest_span] += headlines.by_server() if view.several else ()
     asked[view.span] += (*charted, *marks.asked(view.range_s), identity.LAST_CHANGE)
-    asked[lately] += page.events
-    found = {span: _of_time(span, answer) for span, answer in source.read(asked).items()}
-    status, history = server_status.read(), found[view.span]
-    state = newest_values.condition_of(found[newest], time.time())
-    seen = marks.marks_of(history)
+    asked[events_span] += page.events
+    readings = {span: _of_time(span, answer) for span, answer in source.read(asked).items()}
+    status, history = server_status.read(), readings[view.span]
+    condition = newest_values.condition_of(readings[newest_span], time.time())
+    found_marks = marks.marks_of(history)
     before = None
-    changed_s = marks.last_change_s(seen, history[identity.LAST_CHANGE]) if view.before_change else None
+    changed_s = marks.last_change_s(found_marks, history[identity.LAST_CHANGE]) if view.before_change else None
     if changed_s is not None:
         compared = Span(history.range_s, changed_s)
         before = _of_time(compared, source.read({compared: charted})[compared])
     return PageReading(
         view,
         status,
-        state,
-        headlines.headline_of(found[newest], state.state, status),
-        found[newest],
+        condition,
+        headlines.headline_of(readings[newest_span], condition.state, status),
+        readings[newest_span],
         history,
-        found[lately],
-        seen,
+        readings[events_span],
+        found_marks,
         before,
         source.longest_range_s,
     )
 
 
 def _of_time(span: Span, found: Reading) -> Reading:
-    """A reading of a fixed time ends there, whatever the points of the source."""
+    """The answer for a span, without steps that no engine made; at a fixed time it ends where the span ends."""
     if span.end_s is not None:
         # Where nothing at all is known of that time, no chart may say that nothing happened in it.
         health = Health() if all(series.empty for series in found.series.values()) else found.health

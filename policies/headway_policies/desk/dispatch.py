@@ -1,20 +1,21 @@
 """Dispatch: which tickets go to the engine now, and which have run out of time.
 
-    suspects after a crash   one after another, nothing beside them (crash_suspects)
+    suspects after a crash   one after another, and no other ticket; cleared ones run on beside them (crash_suspects)
     the bypass               tickets that may take one of the few seats beside a batch (fallback)
     all other tickets        in the order of the scheduler, as far as its strategy and the seats allow
 
-When its turn comes, a ticket past its deadline expires instead. One whose first token would come too late for its
-objective gives its turn to the others of its class that can still be in time, unless it takes more than half of the
-seats at once: it is relegated behind them, and served when no other of its class waits, the last one first. One that
-would miss a time-out is refused in favour of the next of its class, where the preset says so. Only while its class is
-overloaded is a ticket refused for its objective, and only once that has passed:
+When its turn comes, a ticket past its deadline expires instead. A ticket whose first token is expected after three
+quarters of its objective (earlier in an overload that costs tickets) gives its turn to those of its class that are not
+relegated, unless it takes more than half of the seats of its class at once. The dispatcher relegates it behind them.
+Relegated tickets go when no other of their class waits, the one relegated last first. Where the preset says so, a
+ticket that would miss a time-out is refused, at most one before each of its class that is dispatched. A ticket is
+refused for its objective only while its class is overloaded, once the objective has passed or cannot be kept any more:
 
     of those relegated       when another of their class has been dispatched in the same event; where tickets of less
                              urgent classes wait, those that are left when no seat is free any more
-    the last that waits      if it is late even in an idle engine, others were refused shortly before, and no less
+    the last not relegated   if it is late even in an idle engine, others were refused shortly before, and no less
                              urgent ticket waits or was dispatched since it arrived
-    under another order      one that cannot relegate: one for each of its class that is dispatched
+    in other orders          (these cannot relegate) after each dispatch the next ticket, if it is of the same class
 
 A ticket that a less urgent one has passed beside its order (a suspect, the bypass, the batch of another bin) is not
 refused for its objective.
@@ -34,18 +35,23 @@ from headway_policies.fallback import Rung
 from headway_policies.queueing import Lane
 from headway_policies.request import Reason
 
-SLICE = 200  # deadlines settled in one event: about a millisecond
+SLICE = 200  # the ``patience`` of one event: about a millisecond
 
 
 class Dispatcher:
-    """Decides which tickets are dispatched. ``patience`` is how much more may be settled within this event."""
+    """Decides which tickets are dispatched.
+
+    ``patience`` is how many more deadlines, refusals, relegations, recalls and dispatches beside a batch this event may
+    handle; at 0 the desk asks to be woken again at once. Until ``unread_until_s`` the shell still reads what the engine
+    sent while the shell stood still.
+    """
 
     def __init__(
         self, mode: Mode, scheduler: Scheduler, lifecycle: Lifecycle, forecast: Forecast, objectives: Objectives
     ) -> None:
         self._room = Room(mode, scheduler, lifecycle, forecast)
         self.patience = SLICE
-        self._shed: dict[str, int] = {}  # by class: refused for a time-out since a ticket went
+        self._shed: dict[str, int] = {}  # by class: 1 from a refusal for a time-out to the next dispatch
         self._mode = mode
         self._capacity = scheduler.capacity
         self._scheduler = scheduler
@@ -55,7 +61,9 @@ class Dispatcher:
         self.unread_until_s = 0.0
 
     def settle_due(self, now_s: float) -> None:
-        """Settle the tickets whose time has run out, a slice at a time, and dispatch those behind them."""
+        """Before an event: settle the deadlines that have come, a slice at a time; clear the suspect that has run long
+        enough; dispatch what may go after that.
+        """
         lifecycle = self._lifecycle
         while self.patience and (ticket_id := lifecycle.deadlines.pop_due(now_s)) is not None:
             self.patience -= 1
@@ -67,7 +75,7 @@ class Dispatcher:
             self.fill(now_s)
 
     def fill(self, now_s: float) -> None:
-        """Dispatch what may go: from one lane only where a batch has to end before the next one begins."""
+        """Dispatch what may go: one batch of one lane under a barrier; under other strategies there is one lane."""
         mode, scheduler = self._mode, self._scheduler
         if not mode.open:
             return
@@ -114,7 +122,7 @@ class Dispatcher:
 
     def _send(self, lane: Lane, most_seats: int, now_s: float) -> bool:
         """Dispatch from the head of a lane as far as the seats go. Whether any ticket went."""
-        scheduler, uncut = self._scheduler, dict[str, Record]()
+        scheduler, cut_when_full = self._scheduler, dict[str, Record]()
         scheduler.open_batch(now_s)
         while scheduler.batch_seats < most_seats and self.patience:
             ticket, lacks = scheduler.next(lane, now_s)
@@ -129,18 +137,20 @@ class Dispatcher:
             self._lifecycle.dispatch(record, now_s)
             self._shed[record.queue_class] = 0
             if self._objectives.below_waits(record.queue_class):
-                uncut[record.queue_class] = record  # the next seat is rather for one that is late than for those
+                # a late ticket of this class gets the next seat before a less urgent one does: cut when none is left
+                cut_when_full[record.queue_class] = record
             else:
                 self._cut(record, now_s)
-        for name, record in uncut.items():
+        for name, record in cut_when_full.items():
             if scheduler.closed_to(name) or scheduler.batch_seats >= most_seats:
                 self._cut(record, now_s)
         return scheduler.batch_seats > 0
 
     def _gives_way(self, record: Record, now_s: float) -> bool:
-        """Whether a ticket whose first token would come too late leaves its turn to another of its class, which can
-        still have its own in time. One that would miss a time-out is refused, where the preset says so. One that needs
-        most seats at once has waited for them, and goes: others would take them again, for as long as any come.
+        """Whether a ticket leaves its turn: it is relegated, or refused. False: it is dispatched.
+
+        A ticket that needs more than half of the seats of its class is not relegated: others would take the seats that
+        it has waited for, for as long as any come.
         """
         if record.late:
             return False
@@ -156,8 +166,8 @@ class Dispatcher:
         return self._lifecycle.relegate(record, now_s)
 
     def _is_last_and_lost(self, record: Record, now_s: float) -> bool:
-        """Whether the last of its class that waits is refused: its first token is too late in any case, in an overload
-        of its class that has cost others, and its seat falls to no less urgent ticket, now or since it arrived.
+        """Whether the last of its class that is not relegated is refused: its first token is too late in any case, in
+        an overload of its class that has cost others, and no less urgent ticket gets its seat, now or since it arrived.
         """
         objectives, name = self._objectives, record.queue_class
         if not objectives.contested(name, now_s) or not objectives.lost(record, now_s):
@@ -202,7 +212,9 @@ class Dispatcher:
             self._cut_if_late(record, now_s)
 
     def _cut_if_late(self, record: Record, now_s: float) -> bool:
-        """Refuse a ticket whose objective has passed, unless less urgent ones went before it. Whether it was."""
+        """Refuse a ticket whose objective has passed, unless a less urgent one passed it beside the order between the
+        classes. Whether it was refused.
+        """
         passed = self._objectives.passed_over(record.queue_class, record.ticket.arrived_s)
         if passed or not self._objectives.late(record, 0.0, now_s):
             return False

@@ -137,7 +137,7 @@ def inside(marks: Sequence[Mark], reading: Reading) -> list[Mark]:
 
 
 def last_change_s(marks: Sequence[Mark], changed_s: Series) -> float | None:
-    """The time of the last preset change: by the server's own clock where it says so, else by the last mark."""
+    """The time of the last preset change: that of the last mark, else what the server tells; None: not known."""
     told_s = newest(changed_s.line())
     seen_s = [mark.time_s for mark in marks if mark.kind == "preset"]
     return seen_s[-1] if seen_s else told_s or None

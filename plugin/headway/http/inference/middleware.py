@@ -5,11 +5,12 @@
     3. hand over  the RequestContext travels in a context variable to the engine calls of this request
     4. defer      the response start is held until the first token or a refusal, so that a refusal is a true
                   429/503/504 with Retry-After, for a stream as well (``deferred_response``)
-    5. settle     once the last byte is sent, the client has disconnected, or the handler has failed
+    5. settle     the permit, the charge of the tenant and the span, once the last byte is sent, the client has
+                  disconnected, or the handler has failed
 
-A request that never asks for a seat passes untouched. A refusal after the first byte becomes one error event. An
-aborted request is cut off a second later, where its client does not read that event or its handler does not return;
-a stream without its end then gets the error event here.
+Headway's own routes and token counting pass untouched. A refusal after the first byte of an event stream becomes one
+error event. When a request is aborted, its handler has about a second to send that event and to return
+(``DeferredResponse.limit``). After that the middleware cancels the handler, and sends the event if it is still missing.
 """
 
 from __future__ import annotations
@@ -48,8 +49,8 @@ class AdmissionMiddleware:
     """ASGI middleware.
 
     ``preset`` gives the preset in force, ``fallback_controller`` knows the other model, ``spans`` exports the waits.
-    ``truncated`` counts the responses that began and had no end although their client stayed, by class. An application
-    that ``forwards`` the body may change fields of it.
+    ``truncated`` counts the responses that began and had no end although their client stayed, by class. ``forwards``:
+    the application builds a new body from the parsed fields (``router``); otherwise the fields are dropped before it.
     """
 
     app: ASGIApp
@@ -81,16 +82,17 @@ class AdmissionMiddleware:
             await answer(send, bad.status, bad.body(path), bad.headers)
             return
         if BODY in scope:
-            context.on_entered = scope[BODY].release
+            context.on_entered = scope[BODY].release  # from then on the gate counts its bytes
         fallback = self._fallback_route(context, scope, headers, body, client, send)
-        retries = self.retries if self.retries.read(headers, context) else None
+        retries = self.retries if self.retries.read(headers, context) else None  # None: a first try
         response = DeferredResponse(context, path, send, self.queue_full_status, fallback, retries, charge)
+        # vLLM refuses the tier "fast": it gets the one that means the same
         fields = context.asked.fields if context.service_tier is None else known_to_vllm(context.asked.fields)
         if message is not None and fields is not context.asked.fields:
             _rewrite(scope, message, written(fields))
         context.asked = replace(context.asked, fields=fields if self.forwards else {}, sampling={})
         receive, message = response.watched(receive, message), None
-        body, fields = None, {}  # only the application keeps the body
+        body, fields = None, {}  # only the application keeps the body, and a fallback route that may forward it
         try:
             if fallback is None or not await fallback.take():
                 await self._serve(context, scope, receive, response)
@@ -149,7 +151,7 @@ def _headers(scope: Scope) -> dict[str, str]:
 
 
 def _never_generates(scope: Scope) -> bool:
-    """Routes that ask for no seat: Headway's, and token counting. A path that is not plain is none of them."""
+    """Whether the path is Headway's own or counts tokens (``Route.unread``). A path that is not plain is neither."""
     path = plain_path(scope)
     return path is not None and (path.startswith("/headway/") or route_of(scope).unread)
 
