@@ -51,6 +51,12 @@ PATCHES: Final = (
         f"{_VLLM}pull/36451",
     ),
     Patch(
+        "limits-page",
+        ("vllm.v1.engine.core:EngineCore.step", "vllm.v1.engine.core:EngineCore.step_with_batch_queue"),
+        "Before a step, what the queue before several API servers or vLLM's front end in Rust has written is set.",
+        "There the limit is kept by that queue alone, and prefill_share has no effect.",
+    ),
+    Patch(
         "steps",
         (
             "vllm.v1.core.sched.scheduler:Scheduler.schedule",

@@ -18,6 +18,9 @@ from engine_parts import engine_core, engine_processes, kill, long_form, ready, 
 from generation_requests import body
 from running_server import PRESETS, RunningServer, Scrape, core_for_engine, wait_until
 
+from headway.vllm_adapter.process.limits_page import LimitsPage
+from headway.vllm_adapter.process.progress import VARIABLE
+
 pytestmark = long_form(
     "five processes; tests/plugin/own_server has a stand-in for them, tests/plugin/router the queue and the limit"
 )
@@ -126,6 +129,25 @@ async def test_both_work_and_the_limit_holds_over_both(pair: RunningServer) -> N
     assert min(served) > 0
     assert max(sum(one(name) for name in IN_ENGINE) for one in scrapes) <= SEATS
     assert any(one("headway_queue_depth") > SEATS for one in scrapes)
+
+
+async def test_the_engine_keeps_what_the_queue_has_written(pair: RunningServer) -> None:
+    """Before its next step, and whatever was sent to it: with a limit below that of the queue others wait in it."""
+    page = LimitsPage(Path(engine_core(pair).environ()[VARIABLE]))
+    written = page.read()
+    assert written is not None
+    assert written["max_num_active_reqs"] == SEATS
+    page.write(max_num_active_reqs=1)
+    group = ClientGroup(pair, [Client(number, "normal", True, 400) for number in range(SEATS)])
+    load = asyncio.create_task(group.run())
+    scrapes: list[Scrape] = []
+    while not load.done():
+        scrapes.append(await asyncio.to_thread(pair.scrape))
+    await load
+    page.write(max_num_active_reqs=SEATS)
+    running, waiting = ([one(name) for one in scrapes] for name in IN_ENGINE)
+    assert (max(running), max(waiting)) == (1, SEATS - 1)
+    assert await settled(group) == {"completed": SEATS}
 
 
 def test_one_scrape_has_each_family_once_and_adds_up(pair: RunningServer) -> None:

@@ -18,7 +18,7 @@ import time
 from pathlib import Path
 
 ENGINE = {
-    "seats": 8, "device": "cpu", "fingerprint": "f", "dtype": "float32", "quantization": "none",
+    "seats": 8, "ranks": 1, "device": "cpu", "fingerprint": "f", "dtype": "float32", "quantization": "none",
     "kv_cache_dtype": "float32", "max_model_len": 2048, "step_tokens": 512,
 }  # fmt: skip
 

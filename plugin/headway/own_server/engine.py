@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import math
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
@@ -21,10 +22,12 @@ from headway.router.engine import InstancesEngine
 from headway.router.forwarding.exchange import InstanceClient
 from headway.router.instances.reading import Reading
 from headway.vllm_adapter.process.death_cause import read_death_cause
+from headway.vllm_adapter.process.limits_page import LimitsPage
 from headway.vllm_adapter.process.progress import ProgressReader
 from headway_policies import Cause, Progress
 from headway_policies.preset import Ability
 from headway_policies.routing import InstanceHealth
+from headway_policies.step import StepTerms
 
 #: The only instance; the connections go to its socket, whatever the URL says.
 ADDRESS: Final = Address("vllm", "http://localhost")
@@ -35,9 +38,10 @@ _POLL_S: Final = 0.2
 
 @dataclass(frozen=True, slots=True)
 class EngineFacts:
-    """The facts that the server reports of its engine: ``seats`` of all ranks, and those of forecasts and diagnosis."""
+    """The facts that the server reports of its engine: ``seats`` are those of all ``ranks``."""
 
     seats: int
+    ranks: int = 1
     device: str = ""
     fingerprint: str = ""
     settings: EngineSettings = field(default_factory=EngineSettings)
@@ -47,15 +51,21 @@ class EngineFacts:
         """Read the facts of a message. Raises ValueError or KeyError where it has none."""
         names = ("dtype", "quantization", "kv_cache_dtype", "max_model_len", "step_tokens")
         settings = EngineSettings(**{name: said[name] for name in names})
-        return cls(int(said["seats"]), str(said["device"]), str(said["fingerprint"]), settings)
+        return cls(int(said["seats"]), int(said["ranks"]), str(said["device"]), str(said["fingerprint"]), settings)
 
 
 class OwnServerAdapter(InstancesAdapter):
-    """The adapter of instances, with the facts of the one engine, which reports its progress."""
+    """The adapter of instances, with the facts of the one engine, which reports its progress.
 
-    def __init__(self, facts: EngineFacts, reader: ProgressReader | None = None) -> None:
+    The engine keeps the limits of ``page``; without a page the gate alone keeps them, and vLLM plans the steps.
+    """
+
+    def __init__(
+        self, facts: EngineFacts, reader: ProgressReader | None = None, page: LimitsPage | None = None
+    ) -> None:
         self._facts = facts
         self._progress = reader
+        self._page = page
 
     async def ping(self, engine: Any) -> PingAnswer | None:
         """Wait until each EngineCore was seen alive and between two steps, by its reports.
@@ -82,8 +92,21 @@ class OwnServerAdapter(InstancesAdapter):
         return self._facts.settings
 
     def lacks(self, engine: Any) -> frozenset[Ability]:
-        """The ability to clear caches: process, progress and GPUs are those of this machine."""
-        return frozenset({Ability.CACHES})
+        """The ability to clear caches, and, without a page, to shape steps."""
+        return frozenset({Ability.CACHES} if self._page is not None else {Ability.CACHES, Ability.SHAPES})
+
+    async def limit_engine(self, engine: Any, seats: int) -> int | None:
+        """Limit the engine from its next step on; each rank gets an equal part, rounded up."""
+        if self._page is None:
+            return None
+        part = math.ceil(seats / self._facts.ranks)
+        self._page.write(max_num_active_reqs=part)
+        return min(self._facts.ranks * part, self._facts.seats)
+
+    async def shape_steps(self, engine: Any, terms: StepTerms | None) -> None:
+        """Shape the steps from the next one on."""
+        if self._page is not None:
+            self._page.write(step=None if terms is None else terms.plain())
 
     def fingerprint(self, engine: Any) -> str:
         """The fingerprint that the server has reported."""

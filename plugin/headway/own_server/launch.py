@@ -19,6 +19,7 @@ from headway.checks.start import uses_rust
 from headway.errors import NoEngineError
 from headway.own_server.engine import ADDRESS, OwnServerAdapter, OwnServerReplacer, wait_until_up
 from headway.own_server.process import USAGE, ArgumentsRefusedError, OwnServer
+from headway.patches import switched_off
 from headway.router.application import OwnEngine, router_service
 from headway.router.engine import InstancesEngine
 from headway.router.forwarding.exchange import InstanceClient
@@ -29,6 +30,7 @@ from headway.router.launch import RouteOptions, listen, set_up_log
 from headway.router.tls import check_tls
 from headway.vllm_adapter.process.death_cause import forget_death_cause, prepare_death_cause
 from headway.vllm_adapter.process.interrupted_start import INTERRUPTED, TERMINATED
+from headway.vllm_adapter.process.limits_page import LimitsPage
 from headway.vllm_adapter.process.parent_watch import watch_this_process
 from headway.vllm_adapter.process.progress import ProgressReader, prepare_progress
 from headway_policies.routing import LeastLoaded
@@ -89,7 +91,8 @@ async def _serve(words: Sequence[str], settings: Settings) -> None:
         engine = InstancesEngine(InstancePool([link], LeastLoaded(), loop_time_s), client, server)
         server.on_dead = engine.engine_gone
         await Heartbeat(engine).once()
-        adapter = OwnServerAdapter(facts, ProgressReader.from_environment())
+        page = None if "limits-page" in switched_off() else LimitsPage.from_environment()
+        adapter = OwnServerAdapter(facts, ProgressReader.from_environment(), page)
         own = OwnEngine(adapter, facts.device, OwnServerReplacer(server, engine), said["api_keys"])
         bounds = replace(
             settings.bounds, prompt_embeds=said["prompt_embeds"], context_tokens=facts.settings.max_model_len

@@ -21,6 +21,7 @@ from headway.vllm_adapter.process.cpu_yield import yield_cpu
 from headway.vllm_adapter.process.death_cause import listen_for_death_cause, listen_for_failed_starts
 from headway.vllm_adapter.process.engine_sockets import remove_when_killed
 from headway.vllm_adapter.process.interrupted_start import interruptible
+from headway.vllm_adapter.process.limits_page import follow_limits_page
 from headway.vllm_adapter.process.parent_watch import watch_starts
 from headway.vllm_adapter.process.progress import prepare_progress, report_compilations, report_progress
 from headway.vllm_adapter.process.ranks import bind_ranks
@@ -71,6 +72,8 @@ def _change_core(off: frozenset[str]) -> None:
         setattr(core, GET_HOLDS, get_holds)
         setattr(core, GET_MEMORY, engine_memory)
     proc = getattr(module, "EngineCoreProc", None)
+    if "limits-page" not in off:
+        follow_limits_page(core, set_limits)
     if "progress" not in off:
         report_progress(core, proc)
     if "grammar-times" not in off:

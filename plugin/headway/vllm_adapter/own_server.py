@@ -26,6 +26,7 @@ from headway.vllm_adapter.engine_adapter import VllmAdapter
 from headway.vllm_adapter.launch import cause_of_failure, command, parse, set_up_log, silence_resource_trackers
 from headway.vllm_adapter.log_format import log_as_vllm_does, log_json_lines
 from headway.vllm_adapter.process.progress import keep_progress
+from headway.vllm_adapter.process.ranks import ranks_of
 
 #: (module, name) of the class with which vLLM starts every engine process of a server; the contract tests read it.
 STARTER: Final = ("vllm.v1.engine.utils", "CoreEngineProcManager")
@@ -115,6 +116,7 @@ def engine_facts(config: Any) -> dict[str, Any]:
     settings = adapter.settings(engine)
     return {
         "seats": adapter.engine_seats(engine),
+        "ranks": ranks_of(config),
         "device": str(config.device_config.device_type),
         "fingerprint": adapter.fingerprint(engine),
         "dtype": settings.dtype,

@@ -246,8 +246,12 @@ async def test_a_step_that_does_not_end_answers_no_ping() -> None:
 
 
 def test_a_preset_acts_as_in_one_process_but_for_the_caches_of_the_engine() -> None:
-    """Its engine can be replaced, watched and measured; nothing clears its caches from here."""
-    assert adapter_of(None).lacks(SimpleNamespace()) == {Ability.CACHES}
+    """Its engine can be replaced, watched, measured and, by the page that it reads, shaped; nothing clears its caches
+    from here.
+    """
+    page: Any = SimpleNamespace()
+    assert OwnServerAdapter(EngineFacts(8), page=page).lacks(SimpleNamespace()) == {Ability.CACHES}
+    assert adapter_of(None).lacks(SimpleNamespace()) == {Ability.CACHES, Ability.SHAPES}
 
 
 async def test_an_engine_that_has_not_reported_cannot_be_asked() -> None:

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import importlib
+from pathlib import Path
 
 import pytest
 
 from headway import HeadwayError
 from headway.patches import PATCHES, in_force_words, switched_off
+from headway.vllm_adapter.process.progress import PAGE_BYTES, REPORTS_BYTES
 
 hooks = importlib.import_module("headway.vllm_adapter.engine_core_hooks")
 
@@ -41,8 +43,10 @@ def test_a_name_that_is_none_is_refused() -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("name", ["progress", "death-cause", "none of these"])
-def test_each_of_the_engine_can_be_switched_off(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("name", ["progress", "death-cause", "limits-page", "none of these"])
+def test_each_of_the_engine_can_be_switched_off(
+    name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """What is switched off leaves EngineCore as vLLM made it; all others are made."""
     core, proc = (
         type("EngineCore", (), {"step": lambda self: 1}),
@@ -50,12 +54,15 @@ def test_each_of_the_engine_can_be_switched_off(name: str, monkeypatch: pytest.M
     )
     module = type("Module", (), {"EngineCore": core, "EngineCoreProc": proc})
     monkeypatch.setitem(hooks.sys.modules, "vllm.v1.engine.core", module)
-    monkeypatch.setenv("HEADWAY_ENGINE_PROGRESS", "/nowhere")
-    step, tell = core.step, proc._send_engine_dead  # type: ignore[attr-defined]
+    file = tmp_path / "engine.progress"
+    file.write_bytes(bytes(REPORTS_BYTES + PAGE_BYTES))
+    monkeypatch.setenv("HEADWAY_ENGINE_PROGRESS", str(file))
+    tell = proc._send_engine_dead  # type: ignore[attr-defined]
     hooks._change_core(frozenset({name}))
     made = {
-        "progress": core.step is not step,  # type: ignore[attr-defined]
+        "progress": hasattr(core, "headway_reports_progress"),
         "death-cause": proc._send_engine_dead is not tell,  # type: ignore[attr-defined]
+        "limits-page": hasattr(core, "headway_limits_page"),
     }
     assert made == {other: other != name for other in made}
     assert hasattr(core, hooks.SET_LIMITS)

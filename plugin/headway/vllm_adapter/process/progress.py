@@ -42,13 +42,15 @@ _REPORTER = "headway_reporter"
 
 _MAX_ENGINES = 64
 _FIELDS = 24  # 192 bytes for each engine, one of 8 bytes is read or written at once
-_SIZE_BYTES = _MAX_ENGINES * _FIELDS * 8
+REPORTS_BYTES = _MAX_ENGINES * _FIELDS * 8
+#: Behind the reports, for what the engine has to keep (``limits_page``).
+PAGE_BYTES = 4096
 _PID, _BEATS, _WORKS, _STOPPED, _CPU_MS, _COMPILING_MS, _HELD_MS = range(7)
 _STEP_FIGURES = slice(12, 12 + len(STEP_UNITS))
 _BEAT_S = 0.5
 _CENSUS_BEATS = 120
 _STOPPED_STATES = (psutil.STATUS_STOPPED, psutil.STATUS_TRACING_STOP)
-_STEPS = ("step", "step_with_batch_queue")
+STEPS = ("step", "step_with_batch_queue")
 _CALLS = ("_handle_client_request",)
 
 
@@ -61,7 +63,7 @@ def prepare_progress() -> None:
     if _prepared_by == os.getpid():  # the variable alone may be that of a server above this one
         return
     handle, path = tempfile.mkstemp(prefix="headway-", suffix=".progress")
-    os.truncate(handle, _SIZE_BYTES)
+    os.truncate(handle, REPORTS_BYTES + PAGE_BYTES)
     os.close(handle)
     os.environ[VARIABLE] = path
     remove_at_the_end(path)
@@ -80,7 +82,7 @@ def report_progress(core: type[Any], proc: type[Any] | None) -> None:
     if VARIABLE not in os.environ or hasattr(core, "headway_reports_progress"):
         return
     core.headway_reports_progress = True
-    for owner, names in ((core, _STEPS), (proc, _CALLS)):
+    for owner, names in ((core, STEPS), (proc, _CALLS)):
         for name in names:
             work = getattr(owner, name, None)
             if work is not None:
@@ -202,7 +204,7 @@ class Reporter:
 
     def __init__(self, path: Path, index: int) -> None:
         with path.open("r+b") as file:
-            mapped = mmap.mmap(file.fileno(), _SIZE_BYTES)
+            mapped = mmap.mmap(file.fileno(), REPORTS_BYTES)
         first = index % _MAX_ENGINES * _FIELDS
         self._fields = memoryview(mapped).cast("Q")[first : first + _FIELDS]
         self.steps = StepFigures()
@@ -270,7 +272,7 @@ class ProgressReader:
 
     def __init__(self, path: Path) -> None:
         with path.open("rb") as file:
-            self._mapped = mmap.mmap(file.fileno(), _SIZE_BYTES, access=mmap.ACCESS_READ)
+            self._mapped = mmap.mmap(file.fileno(), REPORTS_BYTES, access=mmap.ACCESS_READ)
 
     @classmethod
     def from_environment(cls) -> ProgressReader | None:
