@@ -19,6 +19,7 @@ from headway.errors import UnknownRungError
 from headway.fallback.other_engine import OtherEngine
 from headway.fallback.other_model import OtherModel
 from headway_policies import Hold, Load, Outcome, Preset, Reason
+from headway_policies.desk import DeskReading
 from headway_policies.fallback import (
     ErrorRate,
     FallbackSignals,
@@ -83,10 +84,10 @@ class FallbackController:
         reading = self._gate.desk.read(now_s)
         self._log_disabled_order(reading.order_failed)
         self._log_disabled_window(reading.window_failed)
-        self.ladder.update(self.signals(now_s), now_s)
+        self.ladder.update(self.signals(reading, now_s), now_s)
         return self._moved(before, self.ladder.why)
 
-    def signals(self, now_s: float) -> FallbackSignals:
+    def signals(self, reading: DeskReading, now_s: float) -> FallbackSignals:
         """The present signals. The KV use of the last step says nothing about an idle engine.
 
         A router without an instance has no engine. While nothing is dispatched, the queue ages for another cause than
@@ -95,7 +96,7 @@ class FallbackController:
         desk, config = self._gate.desk, self._gate.desk.preset.fallback
         failed, ended = self._counts()
         return FallbackSignals(
-            queue_age_s=queue_age_s(desk.read(now_s).oldest_wait_s, desk.preset.classes) if desk.mode.open else 0.0,
+            queue_age_s=queue_age_s(reading.oldest_wait_s, desk.preset.classes) if desk.mode.open else 0.0,
             kv_usage_ratio=self._load().kv_usage_ratio if desk.seats_taken else 0.0,
             error_ratio=self._errors.update(
                 failed, ended, now_s, window_s=config.error_window_s, min_ended=config.error_min_requests

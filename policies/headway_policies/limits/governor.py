@@ -141,6 +141,9 @@ class Governor:
     ) -> None:
         self.failure: LimitFailure | None = None
         self._policy = policy
+        self._learner: Learns | None = None
+        with suppress(*FAILURES):
+            self._learner = policy if isinstance(policy, Learns) else None
         self._settings = settings
         self._max_seats = max(1, min(bound for bound in (settings.max_seats, ceiling, 65_536) if bound is not None))
         self._min_seats = min(settings.min_seats, self._max_seats)
@@ -195,9 +198,9 @@ class Governor:
         """Start from the seats of another process, within this one's bounds."""
         if self._decided == "start":
             self._allowed, self._decided = self._within(learnt.seats), "recalled"
-            if isinstance(self._policy, Learns):
+            if self._learner is not None:
                 with suppress(*FAILURES):  # it starts without what was learnt
-                    self._policy.recall(learnt.policy)
+                    self._learner.recall(learnt.policy)
 
     def _within(self, seats: int) -> int:
         return max(self._min_seats, min(seats, self._max_seats))
@@ -205,7 +208,7 @@ class Governor:
     def _policy_numbers(self) -> dict[str, float]:
         """The numbers that the policy keeps; none where a custom one raises, or keeps something that is not finite."""
         try:
-            numbers = dict(self._policy.learnt()) if isinstance(self._policy, Learns) else {}
+            numbers = {} if self._learner is None else dict(self._learner.learnt())
             return {name: float(number) for name, number in numbers.items() if math.isfinite(number)}
         except FAILURES:
             return {}

@@ -49,6 +49,12 @@ def control_room(
     return control, applied
 
 
+def queue_age_s(control: headway.Control) -> float:
+    """As the ladder is told it now."""
+    gate = control.gateway.gate
+    return control.fallback_controller.signals(gate.desk.read(gate.now_s()), gate.now_s()).queue_age_s
+
+
 def other() -> FallbackClient:
     """A route to another model that is always reachable in these tests."""
     return FallbackClient(FallbackSettings("http://127.0.0.1:9/v1", "small"))
@@ -85,7 +91,7 @@ async def test_a_class_that_may_be_shed_may_wait() -> None:
     gate = control.gateway.gate
     held, waiting = gate.enter("batch"), gate.enter("batch")
     await asyncio.sleep(3600)
-    assert control.fallback_controller.signals(gate.now_s()).queue_age_s == 0.0
+    assert queue_age_s(control) == 0.0
     assert (control.fallback_controller.update(), applied) == (Rung.NORMAL, [])
     for permit in (held, waiting):
         permit.leave(Ending.CANCELLED)
@@ -312,7 +318,7 @@ async def test_a_queue_that_nothing_serves_is_no_overload() -> None:
     held, _waiting = gate.enter("normal"), gate.enter("normal")
     gate.pause()
     await asyncio.sleep(8)
-    assert control.fallback_controller.signals(gate.now_s()).queue_age_s == 0
+    assert queue_age_s(control) == 0
     gate.resume()
-    assert control.fallback_controller.signals(gate.now_s()).queue_age_s == pytest.approx(8)
+    assert queue_age_s(control) == pytest.approx(8)
     held.leave(Ending.COMPLETED)
