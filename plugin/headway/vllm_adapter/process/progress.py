@@ -287,13 +287,15 @@ class ProgressReader:
 
     def steps(self) -> StepFigures | None:
         """The figures of the step policy, of all engines together; None before the first plan."""
-        found = [unpacked(slot[_STEP_FIGURES]) for slot in self._slots() if slot[_PID]]
-        total = sum((one for one in found if one.steps), StepFigures())
+        found = [unpacked(slot[_STEP_FIGURES]) for slot in self._slots()]
+        total = sum((figures for figures in found if figures.steps), StepFigures())
         return total if total.steps else None
 
     def _slots(self) -> Iterator[memoryview]:
+        """The reports of the engines that have begun to report."""
         fields = memoryview(self._mapped).cast("Q")
-        return (fields[first : first + _FIELDS] for first in range(0, len(fields), _FIELDS))
+        begun = (first for first in range(0, len(fields), _FIELDS) if fields[first + _PID])
+        return (fields[first : first + _FIELDS] for first in begun)
 
     def read(self) -> tuple[Progress, ...]:
         """One report of each engine that has begun to report."""
@@ -308,5 +310,4 @@ class ProgressReader:
                 compilations_held_s=slot[_HELD_MS] / 1000,
             )
             for slot in self._slots()
-            if slot[_PID]
         )
