@@ -47,6 +47,7 @@ def unshaped_because(scheduler: Any) -> str | None:
     unfit = {
         "prompts are not computed in chunks": not config.enable_chunked_prefill,
         "long_prefill_token_threshold is set": config.long_prefill_token_threshold > 0,
+        "long_prefill_token_threshold is adaptive": getattr(scheduler, "adaptive_long_prefill_threshold", False),
         "the model has an encoder": bool(getattr(scheduler, "max_num_encoder_input_tokens", 0)),
         "chunks have to end at the blocks of a state space model": getattr(
             scheduler, "need_mamba_block_aligned_split", False
@@ -144,8 +145,8 @@ class StepShaper:
         if planned:
             decoding, prompt_tokens = self._decoding, max(0, total - self._decoding * self._per_decode)
         elif total > len(each) * self._per_decode:
-            decoded = [tokens for tokens in each.values() if tokens <= self._per_decode]
-            decoding, prompt_tokens = len(decoded), total - sum(decoded)
+            decoding, decoded_tokens = _decoded(list(each.values()), self._per_decode)
+            prompt_tokens = total - decoded_tokens
         self._prompts_left = prompt_tokens > 0 or planned
         if total:
             self._in_flight.append((output, began_s, decoding, prompt_tokens, self._plan if planned else None))
@@ -174,6 +175,15 @@ class StepShaper:
 def _prompt(request: Any, now_s: float) -> Prompt:
     tokens, waited_s = request.num_tokens, max(0.0, now_s - request.arrival_time)
     return Prompt(tokens, tokens - request.num_computed_tokens, request.priority, waited_s)
+
+
+def _decoded(tokens: list[int], per_decode: int) -> tuple[int, int]:
+    """The sequences that decode, and their tokens."""
+    if per_decode == 1:
+        ones = tokens.count(1)
+        return ones, ones
+    decoded = [one for one in tokens if one <= per_decode]
+    return len(decoded), sum(decoded)
 
 
 def _in_order(plan: Plan, per_decode: int, decoding: int, before: int) -> tuple[int, int]:

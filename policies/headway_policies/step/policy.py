@@ -178,21 +178,24 @@ class StepPolicy:
         alone; 1 or more where there is none.
         """
         ahead_s = shorter_s = needed = 0.0
+        token_s, prefill_token_s, half_left = self._profile.token_s, costs.prefill_token_s, line[0].left / 2
         for tokens, left, priority, waited_s in line:
-            left_s = costs.prefill_token_s * left
+            left_s = prefill_token_s * left
             ahead_s += left_s
             until_s = ahead_s
-            if 2 * left <= line[0].left:  # the first in line leaves half to these
+            if left <= half_left:  # the first in line leaves half to these
                 shorter_s += 2 * left_s
                 until_s = min(ahead_s, shorter_s)
             objective = objectives.get(priority)
             if objective is None:
                 continue
-            own_s = costs.prefill_token_s * tokens
-            most_s = resolve(objective, self._profile.token_s + own_s) if isinstance(objective, str) else objective
-            if own_s < _IN_TIME_RATIO * most_s:
-                rest_s = _IN_TIME_RATIO * most_s - waited_s
-                needed = max(needed, until_s / rest_s if rest_s > 0 else 1.0)
+            own_s = prefill_token_s * tokens
+            most_s = resolve(objective, token_s + own_s) if isinstance(objective, str) else objective
+            in_time_s = _IN_TIME_RATIO * most_s
+            if own_s < in_time_s:
+                share = until_s / (in_time_s - waited_s) if waited_s < in_time_s else 1.0
+                if share > needed:
+                    needed = share
         return needed
 
 

@@ -140,6 +140,7 @@ def test_a_sequence_that_lost_its_blocks_ends_the_plans_for_a_while() -> None:
     ("change", "reason"),
     [
         ({"scheduler_config": SimpleNamespace()}, "this vLLM has no long_prefill_token_threshold"),
+        ({"adaptive_long_prefill_threshold": True}, "long_prefill_token_threshold is adaptive"),
         ({"max_num_encoder_input_tokens": 4096}, "the model has an encoder"),
         ({"need_mamba_block_aligned_split": True}, "state space model"),
         ({"num_prefill_lookahead": 2}, "drafts"),
