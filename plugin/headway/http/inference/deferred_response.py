@@ -129,6 +129,9 @@ class DeferredResponse:
         if self._refusable():
             await self._refuse()
             return
+        if self.state is ResponseState.FORWARDING and self._tier is None and message.get("more_body"):
+            await self._send(message)  # nearly all of a stream
+            return
         start = message["type"] == "http.response.start"
         if start:
             self._start = message
