@@ -56,7 +56,8 @@ class Output:
 
 class StandInScheduler:
     """``step`` is one step of an engine whose clock is ``now_s``; ``steps`` has for each the time, the sequences that
-    decoded and the prompt tokens, ``first_s`` when a request had its first token.
+    decoded and the prompt tokens, ``first_s`` when a request had its first token. With a ``local_prefill_interval``
+    prompts are computed in one of so many steps while others decode.
     """
 
     def __init__(self, model: EngineModel, **config: Any) -> None:
@@ -65,6 +66,7 @@ class StandInScheduler:
         self.model = model
         self.max_num_scheduled_tokens = model.step_tokens
         self.max_num_active_reqs = self.max_num_running_reqs = model.max_num_seqs
+        self.local_prefill_interval, self._since_prompts = 1, 0
         self.running: list[StandInRequest] = []
         self.waiting = Waiting()
         self.now_s = 0.0
@@ -80,14 +82,21 @@ class StandInScheduler:
         """Who gets how many tokens. ``skipped`` counts the sequences that decode and got none."""
         budget, most = self.max_num_scheduled_tokens, self.scheduler_config.long_prefill_token_threshold
         given: dict[StandInRequest, int] = {}
+        self._since_prompts += 1
+        decodes = any(not request.is_prefill_chunk for request in self.running)
+        held = decodes and self._since_prompts < self.local_prefill_interval
         for request in self.running:
+            if held and request.is_prefill_chunk:
+                continue
             budget -= self._give(request, budget, most, given)
             self.skipped += request not in given and not request.is_prefill_chunk
-        while self.waiting and budget > 0 and len(self.running) < self.max_num_active_reqs:
+        while self.waiting and not held and budget > 0 and len(self.running) < self.max_num_active_reqs:
             request = self.waiting.popleft()
             self.running.append(request)
             budget -= self._give(request, budget, most, given)
         for request, tokens in given.items():
+            if request.num_computed_tokens < request.prompt_tokens:
+                self._since_prompts = 0
             request.num_computed_tokens += tokens
             request.is_prefill_chunk = request.num_computed_tokens < request.num_tokens
         assert sum(given.values()) <= self.max_num_scheduled_tokens

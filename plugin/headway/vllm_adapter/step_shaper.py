@@ -7,10 +7,12 @@ A step, from its beginning:
     execute_model()        vLLM's own, also while the step before it runs (asynchronous scheduling)
     update_from_output()   the time since the step before it is what the step took: the policy learns it
 
-vLLM reads both values anew in every ``schedule()``, and both only lower what it would do. Nothing is changed of an
-engine whose preset has no step policy: the two methods are replaced on its scheduler alone, by the first terms that
-come. An engine of which anything is not as it has to be is left to itself (``unshaped_because``), and so is one in
-which an error occurs here.
+vLLM reads both values anew in every ``schedule()``, and both only lower what it would do. From 0.33 on it also holds
+all prompts back for some steps where ``prefill_schedule_interval`` was given (``local_prefill_interval`` of the
+scheduler). It does not while a plan is in force, which says for each step what its prompts may take, and holds none for
+ever. Nothing is changed of an engine whose preset has no step policy: the two methods are replaced on its scheduler
+alone, by the first terms that come. An engine of which anything is not as it has to be is left to itself
+(``unshaped_because``), and so is one in which an error occurs here.
 """
 
 from __future__ import annotations
@@ -31,6 +33,7 @@ _LINE = 4
 #: one of fewer.
 _FEW_STEPS, _LEARNT_EVERY, _WITH_PROMPTS_EVERY = 32, 4, 2
 _IN_FLIGHT = 64
+_INTERVAL = "local_prefill_interval"
 
 
 def unshaped_because(scheduler: Any) -> str | None:
@@ -58,6 +61,8 @@ def unshaped_because(scheduler: Any) -> str | None:
             getattr(scheduler, name, None) is not None for name in ("connector", "ec_connector")
         ),
         "the model runs in a pipeline": getattr(parallel, "pipeline_parallel_size", 1) > 1,
+        "prompts wait for a step of all ranks": getattr(config, "prefill_schedule_interval", 1) > 1
+        and getattr(parallel, "data_parallel_size", 1) > 1,
     }
     return next((reason for reason, holds in unfit.items() if holds), None)
 
@@ -92,10 +97,15 @@ class StepShaper:
         else:
             own = scheduler.max_num_scheduled_tokens, config.long_prefill_token_threshold
             scheduler.max_num_scheduled_tokens, config.long_prefill_token_threshold = min(own[0], budget[0]), budget[1]
+            interval = getattr(scheduler, _INTERVAL, 1)
+            if interval > 1:
+                setattr(scheduler, _INTERVAL, 1)
             try:
                 output = self._schedule(*arguments, **options)
             finally:
                 scheduler.max_num_scheduled_tokens, config.long_prefill_token_threshold = own
+                if interval > 1:
+                    setattr(scheduler, _INTERVAL, interval)
         try:
             self._scheduled(output, began_s, planned=budget is not None)
         except Exception as error:

@@ -110,6 +110,21 @@ def test_where_nobody_decodes_vllm_has_its_own_budget() -> None:
     assert scheduler.scheduler_config.long_prefill_token_threshold == 0
 
 
+def test_a_plan_stands_in_for_the_interval_of_prompts_that_vllm_was_given() -> None:
+    """Under a share each step computes its part of the prompts; without a plan vLLM's own interval is in force."""
+    scheduler, shaper = shaped(terms=StepTerms(0.4, None, {}))
+    scheduler.local_prefill_interval = 4
+    beside(scheduler, 2048)
+    run(scheduler, 8)
+    assert all(tokens > 0 for _, _, tokens in scheduler.steps)
+    assert scheduler.local_prefill_interval == 4
+    shaper.policy.terms = None
+    scheduler.steps.clear()
+    scheduler.max_num_scheduled_tokens = 64
+    run(scheduler, 8)
+    assert [tokens > 0 for _, _, tokens in scheduler.steps] == 2 * [False, False, False, True]
+
+
 def test_steps_in_flight_are_told_apart() -> None:
     """With asynchronous scheduling a step is scheduled while the one before it runs."""
     scheduler = StandInScheduler(MODEL)
@@ -147,6 +162,13 @@ def test_a_sequence_that_lost_its_blocks_ends_the_plans_for_a_while() -> None:
         ({"num_sampled_tokens_per_step": 0}, "samples no tokens"),
         ({"connector": object()}, "elsewhere"),
         ({"parallel_config": SimpleNamespace(pipeline_parallel_size=2)}, "pipeline"),
+        (
+            {
+                "scheduler_config": StandInScheduler(MODEL, prefill_schedule_interval=4).scheduler_config,
+                "parallel_config": SimpleNamespace(data_parallel_size=2),
+            },
+            "a step of all ranks",
+        ),
     ],
 )
 def test_an_engine_that_is_not_as_it_has_to_be_is_left_alone(

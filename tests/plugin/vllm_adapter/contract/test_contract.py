@@ -74,6 +74,15 @@ def has_words(module: str, *words: str) -> Check:
     return missing
 
 
+def where_there(module: str, word: str, check: Check) -> Check:
+    """A check of what only some releases have: nothing is missing where the source of a module lacks the word."""
+
+    def missing(source: VllmSource) -> list[str]:
+        return check(source) if word in (source.text(module) or "") else []
+
+    return missing
+
+
 def any_of(*checks: Check) -> Check:
     """One of several places is enough, as in the code that looks in each."""
 
@@ -161,6 +170,17 @@ USED: list[tuple[str, str, Check]] = [
             "vllm.v1.request",
             "Request",
             *("is_prefill_chunk", "num_tokens", "num_computed_tokens", "priority", "arrival_time"),
+        ),
+    ),
+    (
+        "shape",
+        "prefill interval",
+        where_there(
+            "vllm.v1.core.sched.scheduler",
+            "local_prefill_interval",
+            has_words(
+                "vllm.v1.core.sched.scheduler", "self.local_prefill_interval > 1", "< self.local_prefill_interval"
+            ),
         ),
     ),
     ("shape", "waiting", members("vllm.v1.core.sched.request_queue", "RequestQueue", "peek_request")),
