@@ -47,7 +47,7 @@ PATCHES: Final = (
             "vllm.v1.engine.core:EngineCoreProc._handle_client_request",
         ),
         "Each step and each call is recorded when it begins and ends, so that a hang is told from a long step.",
-        "A hung engine is found by its silence alone.",
+        "A hung engine is found by its silence alone, and the figures of the step policy are missing.",
         f"{_VLLM}pull/36451",
     ),
     Patch(

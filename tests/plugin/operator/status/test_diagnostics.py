@@ -7,6 +7,7 @@ import contextlib
 import logging
 from collections.abc import AsyncIterator, Callable, Mapping
 from dataclasses import dataclass, field, replace
+from itertools import cycle
 from typing import Any
 
 import pytest
@@ -148,6 +149,18 @@ def full_cache(running: int) -> Load:
     return Load(running, 0, 0.97, inter_token_s=0.02)
 
 
+def beside_prompts() -> Callable[[int], Load]:
+    """Every fortieth step computes a prompt of half a second."""
+    tokens = cycle([500, *[0] * 39])
+
+    def step(running: int) -> Load:
+        computed = next(tokens)
+        step_s = 0.02 + 0.001 * running + 0.001 * computed
+        return Load(running, 0, 0.2, inter_token_s=step_s, prefill_tokens=computed)
+
+    return step
+
+
 BUSY = Request(tokens=101)  # 2.1 s
 LONG = Request(tokens=20_000)
 RESERVED = {"urgent": terms(2, reserved_seats=3), "normal": terms(1)}
@@ -203,6 +216,10 @@ SCENARIOS: Mapping[str, Scenario] = {
     "too many at once for the objective": Scenario(
         Bottleneck.LONG_STEPS, Severity.DEGRADED, "Tokens of class normal come too slowly: 100 ms",
         Request(pace_s=0.1), preset=with_objectives(),
+    ),
+    "long prompts beside those who stream": Scenario(
+        Bottleneck.LONG_STEPS, Severity.DEGRADED, "Decode is slowed by long prompts: they take",
+        Request(pace_s=0.1), preset=with_objectives(), step=beside_prompts(),
     ),
     "long prompts": Scenario(
         Bottleneck.FIRST_TOKENS, Severity.DEGRADED, "No request waits for a seat, so their prompts take long",
