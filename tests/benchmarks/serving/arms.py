@@ -127,6 +127,14 @@ def _steps() -> Iterator[Arm]:
         yield Arm(name, words, lambda engine: engine.gated, preset)
 
 
+def seated(arm: Arm) -> Arm:
+    """The same with all the seats of its preset: nothing waits for a seat, so that the steps alone differ."""
+    if arm.preset is None:
+        return arm
+    changes = {"name": f"{arm.name}-seated", "limit": LimitSettings(policy="fixed")}
+    return replace(arm, preset=arm.preset.model_copy(update=changes))
+
+
 def without_bounds(batching: Batching, inside: str = "fifo") -> Preset:
     """This strategy and this order alone, with these seats whatever the engine does: no objective, no time-out and no
     rung that could refuse a request.

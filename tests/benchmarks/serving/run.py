@@ -21,7 +21,7 @@ from headway_policies import bundled_presets
 from headway_simulator.traffic.trace import Trace
 from headway_simulator.traffic.workload import Workload
 from serving import fixed_steps, velocity
-from serving.arms import Arm, all_arms, best_seats
+from serving.arms import Arm, all_arms, best_seats, seated
 from serving.arrivals import TRACE, Arrivals, arrivals, by_length, lengths_of, recorded, shortened, workload_of
 from serving.client import Engine, open_loop, started
 from serving.constants import Constants, measured, slower_now
@@ -193,16 +193,17 @@ class Run:
 
     async def _beside(self, engine: Engine, constants: Constants) -> None:
         """Streams beside long prompts under each arm, and plain chat there and back."""
-        results, arms = self.results, all_arms(workload_of(LONG_PROMPTS, 1.0, 1.0), constants.model, constants.slo, ())
+        found = all_arms(workload_of(LONG_PROMPTS, 1.0, 1.0), constants.model, constants.slo, ())
+        results, arms = self.results, {name: seated(arm) for name, arm in found.items()}
         results.arms[BESIDE] = {name: arms[name].words for name in self.form.beside}
         for name in self.form.beside:
             self.show(f"streams beside long prompts: {name}", 0.0)
             async with self._engine_of(arms[name]):
                 before = engine.step_figures()
-                found = await beside_prompts(name, arms[name].send(engine), _PROMPTS, _ALONE_S)
+                block = await beside_prompts(name, arms[name].send(engine), _PROMPTS, _ALONE_S)
                 await engine.idle()
                 steps = engine.step_figures().since(before)
-            planned = replace(found, planned=steps.steps, pressed=steps.pressed, share=steps.prefill_share)
+            planned = replace(block, planned=steps.steps, pressed=steps.pressed, share=steps.prefill_share)
             results.beside.append(planned)
             results.write()
         results.chat = []
