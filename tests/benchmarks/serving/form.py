@@ -118,7 +118,7 @@ LONG = Form(
     layer_s=10.0,
     layer_rounds=6,
 )
-_MIX = Span(8.0, 40.0, 7.0)
+_MIX = Span(8.0, 36.0, 6.0)
 #: ``--only step``: what goes into one engine step. A run of its own, with results of its own.
 STEP = Form(
     parts=(
