@@ -133,7 +133,7 @@ def test_it_brings_its_own_load(monkeypatch: pytest.MonkeyPatch, capsys: pytest.
 
     def filled(self: live.Live, seats: int, window_ms: float | None, for_s: float) -> None:
         drained(self, seats, window_ms, for_s)
-        wait_until(lambda: len(server.engine.running) >= seats, "the seats are filled")
+        wait_until(lambda: server.control.gateway.gate.desk.ledger.queued > 0, "the seats are filled")
 
     monkeypatch.setattr(live.Live, "drained", filled)
     with LiveStandIn(BALANCED) as server:
