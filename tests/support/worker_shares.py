@@ -52,11 +52,11 @@ ALONE: tuple[str, ...] = (
     "tests/plugin/router/test_routing.py",
     "tests/plugin/router/test_other_servers.py",
     "tests/tools/demo/test_show.py",
+    "tests/tools/cli/test_tune.py",
     "tests/dashboard/pages/test_every_page.py",
     "tests/dashboard/pages/test_pages.py",
     "tests/plugin/http/test_hostile_cost.py",
     "tests/policies/desk/test_desk_machine.py",
-    "tests/plugin/admission/test_gate.py",
     "tests/policies/limits/test_limit_scenarios.py",
     "tests/scenarios/test_fair_shares.py",
 )
