@@ -80,7 +80,7 @@ bench-dashboard: setup ## what the dashboard costs, in a real browser, ten minut
 	@$(BIN)/python deploy/models.py tiny && PYTHONPATH=tests/support exec $(BIN)/python tests/benchmarks/dashboard_costs.py $(ARGS)
 
 bench-fleet: setup ## routing and scaling of several instances on the simulator; ARGS: --strict, --only routing
-	@exec $(BIN)/python tests/benchmarks/fleet.py $(ARGS)
+	@PYTHONPATH=tests/support exec $(BIN)/python tests/benchmarks/fleet.py $(ARGS)
 
 bench-front: setup ## what one `headway route` costs a request and a token, ten minutes; ARGS: --model, --rounds 5, --write
 	@$(BIN)/python deploy/models.py tiny && PYTHONPATH=tests/support exec $(BIN)/python tests/benchmarks/front_costs.py $(ARGS)
