@@ -75,7 +75,7 @@ class Cell:
             later = (own.ttft_p99_s or 0.0) / (alone.ttft_p99_s or 1.0)
             if later > _P99_RATIO + 10 * slack:
                 yield f"first token p99 {later:.2f} times"
-        if self.judged_whole and self.best_per_s:
+        if self.judged_whole and self.best_per_s and self.preset in KEEP_OBJECTIVES:
             of_best = own.goodput_per_s / min(self.best_per_s, self.ceiling_per_s)
             if of_best < _CEILING_RATIO - slack:
                 yield f"goodput {of_best:.2f} of the best"
@@ -103,20 +103,19 @@ class Judge:
         self.slo = objectives(model)
         self._requests = requests
         self._whole: dict[str, bool] = {}
-        self._arms: dict[tuple[str, float, int], Served] = {}
+        self._arms: dict[tuple[str, float, int, int | None, str | None], Served] = {}
 
     def cell(self, preset: Preset, workload: str, load: float, seeds: Sequence[int]) -> Cell:
         """One cell."""
         runs = [self._traffic(workload, load, seed) for seed in seeds]
-        own = _mean([self._run(preset, *run, seed) for run, seed in zip(runs, seeds, strict=True)])
+        own = _mean([self._run(preset, *run[:2], seed) for run, seed in zip(runs, seeds, strict=True)])
         alone = _mean([self._alone(workload, load, seed) for seed in seeds])
         top = next(iter(own.attained))
-        best = None if load < 1 or preset.name not in KEEP_OBJECTIVES else self._best(runs, seeds)
+        best = self._best(workload, load, seeds) if load >= 1 else None
         ceiling_per_s = mean(run[2] for run in runs)
         most = min(ceiling_per_s, best or ceiling_per_s)
-        by_itself = [self._top_by_itself(top, *run[:2], most, seed) for run, seed in zip(runs, seeds, strict=True)]
-        whole = self._judged_whole(workload)
-        return Cell(preset.name, load, own, alone, ceiling_per_s, best, mean(by_itself), whole)
+        by_itself = mean(self._top_by_itself(top, workload, load, most, seed) for seed in seeds)
+        return Cell(preset.name, load, own, alone, ceiling_per_s, best, by_itself, self._judged_whole(workload))
 
     def _judged_whole(self, workload: str) -> bool:
         """Whether the engine alone keeps the objectives at 0.3 of the ceiling, for nine of ten requests."""
@@ -124,10 +123,15 @@ class Judge:
             self._whole[workload] = min(self._alone(workload, 0.3, 1).attained.values()) >= 0.9
         return self._whole[workload]
 
-    def _alone(self, workload: str, load: float, seed: int) -> Served:
-        key = workload, load, seed
+    def _alone(
+        self, workload: str, load: float, seed: int, *, cap: int | None = None, only: str | None = None
+    ) -> Served:
+        """The engine alone, with a cap that refuses at once, or with the requests of one class; each measured once."""
+        key = workload, load, seed, cap, only
         if key not in self._arms:
-            self._arms[key] = self._run(None, *self._traffic(workload, load, seed), seed)
+            requests, span_s, _ = self._traffic(workload, load, seed)
+            own = [one for one in requests if only in (None, one.class_name)]
+            self._arms[key] = self._run(None, own, span_s, seed, cap=cap)
         return self._arms[key]
 
     def _traffic(self, name: str, load: float, seed: int) -> tuple[list[Request], float, float]:
@@ -140,33 +144,23 @@ class Judge:
             workload = replace(workload, phases=tuple(replace(one, length_s=each_s) for one in workload.phases))
         return workload.requests(span_s, seed, model=model, slo=slo, load=load), span_s, _ceiling(workload, model, slo)
 
-    def _best(self, runs: Sequence[tuple[list[Request], float, float]], seeds: Sequence[int]) -> float:
+    def _best(self, workload: str, load: float, seeds: Sequence[int]) -> float:
         """The goodput of the best of a grid of caps on the engine alone, which refuse at once beyond them."""
         seats = ceiling(self.model, 64, 64, self.slo).seats
         caps = sorted({max(1, round(ratio * seats)) for ratio in _CAPS})
-        return max(
-            mean(self._run(None, *run, seed, cap=cap).goodput_per_s for run, seed in zip(runs, seeds, strict=True))
-            for cap in caps
-        )
+        return max(mean(self._alone(workload, load, seed, cap=cap).goodput_per_s for seed in seeds) for cap in caps)
 
-    def _top_by_itself(self, top: str, requests: list[Request], span_s: float, most: float, seed: int) -> float:
+    def _top_by_itself(self, top: str, workload: str, load: float, most: float, seed: int) -> float:
         """What the engine alone keeps of the most urgent class, with nothing else to serve; 0 where more of it arrives
         than its share of ``most``, what can be had of the engine.
         """
-        own = [one for one in requests if one.class_name == top]
-        if len(own) / span_s > _TOP_SHARE * most:
+        requests, span_s, _ = self._traffic(workload, load, seed)
+        if sum(one.class_name == top for one in requests) / span_s > _TOP_SHARE * most:
             return 0.0
-        return self._run(None, own, span_s, most, seed).attained.get(top, 0.0)
+        return self._alone(workload, load, seed, only=top).attained.get(top, 0.0)
 
     def _run(
-        self,
-        preset: Preset | None,
-        requests: list[Request],
-        span_s: float,
-        ceiling_per_s: float,
-        seed: int,
-        *,
-        cap: int | None = None,
+        self, preset: Preset | None, requests: list[Request], span_s: float, seed: int, *, cap: int | None = None
     ) -> Served:
         result = simulate(requests, preset, self.model, seed=seed, most_inside=cap)
         warmup_s = _WARMUP_RATIO * span_s
