@@ -9,7 +9,8 @@ The ticket to go is of the least urgent class, and of those the one that was dis
 computed. A ticket makes room once at most, and only while more than half of the time that it may wait is left to it.
 The prompt tokens that are dispatched in vain are at most ``_WASTED_RATIO`` of all, and those of ``_FREE_TICKETS`` usual
 prompts. A class takes seats in this way up to its share of the limit and the square root of that, so the shares of the
-others stand. Under ageing no room is made: what has waited may be as urgent as the class above it.
+others stand. Under ageing no room is made: what has waited may be as urgent as the class above it. Nor is any where
+seats come free within a step: the engine begins with no ticket earlier, and would compute a prompt in vain.
 """
 
 from __future__ import annotations
@@ -50,13 +51,20 @@ class Room:
             if not scheduler.queue.by_class[name].requests or scheduler.seats_of_share(name) <= 0:
                 continue
             ticket = scheduler.queue.first_of(name, lane, now_s)
-            if ticket is None or scheduler.fits(ticket) or scheduler.held_back(now_s, name):
+            if ticket is None or scheduler.fits(ticket) or scheduler.held_back(now_s, name) or self._soon_free(name):
                 continue
             victim = self._victim(name, ticket, now_s)
             if victim is not None:
                 self._wasted_tokens += victim.ticket.seats * victim.ticket.prompt_tokens
                 return lifecycle.records[ticket.id], victim
         return None
+
+    def _soon_free(self, class_name: str) -> bool:
+        """Whether seats for all of a class that wait probably come free within a step of the engine."""
+        scheduler = self._scheduler
+        capacity = scheduler.capacity
+        step_s = capacity.engine.step_costs.step_s(scheduler.seats.taken, 0)
+        return self._forecast.freed_per_s(capacity.limit) * step_s >= scheduler.queue.by_class[class_name].seats
 
     def _victim(self, class_name: str, ticket: Ticket, now_s: float) -> Record | None:
         """The running ticket that gives way: the last one of the least urgent class below this one."""

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import pytest
 from small_presets import small_preset
 from watched_desk import WatchedDesk, deeds, dispatched
 
 from headway_policies import Dispatch, Preset, Recall, Ticket
 from headway_policies.desk.desk import Desk
+from headway_policies.limits import Load
 
 
 def full(seats: int = 2, **queue: object) -> WatchedDesk:
@@ -60,6 +62,21 @@ def test_a_preset_may_forbid_it() -> None:
     """``queue.make_room = false``: the urgent ticket waits for a seat."""
     desk = full(make_room=False)
     assert deeds(desk.comes("realtime", prompt_tokens=100)) == []
+
+
+@pytest.mark.parametrize(("step_s", "recalled"), [(0.01, True), (1.0, False)])
+def test_no_room_is_made_where_a_seat_comes_free_within_a_step(step_s: float, recalled: bool) -> None:
+    """The engine would begin with the urgent ticket no earlier: no prompt is computed in vain."""
+    desk = WatchedDesk(small_preset(2, queue={"make_room": True}))
+    for number in range(1, 17):  # with two such seats, one comes free every 50 ms
+        desk.comes("batch", prompt_tokens=100)
+        desk.passes(0.1)
+        desk.does("observe", Load(1, 0, 0.0, inter_token_s=step_s))
+        desk.leaves(number)
+    desk.comes("batch", prompt_tokens=100)
+    desk.comes("batch", prompt_tokens=100)
+    effects = desk.comes("realtime", prompt_tokens=100)
+    assert any(isinstance(effect, Recall) for effect in effects) is recalled
 
 
 def test_one_that_has_waited_for_long_keeps_its_seat() -> None:
