@@ -22,6 +22,7 @@ from headway.admission.gate import Gate
 from headway.admission.gate_loop import GateLoop
 from headway.engine import FOLLOWS, GONE, Confirmation, Engine, EngineAdapter, EngineLife, PendingQueries
 from headway_policies import Hold, Reason, Watchdog
+from headway_policies.engine import StuckWatch
 from headway_policies.step import StepTerms
 
 log = logging.getLogger(__name__)
@@ -62,6 +63,7 @@ class EngineLink:
     reported: int | None = None
     death_handler: DeathHandler | None = None
     watchdog: Watchdog | None = None
+    stuck_watch: StuckWatch | None = None
     on_begin: Callable[[], None] | None = None
     on_closed: Callable[[], None] | None = None
     calls: Calls = field(default_factory=Calls)

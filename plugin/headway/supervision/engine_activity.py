@@ -63,6 +63,7 @@ class EngineActivity:
         for sequence in ended:
             self._largest_job_tokens = max(self._largest_job_tokens, sequence.prompt_tokens + sequence.output_tokens)
         now_s = self._gateway.gate.now_s()
+        self._watch(load, ended, now_s)
         step_s, running = now_s - self.stepped_s, self.load.running
         if running and 0 < step_s < _PAUSE_S:
             before = self.batches
@@ -81,6 +82,21 @@ class EngineActivity:
             if not self._unmeasured:
                 busy = self.gpu_busy_ratio
                 self._gateway.gate.observe(load if busy is None else replace(load, gpu_busy_ratio=busy))
+
+    def _watch(self, load: Load | None, ended: Sequence[Ended], now_s: float) -> None:
+        """Tell the stuck watch, where there is one. An engine that does not count first tokens is taken to serve."""
+        watch = self._gateway.link.stuck_watch
+        if watch is None or load is None:
+            return
+        served = bool(ended) or load.inter_token_s is not None or load.first_tokens != 0 or load.prefill_tokens > 0
+        watch.stepped(
+            now_s,
+            served=served,
+            running=load.running,
+            waiting=load.waiting,
+            deferred=load.deferred,
+            kv_usage_ratio=load.kv_usage_ratio,
+        )
 
     def seen(self, load: Load) -> None:
         """Keep the load that was read between two steps."""

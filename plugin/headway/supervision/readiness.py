@@ -10,6 +10,7 @@ from headway.supervision.supervisor import Supervisor
 from headway.supervision.warmup_report import WarmupReport
 from headway_policies import AdmissionState, Desk, EngineState, Hold, Reason
 from headway_policies.diagnosis import NO_INSTANCE
+from headway_policies.engine import STUCK_WORDS
 
 _STATES = {
     EngineState.SILENT: "the engine is unresponsive",
@@ -29,6 +30,8 @@ def not_ready(desk: Desk, warmup: WarmupReport, supervisor: Supervisor | None = 
     reasons, trying = list[str](), "" if supervisor is None else supervisor.trying
     if desk.mode.engine is not EngineState.UP and (warmup.warm or desk.mode.lost_why is not Reason.NOT_READY):
         reasons.append(_STATES[desk.mode.engine] + (f": {trying}" if trying else ""))
+    if supervisor is not None and supervisor.stuck is not None and supervisor.stuck.blocks_others:
+        reasons.append(STUCK_WORDS[supervisor.stuck])
     if not warmup.warm:
         reasons.append(f"warm-up {warmup.state}" + (f": {warmup.reason}" if warmup.reason else ""))
     reasons += [text for hold, text in _HOLDS.items() if hold in desk.mode.holds]

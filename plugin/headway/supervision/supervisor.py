@@ -2,8 +2,9 @@
 
 A few times a second it checks the engine. A dead engine is replaced inside the running server, under the terms of the
 preset's ``[recovery]``; meanwhile the gate keeps waiting requests, and takes back those that had sent no output. An
-unresponsive engine receives no requests until it responds. An engine whose grammars keep others waiting is replaced.
-After the last attempt all requests are answered, and the server ends with an error.
+unresponsive engine receives no requests until it responds. An engine whose grammars keep others waiting is replaced. An
+engine that steps and serves nothing is named, and not replaced. After the last attempt all requests are answered, and
+the server ends with an error.
 """
 
 from __future__ import annotations
@@ -21,6 +22,7 @@ from headway.supervision.spare_engine import SpareStarter
 from headway_policies import (
     CapReason,
     Cause,
+    Hold,
     Progress,
     Recovery,
     Restart,
@@ -29,6 +31,8 @@ from headway_policies import (
     compilations_stuck,
     slow_compilation_s,
 )
+from headway_policies.engine import STUCK_WORDS, StuckCause, StuckWatch
+from headway_policies.preset import Ability
 
 log = logging.getLogger(__name__)
 
@@ -57,7 +61,8 @@ class Supervisor:
     """The supervisor of one engine, while ``run`` runs. ``probe`` runs a request through a new engine before any other.
 
     ``trying`` says which step of a restart is under way; empty when none is. ``compiling_s`` is the age of the grammar
-    that the engine has been compiling for longest, 0 where it compiles none.
+    that the engine has been compiling for longest, 0 where it compiles none. ``stuck`` is why it steps and serves
+    nothing, for ``stuck_s``; None where it serves.
     """
 
     def __init__(
@@ -67,7 +72,8 @@ class Supervisor:
         self.deaths: Counter[Cause] = Counter()
         self.hangs = 0
         self.trying = ""
-        self.compiling_s = 0.0
+        self.compiling_s = self.stuck_s = 0.0
+        self.stuck: StuckCause | None = None
         self._gateway = gateway
         self._replacer = replacer
         self._probe = probe
@@ -144,9 +150,15 @@ class Supervisor:
     def _attach(self) -> None:
         """Handle the engine's death from now on. Before, during the first warm-up, a death ends the server."""
         self._asked_s = self._gateway.gate.now_s()
-        self._gateway.link.watchdog = Watchdog(self._asked_s)
+        self._watch_anew(self._asked_s)
         if self._replacer is not None:
             self._gateway.link.death_handler = self
+
+    def _watch_anew(self, now_s: float) -> None:
+        """An engine of which nothing is known. Instances of others judge themselves."""
+        link = self._gateway.link
+        link.watchdog = Watchdog(now_s)
+        link.stuck_watch = None if Ability.WATCH in link.adapter.lacks(link.engine) else StuckWatch()
 
     async def _sleep(self) -> None:
         try:
@@ -159,9 +171,11 @@ class Supervisor:
     async def _round(self) -> None:
         self._gateway.link.check_engine()
         if self._gateway.link.engine_gone:
+            self.stuck, self.stuck_s = None, 0.0
             await self._replace()
         else:
             self._watch()
+            self._watch_service()
         if self.restarts.update(self._gateway.gate.now_s(), self.config):
             log.info(
                 "the engine has been healthy for %g s: restart count reset, all seats open", self.config.healthy_after_s
@@ -222,7 +236,7 @@ class Supervisor:
         await self._unless_closing(self._start(replacer), replacer)
         now_s = gateway.gate.now_s()
         self.restarts.back(now_s)
-        gateway.link.watchdog = Watchdog(now_s)
+        self._watch_anew(now_s)
         log.info("the new engine is ready after %.1f s: dispatch resumed", now_s - began_s)
         if suspects := gateway.gate.desk.read(gateway.gate.now_s()).suspects:
             log.info("requests that were running at the death are retried first, one at a time: %d", suspects)
@@ -304,6 +318,21 @@ class Supervisor:
             self.hangs += 1
             log.error("grammars wait in the engine for a grammar that has been compiling for %.0f s", self.compiling_s)
             self._kill(Cause.HANG)
+
+    def _watch_service(self) -> None:
+        """Name an engine that steps and serves nothing; one that is silent or paused serves nothing for that."""
+        link, now_s, before = self._gateway.link, self._gateway.gate.now_s(), self.stuck
+        self.stuck, self.stuck_s = None, 0.0
+        paused = {Hold.ENGINE_PAUSED, Hold.ENGINE_ASLEEP} & self._gateway.gate.desk.mode.holds
+        if link.stuck_watch is None or link.life is not EngineLife.UP or paused:
+            return
+        self.stuck_s = link.stuck_watch.stuck_s(now_s, self.config)
+        if self.stuck_s:
+            self.stuck = link.stuck_watch.cause(compiling=self.compiling_s > 0)
+        if self.stuck is not None and self.stuck is not before:
+            log.error("%s, for %.0f s", STUCK_WORDS[self.stuck], self.stuck_s)
+        elif self.stuck is None and before is not None:
+            log.warning("the engine serves again")
 
     def _log_slow_step(self, slow: bool) -> None:
         if slow and not self._slow:

@@ -27,6 +27,7 @@ class _RankLoad:
 
     running: int
     waiting: int
+    deferred: int
     kv_usage_ratio: float
 
 
@@ -69,6 +70,7 @@ class HeadwayStatLogger(AggregateStatLoggerBase):
                 prefix_hit_tokens=int(getattr(prefixes, "hits", 0)),
                 prefix_cleared=bool(getattr(prefixes, "reset", False)),
                 first_tokens=first_tokens,
+                deferred=sum(one.deferred for one in ranks),
             )
         self.listener.step(
             load, sequences, [_ended(sequence) for sequence in finished if hasattr(sequence, "request_id")]
@@ -97,9 +99,12 @@ class HeadwayStatLogger(AggregateStatLoggerBase):
 
 
 def _rank_load(scheduler_stats: Any) -> _RankLoad:
+    """vLLM counts those that it skips apart from the others that wait."""
+    deferred = int(getattr(scheduler_stats, "num_skipped_waiting_reqs", 0))
     return _RankLoad(
         int(scheduler_stats.num_running_reqs),
-        int(scheduler_stats.num_waiting_reqs),
+        int(scheduler_stats.num_waiting_reqs) + deferred,
+        deferred,
         float(scheduler_stats.kv_cache_usage),
     )
 

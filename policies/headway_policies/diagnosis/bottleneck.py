@@ -10,6 +10,7 @@ class Bottleneck(StrEnum):
 
     engine_down      its engine is gone, and no other one is there yet
     engine_silent    the engine does not respond
+    engine_stuck     the engine steps and serves nothing
     stopped          no request is dispatched: a pause, a warm-up, a shutdown
     memory           the KV cache holds no more sequences
     engine_speed     more seats would not serve more requests in time
@@ -33,6 +34,7 @@ class Bottleneck(StrEnum):
 
     ENGINE_DOWN = "engine_down"
     ENGINE_SILENT = "engine_silent"
+    ENGINE_STUCK = "engine_stuck"
     STOPPED = "stopped"
     MEMORY = "memory"
     ENGINE_SPEED = "engine_speed"

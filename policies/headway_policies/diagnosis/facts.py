@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, fields, replace
 from math import isfinite, isnan
 from typing import TypeVar
 
-from headway_policies.engine import EngineState
+from headway_policies.engine import EngineState, StuckCause
 
 #: Why a router dispatches nothing, in the words of its readiness: no server behind it can take a request.
 NO_INSTANCE = "no instance is healthy"
@@ -61,7 +61,7 @@ class Facts:
     ``adaptive``: the limit follows the engine; ``limit_reason`` is a key of ``headway_policies.limits.WHYS``;
     ``held_seats`` are kept for urgent classes and free. ``doubling_gain`` is how many more tokens a second twice the
     seats would give, as a share of the present ones. ``compiling_s`` is the age of a grammar that the engine has been
-    compiling for too long, 0 where none is.
+    compiling for too long, 0 where none is; ``stuck`` why it has served nothing for ``stuck_s`` although it steps.
 
     ``prompt_share`` is the share of the engine's time that goes to prompts, and ``longest_prompt_s`` the time of the
     most of them that one step has computed. ``shapes_steps``: the step policy bounds that; False where it might.
@@ -101,6 +101,8 @@ class Facts:
     prompt_share: float | None = None
     longest_prompt_s: float = 0.0
     longest_held_s: float = 0.0
+    stuck: StuckCause | None = None
+    stuck_s: float = 0.0
     error_share: float | None = None
     failed_share: float | None = None
     invalid_share: float | None = None
@@ -122,7 +124,7 @@ class Facts:
 
 _BOUNDS = frozenset({"ttft_slo_s", "first_token_timeout_s", "inter_token_slo_s"})
 _UNBOUNDED = frozenset({"window_s"})
-_NUMBERS = ("held_seats", "window_s", "compiling_s", "longest_prompt_s", "longest_held_s")  # 0 where not known
+_NUMBERS = ("held_seats", "window_s", "compiling_s", "longest_prompt_s", "longest_held_s", "stuck_s")  # 0: not known
 _Facts = TypeVar("_Facts", Facts, ClassFacts)
 
 

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from headway_policies.diagnosis.bottleneck import Bottleneck
 from headway_policies.diagnosis.facts import NO_INSTANCE, Facts, Forecasted
 from headway_policies.diagnosis.symptoms import prompts_held, slowed_by_prompts
-from headway_policies.engine import EngineState
+from headway_policies.engine import EngineState, StuckCause
 from headway_policies.units import compact, duration, percent
 
 #: A preset is proposed when it is forecast to serve so much more of what is offered.
@@ -266,6 +266,51 @@ def _engine_silent(facts: Facts) -> Iterator[Remedy]:
         yield Remedy("start the server again where the engine stays silent", "its start; requests that run are lost")
 
 
+_STUCK: Mapping[StuckCause, Remedy] = {
+    StuckCause.KV_FULL: Remedy(
+        "fewer seats, or a larger KV cache, so that the cache holds what runs and waits in the engine",
+        "requests wait for their seat instead",
+    ),
+    StuckCause.NOT_ADMITTED: Remedy(
+        "a smaller --max-model-len, or a larger KV cache: the first request in the engine's line may need more of it "
+        "than is free, and all others wait behind it",
+        "longer requests are refused",
+    ),
+    StuckCause.GRAMMAR: Remedy(
+        "refuse such grammars: HEADWAY_MAX_GRAMMAR_SECONDS above 0 compiles each outside of the engine first",
+        "grammars that take longer are refused",
+    ),
+    StuckCause.DEFERRED: Remedy(
+        "look at what the requests wait for: the server that sends their KV blocks, and its connector",
+        "none for this server",
+    ),
+    StuckCause.NO_TOKENS: Remedy("look at the engine's last lines in the log of the server", "none"),
+}
+
+
+def _engine_stuck(facts: Facts) -> Iterator[Remedy]:
+    """The engine is not replaced by itself, but for grammars that keep others waiting: another one would meet the same
+    requests.
+    """
+    if facts.stuck is not None:
+        yield _STUCK[facts.stuck]
+    if facts.stuck is StuckCause.GRAMMAR:
+        yield Remedy(
+            "wait: an engine in which other grammars wait for recovery.slow_step_after_s is replaced",
+            "structured outputs wait until then",
+        )
+    else:
+        yield Remedy(
+            "wait: the time-outs of its requests empty the engine, and it is not replaced by itself",
+            "these requests are lost",
+        )
+    if facts.replaceable is not False:
+        yield Remedy(
+            "end the process EngineCore where it stays so: `headway serve` starts another one",
+            "requests that had output are lost, others are retried",
+        )
+
+
 def _capped(facts: Facts) -> Iterator[Remedy]:
     yield Remedy(
         "wait: seats open step by step once memory is free, the engine has run for a while or the instance is back",
@@ -301,6 +346,7 @@ def _none(facts: Facts) -> Iterator[Remedy]:
 _BY_BOTTLENECK: Mapping[Bottleneck, Callable[[Facts], Iterator[Remedy]]] = {
     Bottleneck.ENGINE_DOWN: _engine_down,
     Bottleneck.ENGINE_SILENT: _engine_silent,
+    Bottleneck.ENGINE_STUCK: _engine_stuck,
     Bottleneck.STOPPED: _stopped,
     Bottleneck.MEMORY: _memory,
     Bottleneck.ENGINE_SPEED: _engine_speed,

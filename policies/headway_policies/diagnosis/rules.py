@@ -53,6 +53,8 @@ def _not_served(facts: Facts) -> Bottleneck | None:
             return Bottleneck.ENGINE_DOWN
         case EngineState.SILENT:
             return Bottleneck.ENGINE_SILENT
+        case _ if facts.stuck is not None:
+            return Bottleneck.ENGINE_STUCK
         case _:
             return Bottleneck.STOPPED if facts.stopped or facts.rung == _PAUSED else None
 
@@ -141,6 +143,8 @@ def severity(facts: Facts, found: Bottleneck) -> Severity:
     """How bad it is, for this bottleneck."""
     if found in (Bottleneck.ENGINE_DOWN, Bottleneck.ENGINE_SILENT, Bottleneck.STOPPED) and not facts.planned:
         return Severity.DOWN
+    if facts.stuck is not None and found is Bottleneck.ENGINE_STUCK:
+        return Severity.DOWN if facts.stuck.blocks_others else Severity.DEGRADED
     missed = any(late(row) or slow(row) for row in facts.classes)
     pressed = _waits(facts) or _refuses(facts)
     if pressed and (_refuses(facts) or any(map(late, facts.classes))):

@@ -8,7 +8,7 @@ from headway_policies.diagnosis.bottleneck import Bottleneck
 from headway_policies.diagnosis.facts import Facts
 from headway_policies.diagnosis.rules import AT_LIMIT, BY_ENGINE, KV_FULL, lacking, used_ratio
 from headway_policies.diagnosis.symptoms import slow, slowed_by_prompts
-from headway_policies.engine import EngineState
+from headway_policies.engine import STUCK_WORDS, EngineState
 from headway_policies.limits import WHYS
 from headway_policies.units import compact, duration, percent
 
@@ -23,6 +23,11 @@ def statement(facts: Facts, found: Bottleneck) -> str:
 def _engine_down(facts: Facts) -> str:
     what = "The engine is gone" if facts.engine is EngineState.LOST else "The engine is being replaced"
     return f"{what}{_waiting(facts)}."
+
+
+def _engine_stuck(facts: Facts) -> str:
+    words = "" if facts.stuck is None else STUCK_WORDS[facts.stuck]
+    return f"{words[:1].upper()}{words[1:]}, for {duration(facts.stuck_s)}{_waiting(facts)}."
 
 
 def _stopped(facts: Facts) -> str:
@@ -101,6 +106,7 @@ def _waiting(facts: Facts) -> str:
 _STATEMENTS: Mapping[Bottleneck, Callable[[Facts], str]] = {
     Bottleneck.ENGINE_DOWN: _engine_down,
     Bottleneck.ENGINE_SILENT: lambda facts: f"The engine does not respond{_waiting(facts)}.",
+    Bottleneck.ENGINE_STUCK: _engine_stuck,
     Bottleneck.STOPPED: _stopped,
     Bottleneck.MEMORY: _memory,
     Bottleneck.ENGINE_SPEED: _engine_speed,

@@ -28,7 +28,8 @@ class Load:
     sequence did. ``prefill_tokens`` are the prompt tokens computed in the step. ``gpu_busy_ratio`` is the share of time
     in which the busiest GPU computed, read every few seconds; None without a GPU. Of ``prefix_queried_tokens`` prompt
     tokens of new sequences the engine found ``prefix_hit_tokens`` in its prefix cache; ``prefix_cleared``: it was
-    emptied. ``first_tokens`` sequences had their first token; None where the engine does not say.
+    emptied. ``first_tokens`` sequences had their first token; None where the engine does not say. Of those that are
+    ``waiting``, ``deferred`` wait for what no room in the engine gives them: a grammar, KV blocks from elsewhere.
     """
 
     running: int
@@ -44,6 +45,7 @@ class Load:
     prefix_cleared: bool = False
     first_tokens: int | None = None
     steps: int = 1
+    deferred: int = 0
 
 
 @dataclass(frozen=True, slots=True)

@@ -96,6 +96,14 @@ def test_a_step_says_how_many_had_their_first_token(logger_class: Any) -> None:
         assert load.first_tokens == first_tokens
 
 
+def test_a_step_says_how_many_are_deferred_of_those_that_wait(logger_class: Any) -> None:
+    """vLLM counts them apart; none where a version does not."""
+    load = load_of(logger_class, SimpleNamespace(**vars(SCHEDULER), num_skipped_waiting_reqs=2), iteration())
+    assert (load.waiting, load.deferred) == (3, 2)
+    load = load_of(logger_class, SCHEDULER, iteration())
+    assert (load.waiting, load.deferred) == (1, 0)
+
+
 @pytest.mark.parametrize(
     ("quantization", "kv_type", "expected"),
     [

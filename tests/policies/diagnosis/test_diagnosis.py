@@ -19,7 +19,7 @@ from headway_policies.diagnosis import (
     main_causes,
     symptoms,
 )
-from headway_policies.engine import EngineState
+from headway_policies.engine import EngineState, StuckCause
 
 TOO_SLOW = "Tokens of class normal come too slowly: 100 ms between two (p95), its objective is 75 ms."
 
@@ -155,6 +155,15 @@ TOO_SLOW = "Tokens of class normal come too slowly: 100 ms between two (p95), it
             "The fallback ladder was put on shed by an order.",
         ),
         (replace(WELL, compiling_s=34.0), "degraded", "none", "The engine has been compiling a grammar for 34 s"),
+        (
+            replace(WELL, stuck=StuckCause.KV_FULL, stuck_s=9.0, queued=3), "down", "engine_stuck",
+            "The engine steps and serves nothing: its KV cache is full, for 9 s, 3 waiting.",
+        ),
+        (
+            replace(WELL, stuck=StuckCause.DEFERRED, stuck_s=9.0, queued=0), "degraded", "engine_stuck",
+            "The engine serves nothing: all its requests wait for what comes from outside of it, for 9 s.",
+        ),
+        (replace(WELL, engine=EngineState.SILENT, stuck=StuckCause.NO_TOKENS), "down", "engine_silent", "The engine"),
         (replace(WELL, rung="cap"), "degraded", "none", "The fallback ladder is on its rung cap. Far below capacity"),
         (replace(WELL, rung="pause"), "down", "stopped", "No request is dispatched: the fallback ladder is on"),
         (

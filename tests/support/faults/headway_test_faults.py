@@ -3,7 +3,8 @@
 The file named by HEADWAY_TEST_FAULT holds the order: ``oom N`` makes the next N steps with work run out of memory,
 ``poison T`` kills the engine whenever a request with ``max_tokens == T`` is about to run, ``clock S`` puts the wall
 clock of all its processes S seconds ahead (``time.time``, the only one that is read here), ``slow S`` makes the worker
-compute for S seconds in its next step. No file, no fault.
+compute for S seconds in its next step, ``admit nothing`` keeps the scheduler from admitting any request for as long as
+the file says so. No file, no fault.
 """
 
 from __future__ import annotations
@@ -32,10 +33,19 @@ def register() -> None:
 
 def _tripping(step: Any) -> Any:
     def tripped(self: Any, *arguments: Any, **options: Any) -> Any:
-        _obey(Path(os.environ["HEADWAY_TEST_FAULT"]), self.scheduler)
+        orders = Path(os.environ["HEADWAY_TEST_FAULT"])
+        _obey(orders, self.scheduler)
+        _admit(self.scheduler, nothing=orders.exists() and orders.read_text() == "admit nothing")
         return step(self, *arguments, **options)
 
     return tripped
+
+
+def _admit(scheduler: Any, *, nothing: bool) -> None:
+    if nothing:
+        scheduler.max_num_active_reqs = 0
+    elif not scheduler.max_num_active_reqs:
+        scheduler.max_num_active_reqs = scheduler.max_num_running_reqs
 
 
 def _slowed(execute: Any) -> Any:

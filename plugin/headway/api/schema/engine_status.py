@@ -100,4 +100,10 @@ class EngineStatus(Answer):
     max_restart_attempts: int = Field(default=0, description="0 where the server cannot replace its engine.")
     deaths: dict[str, int] = Field(default={}, description="Engine deaths, by cause.")
     hangs: int = Field(default=0, description="Times the engine was unresponsive for too long.")
+    stuck: str = Field(
+        default="",
+        description="Why the engine steps and serves nothing: kv_full, not_admitted, grammar, deferred or no_tokens; "
+        "empty while it serves.",
+    )
+    stuck_s: float = Field(default=0.0, description="For how long it has.")
     crash_suspects: int = Field(default=0, description="Requests that are retried alone after an engine death.")

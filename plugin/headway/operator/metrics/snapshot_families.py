@@ -13,6 +13,7 @@ from headway.operator.metrics.table import counter, gauge, histogram, one_gauge
 from headway.operator.status.snapshot import Snapshot
 from headway_policies import Cause, Decision, EngineState, Hold, Outcome, Reason
 from headway_policies.diagnosis import Bottleneck
+from headway_policies.engine import StuckCause
 from headway_policies.fallback import Degradation, Rung, Trigger
 
 
@@ -142,6 +143,10 @@ def _engine(shot: Snapshot) -> Iterator[Metric]:
     if engine.steps is not None:
         yield from _steps(engine.steps)
     yield one_gauge("headway_engine_compiling_seconds", shot.compiling_s)
+    stuck = gauge("headway_engine_stuck_seconds", "cause")
+    for why in StuckCause:
+        stuck.add_metric([why], engine.stuck_s if why == engine.stuck else 0.0)
+    yield stuck
 
 
 def _steps(found: StepsStatus) -> Iterator[Metric]:

@@ -85,6 +85,10 @@ TABLE: dict[str, tuple[str, str]] = {
         "Time of planned steps: all, what went to prompts by the fitted costs, and what was to go there.",
     ),
     "headway_prompt_held_seconds": ("gauge", "Longest that a prompt was there while held, in the last half minute."),
+    "headway_engine_stuck_seconds": (
+        "gauge",
+        "How long the engine has stepped and served nothing, by cause; 0: it serves.",
+    ),
     "headway_retries_total": ("counter", "Requests retried after their engine died."),
     "headway_recalls_total": ("counter", "Requests without a token yet that made room for a more urgent one."),
     "headway_engine_kv_cache_usage_ratio": ("gauge", "KV-cache use in the engine's last step, 0 to 1."),

@@ -167,6 +167,8 @@ class FactsReader:
             prompt_share=_prompt_share(recent, prompt_token_s),
             longest_prompt_s=prompt_token_s * max(sample.largest_prompt_tokens for sample in recent),
             longest_held_s=steps.held_s,
+            stuck=None if self.supervisor is None else self.supervisor.stuck,
+            stuck_s=0.0 if self.supervisor is None else self.supervisor.stuck_s,
             compiling_s=0.0 if self.supervisor is None else self.supervisor.slow_compilation_s,
             error_share=ends.share(*ends.failures),
             failed_share=ends.share(*IN_ENGINE),

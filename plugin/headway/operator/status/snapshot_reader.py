@@ -34,6 +34,7 @@ from headway.supervision import (
 from headway_policies import Cause, Desk, Load, Preset
 from headway_policies.desk import DeskReading
 from headway_policies.diagnosis import Diagnosis
+from headway_policies.engine import STUCK_WORDS
 from headway_policies.limits import EngineFit
 from headway_policies.memory import Cache
 from headway_policies.preset import Ability, SeatBounds, best_seats, no_effect, typical_tokens
@@ -74,8 +75,14 @@ class SnapshotReader:
 
     def notes(self) -> list[str]:
         """The notes for an operator, also while the server is ready."""
-        compiling_s = 0.0 if self.supervisor is None else self.supervisor.slow_compilation_s
-        return [f"the engine has been compiling a grammar for {compiling_s:.0f} s"] if compiling_s > 0 else []
+        supervisor, found = self.supervisor, list[str]()
+        if supervisor is None:
+            return found
+        if supervisor.slow_compilation_s > 0:
+            found.append(f"the engine has been compiling a grammar for {supervisor.slow_compilation_s:.0f} s")
+        if supervisor.stuck is not None and not supervisor.stuck.blocks_others:
+            found.append(STUCK_WORDS[supervisor.stuck])
+        return found
 
     def no_effect(self, preset: Preset, *, stated_only: bool = False) -> dict[Ability, str]:
         """The lines on what of a preset cannot act here (``headway_policies.preset.no_effect``)."""
@@ -256,6 +263,8 @@ class SnapshotReader:
                 "max_restart_attempts": supervisor.most_tries,
                 "deaths": {cause.value: supervisor.deaths[cause] for cause in Cause},
                 "hangs": supervisor.hangs,
+                "stuck": supervisor.stuck or "",
+                "stuck_s": round(supervisor.stuck_s, 1),
                 "crash_suspects": suspects,
             }
         return schema.EngineStatus(

@@ -95,5 +95,17 @@ GROUP = Group(
             panel="engine-state",
             fires="unresponsive",
         ),
+        Rule(
+            "HeadwayEngineStuck",
+            Compared(Gauge(Metric("headway_engine_stuck_seconds", by=("cause",)), largest=True), ">", 0),
+            "0s",
+            "critical",
+            text="the engine has stepped and served nothing for {value} ({cause})",
+            action="`headway status` says what helps with this cause. The time-outs of its requests empty the engine; "
+            "where it stays so, end EngineCore: headway serve starts another one.",
+            unit="seconds",
+            panel="engine-state",
+            fires="an engine that steps and serves nothing",
+        ),
     ),
 )

@@ -1,0 +1,105 @@
+"""The stuck watch: detects an engine that goes on stepping and serves nothing.
+
+To the hang watchdog such an engine is well: it steps, and answers. This watch adds up the time in which it steps, has
+sequences, and shows no service:
+
+    a step serves      when a sequence has a token or ends in it, or a prompt is computed to its end
+                       when the KV cache in use grows while as many sequences run as before: a chunk of a long prompt
+                       was computed. Where the cache was full since the last service, only more than that counts:
+                       sequences that preempt one another compute the same chunks again
+    a step counts      for as long as it took, at most ``MOST_STEP_S``: a long step, a compilation and a stalled event
+                       loop are the hang watchdog's
+    the engine counts  as stuck after ``STUCK_RATIO`` of ``hang_after_s`` without service: so early that the diagnosis,
+                       which is made every five seconds, says so within 15 s with the default
+
+    cause         the first that holds
+    KV_FULL       the KV cache is full, or was since the last service while something runs; not all are deferred
+    NO_TOKENS     something runs
+    GRAMMAR       nothing runs, and a grammar compiles
+    DEFERRED      all requests wait for what no room in the engine gives them: KV blocks from elsewhere, mostly
+    NOT_ADMITTED  none of that: the first in line may need more KV blocks than the cache has free
+
+Nothing is ended for it: the time-outs of its requests empty the engine, and a cause outside of it, such as a store of
+KV blocks, would meet the next one as well.
+
+Weak spots: one stuck sequence among others is left to its own time-outs, and one stuck rank among others is not seen. A
+model without full attention holds as many blocks for a long prompt as for a short one: a prompt that takes so long,
+alone in the engine, counts as no service.
+"""
+
+from __future__ import annotations
+
+from enum import StrEnum
+
+from headway_policies.engine.restart_policy import Recovery
+
+STUCK_RATIO = 0.75
+MOST_STEP_S = 1.0
+_KV_FULL = 0.9
+
+
+class StuckCause(StrEnum):
+    """Why an engine that steps serves nothing."""
+
+    KV_FULL = "kv_full"
+    NOT_ADMITTED = "not_admitted"
+    GRAMMAR = "grammar"
+    DEFERRED = "deferred"
+    NO_TOKENS = "no_tokens"
+
+    @property
+    def blocks_others(self) -> bool:
+        """Whether the engine would not serve another request either: deferred ones keep none waiting."""
+        return self not in (StuckCause.GRAMMAR, StuckCause.DEFERRED)
+
+
+#: Each cause as a clause, for readiness, the log and the diagnosis.
+STUCK_WORDS = {
+    StuckCause.KV_FULL: "the engine steps and serves nothing: its KV cache is full",
+    StuckCause.NOT_ADMITTED: "the engine steps and admits nothing, although its KV cache has room",
+    StuckCause.GRAMMAR: "the engine serves nothing: all its requests wait for a grammar",
+    StuckCause.DEFERRED: "the engine serves nothing: all its requests wait for what comes from outside of it",
+    StuckCause.NO_TOKENS: "the engine steps, and no running request gets a token",
+}
+
+
+class StuckWatch:
+    """Remembers for how long one engine has stepped without service, and what it had then."""
+
+    def __init__(self) -> None:
+        self._unserved_s = self._stepped_s = self._kv_ratio = self._kv_most = 0.0
+        self._sequences = self._running = self._deferred = 0
+
+    def stepped(
+        self, now_s: float, *, served: bool, running: int, waiting: int, deferred: int, kv_usage_ratio: float
+    ) -> None:
+        """The engine made a step. ``served``: a token, an end of a sequence or of a prompt. ``deferred`` of those that
+        wait cannot be admitted whatever room there is.
+        """
+        step_s, self._stepped_s = min(now_s - self._stepped_s, MOST_STEP_S), now_s
+        had, ran, self._sequences, self._running = self._sequences, self._running, running + waiting, running
+        self._deferred, self._kv_ratio = deferred, kv_usage_ratio
+        if self._kv_most < _KV_FULL or self._sequences < had:  # what was aborted has given back its blocks
+            self._kv_most = min(self._kv_most, kv_usage_ratio)
+        chunk = 0 < running == ran and kv_usage_ratio > self._kv_most
+        if served or chunk or not self._sequences:
+            self._unserved_s, self._kv_most = 0.0, kv_usage_ratio
+        else:
+            self._unserved_s += step_s
+            self._kv_most = max(self._kv_most, kv_usage_ratio)
+
+    def stuck_s(self, now_s: float, config: Recovery) -> float:
+        """For how long it has stepped without service; 0 where it is not stuck, or has stopped stepping."""
+        stopped = now_s - self._stepped_s > config.hang_after_s
+        return 0.0 if stopped or self._unserved_s < STUCK_RATIO * config.hang_after_s else self._unserved_s
+
+    def cause(self, *, compiling: bool) -> StuckCause:
+        """Why it serves nothing, of a stuck engine. ``compiling``: it compiles a grammar."""
+        deferred = self._sequences <= self._deferred
+        if (self._kv_most if self._running else self._kv_ratio) >= _KV_FULL and not deferred:
+            return StuckCause.KV_FULL
+        if self._running:
+            return StuckCause.NO_TOKENS
+        if compiling:
+            return StuckCause.GRAMMAR
+        return StuckCause.DEFERRED if deferred else StuckCause.NOT_ADMITTED

@@ -1,0 +1,151 @@
+"""The stuck watch: which engines that step are said to serve nothing, when, and for which cause."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+import pytest
+
+from headway_policies import Recovery
+from headway_policies.engine import STUCK_WORDS, StuckCause, StuckWatch
+
+TERMS = Recovery(hang_after_s=10.0)
+NAMED_S = 7.5
+
+
+@dataclass(frozen=True)
+class Step:
+    """One step of an engine, as it reports it."""
+
+    running: int = 0
+    waiting: int = 0
+    deferred: int = 0
+    kv: float = 0.2
+    served: bool = False
+
+
+class Watched:
+    """A watch on virtual time."""
+
+    def __init__(self) -> None:
+        self.watch = StuckWatch()
+        self.now_s = 1000.0
+
+    def steps(self, steps: Iterable[Step], each_s: float) -> list[float]:
+        """Make these steps; after each of them, for how long the engine is stuck."""
+        found = []
+        for step in steps:
+            self.now_s += each_s
+            self.watch.stepped(
+                self.now_s,
+                served=step.served,
+                running=step.running,
+                waiting=step.waiting,
+                deferred=step.deferred,
+                kv_usage_ratio=step.kv,
+            )
+            found.append(self.stuck_s)
+        return found
+
+    @property
+    def stuck_s(self) -> float:
+        """For how long it is stuck now."""
+        return self.watch.stuck_s(self.now_s, TERMS)
+
+
+@pytest.mark.parametrize(
+    ("step", "compiling", "cause"),
+    [
+        (Step(waiting=3, kv=0.97), False, StuckCause.KV_FULL),
+        (Step(waiting=3, deferred=2, kv=0.97), True, StuckCause.KV_FULL),
+        (Step(running=2, waiting=1, kv=0.97), False, StuckCause.KV_FULL),
+        (Step(waiting=3, kv=0.4), False, StuckCause.NOT_ADMITTED),
+        (Step(waiting=3, deferred=2, kv=0.4), False, StuckCause.NOT_ADMITTED),
+        (Step(waiting=3, deferred=3, kv=0.4), True, StuckCause.GRAMMAR),
+        (Step(waiting=3, deferred=3, kv=0.97), False, StuckCause.DEFERRED),
+        (Step(running=2, kv=0.4), True, StuckCause.NO_TOKENS),
+    ],
+    ids=lambda value: str(value) if isinstance(value, StuckCause) else None,
+)
+@pytest.mark.parametrize("each_s", [0.001, 0.3])
+def test_an_engine_that_steps_and_serves_nothing_is_named_with_its_cause(
+    step: Step, compiling: bool, cause: StuckCause, each_s: float
+) -> None:
+    """After three quarters of ``hang_after_s`` of such steps, however short they are, and no longer once it serves."""
+    watched = Watched()
+    watched.steps([Step(running=1, served=True)] * 5, 0.1)
+    found = watched.steps([step] * round(12 / each_s), each_s)
+    first = next(place for place, stuck_s in enumerate(found) if stuck_s)
+    assert NAMED_S - 1.001 < each_s * first <= NAMED_S
+    assert watched.watch.cause(compiling=compiling) is cause
+    assert found[-1] == pytest.approx(12, abs=1.1)
+    assert watched.steps([Step(running=1, served=True)], each_s) == [0.0]
+
+
+def test_only_deferred_requests_keep_no_others_waiting() -> None:
+    """Another request would be served beside them; each cause has its words."""
+    assert {cause for cause in StuckCause if not cause.blocks_others} == {StuckCause.GRAMMAR, StuckCause.DEFERRED}
+    assert set(STUCK_WORDS) == set(StuckCause)
+
+
+PROMPT = [Step(running=1, waiting=2, kv=0.1 + 0.01 * chunk) for chunk in range(60)]
+
+
+@pytest.mark.parametrize(
+    ("steps", "each_s"),
+    [
+        ([Step(running=4, waiting=9, kv=0.99, served=True)] * 3600, 1.0),
+        ([*PROMPT, Step(running=1, served=True)], 1.0),
+        ([*PROMPT[:40], *(Step(running=1, kv=0.1 + 0.005 * chunk) for chunk in range(40))], 1.0),
+        ([Step(running=1, waiting=place, kv=0.1 + 0.01 * place) for place in range(60)], 1.0),
+        ([Step(running=1)] * 7, 60.0),
+        ([Step()] * 100, 1.0),
+        (([Step(running=1)] * 6 + [Step(running=1, served=True)]) * 100, 1.0),
+    ],
+    ids=[
+        "full and serving", "a long prompt", "a long prompt, another one aborted", "arrivals beside a long prompt",
+        "long steps", "idle", "a token now and then",
+    ],
+)  # fmt: skip
+def test_an_engine_that_serves_is_never_named(steps: list[Step], each_s: float) -> None:
+    """Saturated, with a long prompt computed in chunks, with steps of a minute, or with nothing to do."""
+    assert set(Watched().steps(steps, each_s)) == {0.0}
+
+
+def test_requests_that_come_and_go_do_not_hide_it() -> None:
+    """Each is admitted, and given up by its client a while later: none has had a token."""
+    watched = Watched()
+    comes_and_goes = [Step(running=3, kv=0.3), Step(running=4, kv=0.4)]
+    found = watched.steps([one for one in comes_and_goes for _ in range(4)] * 10, 0.25)
+    assert found[-1] > 15
+    loading = [Step(waiting=1 + place % 3, deferred=1 + place % 3, kv=0.1 * (1 + place % 3)) for place in range(80)]
+    assert watched.steps(loading, 0.25)[-1] > 15
+
+
+def test_sequences_that_preempt_one_another_for_ever_are_named() -> None:
+    """The cache grows from chunk to chunk up to full, again and again, and no prompt is ever computed to its end."""
+    watched = Watched()
+    chunks = [Step(running=2, kv=0.5 + 0.025 * chunk) for chunk in range(20)]
+    preempted = [Step(running=1, waiting=1, kv=0.5)]
+    watched.steps([*chunks, *preempted] * 2, 0.1)
+    assert watched.steps([*chunks, *preempted] * 5, 0.1)[-1] > NAMED_S
+    assert watched.watch.cause(compiling=False) is StuckCause.KV_FULL
+
+
+def test_what_has_stopped_stepping_is_not_stuck() -> None:
+    """After ``hang_after_s`` without a step it is idle, or hung, which is for another to say."""
+    watched = Watched()
+    watched.steps([Step(waiting=1)] * 100, 0.1)
+    watched.now_s += 9.0
+    assert watched.stuck_s > 0
+    watched.now_s += 1.1
+    assert watched.stuck_s == 0.0
+
+
+def test_a_watch_that_hears_nothing_for_a_while_counts_a_second_of_it() -> None:
+    """A stalled event loop gets the reports of a minute at once: no evidence of a minute without service."""
+    watched = Watched()
+    for _ in range(6):
+        watched.now_s += 60.0
+        assert watched.steps([Step(running=1)] * 50, 0.0)[-1] == 0.0
