@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+from dataclasses import replace
 from random import Random
 from types import SimpleNamespace
 from typing import Any
@@ -62,6 +63,16 @@ def test_long_prompts_leave_the_pace_of_those_that_decode(name: str) -> None:
     assert max(took_s for took_s, _, _ in scheduler.steps) <= 2 * alone_s
     assert scheduler.skipped == 0
     assert shaper.policy.figures.prefill_share >= 0.24
+
+
+def test_a_prompt_as_long_as_its_objective_leaves_the_pace_of_those_that_decode() -> None:
+    """Ten seconds of prompt within sixteen: no share that lasts would have it in time, so no step is long for it."""
+    model = replace(MODEL, prefill_s=0.0012)
+    scheduler, _ = shaped(model, StepTerms("auto", "2.5x 5..250", {0: "7x 0.3..20"}))
+    prompts = beside(scheduler, 8192)
+    while prompts[0] not in scheduler.first_s:
+        scheduler.step()
+    assert max(took_s for took_s, _, _ in scheduler.steps) <= 2 * model.step_s(9)
 
 
 @pytest.mark.parametrize("seed", range(12))
