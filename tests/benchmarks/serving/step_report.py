@@ -56,7 +56,9 @@ def step_goals(results: Results) -> Iterator[Goal]:
     chat = {name: mean(per_s for arm, per_s in results.chat if arm == name) for name, _ in results.chat}
     if {OWN, ALONE} <= chat.keys():
         note = f"{chat[OWN]:.0f} : {chat[ALONE]:.0f}"
-        yield Goal("G22", "tokens/s of plain chat : vLLM as it comes", 0.99, chat[OWN] / chat[ALONE], note=note)
+        yield Goal(
+            "G22", "tokens/s of plain chat : vLLM as it comes", 0.99, chat[OWN] / max(chat[ALONE], 1e-9), note=note
+        )
 
 
 def _against(results: Results, load: float) -> Iterator[Goal]:
