@@ -32,7 +32,7 @@ from headway.supervision import (
     watch_loop,
 )
 from headway.warmup import KeepWarm, OneRequest, Source, Warmer
-from headway_policies import Hold, Preset
+from headway_policies import Block, Preset
 from headway_policies.preset import Ability
 
 log = logging.getLogger(__name__)
@@ -154,14 +154,14 @@ class EngineService:
         self._show_metrics()
         self._start_background_work()
         if self._warm_first and self._warmer is not None:
-            self.parts.gateway.gate.pause(Hold.WARMUP)
+            self.parts.gateway.gate.pause(Block.WARMUP)
             self.parts.tasks.start("first warm-up", self._warm_up_first(self._warmer))
 
     async def _warm_up_first(self, warmer: Warmer) -> None:
         try:
             await warmer.warm_up()
         finally:
-            self.parts.gateway.gate.resume(Hold.WARMUP)
+            self.parts.gateway.gate.resume(Block.WARMUP)
 
     def _show_metrics(self) -> None:
         if self._registry is not None:

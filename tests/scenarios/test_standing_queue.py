@@ -179,7 +179,7 @@ def test_seats_are_held_as_demand_requires_and_given_back() -> None:
     loop.at(0.0, urgent)
     for at_s in (1, 150, 199, 320):
         loop.at(
-            float(at_s), lambda: held.update({round(loop.now_s): loop.desk.read(loop.now_s).held_seats["realtime"]})
+            float(at_s), lambda: held.update({round(loop.now_s): loop.desk.read(loop.now_s).reserved_seats["realtime"]})
         )
     loop.run(330.0)
     assert held[1] == 2
@@ -238,6 +238,6 @@ def test_no_seat_is_held_for_a_demand_of_almost_nothing() -> None:
         loop.at(4.0 * number, lambda: loop.ask("normal"))
     loop.at(250.0, lambda: loop.ask("batch"))
     loop.run(90.0)
-    assert loop.desk.read(loop.now_s).held_seats["normal"] >= 1
+    assert loop.desk.read(loop.now_s).reserved_seats["normal"] >= 1
     loop.run(255.0)
-    assert loop.desk.read(loop.now_s).held_seats["normal"] == 0
+    assert loop.desk.read(loop.now_s).reserved_seats["normal"] == 0

@@ -81,7 +81,7 @@ class Oracle:
     _revision: int = 1
 
     def __post_init__(self) -> None:
-        self.rules = Rules(self.desk.preset, held=self.desk.read(0.0).held_seats)
+        self.rules = Rules(self.desk.preset, held=self.desk.read(0.0).reserved_seats)
 
     @property
     def waiting(self) -> dict[int, Ticket]:
@@ -142,7 +142,7 @@ class Oracle:
         rules, before = self.rules, self.rules.sums()
         if rules.order_changes(self.desk.preset):
             rules.relegated.clear()
-        rules.preset, rules.limit, rules.held = self.desk.preset, self.desk.limit, self.desk.read(now_s).held_seats
+        rules.preset, rules.limit, rules.held = self.desk.preset, self.desk.limit, self.desk.read(now_s).reserved_seats
         rules.ceiling = self.desk.ceiling
         self._check_held()
         self._note_lateness(now_s)

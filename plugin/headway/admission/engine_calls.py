@@ -1,7 +1,7 @@
 """The engine calls under way: their ids, their permits, and what they have used.
 
 All calls of one request share its permit and its reservation: they hold the seats of the sequences under way, and of
-those that have not started. A call that is stopped early holds its seats until the engine has confirmed its end.
+those that have not started. A call that is stopped early occupies its seats until the engine has confirmed its end.
 """
 
 from __future__ import annotations

@@ -21,7 +21,7 @@ from headway.admission.engine_pause import EnginePause
 from headway.admission.gate import Gate
 from headway.admission.gate_loop import GateLoop
 from headway.engine import FOLLOWS, GONE, Confirmation, Engine, EngineAdapter, EngineLife, PendingQueries
-from headway_policies import Hold, Reason, Watchdog
+from headway_policies import Block, Reason, Watchdog
 from headway_policies.engine import StuckWatch
 from headway_policies.step import StepTerms
 
@@ -176,12 +176,12 @@ class EngineLink:
         """
         changes = self.pause.changes
         answer = await self.queries.ask(self.adapter.ping(self.engine), within_s)
-        self.pause.said(frozenset() if answer is None else answer.holds, changes)
+        self.pause.said(frozenset() if answer is None else answer.blocks, changes)
         return answer is not None
 
-    async def change_pause(self, work: Awaitable[T], hold: Hold | None = None) -> T:
+    async def change_pause(self, work: Awaitable[T], block: Block | None = None) -> T:
         """Have the engine paused (towards a ``hold``) or resumed, then ask it how that ended."""
-        return await self.pause.change(work, hold, self._update_pause)
+        return await self.pause.change(work, block, self._update_pause)
 
     async def caught_up(self) -> None:
         """Wait until the engine has processed all that it was sent so far, or cannot any more."""

@@ -23,6 +23,7 @@ from headway.distribution import Distribution
 from headway.errors import UnknownClassError
 from headway_policies import (
     Abort,
+    Block,
     CapReason,
     Degrade,
     Desk,
@@ -31,7 +32,6 @@ from headway_policies import (
     Ending,
     EngineState,
     Expire,
-    Hold,
     Load,
     Preset,
     Reason,
@@ -153,13 +153,13 @@ class Gate:
         self.loop_lag.add(max(0.0, late_s), now_s)
         self._late(late_s, now_s)
 
-    def pause(self, hold: Hold = Hold.OPERATOR) -> None:
+    def pause(self, block: Block = Block.OPERATOR) -> None:
         """Suspend dispatch for this cause."""
-        self._carry_out(self.desk.pause(self.now_s(), hold))
+        self._carry_out(self.desk.pause(self.now_s(), block))
 
-    def resume(self, hold: Hold = Hold.OPERATOR) -> None:
+    def resume(self, block: Block = Block.OPERATOR) -> None:
         """End this cause; dispatch resumes when no other is left."""
-        self._carry_out(self.desk.resume(self.now_s(), hold))
+        self._carry_out(self.desk.resume(self.now_s(), block))
 
     def drain(self) -> None:
         """Refuse new and waiting requests; running ones go on."""
@@ -241,7 +241,7 @@ class Gate:
         else:
             self.desk.token_batch(permit.ticket.id, self.now_s())  # only noted: there are no effects
 
-    def hold_seats(self, permit: Permit, seats: int) -> None:
+    def occupy_seats(self, permit: Permit, seats: int) -> None:
         """A permit needs this many seats from now on."""
         self._carry_out(self.desk.reseat(permit.ticket.id, seats, self.now_s()))
 

@@ -31,7 +31,7 @@ class PermitGate(Protocol):
         """Tokens came; ``first`` for the first ones since the last dispatch."""
         ...
 
-    def hold_seats(self, permit: Permit, seats: int) -> None:
+    def occupy_seats(self, permit: Permit, seats: int) -> None:
         """The request needs this many seats from now on."""
         ...
 
@@ -180,8 +180,8 @@ class Permit:
     def occupy(self, in_engine: int) -> None:
         """Report how many sequences of this request the engine has now.
 
-        Until the request is settled it also holds the seats of its sequences that have not started; after that it
-        holds seats only as long as the engine has sequences of it.
+        Until the request is settled it also occupies the seats of its sequences that have not started; after that it
+        occupies seats only as long as the engine has sequences of it.
         """
         before, self.in_engine = self.in_engine, in_engine
         if not self.over:
@@ -190,7 +190,7 @@ class Permit:
             seats = in_engine
         else:
             return
-        self._gate.hold_seats(self, seats)
+        self._gate.occupy_seats(self, seats)
 
     def leave(self, ending: Ending) -> None:
         """Settle the request. Later calls do nothing."""

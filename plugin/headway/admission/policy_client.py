@@ -20,7 +20,7 @@ from headway.admission.request_context import REQUEST_CONTEXT, RequestContext
 from headway.engine import Check, EngineAdapter, prompt_bytes
 from headway.errors import Refused, refusal
 from headway.openai.asked import Asked
-from headway_policies import EngineState, Hold
+from headway_policies import Block, EngineState
 from headway_policies.request import NO_TIMEOUTS, Timeouts
 
 
@@ -73,7 +73,7 @@ class PolicyClient:
     async def pause_generation(self, **options: Any) -> None:
         """As the engine's own; dispatch is suspended meanwhile. Raises what it raises."""
         work = self._headway_base.pause_generation(self, **options)
-        await self._headway_gateway.link.change_pause(work, Hold.ENGINE_PAUSED)
+        await self._headway_gateway.link.change_pause(work, Block.ENGINE_PAUSED)
 
     async def resume_generation(self) -> None:
         """As the engine's own; dispatch resumes when the engine says that it runs. Raises what it raises."""
@@ -82,7 +82,7 @@ class PolicyClient:
     async def sleep(self, *arguments: Any, **options: Any) -> None:
         """As the engine's own; dispatch is suspended meanwhile. Raises what it raises."""
         work = self._headway_base.sleep(self, *arguments, **options)
-        await self._headway_gateway.link.change_pause(work, Hold.ENGINE_ASLEEP)
+        await self._headway_gateway.link.change_pause(work, Block.ENGINE_ASLEEP)
 
     async def wake_up(self, *arguments: Any, **options: Any) -> Any:
         """As the engine's own; dispatch resumes when the engine says that all of it is awake. Raises what it raises."""

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import Any, Protocol, runtime_checkable
 
 from headway.errors import NoEngineError, Refused
-from headway_policies import Hold, Load, Progress, Usage
+from headway_policies import Block, Load, Progress, Usage
 from headway_policies.memory import Cache
 from headway_policies.preset import Ability
 from headway_policies.step import StepFigures, StepTerms
@@ -191,7 +191,7 @@ class Ended:
 class PingAnswer:
     """The answer of an engine to a ping: its pause and its sleep, where it reports them."""
 
-    holds: frozenset[Hold] = frozenset()
+    blocks: frozenset[Block] = frozenset()
 
 
 class StepListener(Protocol):
@@ -268,9 +268,9 @@ class PlainAdapter:
         if ping is None:
             return None
         await ping()
-        asks = {Hold.ENGINE_PAUSED: "is_paused", Hold.ENGINE_ASLEEP: "is_sleeping"}
-        said = [(hold, await getattr(engine, name)()) for hold, name in asks.items() if hasattr(engine, name)]
-        return PingAnswer(frozenset(hold for hold, held in said if held))
+        asks = {Block.ENGINE_PAUSED: "is_paused", Block.ENGINE_ASLEEP: "is_sleeping"}
+        said = [(block, await getattr(engine, name)()) for block, name in asks.items() if hasattr(engine, name)]
+        return PingAnswer(frozenset(block for block, there in said if there))
 
     def progress(self, engine: Any) -> Sequence[Progress]:
         """The report of the engine's ``progress``, where it exists."""

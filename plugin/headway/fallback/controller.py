@@ -18,7 +18,7 @@ from headway.api.schema import FallbackModel, FallbackMove, FallbackState
 from headway.errors import UnknownRungError
 from headway.fallback.other_engine import OtherEngine
 from headway.fallback.other_model import OtherModel
-from headway_policies import Hold, Load, Outcome, Preset, Reason
+from headway_policies import Block, Load, Outcome, Preset, Reason
 from headway_policies.desk import DeskReading
 from headway_policies.fallback import (
     ErrorRate,
@@ -101,7 +101,7 @@ class FallbackController:
             error_ratio=self._errors.update(
                 failed, ended, now_s, window_s=config.error_window_s, min_ended=config.error_min_requests
             ),
-            engine_up=desk.mode.engine_up and Hold.NO_INSTANCE not in desk.mode.holds,
+            engine_up=desk.mode.engine_up and Block.NO_INSTANCE not in desk.mode.blocks,
         )
 
     def order(self, word: str | None) -> Rung:

@@ -34,7 +34,7 @@ from headway.router.instances.metrics import InstancesCollector
 from headway.router.instances.pool import InstancePool
 from headway.router.warmup_requests import InstanceWarmupRequests
 from headway.supervision import Replacer
-from headway_policies import Hold
+from headway_policies import Block
 
 #: The warm-up of instances that others may use as well does not keep their router from serving.
 _WARM_UP_WITHIN_S: Final = 30.0
@@ -86,10 +86,10 @@ def open_seats(gate: Gate, pool: InstancePool) -> None:
     present, elsewhere = pool.presence()
     gate.bound_seats(pool.open_seats(), present=present, elsewhere=elsewhere, front=pool.front_share())
     healthy = any(True for _ in pool.healthy())
-    if not healthy and Hold.NO_INSTANCE not in gate.desk.mode.holds:
-        gate.pause(Hold.NO_INSTANCE)
-    elif healthy and Hold.NO_INSTANCE in gate.desk.mode.holds:
-        gate.resume(Hold.NO_INSTANCE)
+    if not healthy and Block.NO_INSTANCE not in gate.desk.mode.blocks:
+        gate.pause(Block.NO_INSTANCE)
+    elif healthy and Block.NO_INSTANCE in gate.desk.mode.blocks:
+        gate.resume(Block.NO_INSTANCE)
 
 
 @dataclass(frozen=True, slots=True)

@@ -21,7 +21,7 @@ from headway.errors import HeadwayError, NoEngineError
 from headway.supervision.memory_report import MemoryReport
 from headway.supervision.spare_engine import AFTER, BESIDE, NO_SPARE
 from headway.supervision.supervisor import Supervisor
-from headway_policies import AdmissionState, Hold
+from headway_policies import AdmissionState, Block
 
 log = logging.getLogger(__name__)
 
@@ -132,11 +132,11 @@ class EngineRecycle:
         log.info("recycle: the new engine is started %s", how)
         if not why_not and (ended := await self._start_spare(deaths)):
             return ended
-        gate.pause(Hold.RECYCLE)
+        gate.pause(Block.RECYCLE)
         try:
             return await self._drain_and_replace(replace, trigger, how, began_s, deaths)
         finally:
-            gate.resume(Hold.RECYCLE)
+            gate.resume(Block.RECYCLE)
 
     async def _start_spare(self, deaths: int) -> str:
         """Wait until the spare is up, while the old engine serves; returns a result that ends the recycle, or ""."""

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from headway.supervision.supervisor import Supervisor
 from headway.supervision.warmup_report import WarmupReport
-from headway_policies import AdmissionState, Desk, EngineState, Hold, Reason
+from headway_policies import AdmissionState, Block, Desk, EngineState, Reason
 from headway_policies.diagnosis import NO_INSTANCE
 from headway_policies.engine import STUCK_WORDS
 
@@ -18,10 +18,10 @@ _STATES = {
     EngineState.LOST: "the engine is not running",
 }
 
-_HOLDS = {
-    Hold.ENGINE_PAUSED: "the engine is paused",
-    Hold.ENGINE_ASLEEP: "the engine is asleep",
-    Hold.NO_INSTANCE: NO_INSTANCE,
+_BLOCKS = {
+    Block.ENGINE_PAUSED: "the engine is paused",
+    Block.ENGINE_ASLEEP: "the engine is asleep",
+    Block.NO_INSTANCE: NO_INSTANCE,
 }
 
 
@@ -34,9 +34,9 @@ def not_ready(desk: Desk, warmup: WarmupReport, supervisor: Supervisor | None = 
         reasons.append(STUCK_WORDS[supervisor.stuck])
     if not warmup.warm:
         reasons.append(f"warm-up {warmup.state}" + (f": {warmup.reason}" if warmup.reason else ""))
-    reasons += [text for hold, text in _HOLDS.items() if hold in desk.mode.holds]
+    reasons += [text for block, text in _BLOCKS.items() if block in desk.mode.blocks]
     if desk.mode.state is AdmissionState.DRAINING:
         reasons.append("draining")
-    elif Hold.OPERATOR in desk.mode.holds:
+    elif Block.OPERATOR in desk.mode.blocks:
         reasons.append("paused by an operator")
     return reasons

@@ -18,7 +18,7 @@ from headway.errors import Refused
 from headway.http.inference.request_caps import WHOLE_VOCABULARY
 from headway.vllm_adapter.engine_core_hooks import (
     CLEAR_WORKERS,
-    GET_HOLDS,
+    GET_DISPATCH_BLOCKS,
     GET_LIMITS,
     GET_MEMORY,
     SET_LIMITS,
@@ -26,7 +26,7 @@ from headway.vllm_adapter.engine_core_hooks import (
 from headway.vllm_adapter.grammars import GrammarGuard, GrammarTooLargeError
 from headway.vllm_adapter.process.progress import ProgressReader
 from headway.vllm_adapter.process.ranks import ranks_of
-from headway_policies import Hold, Progress, Usage
+from headway_policies import Block, Progress, Usage
 from headway_policies.memory import Cache
 from headway_policies.preset import Ability
 from headway_policies.step import StepFigures, StepTerms
@@ -201,8 +201,8 @@ class VllmAdapter:
 
     async def ping(self, engine: Any) -> PingAnswer:
         """EngineCore answers a utility call between two steps, and at once when it is idle; every rank must answer."""
-        held = await _ask_ranks(engine.engine_core, GET_HOLDS)
-        return PingAnswer(frozenset(Hold(name) for of_a_rank in held for name in of_a_rank))
+        held = await _ask_ranks(engine.engine_core, GET_DISPATCH_BLOCKS)
+        return PingAnswer(frozenset(Block(name) for of_a_rank in held for name in of_a_rank))
 
     def progress(self, engine: Any) -> Sequence[Progress]:
         """The progress reports of EngineCore (``headway.vllm_adapter.process.progress``)."""

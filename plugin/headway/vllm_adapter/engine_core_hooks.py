@@ -28,12 +28,12 @@ from headway.vllm_adapter.process.ranks import bind_ranks
 from headway.vllm_adapter.process.worker_cache import clear_worker_caches
 from headway.vllm_adapter.process.worker_memory import engine_memory
 from headway.vllm_adapter.step_shaper import shape_steps
-from headway_policies import Hold
+from headway_policies import Block
 
 GET_LIMITS = "headway_get_limits"
 SET_LIMITS = "headway_set_limits"
 CLEAR_WORKERS = "headway_clear_worker_caches"
-GET_HOLDS = "headway_get_holds"
+GET_DISPATCH_BLOCKS = "headway_get_dispatch_blocks"
 GET_MEMORY = "headway_get_memory"
 
 #: The scheduler's attributes for the number of running sequences: by preference (0.31 and later, before).
@@ -69,7 +69,7 @@ def _change_core(off: frozenset[str]) -> None:
         setattr(core, GET_LIMITS, get_limits)
         setattr(core, SET_LIMITS, set_limits)
         setattr(core, CLEAR_WORKERS, clear_worker_caches)
-        setattr(core, GET_HOLDS, get_holds)
+        setattr(core, GET_DISPATCH_BLOCKS, get_dispatch_blocks)
         setattr(core, GET_MEMORY, engine_memory)
     proc = getattr(module, "EngineCoreProc", None)
     if "limits-page" not in off:
@@ -111,12 +111,12 @@ def get_limits(core: Any) -> dict[str, Any]:
     return {"max_num_active_reqs": int(getattr(scheduler, _active_name(scheduler)))}
 
 
-def get_holds(core: Any) -> list[str]:
+def get_dispatch_blocks(core: Any) -> list[str]:
     """The reasons why the engine does not run: a pause of its scheduler, or sleep."""
     paused = getattr(core, "is_scheduler_paused", bool)()
     asleep = bool(getattr(core.model_executor, "is_sleeping", False))
-    held = {Hold.ENGINE_PAUSED: paused, Hold.ENGINE_ASLEEP: asleep}
-    return [hold.value for hold, holds in held.items() if holds]
+    blocked = {Block.ENGINE_PAUSED: paused, Block.ENGINE_ASLEEP: asleep}
+    return [block.value for block, there in blocked.items() if there]
 
 
 def set_limits(core: Any, limits: dict[str, Any]) -> None:

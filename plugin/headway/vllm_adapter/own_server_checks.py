@@ -60,14 +60,14 @@ def checked(run: Callable[..., AsyncGenerator[Any, None]], adapter: VllmAdapter)
     return checked_run
 
 
-class HeldStream:
+class DeferredStream:
     """The sender of one request's answer: a stream is withheld until its call has output."""
 
     def __init__(self, call: Call, path: str, send: Send) -> None:
         self._call = call
         self._path = path
         self._send = send
-        self._held: list[Message] = []
+        self._deferred: list[Message] = []
         self._open = False
         self._answered = False
 
@@ -75,19 +75,19 @@ class HeldStream:
         """Take the next message of the application."""
         if self._answered:
             return
-        self._held.append(message)
+        self._deferred.append(message)
         last = message["type"] == "http.response.body" and not message.get("more_body", False)
         if last and await self.finish():
             return
-        if self._open or last or self._call.begun or not _streams(self._held[0]):
-            self._open, held, self._held = True, self._held, []
-            for kept in held:
+        if self._open or last or self._call.begun or not _streams(self._deferred[0]):
+            self._open, deferred, self._deferred = True, self._deferred, []
+            for kept in deferred:
                 await self._send(kept)
 
     async def finish(self) -> bool:
         """Answer with the error where the application has ended and nothing was sent; returns whether it did."""
         wrong = self._call.wrong
-        if self._open or self._answered or wrong is None or not self._held or not _streams(self._held[0]):
+        if self._open or self._answered or wrong is None or not self._deferred or not _streams(self._deferred[0]):
             return self._answered
         self._answered = True
         if isinstance(wrong, Refused):

@@ -19,7 +19,7 @@ from typing import Any, Final
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from headway.vllm_adapter.engine_adapter import CallBounds, VllmAdapter
-from headway.vllm_adapter.own_server_checks import CALL, Call, HeldStream, checked
+from headway.vllm_adapter.own_server_checks import CALL, Call, DeferredStream, checked
 
 PRIORITY_HEADER: Final = "x-headway-priority"
 TENANT_HEADER: Final = "x-headway-tenant"
@@ -77,11 +77,11 @@ class EndWithEngine:
         if scope["type"] != "http":
             await self._app(scope, receive, answer)
             return
-        held = HeldStream(call, scope["path"], answer)
+        deferred = DeferredStream(call, scope["path"], answer)
         try:
-            await self._app(scope, receive, held.send)
+            await self._app(scope, receive, deferred.send)
         except Exception:
-            if not await held.finish():
+            if not await deferred.finish():
                 raise
 
 

@@ -27,6 +27,6 @@ def counted(number: int, what: str) -> str:
     return f"{number} {what} request{'' if number == 1 else 's'}"
 
 
-def held_words(changed: AdmissionChanged) -> str:
+def blocked_words(changed: AdmissionChanged) -> str:
     """The causes that still stop dispatch after a resume; empty where there are none."""
-    return "" if changed.state == "open" else f"; dispatch is still held by {', '.join(changed.holds)}"
+    return "" if changed.state == "open" else f"; dispatch is still blocked by {', '.join(changed.holds)}"

@@ -6,7 +6,7 @@ import argparse
 import os
 
 from headway.api import AdmissionChanged
-from headway_tools.cli.order_options import actor_of, add_order_options, counted, held_words
+from headway_tools.cli.order_options import actor_of, add_order_options, blocked_words, counted
 from headway_tools.console import connect
 
 NAME = "resume"
@@ -39,4 +39,4 @@ def run(chosen: argparse.Namespace) -> int:
 def text(changed: AdmissionChanged) -> str:
     """The outcome, as text."""
     sent = f"{counted(changed.dispatched, 'waiting')} dispatched at once, {changed.waiting} still waiting"
-    return f"resumed: {sent}{held_words(changed)}"
+    return f"resumed: {sent}{blocked_words(changed)}"

@@ -8,14 +8,15 @@ from headway_policies.desk.desk import Desk
 from headway_policies.desk.dump import dump
 from headway_policies.desk.effects import Abort, Degrade, Dispatch, Effect, Expire, Recall, Reject, Requeue, WakeAt
 from headway_policies.desk.ledger import ClassLedger, Ledger
-from headway_policies.desk.mode import ENGINE_HOLDS, AdmissionState, Hold
+from headway_policies.desk.mode import ENGINE_BLOCKS, AdmissionState, Block
 from headway_policies.desk.reading import DeskReading
 from headway_policies.desk.transitions import Phase
 
 __all__ = [
-    "ENGINE_HOLDS",
+    "ENGINE_BLOCKS",
     "Abort",
     "AdmissionState",
+    "Block",
     "CapReason",
     "ClassLedger",
     "Degrade",
@@ -24,7 +25,6 @@ __all__ = [
     "Dispatch",
     "Effect",
     "Expire",
-    "Hold",
     "Ledger",
     "Phase",
     "Recall",

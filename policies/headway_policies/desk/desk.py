@@ -40,7 +40,7 @@ from headway_policies.desk.effects import Effect, WakeAt
 from headway_policies.desk.forecast import Forecast
 from headway_policies.desk.ledger import Ledger
 from headway_policies.desk.lifecycle import Lifecycle
-from headway_policies.desk.mode import Hold, Mode, Stages
+from headway_policies.desk.mode import Block, Mode, Stages
 from headway_policies.desk.objectives import Objectives
 from headway_policies.desk.reading import DeskReading, read
 from headway_policies.desk.record import Record
@@ -186,7 +186,7 @@ class Desk:
             self._forecast.other_limit()
         self.ledger.admit_classes(preset.classes)
         self._objectives.adopt(preset, now_s)
-        self._objectives.hold(now_s)
+        self._objectives.reserve(now_s)
         if lanes is not None:
             self._lifecycle.enqueue_again(waiting)
         if falls_back:
@@ -194,17 +194,17 @@ class Desk:
         self._fill_again(now_s, closed=closed)
         return self._end(now_s)
 
-    def pause(self, now_s: float, hold: Hold = Hold.OPERATOR) -> list[Effect]:
+    def pause(self, now_s: float, block: Block = Block.OPERATOR) -> list[Effect]:
         """Dispatch nothing for this cause; arrivals still wait, bounded and timed. A drain stays a drain."""
-        self.mode.hold(hold)
+        self.mode.block(block)
         self._begin(now_s)
         return self._end(now_s)
 
-    def resume(self, now_s: float, hold: Hold = Hold.OPERATOR) -> list[Effect]:
+    def resume(self, now_s: float, block: Block = Block.OPERATOR) -> list[Effect]:
         """End the pause for this cause, the operator's with the drain; other causes go on."""
         self._begin(now_s)
         closed = not self.mode.open
-        self.mode.release(hold)
+        self.mode.unblock(block)
         self._fill_again(now_s, closed=closed)
         return self._end(now_s)
 
@@ -353,7 +353,7 @@ class Desk:
         self._dispatcher.patience = SLICE
         if lifecycle.deadlines.earliest_s <= now_s or lifecycle.crash_suspects.cleared_s is not None:
             self._dispatcher.settle_due(now_s)
-        if now_s >= self._objectives.hold_again_s and self._objectives.hold(now_s):
+        if now_s >= self._objectives.reserve_again_s and self._objectives.reserve(now_s):
             self._dispatcher.fill(now_s)
 
     def _end(self, now_s: float) -> list[Effect]:
@@ -372,7 +372,7 @@ class Desk:
             due_s = shorter(due_s, capacity.due_s(now_s))
         if self._scheduler.queue.total.requests:
             if self._objectives.moving:
-                due_s = shorter(due_s, self._objectives.hold_again_s)
+                due_s = shorter(due_s, self._objectives.reserve_again_s)
             if capacity.paced and capacity.pacer is not None and now_s < capacity.pacer.stale_s:
                 due_s = shorter(due_s, capacity.pacer.stale_s)
         effects, lifecycle.effects = lifecycle.effects, []

@@ -42,7 +42,7 @@ _DECISIONS = {Phase.RUNNING: Decision.SEATED, Phase.WAITING: Decision.QUEUED, Ph
 
 
 class Lifecycle:
-    """All tickets that are here: those that wait, those that run, and those that ended and still hold seats.
+    """All tickets that are here: those that wait, those that run, and those that ended and still occupy seats.
 
     ``effects`` belongs to the event under way: the desk opens it empty, each step adds to it, and the desk hands it
     over when the event is done. ``unstarted`` are those that were dispatched and have no token yet, in that order;
@@ -237,7 +237,7 @@ class Lifecycle:
         self.effects.append(how(record.ticket.id, reason, self.retry_after_s(now_s)))
 
     def abort(self, record: Record, reason: Reason) -> None:
-        """Give up a running ticket. The engine may still hold its seats."""
+        """Give up a running ticket. The engine may still occupy its seats."""
         record.phase = after(record.phase, Event.ABORT)
         self._ledger.classes[record.ticket.class_name].refused(reason, waiting=False)
         self._drop(record.ticket.id)
@@ -334,8 +334,8 @@ class Lifecycle:
     def _occupy(self, record: Record, sequences: int, now_s: float) -> None:
         """The engine has so many sequences of a dispatched ticket from now on.
 
-        A ticket wider than the limit holds no more seats than it was given: the others overflow into the engine's own
-        queue.
+        A ticket wider than the limit occupies no more seats than it was given: the others overflow into the engine's
+        own queue.
         """
         if sequences == record.sequences:
             return

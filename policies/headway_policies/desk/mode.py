@@ -1,4 +1,4 @@
-"""The mode of a desk: the preset in force, what holds dispatch back, and the state of the engine."""
+"""The mode of a desk: the preset in force, what blocks dispatch, and the state of the engine."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ class AdmissionState(Enum):
     DRAINING = "draining"
 
 
-class Hold(StrEnum):
+class Block(StrEnum):
     """A cause for which nothing is dispatched. Each ends by its own end alone, whatever other causes there are."""
 
     OPERATOR = "operator"
@@ -30,8 +30,8 @@ class Hold(StrEnum):
     NO_INSTANCE = "no_instance"
 
 
-#: The holds that only the engine's own report sets and ends.
-ENGINE_HOLDS = frozenset({Hold.ENGINE_PAUSED, Hold.ENGINE_ASLEEP})
+#: The blocks that only the engine's own report sets and ends.
+ENGINE_BLOCKS = frozenset({Block.ENGINE_PAUSED, Block.ENGINE_ASLEEP})
 
 
 class Stages(NamedTuple):
@@ -62,7 +62,7 @@ class Mode:
     def __init__(self, preset: Preset) -> None:
         self.revision = 0
         self.draining = False
-        self.holds: frozenset[Hold] = frozenset()
+        self.blocks: frozenset[Block] = frozenset()
         self.engine = EngineState.UP
         self.lost_why = Reason.ENGINE_LOST
         self.in_force: frozenset[Rung] = frozenset()
@@ -77,15 +77,15 @@ class Mode:
         self.revision += 1
         self.stages = {name: Stages.of(terms.timeouts()) for name, terms in preset.classes.items()}
 
-    def hold(self, hold: Hold) -> None:
+    def block(self, block: Block) -> None:
         """Dispatch nothing for this cause. A drain stays a drain."""
-        self.holds |= {hold}
+        self.blocks |= {block}
         self._settle()
 
-    def release(self, hold: Hold) -> None:
+    def unblock(self, block: Block) -> None:
         """This cause is over; the operator's ends with the drain."""
-        self.holds -= {hold}
-        if hold is Hold.OPERATOR:
+        self.blocks -= {block}
+        if block is Block.OPERATOR:
             self.draining = False
         self._settle()
 
@@ -105,8 +105,8 @@ class Mode:
         self._settle()
 
     def _settle(self) -> None:
-        held = self.draining or self.holds
-        self.open = not held and self.engine is EngineState.UP and not (self.in_force and pauses(self.in_force))
+        blocked = self.draining or self.blocks
+        self.open = not blocked and self.engine is EngineState.UP and not (self.in_force and pauses(self.in_force))
         self.closed = Reason.DRAINING if self.draining else None
         if self.engine is EngineState.LOST:
             self.closed = self.lost_why
@@ -115,10 +115,10 @@ class Mode:
 
     @property
     def state(self) -> AdmissionState:
-        """Draining, else paused while anything holds, else open."""
+        """Draining, else paused while anything blocks dispatch, else open."""
         if self.draining:
             return AdmissionState.DRAINING
-        return AdmissionState.PAUSED if self.holds else AdmissionState.OPEN
+        return AdmissionState.PAUSED if self.blocks else AdmissionState.OPEN
 
     @property
     def engine_up(self) -> bool:

@@ -1,4 +1,4 @@
-"""The objectives of the classes: which tickets are refused while a queue stands, and which seats are held for a class.
+"""The objectives of the classes: which tickets are refused while a queue stands, and the seats reserved for a class.
 
 Nothing is refused for an objective while the queue of its class is short, or long for a moment only. While it stands
 (``ControlledDelay``), and shortly afterwards, the class is overloaded. Then a ticket whose first token is expected
@@ -11,12 +11,12 @@ is not known, or the engine could not keep it for a request alone, it refuses no
 ticket in it: where tenants share, one of them may have a queue that stands, and another none. Each is judged by its own
 turn. No class is cut before it has been given what its share guarantees it, nor while less urgent ones are served.
 
-Where a preset leaves the ``reserved_seats`` of a class with an objective out, seats are held as its demand requires: as
+Where a preset leaves the ``reserved_seats`` of a class with an objective out, its demand decides on them: as
 many as it fills on average, or now where an overload costs requests and that is more, plus the square root of that
 (the square-root staffing rule; Halfin and Whitt, Operations Research 1981), less those that come free within the target
-anyway, and never more than its share. For the most urgent class a sixteenth of the seats is held before there is any
-demand, so that long answers cannot take them all. Under a strategy with a barrier none are held: they would stay empty
-for a whole batch.
+anyway, and never more than its share. For the most urgent class a sixteenth of the seats is reserved before there is
+any demand, so that long answers cannot take them all. Under a strategy with a barrier none are reserved: they would
+stay empty for a whole batch.
 """
 
 from __future__ import annotations
@@ -33,12 +33,12 @@ from headway_policies.preset import Preset
 from headway_policies.queueing import ControlledDelay, shares
 from headway_policies.request import Ticket
 
-HOLD_EVERY_S = 1.0
+RESERVE_EVERY_S = 1.0
 SURE_RATIO = 0.75
 _CONTESTED_RATIO = 0.6
 _IDLE_RATIO = 1 / 16
 _MIN_SEATS = 8
-#: A demand that fades never ends; no seat is held for less than this.
+#: A demand that fades never ends; no seat is reserved for less than this.
 _NEGLIGIBLE_SEATS = 0.05
 #: What classes were given counts for about so long, and as the guaranteed share from this part of it on.
 _SHARES_MEMORY_S = 20.0
@@ -59,7 +59,7 @@ class Objectives:
         self._sent_s: dict[str, float] = {}
         self._sent_tokens: dict[str, DecayingRate] = {}
         self._passed_s: dict[str, float] = {}
-        self.hold_again_s = 0.0
+        self.reserve_again_s = 0.0
         self.adopt(preset, 0.0)
 
     def adopt(self, preset: Preset, now_s: float) -> None:
@@ -81,7 +81,7 @@ class Objectives:
             for name in ranked[:-1]
             if name in self._delays and preset.classes[name].reserved_seats is None and not gathers
         )
-        self.hold_again_s = now_s if self._following else inf
+        self.reserve_again_s = now_s if self._following else inf
 
     def standing(self, now_s: float) -> Iterator[str]:
         """The classes whose queue stands."""
@@ -224,28 +224,28 @@ class Objectives:
         found = self.resolved(class_name, prompt_tokens)
         return inf if found.ttft_s is None or not found.ttft_kept_alone else found.ttft_s
 
-    # ------------------------------------------------------------------ the seats that are held
+    # ------------------------------------------------------------------ the seats that are reserved
 
     @property
     def moving(self) -> bool:
-        """Whether seats are held for a demand: time alone may open them to other classes."""
-        held = self._scheduler.seats.held()
-        return any(held[name] > self._at_least(name) for name in self._following)
+        """Whether seats are reserved for a demand: time alone may open them to other classes."""
+        reserved = self._scheduler.seats.reserved()
+        return any(reserved[name] > self._at_least(name) for name in self._following)
 
-    def hold(self, now_s: float) -> bool:
-        """Hold the seats that each class needs now; due at ``hold_again_s``. Whether any number has changed."""
-        self.hold_again_s = now_s + HOLD_EVERY_S if self._following else inf
+    def reserve(self, now_s: float) -> bool:
+        """Reserve the seats that each class needs now; due at ``reserve_again_s``. Whether any number has changed."""
+        self.reserve_again_s = now_s + RESERVE_EVERY_S if self._following else inf
         seats, changed = self._scheduler.seats, False
-        before = seats.held()
+        before = seats.reserved()
         for name in self._following:
             needed = max(self._at_least(name), self._needed(name, now_s))
             if needed != before[name]:
-                seats.hold(name, needed)
+                seats.reserve_for(name, needed)
                 changed = True
         return changed
 
     def _at_least(self, class_name: str) -> int:
-        """The seats that are held without any demand: some for the most urgent class, unless there are few in all."""
+        """The seats reserved without any demand: some for the most urgent class, unless there are few in all."""
         limit = self._capacity.limit
         return max(1, int(_IDLE_RATIO * limit)) if class_name == self._first and limit >= _MIN_SEATS else 0
 

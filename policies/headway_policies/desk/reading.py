@@ -31,8 +31,8 @@ class DeskReading:
     wanted_seats: int  #: Those that are taken, and those that what waits would take if they were free.
     demand_seats: float  #: Those that arrivals fill on average, refused ones included.
     scale_ratio: float  #: How many times the limit the demand would fill: the signal for a number of replicas.
-    held_seats: Mapping[str, int]  #: By class: those kept from less urgent classes.
-    waiting_seat_s: Mapping[str, float]  #: By class: for how long what waits will hold seats, in seat seconds.
+    reserved_seats: Mapping[str, int]  #: By class: those kept from less urgent classes.
+    waiting_seat_s: Mapping[str, float]  #: By class: for how long what waits will occupy seats, in seat seconds.
     waiting_tokens: int  #: Prompt tokens that wait.
     waiting_bytes: int  #: Bytes of prompts that wait.
     oldest_wait_s: Mapping[str, float]  #: By class: the wait of the longest-waiting ticket; 0 where none waits.
@@ -61,7 +61,7 @@ def read(
     """Read the parts of a desk. Nothing changes."""
     preset, queue, seats, window = mode.preset, scheduler.queue, scheduler.seats, scheduler.window
     gathered, demand_seats = Gathered(0, capacity.limit, now_s), forecast.demand.total_seats(now_s)
-    held, orders = seats.held(), (lane.order for lane in queue.lanes)
+    reserved, orders = seats.reserved(), (lane.order for lane in queue.lanes)
     return DeskReading(
         limit_reason="pacing" if capacity.paced and queue.total.requests else capacity.why,
         limit_failure=capacity.failure,
@@ -69,10 +69,10 @@ def read(
         proposed_limit=capacity.proposed(now_s),
         whole_limit=capacity.whole(now_s),
         most_seats=capacity.most_seats,
-        wanted_seats=seats.taken + seats.beside + (0 if mode.holds else queue.total.seats),
+        wanted_seats=seats.taken + seats.beside + (0 if mode.blocks else queue.total.seats),
         demand_seats=demand_seats,
         scale_ratio=scale_ratio(demand_seats, seats.taken, queue.total.seats, capacity.limit),
-        held_seats={name: held.get(name, 0) for name in preset.classes},
+        reserved_seats={name: reserved.get(name, 0) for name in preset.classes},
         waiting_seat_s={name: load.seats * forecast.demand.residence_s(name) for name, load in queue.by_class.items()},
         waiting_tokens=queue.total.tokens,
         waiting_bytes=queue.total.bytes,

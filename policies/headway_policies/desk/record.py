@@ -15,7 +15,7 @@ class Record:
 
     ``queue_class`` is the class in whose queue it waits: another than its own after a switch to a preset without that
     one. ``queue_due_s`` is when it has waited too long, None for never. ``granted`` is the number of seats it was
-    given, ``seats`` how many of them it still holds, ``sequences`` how many sequences of it the engine has: more than
+    given, ``seats`` how many of them it occupies yet, ``sequences`` how many sequences of it the engine has: more than
     seats where it is wider than the limit. ``left`` says that only those sequences are left of it.
     ``first_s`` and ``token_s`` are the times of its first token and of the last one that was reported.
     ``beside`` says that it runs beside the batch, on a seat of the bypass. ``charged`` says that its order has booked

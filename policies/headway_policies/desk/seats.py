@@ -1,4 +1,4 @@
-"""The seats of the engine: how many each class holds, and whether a ticket may have some.
+"""The seats of the engine: how many each class occupies, and whether a ticket may have some.
 
 A class may keep seats free for itself (its ``reserved_seats``, or those that its objective requires): classes less
 urgent than it see the limit lowered by what it has reserved and not taken. At least one seat is open to every class, so
@@ -42,12 +42,12 @@ class Seats:
             for name, terms in classes.items()
         }
 
-    def hold(self, class_name: str, seats: int) -> None:
+    def reserve_for(self, class_name: str, seats: int) -> None:
         """Keep so many seats free from now on for a class whose objective decides on them."""
         self._reserved_seats += seats - self._reserved[class_name]
         self._reserved[class_name] = seats
 
-    def held(self) -> Mapping[str, int]:
+    def reserved(self) -> Mapping[str, int]:
         """The seats that are kept for each class, whether it has taken them or not; a class without any may lack."""
         return self._reserved
 
@@ -58,12 +58,12 @@ class Seats:
         self._taken_by[class_name] = self._taken_by.get(class_name, 0) + seats
 
     def taken_by(self, class_name: str) -> int:
-        """The seats one class holds."""
+        """The seats that a class occupies."""
         return self._taken_by.get(class_name, 0)
 
     def free(self, class_name: str, limit: int) -> int:
         """The seats this class may still take under a limit; 0 or less when there is none."""
-        return limit - self._held_from(class_name, limit) - self.taken
+        return limit - self._reserved_from(class_name, limit) - self.taken
 
     def fit(self, class_name: str, seats: int, limit: int) -> bool:
         """Whether a ticket of so many sequences has its seats now."""
@@ -93,9 +93,9 @@ class Seats:
         left = {name: self._reserved[name] - self.taken_by(name) for name in above}
         return {name: seats for name, seats in left.items() if seats > 0}
 
-    def _held_from(self, class_name: str, limit: int) -> int:
+    def _reserved_from(self, class_name: str, limit: int) -> int:
         above = self._above.get(class_name)
         if not above:
             return 0
-        held = sum(max(0, self._reserved[other] - self.taken_by(other)) for other in above)
-        return min(held, limit - 1)
+        kept = sum(max(0, self._reserved[other] - self.taken_by(other)) for other in above)
+        return min(kept, limit - 1)

@@ -9,7 +9,7 @@ from enum import StrEnum
 
 
 class Phase(StrEnum):
-    """The stage of a ticket. ``SETTLED``: it has its outcome, and the engine may still hold seats for it."""
+    """The stage of a ticket. ``SETTLED``: it has its outcome, and the engine may still occupy seats for it."""
 
     WAITING = "waiting"
     RUNNING = "running"

@@ -19,7 +19,7 @@ class Bottleneck(StrEnum):
     capped_seats     fewer seats are open than the preset has: memory is short, the engine was restarted, or an instance
                      is away
     batch_formation  requests wait for a batch although seats are free
-    held_seats       requests wait although seats are free: those are held for urgent classes
+    held_seats       requests wait although seats are free: those are reserved for urgent classes
     request_size     requests wait although seats are free: each needs more seats or tokens at once than are free
     bursts           requests are refused although most seats are free most of the time: they arrive in bursts
     long_steps       tokens come too slowly while no request waits: too many run at once, or long prompts beside them
@@ -42,7 +42,7 @@ class Bottleneck(StrEnum):
     CEILING = "ceiling"
     CAPPED_SEATS = "capped_seats"
     BATCH_FORMATION = "batch_formation"
-    HELD_SEATS = "held_seats"
+    RESERVED_SEATS = "held_seats"
     REQUEST_SIZE = "request_size"
     BURSTS = "bursts"
     LONG_STEPS = "long_steps"

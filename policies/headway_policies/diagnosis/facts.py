@@ -59,7 +59,7 @@ class Facts:
     or while an instance is away. ``used_while_waiting`` is the share of the seats that was taken whenever requests
     waited, None where hardly any did; ``window_s`` is how long a request may wait for its batch by itself.
     ``adaptive``: the limit follows the engine; ``limit_reason`` is a key of ``headway_policies.limits.WHYS``;
-    ``held_seats`` are kept for urgent classes and free. ``doubling_gain`` is how many more tokens a second twice the
+    ``reserved_seats`` are those that are free. ``doubling_gain`` is how many more tokens a second twice the
     seats would give, as a share of the present ones. ``compiling_s`` is the age of a grammar that the engine has been
     compiling for too long, 0 where none is; ``stuck`` why it has served nothing for ``stuck_s`` although it steps.
 
@@ -86,7 +86,7 @@ class Facts:
     limit: float | None = None
     ceiling: float | None = None
     limit_reason: str = ""
-    held_seats: float = 0.0
+    reserved_seats: float = 0.0
     capped: bool = False
     queued: float | None = None
     oldest_wait_s: float | None = None
@@ -124,7 +124,7 @@ class Facts:
 
 _BOUNDS = frozenset({"ttft_slo_s", "first_token_timeout_s", "inter_token_slo_s"})
 _UNBOUNDED = frozenset({"window_s"})
-_NUMBERS = ("held_seats", "window_s", "compiling_s", "longest_prompt_s", "longest_held_s", "stuck_s")  # 0: not known
+_NUMBERS = ("reserved_seats", "window_s", "compiling_s", "longest_prompt_s", "longest_held_s", "stuck_s")  # 0: not known
 _Facts = TypeVar("_Facts", Facts, ClassFacts)
 
 

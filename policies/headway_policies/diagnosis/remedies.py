@@ -151,9 +151,9 @@ def _batch_formation(facts: Facts) -> Iterator[Remedy]:
         yield Remedy("a shorter batching.window_ms", "smaller batches: fewer tokens a second under light load")
 
 
-def _held_seats(facts: Facts) -> Iterator[Remedy]:
+def _reserved_seats(facts: Facts) -> Iterator[Remedy]:
     yield Remedy(
-        f"set reserved_seats of the urgent classes below the {compact(facts.held_seats)} seats that are held and free",
+        f"set reserved_seats of the urgent classes below the {compact(facts.reserved_seats)} free ones",
         "urgent requests wait longer for their first token",
     )
     yield from _another_preset(facts)
@@ -354,7 +354,7 @@ _BY_BOTTLENECK: Mapping[Bottleneck, Callable[[Facts], Iterator[Remedy]]] = {
     Bottleneck.CEILING: _ceiling,
     Bottleneck.CAPPED_SEATS: _capped,
     Bottleneck.BATCH_FORMATION: _batch_formation,
-    Bottleneck.HELD_SEATS: _held_seats,
+    Bottleneck.RESERVED_SEATS: _reserved_seats,
     Bottleneck.REQUEST_SIZE: _request_size,
     Bottleneck.BURSTS: _bursts,
     Bottleneck.LONG_STEPS: _long_steps,

@@ -71,8 +71,10 @@ def _pressed(facts: Facts) -> Bottleneck:
         return Bottleneck.ENGINE_SPEED
     if _gathers(facts):
         return Bottleneck.BATCH_FORMATION
-    if facts.held_seats >= 1 and (facts.seats_taken or 0.0) + facts.held_seats >= AT_LIMIT * (facts.limit or 0.0):
-        return Bottleneck.HELD_SEATS
+    if facts.reserved_seats >= 1 and (facts.seats_taken or 0.0) + facts.reserved_seats >= AT_LIMIT * (
+        facts.limit or 0.0
+    ):
+        return Bottleneck.RESERVED_SEATS
     return Bottleneck.REQUEST_SIZE if _waits(facts) else Bottleneck.BURSTS
 
 

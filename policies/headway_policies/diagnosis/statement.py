@@ -57,9 +57,9 @@ def _engine_speed(facts: Facts) -> str:
     return f"Limited by the engine: {_load(facts)} More seats will not help ({why})."
 
 
-def _held_seats(facts: Facts) -> str:
-    held = compact(facts.held_seats)
-    return f"Requests wait although seats are free: {_load(facts)} {held} are held for urgent classes."
+def _reserved_seats(facts: Facts) -> str:
+    reserved = compact(facts.reserved_seats)
+    return f"Requests wait although seats are free: {_load(facts)} {reserved} are reserved for urgent classes."
 
 
 def _request_size(facts: Facts) -> str:
@@ -118,7 +118,7 @@ _STATEMENTS: Mapping[Bottleneck, Callable[[Facts], str]] = {
     Bottleneck.BATCH_FORMATION: lambda facts: (
         f"Requests wait for a batch ({facts.strategy} batching) although seats are free: {_load(facts)}"
     ),
-    Bottleneck.HELD_SEATS: _held_seats,
+    Bottleneck.RESERVED_SEATS: _reserved_seats,
     Bottleneck.REQUEST_SIZE: _request_size,
     Bottleneck.BURSTS: lambda facts: f"Requests arrive in bursts, while on the mean seats are free: {_load(facts)}",
     Bottleneck.LONG_STEPS: lambda facts: (

@@ -1,7 +1,7 @@
-"""The seats that each class demands: Little's law on its arrivals and on how long it holds a seat.
+"""The seats that each class demands: Little's law on its arrivals and on how long it occupies a seat.
 
 Arrivals are counted with a weight that halves every twenty seconds or so, so that the estimate follows the traffic of
-about the last half minute; the time for which a seat is held is a mean over about the last 64 seats of the class.
+about the last half minute; the time for which a seat is occupied is a mean over about the last 64 seats of the class.
 """
 
 from __future__ import annotations

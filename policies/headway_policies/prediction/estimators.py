@@ -9,7 +9,7 @@ bound of its length, so
 
 with ``capped`` of the samples having used all: exact where every request does (benchmarks), a mean where none does.
 
-Wait: Little's law. ``limit`` seats that are held for a mean residence each become free at limit / residence a second,
+Wait: Little's law. ``limit`` seats, each occupied for a mean residence, become free at limit / residence a second,
 so with ``ahead`` seats requested before and ``free`` free ones the wait is (ahead - free) * residence / limit. First
 token: linear in the prompt's tokens. In doubt both are optimistic, since a false refusal is worse than a time-out in
 the queue: None until ``MIN_SAMPLES``, no allowance for urgent requests yet to come, a first token earlier by its mean
@@ -100,7 +100,7 @@ class LengthEstimate:
 
 
 class WaitEstimate:
-    """Predicts waits from how long seats were held, and first tokens from how long they took."""
+    """Predicts waits from how long seats were occupied, and first tokens from how long they took."""
 
     def __init__(self) -> None:
         self._weight = 0.0
@@ -112,7 +112,7 @@ class WaitEstimate:
         self._first_score = _Score(_SCORED)
 
     def ended(self, seats: int, residence_s: float, now_s: float) -> None:
-        """Learn how long so many seats were held. About the last 64 count; older ones fade with time."""
+        """Learn how long so many seats were occupied. About the last 64 count; older ones fade with time."""
         quiet_s = max(0.0, now_s - self._last_s)
         self._weight = min(self._weight, _SEATS) * math.exp(-quiet_s / _HORIZON_S) + seats
         self._residence_s += (residence_s - self._residence_s) * seats / self._weight

@@ -177,15 +177,15 @@ def test_an_undo_on_an_old_page_changes_nothing(control: Open, stub: StubServer)
 def test_a_limit_is_held_and_released(control: Open, live: LiveStandIn) -> None:
     """With the word typed; what it costs stands beside it."""
     app = control(live.url, live_stand_in.TOKEN)
-    for what, word in (("hold", "Hold 4 seats"), ("release", "Release the limit")):
+    for what, word in (("set", "Set 4 seats"), ("release", "Release the limit")):
         next(group for group in app.button_group if group.label == "Limit").set_value(what).run()
-        if what == "hold":
+        if what == "set":
             app.number_input(key="limit_seats").set_value(4).run()
             assert "Now: " in words(app)
         app.text_input(key="limit_confirm").set_value(what)
         press(app, word)
-        assert live.preset.batching.seats == (4 if what == "hold" else 32)
-        if what == "hold":
+        assert live.preset.batching.seats == (4 if what == "set" else 32)
+        if what == "set":
             assert "The limit is ordered by " in again_until(app, ": 4 seats in place of the preset's, for another ")
     assert "balanced has its own limit again" in words(app)
 

@@ -13,7 +13,7 @@ from virtual_time import on_virtual_time
 
 import headway
 from headway.engine.fake import FakeParams
-from headway_policies import AdmissionState, Hold
+from headway_policies import AdmissionState, Block
 
 PAUSED, ASLEEP = "the engine is paused", "the engine is asleep"
 
@@ -192,10 +192,10 @@ async def test_the_engine_s_resume_does_not_undo_the_operator_s_pause_nor_the_re
     gate.pause()
     await harness.engine.pause_generation()
     await harness.engine.resume_generation()
-    assert (gate.desk.mode.holds, gate.desk.mode.state) == ({Hold.OPERATOR}, AdmissionState.PAUSED)
+    assert (gate.desk.mode.blocks, gate.desk.mode.state) == ({Block.OPERATOR}, AdmissionState.PAUSED)
     await harness.engine.pause_generation()
     gate.resume()
-    assert (gate.desk.mode.holds, harness.why) == ({Hold.ENGINE_PAUSED}, [PAUSED])
+    assert (gate.desk.mode.blocks, harness.why) == ({Block.ENGINE_PAUSED}, [PAUSED])
     await harness.engine.resume_generation()
     assert gate.desk.mode.state is AdmissionState.OPEN
 

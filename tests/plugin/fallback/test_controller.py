@@ -22,7 +22,7 @@ from headway.fallback import FixedReply, OtherEngine, OtherModel
 from headway.fallback.client import FallbackClient
 from headway.fallback.settings import FallbackSettings
 from headway.operator.metrics import MetricsCollector
-from headway_policies import Ending, Hold, Load, Preset, Reason
+from headway_policies import Block, Ending, Load, Preset, Reason
 from headway_policies.fallback.degradation import Degradation
 from headway_policies.fallback.rungs import Fallback, Rung
 from headway_tools.cli import fallback
@@ -145,13 +145,13 @@ async def test_a_router_without_an_instance_diverts() -> None:
     """It has no engine then, as a server whose engine is away; with one again it takes the ladder back."""
     control, _ = control_room(other_model=other(), engine_down=True, enter_s=0.0, leave_s=0.0)
     gate, ladder = control.gateway.gate, control.fallback_controller
-    gate.pause(Hold.OPERATOR)
+    gate.pause(Block.OPERATOR)
     assert ladder.update() is Rung.NORMAL, "a pause by an operator is no failure"
-    gate.pause(Hold.NO_INSTANCE)
+    gate.pause(Block.NO_INSTANCE)
     assert (ladder.update(), ladder.ladder.why) == (Rung.DIVERT, "engine_down")
     assert ladder.diverts("normal")
-    gate.resume(Hold.NO_INSTANCE)
-    gate.resume(Hold.OPERATOR)
+    gate.resume(Block.NO_INSTANCE)
+    gate.resume(Block.OPERATOR)
     for _ in range(5):
         ladder.update()
     assert ladder.ladder.rung is Rung.NORMAL

@@ -19,7 +19,7 @@ from headway.admission import loop_time_s
 from headway.router.addresses import Address
 from headway.router.fronts import EVERY_S, read_claims
 from headway.router.instances.instance import InstanceLink
-from headway_policies import Hold
+from headway_policies import Block
 from headway_policies.sharing.fronts import GONE_S, LEASE_S
 
 FULL = 5 * LIMIT // 2
@@ -161,10 +161,10 @@ async def test_a_front_that_is_paused_leaves_its_seats_to_the_other_one() -> Non
     async with two(world) as (first, second):
         world.wanted = dict.fromkeys("xy", FULL)
         await asyncio.sleep(10)
-        first.parts.gateway.gate.pause(Hold.OPERATOR)
+        first.parts.gateway.gate.pause(Block.OPERATOR)
         await asyncio.sleep(20)
         assert granted(second) == 2 * LIMIT - 1
-        first.parts.gateway.gate.resume(Hold.OPERATOR)
+        first.parts.gateway.gate.resume(Block.OPERATOR)
         await asyncio.sleep(20)
         assert granted(first) == granted(second) == LIMIT
         assert world.everything.ratios() == (0.0, 0.0)

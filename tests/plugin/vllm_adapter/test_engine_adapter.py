@@ -13,7 +13,7 @@ import pytest
 from headway.engine.port import Ended, EngineSettings, PlainAdapter, prompt_tokens
 from headway.errors import refusal
 from headway.vllm_adapter.engine_adapter import VllmAdapter
-from headway_policies import Hold, Load, Reason, Usage
+from headway_policies import Block, Load, Reason, Usage
 
 
 class Notes:
@@ -147,14 +147,14 @@ def test_a_fingerprint_stands_for_model_and_flags() -> None:
     ("paused", "asleep", "expected"),
     [
         (False, False, set()),
-        (True, False, {Hold.ENGINE_PAUSED}),
-        (True, True, {Hold.ENGINE_PAUSED, Hold.ENGINE_ASLEEP}),
-        (False, True, {Hold.ENGINE_ASLEEP}),
+        (True, False, {Block.ENGINE_PAUSED}),
+        (True, True, {Block.ENGINE_PAUSED, Block.ENGINE_ASLEEP}),
+        (False, True, {Block.ENGINE_ASLEEP}),
     ],
     ids=["runs", "paused", "asleep", "resumed while asleep"],
 )
 async def test_the_engine_s_own_word_says_whether_it_is_paused_or_asleep(
-    paused: bool, asleep: bool, expected: set[Hold]
+    paused: bool, asleep: bool, expected: set[Block]
 ) -> None:
     """The scheduler and the memory each count: vLLM itself calls a paused engine asleep."""
     core = importlib.import_module("headway.vllm_adapter.engine_core_hooks")
@@ -163,11 +163,11 @@ async def test_the_engine_s_own_word_says_whether_it_is_paused_or_asleep(
     )
 
     async def call(name: str) -> list[str]:
-        assert name == core.GET_HOLDS
-        return list(core.get_holds(engine_core))
+        assert name == core.GET_DISPATCH_BLOCKS
+        return list(core.get_dispatch_blocks(engine_core))
 
     client = SimpleNamespace(engine_core=SimpleNamespace(call_utility_async=call))
-    assert (await VllmAdapter().ping(client)).holds == expected
+    assert (await VllmAdapter().ping(client)).blocks == expected
 
 
 @pytest.mark.parametrize("argued", [True, False])

@@ -18,7 +18,7 @@ from headway.engine import Invalid
 from headway.errors import Refused, refusal
 from headway.vllm_adapter.engine_adapter import CallBounds
 from headway.vllm_adapter.grammars import GrammarTooLargeError
-from headway.vllm_adapter.own_server_checks import Call, HeldStream
+from headway.vllm_adapter.own_server_checks import Call, DeferredStream
 from headway.vllm_adapter.own_server_guard import EndWithEngine, OwnServerGuard
 from headway_policies import Reason
 
@@ -110,7 +110,7 @@ async def streamed(wrong: Invalid | Refused | None, *messages: Message, begun: b
     async def send(message: Message) -> None:
         sent.append(message)
 
-    held = HeldStream(Call(begun=begun, wrong=wrong), "/v1/completions", send)
+    held = DeferredStream(Call(begun=begun, wrong=wrong), "/v1/completions", send)
     for part in messages:
         await held.send(part)
     await held.finish()

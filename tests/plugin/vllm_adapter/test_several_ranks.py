@@ -12,8 +12,14 @@ import pytest
 from headway.checks.start import refusals
 from headway.engine.port import Ended
 from headway.vllm_adapter.engine_adapter import VllmAdapter
-from headway.vllm_adapter.engine_core_hooks import CLEAR_WORKERS, GET_HOLDS, GET_LIMITS, GET_MEMORY, SET_LIMITS
-from headway_policies import Hold, Load
+from headway.vllm_adapter.engine_core_hooks import (
+    CLEAR_WORKERS,
+    GET_DISPATCH_BLOCKS,
+    GET_LIMITS,
+    GET_MEMORY,
+    SET_LIMITS,
+)
+from headway_policies import Block, Load
 from headway_policies.memory import Cache
 
 
@@ -31,7 +37,7 @@ class Ranks:
         return {
             SET_LIMITS: [None] * len(self.held),
             GET_LIMITS: [{"max_num_active_reqs": limit} for limit in self.limits],
-            GET_HOLDS: list(self.held),
+            GET_DISPATCH_BLOCKS: list(self.held),
             GET_MEMORY: [{"weights": 10, "kv_cache": 5 + rank} for rank in range(len(self.held))],
             CLEAR_WORKERS: self.cleared,
         }[method]
@@ -63,8 +69,8 @@ async def test_each_rank_gets_its_part_of_the_limit(seats: int, each: int) -> No
 
 async def test_a_hold_of_any_rank_is_a_hold_of_the_engine() -> None:
     """All have to answer the ping."""
-    answer = await VllmAdapter().ping(engine(Ranks([], [Hold.ENGINE_PAUSED.value])))
-    assert answer.holds == {Hold.ENGINE_PAUSED}
+    answer = await VllmAdapter().ping(engine(Ranks([], [Block.ENGINE_PAUSED.value])))
+    assert answer.blocks == {Block.ENGINE_PAUSED}
 
 
 async def test_the_memory_is_that_of_all_ranks_and_a_cache_is_cleared_in_all_of_them() -> None:
@@ -78,14 +84,14 @@ async def test_the_memory_is_that_of_all_ranks_and_a_cache_is_cleared_in_all_of_
 
 async def test_before_0_32_the_first_rank_answers_for_all() -> None:
     """vLLM asks all of them even then, and gives back one answer."""
-    two = Ranks([Hold.ENGINE_ASLEEP.value], [])
+    two = Ranks([Block.ENGINE_ASLEEP.value], [])
 
     async def first(method: str, *arguments: Any) -> Any:
         return (await two.call_utility_all_async(method, *arguments))[0]
 
     older = engine(two)
     older.engine_core = SimpleNamespace(call_utility_async=first)
-    assert (await VllmAdapter().ping(older)).holds == {Hold.ENGINE_ASLEEP}
+    assert (await VllmAdapter().ping(older)).blocks == {Block.ENGINE_ASLEEP}
     await VllmAdapter().limit_engine(older, 6)
     assert two.limits == [3, 3]
 

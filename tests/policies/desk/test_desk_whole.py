@@ -11,10 +11,10 @@ from watched_desk import WatchedDesk, deeds, dispatched, ids
 from headway_policies import (
     Abort,
     AdmissionState,
+    Block,
     Desk,
     Dispatch,
     Expire,
-    Hold,
     Outcome,
     Reason,
     Reject,
@@ -40,14 +40,14 @@ def test_pause_dispatches_nothing_and_resume_dispatches_the_waiting() -> None:
 def test_resuming_from_one_cause_does_not_end_the_pause_for_another() -> None:
     """Only when the last cause is gone they go; the operator's resume ends a drain, no other one does."""
     desk = Desk(small_preset(seats=2))
-    holds = (Hold.ENGINE_PAUSED, Hold.OPERATOR, Hold.ENGINE_ASLEEP, Hold.RECYCLE)
+    holds = (Block.ENGINE_PAUSED, Block.OPERATOR, Block.ENGINE_ASLEEP, Block.RECYCLE)
     for hold in holds:
         desk.pause(0.0, hold)
         desk.pause(0.0, hold)
     assert deeds(desk.arrive(Ticket(1, "normal", 0.0), 0.0)) == []
     for number, hold in enumerate(holds, start=1):
         gone = [Dispatch(1, revision=1)] if number == len(holds) else []
-        assert (desk.mode.holds, desk.mode.state) == (frozenset(holds[number - 1 :]), AdmissionState.PAUSED)
+        assert (desk.mode.blocks, desk.mode.state) == (frozenset(holds[number - 1 :]), AdmissionState.PAUSED)
         assert deeds(desk.resume(0.0, hold)) == gone
     assert desk.mode.state is AdmissionState.OPEN
     desk.drain(0.0)

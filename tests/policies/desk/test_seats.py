@@ -94,13 +94,13 @@ def test_a_switch_holds_the_seats_of_the_new_preset_before_it_fills_any() -> Non
     desk = Desk(presets["latency"])
     for number in range(100):
         desk.arrive(Ticket(number, "normal", 0.0), 0.0)
-    assert (desk.seats_taken, desk.read(0.0).held_seats) == (7, {"realtime": 1, "normal": 0, "batch": 0})
+    assert (desk.seats_taken, desk.read(0.0).reserved_seats) == (7, {"realtime": 1, "normal": 0, "batch": 0})
     desk.switch(presets["throughput"], 1.0)
-    assert (desk.seats_taken, desk.read(0.0).held_seats) == (60, {"realtime": 4, "normal": 0, "batch": 0})
+    assert (desk.seats_taken, desk.read(0.0).reserved_seats) == (60, {"realtime": 4, "normal": 0, "batch": 0})
     for number in range(100, 104):
         assert any(isinstance(one, Dispatch) for one in desk.arrive(Ticket(number, "realtime", 1.0), 1.0))
     desk.switch(presets["offline"], 2.0)
-    assert desk.read(0.0).held_seats == dict.fromkeys(("realtime", "normal", "batch"), 0)
+    assert desk.read(0.0).reserved_seats == dict.fromkeys(("realtime", "normal", "batch"), 0)
 
 
 @pytest.mark.parametrize(("seats", "held"), [(1, 0), (7, 0), (8, 1), (31, 1), (32, 2), (64, 4)])
@@ -109,7 +109,7 @@ def test_a_sixteenth_of_the_seats_is_held_for_the_most_urgent_class(seats: int, 
     classes = {"urgent": terms(3, ttft_slo_s=1), "middle": terms(2, ttft_slo_s=5), "low": terms(1, ttft_slo_s=60)}
     desk = Desk(small_preset(seats, classes=classes))
     desk.arrive(Ticket(0, "low", 0.0), 0.0)
-    assert desk.read(0.0).held_seats == {"urgent": held, "middle": 0, "low": 0}
+    assert desk.read(0.0).reserved_seats == {"urgent": held, "middle": 0, "low": 0}
 
 
 def test_a_stated_reserve_stays_as_it_is_whatever_the_objective() -> None:
@@ -120,7 +120,7 @@ def test_a_stated_reserve_stays_as_it_is_whatever_the_objective() -> None:
         )
         for number in range(40):
             desk.arrive(Ticket(number, "low", 0.0), 0.0)
-        assert (desk.read(0.0).held_seats["urgent"], desk.seats_taken) == (stated, 32 - stated)
+        assert (desk.read(0.0).reserved_seats["urgent"], desk.seats_taken) == (stated, 32 - stated)
 
 
 def test_a_used_reserve_keeps_nothing_more_free() -> None:
@@ -280,4 +280,4 @@ def test_in_an_overload_that_costs_requests_seats_are_held_for_what_a_class_has_
         running += dispatched(desk.tick(now_s))
         if ends:
             running += dispatched(desk.leave(running.pop(0), Ending.COMPLETED, now_s))
-    assert desk.read(0.0).held_seats["urgent"] == held
+    assert desk.read(0.0).reserved_seats["urgent"] == held

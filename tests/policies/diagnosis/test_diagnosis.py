@@ -89,8 +89,9 @@ TOO_SLOW = "Tokens of class normal come too slowly: 100 ms between two (p95), it
             "Requests wait for a batch (dynamic batching) although seats are free: 10 of 32 seats taken, 4 waiting.",
         ),
         (
-            replace(WELL, seats_taken=28, queued=4, held_seats=4), "watch", "held_seats",
-            "Requests wait although seats are free: 28 of 32 seats taken, 4 waiting. 4 are held for urgent classes.",
+            replace(WELL, seats_taken=28, queued=4, reserved_seats=4), "watch", "held_seats",
+            "Requests wait although seats are free: 28 of 32 seats taken, 4 waiting. "
+            "4 are reserved for urgent classes.",
         ),
         (
             replace(WELL, seats_taken=10, queued=4), "watch", "request_size",

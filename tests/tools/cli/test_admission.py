@@ -80,7 +80,7 @@ def test_a_resume_names_what_else_stops_dispatch(operator: Stub, capsys: pytest.
     """It does not claim that requests are served."""
     operator.holds, operator.state_after_resume = ["recycle"], "paused"
     assert main(["resume"]) == 0
-    assert "; dispatch is still held by recycle\n" in capsys.readouterr().out
+    assert "; dispatch is still blocked by recycle\n" in capsys.readouterr().out
 
 
 def test_a_drain_waits_for_the_last_request(operator: Stub, monkeypatch: pytest.MonkeyPatch) -> None:

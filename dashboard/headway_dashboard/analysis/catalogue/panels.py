@@ -168,7 +168,7 @@ OLDEST_BY_CLASS = Gauge(of("headway_queue_oldest_wait_seconds", "class"), larges
 IN_FLIGHT = Gauge(of("headway_in_flight"))
 IN_FLIGHT_BY_CLASS = Gauge(of("headway_in_flight", "class"))
 OVERLOADED_BY_CLASS = Gauge(of("headway_overloaded", "class"), largest=True)
-HELD_SEATS_BY_CLASS = Gauge(of("headway_held_seats", "class"))
+RESERVED_SEATS_BY_CLASS = Gauge(of("headway_held_seats", "class"))
 ARRIVALS_BY_CLASS = Rate(of("headway_arrivals_total", "class"))
 TTFT = quantiles("first_token")
 TTFT_P95_BY_CLASS = quantile(0.95, "first_token", "class")
@@ -307,7 +307,7 @@ FACTS = (
     ARRIVALS, BATCH, SEATS, LIMIT, LIMIT_OF_ONE, CEILING, QUEUED, OLDEST, IN_FLIGHT, KV_USE, ERROR_SHARE, READY,
     TTFT[0.95],
 )  # fmt: skip
-FACTS_BY_CLASS = (OVERLOADED_BY_CLASS, HELD_SEATS_BY_CLASS)
+FACTS_BY_CLASS = (OVERLOADED_BY_CLASS, RESERVED_SEATS_BY_CLASS)
 ENGINE = (ENGINE_STATE, DEATHS)
 HEAD = (ARRIVALS, QUEUED, IN_FLIGHT, READY, RUNG, PRESET, *ENGINE)
 IDENTITY = (PRESET, BACKEND, GPU_USED, GPU_TOTAL, RESIDENT)

@@ -24,7 +24,7 @@ def use_command(
 
 
 def limit_call(url: str, seats: int | None, revision: int, expires_s: float | None = None) -> str:
-    """Hold a limit. ``headway`` has no command for it: this is the call itself, with the token from a variable."""
+    """Set a limit. ``headway`` has no command for it: this is the call itself, with the token from a variable."""
     body: dict[str, Any] = {"seats": seats} if expires_s is None else {"seats": seats, "expires_s": expires_s}
     return " ".join(
         [

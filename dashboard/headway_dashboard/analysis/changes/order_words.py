@@ -104,7 +104,7 @@ def drained(changed: AdmissionChanged) -> str:
 def resumed(changed: AdmissionChanged) -> str:
     """The answer to a resume; other causes may still hold dispatch."""
     sent = f"Resumed: {_waiting(changed.dispatched)} dispatched at once, {changed.waiting} still waiting."
-    return sent if changed.state == "open" else f"{sent} Dispatch is still held by {', '.join(changed.holds)}."
+    return sent if changed.state == "open" else f"{sent} Dispatch is still blocked by {', '.join(changed.holds)}."
 
 
 def warming(accepted: WarmupAccepted) -> str:

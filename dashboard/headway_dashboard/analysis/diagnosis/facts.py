@@ -39,7 +39,7 @@ def facts_of(reading: Reading, status: Status) -> Facts:
         limit=now(reading, panels.LIMIT),
         ceiling=now(reading, panels.CEILING),
         limit_reason=status.limit_reason,
-        held_seats=_held_seats(reading),
+        reserved_seats=_reserved_seats(reading),
         queued=now(reading, panels.QUEUED),
         oldest_wait_s=now(reading, panels.OLDEST),
         mean_batch=_mean_batch(reading),
@@ -114,11 +114,13 @@ def _mean_batch(reading: Reading) -> Point:
     return batch * limit / of_one if batch is not None and limit and of_one else batch
 
 
-def _held_seats(reading: Reading) -> float:
+def _reserved_seats(reading: Reading) -> float:
     """Seats that are kept for a class and free: the metric counts those that the class has taken, too."""
-    held, running = reading[panels.HELD_SEATS_BY_CLASS], reading[panels.IN_FLIGHT_BY_CLASS]
+    reserved, running = reading[panels.RESERVED_SEATS_BY_CLASS], reading[panels.IN_FLIGHT_BY_CLASS]
     return fsum(
-        max(0.0, (line[-1] or 0.0) - (running.latest(*labels) or 0.0)) for labels, line in held.lines.items() if line
+        max(0.0, (line[-1] or 0.0) - (running.latest(*labels) or 0.0))
+        for labels, line in reserved.lines.items()
+        if line
     )
 
 

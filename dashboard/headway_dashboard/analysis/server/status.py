@@ -32,7 +32,7 @@ class Status:
     """The whole. ``known`` is False where the server did not tell: then there is at most why it is not ready.
 
     ``version`` is Headway's; ``uptime_s`` is None where it is not known. ``admission`` is open, paused or draining,
-    ``holds`` are the causes for which nothing is dispatched, ``stopped`` is the order of an operator that does so.
+    ``blocks`` are the causes for which nothing is dispatched, ``stopped`` is the order of an operator that does so.
     ``strategy``, ``adaptive`` (whether the limit follows the engine) and ``objectives`` are of the preset in force;
     without its settings they are empty, and ``adaptive`` is None. ``diagnosis`` is the server's own, None from a server
     that makes none. ``servers`` are the statuses, by name, of several servers that this one is made of.
@@ -53,7 +53,7 @@ class Status:
     order_error: str = ""
     window_error: str = ""
     admission: str = ""
-    holds: tuple[str, ...] = ()
+    blocks: tuple[str, ...] = ()
     stopped: OrderedStop | None = None
     recycling: bool = False
     longest_gc_pause_s: float | None = None
@@ -95,7 +95,7 @@ def status_of(
         order_error=answer.ordering.error or "",
         window_error=answer.window_error or "",
         admission=answer.state,
-        holds=tuple(answer.holds),
+        blocks=tuple(answer.holds),
         stopped=answer.stopped,
         recycling=answer.memory.recycling,
         longest_gc_pause_s=answer.memory.longest_gc_pause_s,

@@ -22,7 +22,7 @@ _CAUSES = {
 
 def ordered_stop(status: Status) -> str:
     """Whether an operator has stopped dispatch: "paused", "draining", or empty."""
-    return status.admission if OPERATOR in status.holds else ""
+    return status.admission if OPERATOR in status.blocks else ""
 
 
 def by_and_since(status: Status) -> str:
@@ -61,5 +61,5 @@ def admission_words(status: Status) -> str:
         return "The server closes: new requests are refused."
     if status.admission == "open":
         return "Requests are dispatched."
-    held = ", ".join(_CAUSES.get(hold, hold.replace("_", " ")) for hold in status.holds)
-    return f"Dispatch is held by {held}; it goes on by itself." if held else "Dispatch is held."
+    causes = ", ".join(_CAUSES.get(block, block.replace("_", " ")) for block in status.blocks)
+    return f"Dispatch is blocked by {causes}; it goes on by itself." if causes else "Dispatch is blocked."

@@ -27,7 +27,7 @@ from headway_dashboard.sources import StatusSource
 _COLUMN_PX = 360
 _MAX_SEATS = 65_536
 _SEATS = "limit_seats"
-AUTO, HOLD = "auto", "hold"
+AUTO, SET = "auto", "set"
 #: How long a pause or a held limit lasts, in seconds; None: until it is ended.
 _PAUSE_TIMES: Mapping[str, float | None] = {"until Resume": None, "1 min": 60.0, "5 min": 300.0, "1 h": 3600.0}
 _LIMIT_TIMES: Mapping[str, float | None] = {
@@ -166,21 +166,21 @@ def _pause(seen: Seen) -> Order:
 
 
 def _limit(word: str, seen: Seen) -> Order:
-    seats, expires_s = _held(seen) if word == HOLD else (None, None)
+    seats, expires_s = _wanted(seen) if word == SET else (None, None)
 
     def ask(client: AdminClient, reason: str, actor: str) -> str:
         done = client.order_limit(seats, revision=seen.revision, expires_s=expires_s, reason=reason, actor=actor)
         return order_words.limited(done, seats)
 
     return Order(
-        "Release the limit" if seats is None else f"Hold {counted(seats, 'seat', 'seats')}",
+        "Release the limit" if seats is None else f"Set {counted(seats, 'seat', 'seats')}",
         lambda status: order_words.limit_cost(seats, status, seen.ceiling),
         limit_call(seen.url, seats, seen.revision, expires_s),
         ask,
     )
 
 
-def _held(seen: Seen) -> tuple[int, float | None]:
+def _wanted(seen: Seen) -> tuple[int, float | None]:
     """The seats and the time that are chosen; at first those that are in force."""
     most = seen.ceiling or _MAX_SEATS
     st.session_state[_SEATS] = min(max(1, st.session_state.get(_SEATS) or seen.limit or 1), most)
@@ -249,9 +249,9 @@ CARDS = (
     ),
     Card(
         "limit",
-        "Hold the limit",
+        "Set the limit",
         "A fixed number of seats in place of the preset's, without another preset.",
-        lambda status: (HOLD, "release"),
+        lambda status: (SET, "release"),
         _limit,
         choose="Limit",
         idle="Choose hold to see its effect; release puts the preset's own limit back.",

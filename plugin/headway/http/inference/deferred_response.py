@@ -95,7 +95,7 @@ class DeferredResponse:
         self._charge = charge
         self._tier = None if context.service_tier is None else TierEcho(path, context.service_tier)
         self._start: Message | None = None
-        self._held: list[Message] = []
+        self._deferred: list[Message] = []
 
     @property
     def started(self) -> bool:
@@ -135,7 +135,7 @@ class DeferredResponse:
         start = message["type"] == "http.response.start"
         if start:
             self._start = message
-        self._held.append(message)
+        self._deferred.append(message)
         last = message["type"] == "http.response.body" and not message.get("more_body", False)
         if last and self._is_invalid():
             await self._answer_invalid()
@@ -216,11 +216,11 @@ class DeferredResponse:
         return permit.token_s is not None
 
     async def _forward(self) -> None:
-        held, self._held = self._held, []
+        deferred, self._deferred = self._deferred, []
         if self._tier is not None:
-            held = self._tier.write(held)
+            deferred = self._tier.write(deferred)
         self._go(ResponseEvent.START)
-        for message in held:
+        for message in deferred:
             if message["type"] == "http.response.start":
                 self._sign(message)
             await self._send(message)

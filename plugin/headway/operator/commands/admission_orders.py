@@ -22,7 +22,7 @@ from headway.api.schema import AdmissionChanged
 from headway.audit import Audit, Caller, plain
 from headway.background_tasks import BackgroundTasks
 from headway.errors import OrderConflictError
-from headway_policies import AdmissionState, Hold
+from headway_policies import AdmissionState, Block
 
 TASK, EXPIRY = "drain", "pause expiry"
 PAUSE, RESUME, DRAIN = "pause_admission", "resume_admission", "drain_admission"
@@ -65,7 +65,7 @@ class AdmissionOrders:
     @property
     def stop(self) -> OrderedStop | None:
         """The command that stops dispatch now; None where no command does."""
-        return self._last if Hold.OPERATOR in self._gateway.gate.desk.mode.holds else None
+        return self._last if Block.OPERATOR in self._gateway.gate.desk.mode.blocks else None
 
     def pause(self, caller: Caller, reason: str = "", expires_s: float | None = None) -> AdmissionChanged:
         """Suspend dispatch, for ``expires_s`` or until a resume. A renewal by the same author is not recorded.
@@ -75,7 +75,7 @@ class AdmissionOrders:
         gate, stop, why = self._gateway.gate, self.stop, ""
         if gate.desk.mode.state is AdmissionState.DRAINING:
             why = "the server is draining, which stops more than a pause: resume ends the drain"
-        elif Hold.OPERATOR in gate.desk.mode.holds and (stop is None or stop.ends_s is None):
+        elif Block.OPERATOR in gate.desk.mode.blocks and (stop is None or stop.ends_s is None):
             why = "the server is paused already: resume ends the pause"
         change = self._change(PAUSE, gate.pause, why, caller, reason, expires_s)
         self._tasks.stop(EXPIRY)
@@ -97,10 +97,10 @@ class AdmissionOrders:
     def resume(self, caller: Caller, reason: str = "") -> AdmissionChanged:
         """End the pause and the drain of an operator. Raises OrderConflictError where no command stops dispatch."""
         gate, why = self._gateway.gate, ""
-        if Hold.OPERATOR not in gate.desk.mode.holds:
+        if Block.OPERATOR not in gate.desk.mode.blocks:
             why = "no order stops dispatch"
-            if gate.desk.mode.holds:
-                why += f"; it is held by {', '.join(sorted(gate.desk.mode.holds))}, which ends by itself"
+            if gate.desk.mode.blocks:
+                why += f"; it is blocked by {', '.join(sorted(gate.desk.mode.blocks))}, which ends by itself"
         change = self._change(RESUME, gate.resume, why, caller, reason)
         self._tasks.stop(TASK)
         self._tasks.stop(EXPIRY)
@@ -138,7 +138,7 @@ class AdmissionOrders:
         stop = self._last = None if action == RESUME else self._stop_by(caller, reason, last, expires_s)
         change = AdmissionChanged(
             state=desk.mode.state.value,
-            holds=[str(hold) for hold in sorted(desk.mode.holds)],
+            holds=[str(block) for block in sorted(desk.mode.blocks)],
             running=ledger.in_flight,
             waiting=ledger.queued,
             dispatched=ledger.in_flight - running if action == RESUME else 0,

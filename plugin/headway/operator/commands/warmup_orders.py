@@ -16,8 +16,8 @@ from headway.audit import Audit, Caller
 from headway.background_tasks import BackgroundTasks
 from headway.errors import HeadwayError, NoWarmupError, OrderConflictError
 from headway.supervision import EngineRecycle, WarmupState
-from headway_policies import Hold
-from headway_policies.desk import ENGINE_HOLDS
+from headway_policies import Block
+from headway_policies.desk import ENGINE_BLOCKS
 
 log = logging.getLogger(__name__)
 
@@ -84,13 +84,13 @@ class WarmupOrders:
         desk = self._gateway.gate.desk
         if self._gateway.link.closing:
             return "the server is closing: start it again once it has ended"
-        if self.running or not self._warmup.report.warm or Hold.WARMUP in desk.mode.holds:
+        if self.running or not self._warmup.report.warm or Block.WARMUP in desk.mode.blocks:
             return "a warm-up is under way: wait for its end, which is in the audit log and the status"
         if self._recycle.running:
             return "a recycle is under way, and warms the new engine up: wait for its end"
         if not desk.mode.engine_up:
             return "the engine is not running: another one is warmed up when it starts"
-        if desk.mode.holds & ENGINE_HOLDS:
+        if desk.mode.blocks & ENGINE_BLOCKS:
             return "the engine is paused or asleep: wake it up first"
         return ""
 

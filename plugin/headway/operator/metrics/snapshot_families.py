@@ -11,7 +11,7 @@ from headway.api.schema import StepsStatus
 from headway.operator.attainment import objectives_s
 from headway.operator.metrics.table import counter, gauge, histogram, one_gauge
 from headway.operator.status.snapshot import Snapshot
-from headway_policies import Cause, Decision, EngineState, Hold, Outcome, Reason
+from headway_policies import Block, Cause, Decision, EngineState, Outcome, Reason
 from headway_policies.diagnosis import Bottleneck
 from headway_policies.engine import StuckCause
 from headway_policies.fallback import Degradation, Rung, Trigger
@@ -35,7 +35,7 @@ def _requests(shot: Snapshot) -> Iterator[Metric]:
     depth = gauge("headway_queue_depth", "class")
     oldest = gauge("headway_queue_oldest_wait_seconds", "class")
     overloaded = gauge("headway_overloaded", "class")
-    held = gauge("headway_held_seats", "class")
+    reserved = gauge("headway_held_seats", "class")
     in_flight = gauge("headway_in_flight", "class")
     retries = counter("headway_retries_total", "class")
     recalls = counter("headway_recalls_total", "class")
@@ -46,7 +46,7 @@ def _requests(shot: Snapshot) -> Iterator[Metric]:
         depth.add_metric([name], counts.queued)
         oldest.add_metric([name], class_status.oldest_wait_s)
         overloaded.add_metric([name], class_status.overloaded)
-        held.add_metric([name], class_status.held_seats)
+        reserved.add_metric([name], class_status.held_seats)
         in_flight.add_metric([name], counts.in_flight)
         retries.add_metric([name], counts.retries)
         recalls.add_metric([name], counts.recalls)
@@ -60,7 +60,7 @@ def _requests(shot: Snapshot) -> Iterator[Metric]:
         for outcome in Outcome:
             outcomes.add_metric([name, outcome], counts.outcomes[outcome])
     yield from (arrivals, decisions, refusals, outcomes, retries, recalls)
-    yield from (depth, oldest, overloaded, held, in_flight, objectives)
+    yield from (depth, oldest, overloaded, reserved, in_flight, objectives)
 
 
 def _server(shot: Snapshot) -> Iterator[Metric]:
@@ -101,9 +101,9 @@ def _server(shot: Snapshot) -> Iterator[Metric]:
     bottleneck = gauge("headway_bottleneck", "bottleneck")
     for kind in Bottleneck:
         bottleneck.add_metric([kind], kind is shot.diagnosis.bottleneck)
-    held = gauge("headway_dispatch_held", "hold")
-    for hold in Hold:
-        held.add_metric([hold], hold in status.holds)
+    blocked = gauge("headway_dispatch_held", "hold")
+    for block in Block:
+        blocked.add_metric([block], block in status.holds)
     preset = gauge("headway_preset_info", "preset", "revision")
     preset.add_metric([status.preset.name, str(status.preset.revision)], 1)
     switched = counter("headway_preset_changes_total", "preset")
@@ -114,7 +114,7 @@ def _server(shot: Snapshot) -> Iterator[Metric]:
         warmup.add_metric([stage], took_s)
     build = gauge("headway_build_info", "version", "backend")
     build.add_metric([status.version, engine.backend], 1)
-    yield from (limit, failed, held, bottleneck, error, samples, forecast, preset, switched, warmup, build)
+    yield from (limit, failed, blocked, bottleneck, error, samples, forecast, preset, switched, warmup, build)
 
 
 def _process(shot: Snapshot) -> Iterator[Metric]:

@@ -19,7 +19,7 @@ def class_statuses(desk: Desk, reading: DeskReading) -> list[schema.ClassStatus]
             queued=counts.queued,
             oldest_wait_s=round(reading.oldest_wait_s[name], 3),
             overloaded=name in reading.standing_queues,
-            held_seats=reading.held_seats.get(name, 0),
+            held_seats=reading.reserved_seats.get(name, 0),
             in_flight=counts.in_flight,
             arrived=counts.arrived,
             outcomes={str(outcome): number for outcome, number in counts.outcomes.items()},

@@ -18,7 +18,7 @@ from headway.fallback import FallbackController
 from headway.operator.forecasts import PresetForecasts
 from headway.recorder import ServedLog
 from headway.supervision import EngineActivity, EngineRecycle, Supervisor, WarmupState, not_ready
-from headway_policies import AdmissionState, Desk, EngineState, Hold, Outcome, Preset, Reason
+from headway_policies import AdmissionState, Block, Desk, EngineState, Outcome, Preset, Reason
 from headway_policies.diagnosis import (
     BY_REASON,
     IN_ENGINE,
@@ -57,7 +57,7 @@ class ClassCounts:
 class Sample:
     """The server at one moment; counts are since its start.
 
-    ``held_free`` are the seats that are kept for urgent classes and not taken, a request counted as one seat.
+    ``reserved_free`` are the seats that are kept for urgent classes and not taken, a request counted as one seat.
     ``busy_s`` is the time in which the engine computed, ``prompt_tokens`` what it computed of prompts, and
     ``largest_prompt_tokens`` the most of a step since the sample before. ``steps`` is None where none was planned.
     """
@@ -67,7 +67,7 @@ class Sample:
     limit: int
     why: str
     capped: bool
-    held_free: int
+    reserved_free: int
     queued: int
     kv_ratio: float
     preemptions: int
@@ -97,14 +97,14 @@ class FactsReader:
         desk, load, now_s = self.gate.desk, self.activity.load, self.gate.now_s()
         reading, classes = desk.read(now_s), desk.ledger.classes
         why = reading.limit_reason
-        held = sum(max(0, seats - classes[name].in_flight) for name, seats in reading.held_seats.items())
+        reserved = sum(max(0, seats - classes[name].in_flight) for name, seats in reading.reserved_seats.items())
         return Sample(
             at_s=now_s,
             seats_taken=desk.seats_taken,
             limit=desk.limit,
             why="fixed" if why == "policy" and desk.preset.limit.policy == "fixed" else why,
             capped=desk.limit < reading.proposed_limit and not desk.preset.limit.shadow,
-            held_free=held,
+            reserved_free=reserved,
             queued=desk.ledger.queued,
             kv_ratio=load.kv_usage_ratio if desk.seats_taken else 0.0,
             preemptions=self.activity.preemptions,
@@ -153,7 +153,7 @@ class FactsReader:
             limit=fmean(sample.limit for sample in recent),
             ceiling=desk.ceiling,
             limit_reason=Counter(sample.why for sample in pressed).most_common(1)[0][0],
-            held_seats=fmean(sample.held_free for sample in recent),
+            reserved_seats=fmean(sample.reserved_free for sample in recent),
             capped=recent[-1].capped,
             queued=fmean(sample.queued for sample in recent),
             oldest_wait_s=max(reading.oldest_wait_s.values(), default=0.0),
@@ -195,7 +195,7 @@ class FactsReader:
         desk = self.gate.desk
         reasons = not_ready(self.gate.desk, self.warmup.report, self.supervisor)
         if not reasons and desk.mode.state is AdmissionState.PAUSED:
-            reasons = [f"paused: {', '.join(sorted(desk.mode.holds))}"]
+            reasons = [f"paused: {', '.join(sorted(desk.mode.blocks))}"]
         return ", ".join(reasons)
 
     def _figures(self, began_s: float, since_s: float, now_s: float) -> Mapping[str, Served]:
@@ -234,12 +234,12 @@ _NO_OBJECTIVES = Resolved(None, None, relative=False)
 
 
 def _warms_up(desk: Desk) -> bool:
-    return Hold.WARMUP in desk.mode.holds or _never_up(desk)
+    return Block.WARMUP in desk.mode.blocks or _never_up(desk)
 
 
 def _closes(desk: Desk) -> bool:
     """A drain that no operator has ordered belongs to the end of the server."""
-    return desk.mode.state is AdmissionState.DRAINING and Hold.OPERATOR not in desk.mode.holds
+    return desk.mode.state is AdmissionState.DRAINING and Block.OPERATOR not in desk.mode.blocks
 
 
 def _never_up(desk: Desk) -> bool:

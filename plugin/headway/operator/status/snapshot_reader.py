@@ -147,7 +147,7 @@ class SnapshotReader:
             ready=not reasons,
             reasons=reasons,
             state=desk.mode.state.value,
-            holds=[str(hold) for hold in sorted(desk.mode.holds)],
+            holds=[str(block) for block in sorted(desk.mode.blocks)],
             stopped=self._stopped(now_s),
             started_at=_iso(history.started_s),
             uptime_s=round(history.wall_s() - history.started_s, 1),

@@ -144,14 +144,14 @@ def test_each_order_says_what_it_costs(words: str, expected: str) -> None:
     [
         (Status(), ""),
         (Status(known=True, admission="open"), "Requests are dispatched."),
-        (Status(known=True, admission="paused", holds=("operator",)), "Paused by an operator."),
+        (Status(known=True, admission="paused", blocks=("operator",)), "Paused by an operator."),
         (Status(known=True, admission="draining"), "The server closes: new requests are refused."),
         (
-            Status(known=True, admission="paused", holds=("engine_asleep", "recycle")),
-            "Dispatch is held by the engine, which is asleep, a recycle; it goes on by itself.",
+            Status(known=True, admission="paused", blocks=("engine_asleep", "recycle")),
+            "Dispatch is blocked by the engine, which is asleep, a recycle; it goes on by itself.",
         ),
-        (Status(known=True, admission="paused", holds=("some_day",)), "Dispatch is held by some day;"),
-        (Status(known=True, admission="paused"), "Dispatch is held."),
+        (Status(known=True, admission="paused", blocks=("some_day",)), "Dispatch is blocked by some day;"),
+        (Status(known=True, admission="paused"), "Dispatch is blocked."),
     ],
 )
 def test_the_state_of_admission_is_named_with_its_cause(status: Status, words: str) -> None:
@@ -162,7 +162,7 @@ def test_the_state_of_admission_is_named_with_its_cause(status: Status, words: s
 def test_an_order_that_stops_dispatch_is_named_with_its_author_age_and_reason() -> None:
     """A young one without an age."""
     stop = OrderedStop(state="draining", since="2026-01-01T00:00:00Z", for_s=0.4, actor="ann", reason="update")
-    status = Status(known=True, admission="draining", holds=("operator",), stopped=stop)
+    status = Status(known=True, admission="draining", blocks=("operator",), stopped=stop)
     assert admission_words(status) == "Draining by ann: update."
 
 
@@ -173,7 +173,7 @@ def test_an_order_that_stops_dispatch_is_named_with_its_author_age_and_reason() 
         (order_words.drained, "Draining: 4 waiting requests refused. 1 running request will finish; the audit log"),
         (
             order_words.resumed,
-            "Resumed: 3 waiting requests dispatched at once, 2 still waiting. Dispatch is still held ",
+            "Resumed: 3 waiting requests dispatched at once, 2 still waiting. Dispatch is still blocked ",
         ),
     ],
 )

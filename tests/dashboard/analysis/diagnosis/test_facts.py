@@ -51,7 +51,7 @@ def test_every_fact_has_its_source() -> None:
                 panels.QUEUED_BY_CLASS: {("normal",): 3}, panels.IN_FLIGHT_BY_CLASS: {("normal",): 5},
                 panels.ARRIVALS_BY_CLASS: {("normal",): 2}, panels.TTFT_P95_BY_CLASS: {("normal",): 0.8},
                 panels.ERROR_SHARE_BY_CLASS: {("normal",): 0.2}, panels.OVERLOADED_BY_CLASS: {("normal",): 1},
-                panels.HELD_SEATS_BY_CLASS: {("normal",): 9},
+                panels.RESERVED_SEATS_BY_CLASS: {("normal",): 9},
             }
         ),
         replace(
@@ -65,7 +65,7 @@ def test_every_fact_has_its_source() -> None:
     )  # fmt: skip
     assert found == Facts(
         engine=EngineState.UP, preset="balanced", strategy="dynamic", adaptive=True,
-        seats_taken=20, limit=32, ceiling=64, limit_reason="slo", held_seats=4, queued=3, oldest_wait_s=1.5,
+        seats_taken=20, limit=32, ceiling=64, limit_reason="slo", reserved_seats=4, queued=3, oldest_wait_s=1.5,
         mean_batch=18, kv_ratio=0.4, error_share=0.1, failed_share=pytest.approx(0.075), invalid_share=0.0,
         expired_share=0.0, refused_share=pytest.approx(0.025),
         causes={"engine lost": 1.0, "queue full": 1.0, "failed": 2.0}, rung="shed", rung_ordered=True, ttft_p95_s=0.7,
@@ -114,7 +114,7 @@ def test_a_drain_is_planned_only_where_the_server_ends() -> None:
     """One that an operator has ordered lasts until a resume."""
     draining = replace(WARM, admission="draining", reasons=("draining",))
     assert facts_of(reading({}), draining).planned
-    assert not facts_of(reading({}), replace(draining, holds=("operator",))).planned
+    assert not facts_of(reading({}), replace(draining, blocks=("operator",))).planned
 
 
 def test_a_server_that_is_not_ready_is_stopped_whatever_it_says() -> None:
@@ -140,10 +140,10 @@ def test_a_server_without_seats_has_the_sequences_of_a_step() -> None:
 def test_held_seats_are_those_that_are_free(held: Point, running: Point, free: float) -> None:
     """The metric counts seats that the class has taken as well; one class's surplus is not another's."""
     answers = {
-        panels.HELD_SEATS_BY_CLASS: {("realtime",): held, ("normal",): 2.0},
+        panels.RESERVED_SEATS_BY_CLASS: {("realtime",): held, ("normal",): 2.0},
         panels.IN_FLIGHT_BY_CLASS: {("realtime",): running, ("normal",): 9.0},
     }
-    assert facts_of(reading(answers), Status()).held_seats == free
+    assert facts_of(reading(answers), Status()).reserved_seats == free
 
 
 def test_the_kv_cache_of_an_engine_without_sequences_is_empty() -> None:

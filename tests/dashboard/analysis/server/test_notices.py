@@ -108,7 +108,7 @@ def status_with(state: str, step: str = "", attempts: int = 0, **more: object) -
         (replace(QUEUED, engine_state="up"), Status(reasons=("draining",)), "warning", ["Reasons: draining."]),
         (
             QUEUED,
-            status_with("up", admission="paused", holds=("operator",), stopped=STOP),
+            status_with("up", admission="paused", blocks=("operator",), stopped=STOP),
             "warning",
             [
                 "server is paused",
@@ -120,14 +120,14 @@ def status_with(state: str, step: str = "", attempts: int = 0, **more: object) -
         ),
         (
             QUEUED,
-            status_with("up", admission="paused", holds=("operator",), stopped=ENDING_STOP),
+            status_with("up", admission="paused", blocks=("operator",), stopped=ENDING_STOP),
             "warning",
             ["go on. It ends by itself in 21\u00a0s. Resume it on the page Control"],
         ),
-        (QUEUED, status_with("up", admission="paused", holds=("operator",)), "warning", ["paused. No request is"]),
+        (QUEUED, status_with("up", admission="paused", blocks=("operator",)), "warning", ["paused. No request is"]),
         (
             QUEUED,
-            status_with("up", admission="draining", holds=("operator",), stopped=STOP, seats_taken=5),
+            status_with("up", admission="draining", blocks=("operator",), stopped=STOP, seats_taken=5),
             "warning",
             ["server is draining", "Ordered by ann", "5 seats are still taken", "headway resume"],
         ),

@@ -20,7 +20,7 @@ from headway_dashboard.analysis.server.stop_words import admission_words, end_wo
 def test_a_pause_is_said_with_its_author_and_its_end(left_s: float | None, words: str) -> None:
     """An end is only said where there is one."""
     stop = OrderedStop(state="paused", since="", for_s=60.0, actor="ann", reason="disk", left_s=left_s)
-    status = Status(known=True, admission="paused", holds=("operator",), stopped=stop)
+    status = Status(known=True, admission="paused", blocks=("operator",), stopped=stop)
     assert admission_words(status) == words
 
 

@@ -14,7 +14,7 @@ from headway.api.schema import AdmissionChanged
 from headway.audit import Caller
 from headway.engine.fake import FakeParams
 from headway.errors import Expired, OrderConflictError, Rejected
-from headway_policies import AdmissionState, Hold
+from headway_policies import AdmissionState, Block
 
 ANN = Caller("ann", "operator")
 BEN = Caller("ben", "operator")
@@ -130,7 +130,7 @@ async def test_a_resume_ends_a_pause_and_the_drain_that_followed_it() -> None:
     ("before", "order", "why"),
     [
         ("", "resume", "no order stops dispatch"),
-        ("recycle", "resume", "no order stops dispatch; it is held by recycle, which ends by itself"),
+        ("recycle", "resume", "no order stops dispatch; it is blocked by recycle, which ends by itself"),
         ("pause", "pause", "the server is paused already: resume ends the pause"),
         ("drain", "pause", "the server is draining, which stops more than a pause: resume ends the drain"),
         ("drain", "drain", "the server is draining already: resume ends the drain"),
@@ -144,7 +144,7 @@ async def test_what_is_so_already_is_refused_with_what_to_do(before: str, order:
     """Nothing changes, and the audit has the attempt with its reason."""
     server = Server()
     if before == "recycle":
-        server.gate.pause(Hold.RECYCLE)
+        server.gate.pause(Block.RECYCLE)
     elif before == "close":
         server.control.gateway.link.closing = True
         server.gate.drain()
@@ -164,11 +164,11 @@ async def test_what_is_so_already_is_refused_with_what_to_do(before: str, order:
 async def test_a_resume_leaves_a_pause_for_another_cause() -> None:
     """A recycle ends by itself: the answer names it, and dispatches nothing."""
     server = Server()
-    server.gate.pause(Hold.RECYCLE)
+    server.gate.pause(Block.RECYCLE)
     server.orders.pause(ANN)
     await server.busy(1, tokens=3)
     assert server.orders.resume(ANN) == changed("paused", ["recycle"], 0, 1)
-    server.gate.resume(Hold.RECYCLE)
+    server.gate.resume(Block.RECYCLE)
     assert await server.answers() == [3]
 
 
@@ -289,10 +289,10 @@ async def test_the_end_of_a_pause_changes_nothing_of_what_follows_it(order: str)
 async def test_the_end_of_a_pause_leaves_one_for_another_cause() -> None:
     """A recycle goes on."""
     server = Server()
-    server.gate.pause(Hold.RECYCLE)
+    server.gate.pause(Block.RECYCLE)
     server.orders.pause(ANN, expires_s=10.0)
     await asyncio.sleep(11.0)
-    assert (server.gate.desk.mode.state, set(server.gate.desk.mode.holds)) == (AdmissionState.PAUSED, {Hold.RECYCLE})
+    assert (server.gate.desk.mode.state, set(server.gate.desk.mode.blocks)) == (AdmissionState.PAUSED, {Block.RECYCLE})
 
 
 @on_virtual_time

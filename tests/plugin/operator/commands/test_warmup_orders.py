@@ -16,7 +16,7 @@ from headway.audit import Caller
 from headway.engine.fake import FakeParams
 from headway.errors import NoWarmupError, OrderConflictError
 from headway.operator import Control
-from headway_policies import AdmissionState, Hold
+from headway_policies import AdmissionState, Block
 from headway_policies.engine.warmup import Warmup
 
 ANN = Caller("ann", "operator")
@@ -123,7 +123,7 @@ def _closing(control: Control) -> None:
 
 
 def _asleep(control: Control) -> None:
-    control.gateway.gate.pause(Hold.ENGINE_ASLEEP)
+    control.gateway.gate.pause(Block.ENGINE_ASLEEP)
 
 
 @pytest.mark.parametrize(

@@ -25,7 +25,7 @@ from headway.operator.metrics import METRIC_NAMES, HttpCollector, Meters, Metric
 from headway.operator.presets import PresetCatalogue
 from headway.supervision.memory_probe import Gpu, Gpus
 from headway.supervision.memory_report import TRIGGERS
-from headway_policies import Decision, Ending, Hold, Outcome, Reason
+from headway_policies import Block, Decision, Ending, Outcome, Reason
 from headway_policies.memory.policy import Cache
 from headway_policies.step import StepFigures
 
@@ -283,11 +283,11 @@ async def test_each_cause_that_holds_dispatch_is_shown() -> None:
 
     assert held() == set()
     gate.pause()
-    gate.pause(Hold.WARMUP)
+    gate.pause(Block.WARMUP)
     assert held() == {"operator", "warmup"}
     gate.resume()
     assert held() == {"warmup"}
-    gate.resume(Hold.WARMUP)
+    gate.resume(Block.WARMUP)
     assert held() == set()
 
 

@@ -20,7 +20,7 @@ from headway.errors import Refused
 from headway.operator.control import Control
 from headway.operator.status.server_facts import WINDOW_S, steps_lately
 from headway.supervision import EngineActivity
-from headway_policies import CapReason, Ending, Hold, Load, Preset, bundled_presets
+from headway_policies import Block, CapReason, Ending, Load, Preset, bundled_presets
 from headway_policies.diagnosis import Bottleneck, Diagnosis, Severity
 from headway_policies.step import StepFigures
 
@@ -201,7 +201,7 @@ SCENARIOS: Mapping[str, Scenario] = {
         Request(tokens=50), every_s=15.0, burst=40,
     ),
     "seats held for urgent requests": Scenario(
-        Bottleneck.HELD_SEATS, Severity.OVERLOADED, "3 are held for urgent classes",
+        Bottleneck.RESERVED_SEATS, Severity.OVERLOADED, "3 are reserved for urgent classes",
         BUSY, every_s=1.5, preset=small_preset(4, classes=RESERVED),
     ),
     "wide requests": Scenario(
@@ -244,7 +244,7 @@ SCENARIOS: Mapping[str, Scenario] = {
     ),
     "a pause": Scenario(
         Bottleneck.STOPPED, Severity.DOWN, "No request is dispatched: paused by an operator",
-        begin=lambda control: control.gateway.gate.pause(Hold.OPERATOR),
+        begin=lambda control: control.gateway.gate.pause(Block.OPERATOR),
     ),
     "a drain by order": Scenario(
         Bottleneck.STOPPED, Severity.DOWN, "No request is dispatched: draining",
@@ -374,9 +374,9 @@ async def test_a_severity_falls_only_when_it_was_lower_three_times() -> None:
     diagnostics.sample()
     diagnostics.judge()
     assert diagnostics.last.severity is Severity.OK
-    gate.pause(Hold.OPERATOR)
+    gate.pause(Block.OPERATOR)
     assert diagnostics.judge().severity is Severity.DOWN
-    gate.resume(Hold.OPERATOR)
+    gate.resume(Block.OPERATOR)
     assert [diagnostics.judge().severity for _ in range(3)] == [Severity.DOWN, Severity.DOWN, Severity.OK]
 
 
@@ -411,9 +411,9 @@ async def test_trouble_is_logged_when_it_begins_and_when_it_is_over(caplog: pyte
     async with playing(SCENARIOS["light traffic"]) as control:
         await asyncio.sleep(30.0)
         assert caplog.records == []
-        control.gateway.gate.pause(Hold.OPERATOR)
+        control.gateway.gate.pause(Block.OPERATOR)
         await asyncio.sleep(20.0)
-        control.gateway.gate.resume(Hold.OPERATOR)
+        control.gateway.gate.resume(Block.OPERATOR)
         await asyncio.sleep(60.0)
     assert [one.levelname for one in caplog.records] == ["WARNING", "INFO"]
     assert caplog.messages[0].startswith("diagnosis: down (stopped): No request is dispatched: paused by an operator")

@@ -79,5 +79,5 @@ def test_the_general_plugin_adds_its_methods_to_engine_core(client: type[Any], m
     monkeypatch.setattr(hooks, "watch_starts", lambda *_: None)
     monkeypatch.setattr(hooks, "yield_cpu", lambda: None)
     hooks.register()
-    for name in (hooks.GET_LIMITS, hooks.SET_LIMITS, hooks.CLEAR_WORKERS, hooks.GET_HOLDS, hooks.GET_MEMORY):
+    for name in (hooks.GET_LIMITS, hooks.SET_LIMITS, hooks.CLEAR_WORKERS, hooks.GET_DISPATCH_BLOCKS, hooks.GET_MEMORY):
         assert callable(getattr(stand_in, name))
