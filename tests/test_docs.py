@@ -108,8 +108,9 @@ def test_the_examples_of_porting_a_batcher_work(capsys: pytest.CaptureFixture[st
     page = "deploy/site/docs/how-to/port-a-batcher.md"
     for example in re.findall(r"```python\n(.*?)```", _read(page), re.DOTALL):
         exec(compile(example, page, "exec"), {"__name__": "example"})
-    assert capsys.readouterr().out.splitlines() == [
-        "['ONE', 'TWO', 'THREE'] 1",
+    first, *others = capsys.readouterr().out.splitlines()
+    assert re.fullmatch(r"\['ONE', 'TWO', 'THREE'\] [123]", first)  # a machine that stands still makes more batches
+    assert others == [
         "request-1: 14 characters",
         "1.0",
         "['a question', 'of some class'] 1",
