@@ -31,6 +31,7 @@ PRESETS = ("balanced", "interactive", "latency", "throughput")
 LOADS = (0.3, 0.5, 0.9, 1.5, 2.5)
 WORKLOADS = ("W1", "W2", "W3")
 _FIGURE = re.compile(r"\d+\.\d+")
+_ORDER = ("kept: ", "served: ")  # two classes, the more urgent one first
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,8 +104,11 @@ def _reason(place: Place, goal: str) -> str:
     """The reason for which a miss is accepted: of its workload and kind, no worse than the figure that was accepted."""
     for (workload, kind), (bound, reason) in ENGINES.items():
         if workload == place.workload and goal.startswith(kind):
-            figure = float(_FIGURE.findall(goal.removeprefix(kind))[0])
-            worse = figure > bound if kind.startswith("first token") else figure < bound
+            figures = [float(one) for one in _FIGURE.findall(goal)]
+            if kind in _ORDER:
+                worse = round(figures[1] - figures[0], 2) > bound
+            else:
+                worse = figures[0] > bound if kind.startswith("first token") else figures[0] < bound
             return "" if worse else reason
     return ""
 

@@ -20,9 +20,9 @@ from headway.engine import EngineLife
 from headway.errors import NoEngineError
 from headway.supervision.spare_engine import SpareStarter
 from headway_policies import (
+    Block,
     CapReason,
     Cause,
-    Hold,
     Progress,
     Recovery,
     Restart,
@@ -323,7 +323,7 @@ class Supervisor:
         """Name an engine that steps and serves nothing; one that is silent or paused serves nothing for that."""
         link, now_s, before = self._gateway.link, self._gateway.gate.now_s(), self.stuck
         self.stuck, self.stuck_s = None, 0.0
-        paused = {Hold.ENGINE_PAUSED, Hold.ENGINE_ASLEEP} & self._gateway.gate.desk.mode.holds
+        paused = {Block.ENGINE_PAUSED, Block.ENGINE_ASLEEP} & self._gateway.gate.desk.mode.blocks
         if link.stuck_watch is None or link.life is not EngineLife.UP or paused:
             return
         self.stuck_s = link.stuck_watch.stuck_s(now_s, self.config)

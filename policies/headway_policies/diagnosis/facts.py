@@ -124,7 +124,7 @@ class Facts:
 
 _BOUNDS = frozenset({"ttft_slo_s", "first_token_timeout_s", "inter_token_slo_s"})
 _UNBOUNDED = frozenset({"window_s"})
-_NUMBERS = ("reserved_seats", "window_s", "compiling_s", "longest_prompt_s", "longest_held_s", "stuck_s")  # 0: not known
+_NUMBERS = ("reserved_seats", "window_s", "compiling_s", "longest_prompt_s", "longest_held_s", "stuck_s")  # 0: unknown
 _Facts = TypeVar("_Facts", Facts, ClassFacts)
 
 
