@@ -14,6 +14,7 @@ from __future__ import annotations
 import heapq
 import itertools
 import math
+from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from functools import partial
 from random import Random
@@ -304,10 +305,13 @@ class Shell:
     # ------------------------------------------------------------------ the desk's effects
 
     def _carry_out(self, effects: list[Effect]) -> None:
-        for effect in effects:
+        """Carry out effects in their order; those of a request that fails at its dispatch come after the others."""
+        todo = deque(effects)
+        while todo:
+            effect = todo.popleft()
             match effect:
                 case Dispatch():
-                    self._dispatch(effect)
+                    todo.extend(self._dispatch(effect))
                 case WakeAt():
                     self._wake_s = effect.at_s
                 case Reject() | Expire():
@@ -323,7 +327,8 @@ class Shell:
                 case _:
                     assert_never(effect)
 
-    def _dispatch(self, effect: Dispatch) -> None:
+    def _dispatch(self, effect: Dispatch) -> list[Effect]:
+        """Start a request in the engine. The effects of its end, where it is larger than the engine's KV cache."""
         visit = self._visits[effect.ticket_id]
         request = visit.request
         visit.dispatched_s, visit.batch = self._now_s, effect.batch
@@ -332,10 +337,8 @@ class Shell:
         if visit.most_tokens is not None:
             output_tokens = min(output_tokens, visit.most_tokens)
         if not self._engine.could_hold(request.prompt_tokens, output_tokens):
-            effects = self._front.leave(visit.id, Ending.FAILED, self._now_s)
             self._end(visit, Outcome.FAILED)
-            self._carry_out(effects)
-            return
+            return self._front.leave(visit.id, Ending.FAILED, self._now_s)
         urgency = self._urgency.get(visit.class_name, 0)
         visit.sequence = Sequence(
             visit.id,
@@ -347,6 +350,7 @@ class Shell:
             sent_s=self._now_s,
         )
         self._engine.submit(visit.sequence)
+        return []
 
     def _refuse(self, effect: Reject | Expire) -> None:
         visit = self._visits[effect.ticket_id]
@@ -362,7 +366,8 @@ class Shell:
     def _recall(self, effect: Recall) -> None:
         """The visit waits again; the engine stops its sequence at the end of the step."""
         visit = self._visits[effect.ticket_id]
-        assert visit.sequence is not None
+        if visit.sequence is None:
+            return  # dispatched in the same event, and failed
         self._engine.abort(visit.sequence)
         self._result.recalls += 1
         visit.sequence = visit.dispatched_s = visit.most_tokens = None

@@ -49,6 +49,17 @@ def log(result: Result) -> list[tuple[object, ...]]:
     ]
 
 
+def assert_records_agree(result: Result) -> None:
+    """All visits have ended, and the desk's ledger has the same ends."""
+    assert all(visit.outcome is not None and visit.ended_s is not None for visit in result.visits)
+    for class_name, counts in result.ledger.classes.items():
+        seen = [visit for visit in result.visits if visit.class_name == class_name]
+        assert counts.arrived == len(seen)
+        assert (counts.queued, counts.in_flight) == (0, 0)
+        assert +counts.outcomes == Counter(visit.outcome for visit in seen)
+        assert +counts.refusals == Counter(visit.reason for visit in seen if visit.reason is not None)
+
+
 @pytest.mark.parametrize("clients", [None, ROUGH], ids=["patient", "rough"])
 @pytest.mark.parametrize("name", PRESETS)
 def test_every_request_has_one_end_and_three_books_agree(name: str, clients: Clients | None) -> None:
@@ -57,13 +68,7 @@ def test_every_request_has_one_end_and_three_books_agree(name: str, clients: Cli
     tight = replace(MODEL, kv_tokens=4096)
     result = simulate(requests, PRESETS[name], tight, clients=clients, seed=7)
     assert sum(not visit.attempt for visit in result.visits) == len(requests)
-    assert all(visit.outcome is not None and visit.ended_s is not None for visit in result.visits)
-    for class_name, counts in result.ledger.classes.items():
-        seen = [visit for visit in result.visits if visit.class_name == class_name]
-        assert counts.arrived == len(seen)
-        assert (counts.queued, counts.in_flight) == (0, 0)
-        assert +counts.outcomes == Counter(visit.outcome for visit in seen)
-        assert +counts.refusals == Counter(visit.reason for visit in seen if visit.reason is not None)
+    assert_records_agree(result)
     for visit in result.visits:
         if visit.outcome is Outcome.COMPLETED:
             assert visit.made_tokens == visit.request.output_tokens
@@ -187,6 +192,18 @@ def test_what_the_engine_cannot_hold_fails() -> None:
     """It does not wait before the engine for ever."""
     result = simulate([Request(0.0, "normal", 100, 2)], small_preset(1), replace(UNIT, kv_tokens=64))
     assert result.visits[0].outcome is Outcome.FAILED
+
+
+@pytest.mark.parametrize("seed", range(2, 6))
+def test_what_fails_at_its_dispatch_may_have_made_room_in_the_same_event(seed: int) -> None:
+    """A request that no KV cache holds, recalled for a more urgent one: it has one end, and the records agree."""
+    random, requests = Random(seed), []
+    for number in range(240):
+        prompt_tokens = 4000 if random.random() < 0.25 else random.randint(10, 200)
+        name = random.choice(["realtime", "normal", "batch"])
+        requests.append(Request(number / 6, name, prompt_tokens, random.randint(5, 60)))
+    result = simulate(requests, bundled_presets()["balanced"], EngineModel(kv_tokens=2048), clients=ROUGH, seed=seed)
+    assert_records_agree(result)
 
 
 def test_a_switch_takes_effect_at_its_time() -> None:
