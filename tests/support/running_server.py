@@ -54,7 +54,7 @@ OFFLINE = {
 ENGINE_FLAGS = ("--enforce-eager", "--max-model-len", "2048", "--host", "127.0.0.1", "--disable-uvicorn-access-log")
 #: Fewer than vLLM's own number: the ceiling is the same on every machine.
 SEATS = ("--max-num-seqs", "64")
-START_S = 240.0
+START_S = 480.0
 
 
 def free_port() -> int:
@@ -179,7 +179,11 @@ class RunningServer:
         return psutil.wait_procs(self.children, timeout=within_s)[1]
 
     def __enter__(self) -> RunningServer:
-        return self.start()
+        try:
+            return self.start()
+        except BaseException:
+            self.__exit__()
+            raise
 
     def __exit__(self, *_: object) -> None:
         assert self.process is not None
