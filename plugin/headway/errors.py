@@ -6,13 +6,13 @@
     ├── TooWideError          the request asks for more sequences than the engine runs at once
     ├── UnknownPresetError    no preset of that name
     ├── UnusablePresetError   one that cannot be put in force: a policy it names could not be made
-    ├── LimitOrderError       a limit that the engine cannot have, or that contradicts the preset in force
+    ├── LimitCommandError       a limit that the engine cannot have, or that contradicts the preset in force
     ├── UnknownRungError      no such rung of the fallback ladder, or one that would change nothing
     ├── StaleRevisionError    the preset was changed meanwhile
     ├── UnknownRevisionError  an earlier revision that is not known, or not any more
     ├── NoTrialError          a trial is to be ended, and there is none
-    ├── OrderConflictError    an order that is carried out already, or cannot be now
-    ├── NoWarmupError         a warm-up is ordered, and nothing makes its requests
+    ├── CommandConflictError    a command that is carried out already, or cannot be now
+    ├── NoWarmupError         a warm-up is asked for, and nothing makes its requests
     ├── BatchFunctionError    the batch function gave no list, a wrong number of results, or was cancelled
     └── Refused               the request was refused: ``reason``, ``retry_after_s``, ``status``
         ├── Rejected          never served: no room, no chance to be in time, pushed out, draining, no engine
@@ -89,7 +89,7 @@ class UnusablePresetError(HeadwayError):
         self.issues = tuple(issues)
 
 
-class LimitOrderError(HeadwayError):
+class LimitCommandError(HeadwayError):
     """A limit that the engine cannot have, or that contradicts the preset in force."""
 
 
@@ -113,12 +113,12 @@ class NoTrialError(HeadwayError):
     """A trial is to be ended, and no preset is on trial."""
 
 
-class OrderConflictError(HeadwayError):
-    """An order that is carried out already, or cannot be carried out now."""
+class CommandConflictError(HeadwayError):
+    """A command that is carried out already, or cannot be carried out now."""
 
 
 class NoWarmupError(HeadwayError):
-    """A warm-up is ordered, and nothing makes the requests of one."""
+    """A warm-up is asked for, and nothing makes the requests of one."""
 
 
 class BatchFunctionError(HeadwayError):

@@ -311,7 +311,7 @@ def test_order_a_rung_with_a_typed_word(page: Page, dashboard: Callable[..., str
     with StubServer(moving=True) as stub:
         page.goto(dashboard(stub.url, OPERATOR_TOKEN), wait_until="domcontentloaded")
         page.get_by_role("link", name="Control").click()
-        card = page.locator(".st-key-headway-order-ladder")
+        card = page.locator(".st-key-headway-command-ladder")
         card.get_by_text("shed", exact=True).click()
         card.get_by_role("button", name="Set to shed").click()
         expect(card.get_by_text("Nothing was changed")).to_be_visible()

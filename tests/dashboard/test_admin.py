@@ -7,7 +7,7 @@ from stub_server import OPERATOR_TOKEN, VIEWER_TOKEN, StubServer
 
 from headway.api import (
     AdminError,
-    InvalidOrderError,
+    InvalidCommandError,
     NoAnswerInTimeError,
     NotHeadwayError,
     RefusedError,
@@ -31,7 +31,7 @@ from headway_dashboard.settings import Settings
         (409, RefusedError),
         (412, StaleError),
         (415, RefusedError),
-        (422, InvalidOrderError),
+        (422, InvalidCommandError),
         (428, RefusedError),
         (500, RefusedError),
         (302, RefusedError),

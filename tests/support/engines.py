@@ -10,7 +10,7 @@ from typing import Any
 from headway.engine.fake import FakeEngine, FakeOutput, FakeParams
 from headway.engine.port import PlainAdapter, StepListener
 from headway.fallback import OtherModel
-from headway.operator.commands.warmup_orders import WarmBesideTraffic
+from headway.operator.commands.warmup import WarmBesideTraffic
 from headway.operator.control import Control
 from headway.operator.install import EngineParts, install, prepare
 from headway.operator.presets import PresetCatalogue

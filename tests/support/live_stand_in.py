@@ -113,7 +113,7 @@ class LiveStandIn:
         self._ready.set()
         await asyncio.to_thread(self._end.wait)
         await self._send_away()
-        self.control.orders.leave()
+        self.control.limits.leave()
         await self._admin.aclose()
         await runner.cleanup()
 

@@ -60,7 +60,7 @@ class SharedStandIn:
             not self.paused, self.pause_ends_s - self.now_s, self.left_alone,
         )  # fmt: skip
 
-    def order(self, seats: int) -> None:
+    def set_limit(self, seats: int) -> None:
         self._reach()
         self.ordered, self.ends_s = seats, self.now_s + EXPIRES_S
         self.orders.append(seats)

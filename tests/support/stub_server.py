@@ -90,7 +90,7 @@ class World:
         self.collections = [0.0] * (len(GC_BOUNDS) + 1)
         self.collected_s = 0.0
         self.limit_reason = "fixed"
-        self.ordered_limit: schema.OrderedLimit | None = None
+        self.ordered_limit: schema.OperatorLimit | None = None
         self.order_error: str | None = None
         self.load = 1.0
         self.ends_per_s: dict[str, float] = {}

@@ -10,7 +10,7 @@ from headway_dashboard.analysis.server import newest_values, tile_notes
 from headway_dashboard.analysis.server.last_changes import EXPRESSIONS, change_rows
 from headway_dashboard.analysis.server.objectives import objective_lines
 from headway_dashboard.analysis.server.status import Status
-from headway_dashboard.analysis.server.stop_words import limit_order_words
+from headway_dashboard.analysis.server.stop_words import operator_limit_words
 from headway_dashboard.components import headline, table, tile
 from headway_dashboard.components.banner import plain
 from headway_dashboard.pages import charts
@@ -26,7 +26,7 @@ def draw(reading: PageReading) -> None:
     if live:  # a diagnosis is of now: it rests on what the server says of itself
         headline(reading.headline)
     tiles(reading)
-    if live and (words := limit_order_words(reading.status)):
+    if live and (words := operator_limit_words(reading.status)):
         st.caption(plain(words))
     _class_table(reading.newest, reading.view.known, reading.status if live else Status())
     charts.draw(PAGE.panels, reading, key="headway-charts")

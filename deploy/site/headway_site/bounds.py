@@ -10,7 +10,7 @@ from headway.audit import audit_file
 from headway.fallback import client as upstream
 from headway.fallback import fixed_reply
 from headway.http.access import lockout
-from headway.http.admin import callers, orders, tokens
+from headway.http.admin import callers, commands, tokens
 from headway.http.inference import request_caps as caps
 from headway.http.inference import request_info
 from headway.http.limits import bounds, json_shape
@@ -80,7 +80,7 @@ BOUNDS = {
     "tenants without waiting requests": f"{fairness.RECENT}",
     "lengths by tenant, class and size": f"{prediction._KEYS} kinds of {prediction._HISTORY} lengths",
     "`Authorization` of the admin API": f"{tokens.MAX_HEADER_CHARS} characters",
-    "an order to the admin API": f"{_size(orders.MAX_BODY_BYTES)} within {orders.BODY_WITHIN_S:g} s",
+    "a command to the admin API": f"{_size(commands.MAX_BODY_BYTES)} within {commands.BODY_WITHIN_S:g} s",
     "a query of the admin API": f"{callers.MAX_QUERY_BYTES} bytes",
     "addresses with wrong keys; tenants with a retry budget": f"{lockout.MAX_ADDRESSES}; {retry_budget.TENANTS}",
     "the keys file": f"{_size(parse.MAX_FILE_BYTES)}, {key_schema.MAX_KEYS} keys",

@@ -33,7 +33,7 @@ def environment() -> str:
 
 def routes() -> str:
     """The admin API, the access of every other route, and the headers that bound a request."""
-    orders = [[f"`{route.method} {route.path}`", route.role or "-", route.summary,
+    own_routes = [[f"`{route.method} {route.path}`", route.role or "-", route.summary,
                ", ".join(f"{int(n)}" for n in route.refusals)]
               for route in admin.TABLE]  # fmt: skip
     own = {route.path for route in admin.TABLE}
@@ -46,7 +46,7 @@ def routes() -> str:
         "Every route that a server answers. A path that is not listed, or an odd form of one, gets 404.",
         "## Admin API",
         "A *viewer* reads, an *operator* also changes. `GET /headway/v1/openapi.json` has the form of every body.",
-        table(["route", "token", "answer", "refusals"], orders),
+        table(["route", "token", "answer", "refusals"], own_routes),
         "## All other routes",
         "`open` needs nothing, `inference` an API key where the server has keys, `operator` the operator's token.",
         table(["path", "methods", "access"], others),

@@ -31,25 +31,25 @@ from headway.api.schema import (
     AuditEntry,
     AuditKind,
     AuditLog,
+    Command,
     CurrentPreset,
-    FallbackOrder,
+    FallbackCommand,
     FallbackState,
     Forecast,
-    ForecastOrder,
+    ForecastCommand,
     ForecastProgress,
-    LimitOrder,
-    Order,
-    PauseOrder,
+    LimitCommand,
+    PauseCommand,
     PresetList,
     Readiness,
     RecycleAccepted,
     Status,
+    SwitchCommand,
     Switched,
-    SwitchOrder,
     Traffic,
     Trial,
     TrialReport,
-    UndoOrder,
+    UndoCommand,
     WarmupAccepted,
 )
 
@@ -135,14 +135,14 @@ class AdminClient:
     ) -> Forecast:
         """The forecast of these presets, all of them, or one that is saved nowhere; it returns when that is ready.
 
-        Raises InvalidOrderError, RefusedError.
+        Raises InvalidCommandError, RefusedError.
         """
         listed = None if presets is None else list(presets)
         terms = {"presets": listed, "toml": toml, "within_s": within_s, "span_s": span_s}
         given: dict[str, Any] = {name: term for name, term in terms.items() if term is not None}
-        order = ForecastOrder.model_construct(**given)
-        timeout_s = (self._timeout_s[0], self._timeout_s[1] + (within_s or ForecastOrder().within_s))
-        return self._ask(routes.FORECAST, Forecast, order, timeout_s=timeout_s)
+        command = ForecastCommand.model_construct(**given)
+        timeout_s = (self._timeout_s[0], self._timeout_s[1] + (within_s or ForecastCommand().within_s))
+        return self._ask(routes.FORECAST, Forecast, command, timeout_s=timeout_s)
 
     def forecast_progress(self) -> ForecastProgress:
         """The progress of the present forecast."""
@@ -164,23 +164,23 @@ class AdminClient:
     ) -> Switched:
         """Put a preset in force, if ``revision`` is still in force, on trial where a reason to go back is given.
 
-        Raises StaleError, InvalidOrderError.
+        Raises StaleError, InvalidCommandError.
         """
         given: dict[str, Any] = {} if revert_after_s is None else {"revert_after_s": revert_after_s}
         if revert_if:
             given["revert_if"] = list(revert_if)
-        order = SwitchOrder.model_construct(name=name, **given, **_said(reason, actor))
-        return self._ask(routes.SWITCH, Switched, order, headers={"If-Match": f'"{revision}"'})
+        command = SwitchCommand.model_construct(name=name, **given, **_said(reason, actor))
+        return self._ask(routes.SWITCH, Switched, command, headers={"If-Match": f'"{revision}"'})
 
     def undo(
         self, to: int | None = None, *, revision: int, reason: str | None = None, actor: str | None = None
     ) -> Switched:
         """Put the revision ``to`` in force again, None: the one before, if ``revision`` is still in force.
 
-        Raises StaleError, InvalidOrderError.
+        Raises StaleError, InvalidCommandError.
         """
-        order = UndoOrder.model_construct(revision=to, **_said(reason, actor))
-        return self._ask(routes.UNDO, Switched, order, headers={"If-Match": f'"{revision}"'})
+        command = UndoCommand.model_construct(revision=to, **_said(reason, actor))
+        return self._ask(routes.UNDO, Switched, command, headers={"If-Match": f'"{revision}"'})
 
     def trial(self) -> Trial | None:
         """The trial that goes on, or the last one; None before the first."""
@@ -188,8 +188,8 @@ class AdminClient:
 
     def keep(self, *, revision: int, reason: str | None = None, actor: str | None = None) -> Trial:
         """End the trial of the preset in force: it stays. Raises StaleError; RefusedError where there is no trial."""
-        order = Order.model_construct(**_said(reason, actor))
-        return self._ask(routes.KEEP, Trial, order, headers={"If-Match": f'"{revision}"'})
+        command = Command.model_construct(**_said(reason, actor))
+        return self._ask(routes.KEEP, Trial, command, headers={"If-Match": f'"{revision}"'})
 
     def order_limit(
         self,
@@ -203,25 +203,25 @@ class AdminClient:
     ) -> Switched:
         """Put the preset in force on so many seats, None: back on its own, if ``revision`` is still in force.
 
-        Raises StaleError, InvalidOrderError.
+        Raises StaleError, InvalidCommandError.
         """
         terms = {"window_ms": window_ms, "expires_s": expires_s}
         given: dict[str, Any] = {name: value for name, value in terms.items() if value is not None}
-        order = LimitOrder.model_construct(seats=seats, **given, **_said(reason, actor))
-        return self._ask(routes.ORDER_LIMIT, Switched, order, headers={"If-Match": f'"{revision}"'})
+        command = LimitCommand.model_construct(seats=seats, **given, **_said(reason, actor))
+        return self._ask(routes.ORDER_LIMIT, Switched, command, headers={"If-Match": f'"{revision}"'})
 
     def fallback(self) -> FallbackState:
         """The state of the fallback ladder."""
         return self._ask(routes.FALLBACK, FallbackState)
 
     def order_fallback(self, rung: str | None, *, reason: str | None = None, actor: str | None = None) -> FallbackState:
-        """Put the fallback ladder on a rung; None makes it automatic again. Raises InvalidOrderError."""
-        order = FallbackOrder.model_construct(rung=rung, **_said(reason, actor))
-        return self._ask(routes.ORDER_FALLBACK, FallbackState, order)
+        """Put the fallback ladder on a rung; None makes it automatic again. Raises InvalidCommandError."""
+        command = FallbackCommand.model_construct(rung=rung, **_said(reason, actor))
+        return self._ask(routes.ORDER_FALLBACK, FallbackState, command)
 
     def recycle(self, *, reason: str | None = None, actor: str | None = None) -> RecycleAccepted:
         """Replace the engine. Raises RefusedError where the server cannot, or not now."""
-        return self._ask(routes.RECYCLE, RecycleAccepted, Order.model_construct(**_said(reason, actor)))
+        return self._ask(routes.RECYCLE, RecycleAccepted, Command.model_construct(**_said(reason, actor)))
 
     def pause(
         self, *, expires_s: float | None = None, reason: str | None = None, actor: str | None = None
@@ -231,19 +231,19 @@ class AdminClient:
         Raises RefusedError where the server drains, closes, or is paused without an end.
         """
         given: dict[str, Any] = {} if expires_s is None else {"expires_s": expires_s}
-        return self._ask(routes.PAUSE, AdmissionChanged, PauseOrder.model_construct(**given, **_said(reason, actor)))
+        return self._ask(routes.PAUSE, AdmissionChanged, PauseCommand.model_construct(**given, **_said(reason, actor)))
 
     def resume(self, *, reason: str | None = None, actor: str | None = None) -> AdmissionChanged:
-        """End a pause or a drain. Raises RefusedError where no command stops dispatch."""
-        return self._ask(routes.RESUME, AdmissionChanged, Order.model_construct(**_said(reason, actor)))
+        """End a pause or a drain. Raises RefusedError where no command blocks dispatch."""
+        return self._ask(routes.RESUME, AdmissionChanged, Command.model_construct(**_said(reason, actor)))
 
     def drain(self, *, reason: str | None = None, actor: str | None = None) -> AdmissionChanged:
         """Refuse new and waiting requests. Raises RefusedError where the server drains already, or closes."""
-        return self._ask(routes.DRAIN, AdmissionChanged, Order.model_construct(**_said(reason, actor)))
+        return self._ask(routes.DRAIN, AdmissionChanged, Command.model_construct(**_said(reason, actor)))
 
     def warm_up(self, *, reason: str | None = None, actor: str | None = None) -> WarmupAccepted:
         """Warm the running engine up. Raises RefusedError where the server cannot, or not now."""
-        return self._ask(routes.WARMUP, WarmupAccepted, Order.model_construct(**_said(reason, actor)))
+        return self._ask(routes.WARMUP, WarmupAccepted, Command.model_construct(**_said(reason, actor)))
 
     def audit(self, limit: int = routes.DEFAULT_AUDIT_ENTRIES, kind: AuditKind | None = None) -> list[AuditEntry]:
         """The newest entries of the audit log, the newest first; None: all but the commands that changed nothing."""
@@ -254,14 +254,14 @@ class AdminClient:
         self,
         route: Route,
         answer: type[_Answer],
-        order: Order | None = None,
+        command: Command | None = None,
         timeout_s: tuple[float, float] | None = None,
         **options: Any,
     ) -> _Answer:
-        if order is None:
+        if command is None:
             response = self._send(route, self._session, **options)
         else:
-            body = order.model_dump(exclude_unset=True)
+            body = command.model_dump(exclude_unset=True)
             with self._bounded(MAX_ANSWER_BYTES, timeout_s) as session:
                 response = self._send(route, session, timeout_s, json=body, **options)
         if response.status_code not in (route.status, route.otherwise):

@@ -13,7 +13,7 @@
           ├── RoleError             403: the token may only read
           ├── SwitchedOffError      404: the server was started without a token
           ├── StaleError            412: the preset was switched meanwhile
-          ├── InvalidOrderError     422: the server does not accept the command
+          ├── InvalidCommandError     422: the server does not accept the command
           └── TooManyError          429: too many wrong tokens from this address
 
 The text of each is one sentence for a person.
@@ -86,7 +86,7 @@ class StaleError(RefusedError):
     """The preset was switched meanwhile."""
 
 
-class InvalidOrderError(RefusedError):
+class InvalidCommandError(RefusedError):
     """The server does not accept the command."""
 
 
@@ -100,6 +100,6 @@ BY_STATUS: dict[int, type[RefusedError]] = {
     403: RoleError,
     404: SwitchedOffError,
     412: StaleError,
-    422: InvalidOrderError,
+    422: InvalidCommandError,
     429: TooManyError,
 }

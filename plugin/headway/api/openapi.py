@@ -18,7 +18,7 @@ _PROBLEM = "application/problem+json"
 _SCHEMAS = "#/components/schemas/{model}"
 _REVISION = {"type": "string", "pattern": '^"[1-9][0-9]*"$'}
 _DESCRIPTION = (
-    "An order is a PUT or a POST with a JSON body. Ordering needs the operator's token, reading either token."
+    "A command is a PUT or a POST with a JSON body. A command needs the operator's token, reading either token."
 )
 #: Why a route refuses, by status.
 _REFUSALS: Mapping[HTTPStatus, str] = {
@@ -74,8 +74,8 @@ def _models() -> dict[str, Any]:
     for route in routes.TABLE:
         if route.answer is not None:
             modes[route.answer] = "serialization"
-        if route.order is not None:
-            modes[route.order] = "validation"
+        if route.command is not None:
+            modes[route.command] = "validation"
     _, found = models_json_schema(list(modes.items()), ref_template=_SCHEMAS)
     models: dict[str, Any] = found["$defs"]
     return models
@@ -88,14 +88,14 @@ def _operation(route: Route) -> dict[str, Any]:
         found["x-role"] = str(route.role)
     if parameters := _parameters(route):
         found["parameters"] = parameters
-    if route.order is not None:
-        found["requestBody"] = {"required": True, "content": {_JSON: {"schema": _reference(route.order)}}}
+    if route.command is not None:
+        found["requestBody"] = {"required": True, "content": {_JSON: {"schema": _reference(route.command)}}}
     return found
 
 
 def _parameters(route: Route) -> list[dict[str, Any]]:
     found: list[dict[str, Any]] = []
-    if route.versioned and route.order is not None:
+    if route.versioned and route.command is not None:
         found.append(
             {
                 "name": "If-Match",

@@ -38,7 +38,7 @@ class Route:
     summary: str
     role: Role | None
     answer: type[BaseModel] | None
-    order: type[schema.Order] | None = None
+    command: type[schema.Command] | None = None
     status: HTTPStatus = HTTPStatus.OK
     otherwise: HTTPStatus | None = None
     problems: tuple[HTTPStatus, ...] = ()
@@ -50,7 +50,7 @@ class Route:
     @property
     def changes(self) -> bool:
         """Whether the route changes the server."""
-        return self.order is not None and not self.computes
+        return self.command is not None and not self.computes
 
     @property
     def refusals(self) -> tuple[HTTPStatus, ...]:
@@ -60,7 +60,7 @@ class Route:
             found |= _NEEDS_TOKEN
         if self.role is Role.OPERATOR:
             found.add(HTTPStatus.FORBIDDEN)
-        if self.order is not None:
+        if self.command is not None:
             found |= _READS_BODY
         return tuple(sorted(found))
 
@@ -115,7 +115,7 @@ FORECAST = Route(
     "What presets would do with the recent traffic, by replays on the model of this engine.",
     Role.OPERATOR,
     schema.Forecast,
-    order=schema.ForecastOrder,
+    command=schema.ForecastCommand,
     problems=(HTTPStatus.CONFLICT,),
     computes=True,
 )
@@ -143,7 +143,7 @@ SWITCH = Route(
     "Switch to another preset, if the one of the ETag is still in force.",
     Role.OPERATOR,
     schema.Switched,
-    order=schema.SwitchOrder,
+    command=schema.SwitchCommand,
     problems=(HTTPStatus.PRECONDITION_FAILED, HTTPStatus.PRECONDITION_REQUIRED),
     versioned=True,
 )
@@ -154,7 +154,7 @@ UNDO = Route(
     "Put an earlier revision in force again, if the one of the ETag is still in force.",
     Role.OPERATOR,
     schema.Switched,
-    order=schema.UndoOrder,
+    command=schema.UndoCommand,
     problems=(HTTPStatus.PRECONDITION_FAILED, HTTPStatus.PRECONDITION_REQUIRED),
     versioned=True,
 )
@@ -173,7 +173,7 @@ KEEP = Route(
     "End the trial of the preset in force: it stays, if the one of the ETag is still in force.",
     Role.OPERATOR,
     schema.Trial,
-    order=schema.Order,
+    command=schema.Command,
     problems=(HTTPStatus.CONFLICT, HTTPStatus.PRECONDITION_FAILED, HTTPStatus.PRECONDITION_REQUIRED),
     versioned=True,
 )
@@ -184,7 +184,7 @@ ORDER_LIMIT = Route(
     "Put the preset in force on another number of seats, for a bounded time or until the next switch.",
     Role.OPERATOR,
     schema.Switched,
-    order=schema.LimitOrder,
+    command=schema.LimitCommand,
     problems=(HTTPStatus.PRECONDITION_FAILED, HTTPStatus.PRECONDITION_REQUIRED),
     versioned=True,
 )
@@ -198,7 +198,7 @@ ORDER_FALLBACK = Route(
     "Put the fallback ladder on a rung, or make it automatic again.",
     Role.OPERATOR,
     schema.FallbackState,
-    order=schema.FallbackOrder,
+    command=schema.FallbackCommand,
 )
 RECYCLE = Route(
     "recycle",
@@ -207,7 +207,7 @@ RECYCLE = Route(
     "Replace the engine when its running requests have finished; where memory allows, the new one is started first.",
     Role.OPERATOR,
     schema.RecycleAccepted,
-    order=schema.Order,
+    command=schema.Command,
     status=HTTPStatus.ACCEPTED,
     problems=(HTTPStatus.CONFLICT, HTTPStatus.NOT_IMPLEMENTED),
 )
@@ -218,17 +218,17 @@ PAUSE = Route(
     "Suspend dispatch, for a time or until a resume: requests wait, and their time-outs go on; running ones finish.",
     Role.OPERATOR,
     schema.AdmissionChanged,
-    order=schema.PauseOrder,
+    command=schema.PauseCommand,
     problems=(HTTPStatus.CONFLICT,),
 )
 RESUME = Route(
     "resume",
     "POST",
     "/headway/v1/resume",
-    "End the pause, or the drain, that an operator has ordered.",
+    "End the pause, or the drain, of an operator.",
     Role.OPERATOR,
     schema.AdmissionChanged,
-    order=schema.Order,
+    command=schema.Command,
     problems=(HTTPStatus.CONFLICT,),
 )
 DRAIN = Route(
@@ -238,7 +238,7 @@ DRAIN = Route(
     "Refuse new and waiting requests, with Retry-After, until a resume; running ones finish.",
     Role.OPERATOR,
     schema.AdmissionChanged,
-    order=schema.Order,
+    command=schema.Command,
     status=HTTPStatus.ACCEPTED,
     problems=(HTTPStatus.CONFLICT,),
 )
@@ -249,7 +249,7 @@ WARMUP = Route(
     "Run the warm-up of the preset once on the running engine, beside the traffic.",
     Role.OPERATOR,
     schema.WarmupAccepted,
-    order=schema.Order,
+    command=schema.Command,
     status=HTTPStatus.ACCEPTED,
     problems=(HTTPStatus.CONFLICT, HTTPStatus.NOT_IMPLEMENTED),
 )

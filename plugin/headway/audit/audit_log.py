@@ -44,7 +44,7 @@ class Audit:
         self._strangers_file: AuditFile | None = None
         self._recorded = 0
         self._changes: deque[Line] = deque(maxlen=MAX_CHANGES)
-        self._refused_orders: deque[Line] = deque(maxlen=MAX_REFUSED)
+        self._refused_commands: deque[Line] = deque(maxlen=MAX_REFUSED)
         self._refused = Attempts(MAX_REFUSED)
         self._strangers = Attempts(MAX_STRANGERS)
         self._no_ops = Attempts(MAX_NO_OPS)
@@ -70,11 +70,11 @@ class Audit:
         entry = _entry(caller, action, before, after, revision, reason, result)
         refused = result.startswith(_REFUSED)
         line = Line(next(self._numbers), AuditKind.REFUSED if refused else AuditKind.CHANGE, entry)
-        (self._refused_orders if refused else self._changes).appendleft(line)
+        (self._refused_commands if refused else self._changes).appendleft(line)
         self._recorded += 1
         self._write(line, caller, self._file)
 
-    def order(self, caller: Caller, action: str, desk: Desk, reason: str, result: str) -> None:
+    def command(self, caller: Caller, action: str, desk: Desk, reason: str, result: str) -> None:
         """Record a command to the engine, under the preset in force."""
         name, revision = desk.preset.name, desk.mode.revision
         self.record(caller, action, before=name, after=name, revision=revision, reason=reason, result=result)
@@ -95,7 +95,7 @@ class Audit:
     def entries(self, most: int, kind: AuditKind | None = None) -> list[AuditEntry]:
         """The newest ``most`` entries of one kind; None: of all but those that changed nothing."""
         rings: tuple[Iterable[Line], ...] = (
-            self._changes, self._refused_orders, self._refused, self._strangers, self._no_ops,
+            self._changes, self._refused_commands, self._refused, self._strangers, self._no_ops,
         )  # fmt: skip
         wanted = _LISTED if kind is None else frozenset({kind})
         merged = heapq.merge(*rings, key=lambda line: line.number, reverse=True)

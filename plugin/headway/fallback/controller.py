@@ -104,7 +104,7 @@ class FallbackController:
             engine_up=desk.mode.engine_up and Block.NO_INSTANCE not in desk.mode.blocks,
         )
 
-    def order(self, word: str | None) -> Rung:
+    def put_on(self, word: str | None) -> Rung:
         """Put the ladder on a rung until the next command; None: let it move by itself. Raises UnknownRungError."""
         before = self.ladder.rung
         try:

@@ -16,13 +16,13 @@ from headway.api import schema
 from headway.audit import Caller, plain
 from headway.errors import (
     HeadwayError,
-    LimitOrderError,
+    LimitCommandError,
     NoTrialError,
     StaleRevisionError,
     UnknownRevisionError,
     UnusablePresetError,
 )
-from headway.operator.commands.ordered_limit import OrderedLimit
+from headway.operator.commands.operator_limit import OperatorLimit
 from headway.operator.commands.trials import PresetTrial, confirmed_by, overtaken_by
 from headway.operator.forecasts import PresetForecasts
 from headway.operator.status.snapshot_reader import SnapshotReader
@@ -110,25 +110,25 @@ class Control(SnapshotReader):
         """Put the preset in force on a fixed number of seats; None: back to what was in force before the command.
 
         With ``expires_s`` the server goes back by itself after so long. A command that changes no setting keeps the
-        revision: only its end counts. Raises StaleRevisionError, LimitOrderError, or UnusablePresetError; then nothing
-        has changed.
+        revision: only its end counts. Raises StaleRevisionError, LimitCommandError, or UnusablePresetError; then
+        nothing has changed.
         """
         before, words = self.preset, self._in_force_words
         if seats is None:
-            return await self._end_order(expected_revision, caller, reason)
+            return await self._end_limit(expected_revision, caller, reason)
         now_s = self.gateway.gate.now_s()
-        order = self.orders.next(seats, window_ms, before, None if expires_s is None else now_s + expires_s)
-        order = replace(order, actor=plain(caller.actor), reason=plain(reason))
-        said = f"{order.words}, {'until the next switch' if expires_s is None else f'for {expires_s:g} s'}"
+        limit = self.limits.next(seats, window_ms, before, None if expires_s is None else now_s + expires_s)
+        limit = replace(limit, actor=plain(caller.actor), reason=plain(reason))
+        said = f"{limit.words}, {'until the next switch' if expires_s is None else f'for {expires_s:g} s'}"
         try:
             self._check_revision(expected_revision)
-            after, taken_over = self._limited(order), order.takes_over(self.orders.in_force)
+            after, taken_over = self._limited(limit), limit.takes_over(self.limits.in_force)
             same = not changes(before, after)
             revision = self.revision if same else self._put_in_force(after)
         except HeadwayError as error:
             self._record("order_limit", caller, words, said, reason, f"refused: {error}", self.revision)
             raise
-        self.orders.adopt(order, now_s, self._expire)
+        self.limits.adopt(limit, now_s, self._expire)
         if same:
             if expires_s is None or taken_over:
                 self._record("order_limit", caller, words, said, reason, APPLIED, revision)
@@ -143,7 +143,7 @@ class Control(SnapshotReader):
         ladder = self.fallback_controller.ladder
         before, ordered = ladder.rung.word, ladder.ordered
         try:
-            after = self.fallback_controller.order(word).word
+            after = self.fallback_controller.put_on(word).word
         except HeadwayError as error:
             wanted, result = (word or "auto")[:60], f"refused: {error}"
             self._record("order_fallback", caller, before, wanted, reason, result, self.revision)
@@ -184,9 +184,9 @@ class Control(SnapshotReader):
 
     @property
     def _in_force_words(self) -> str:
-        """The preset in force, with the limit that is ordered, for the audit."""
-        order = self.orders.in_force
-        return self.preset.name if order is None else order.words
+        """The preset in force, with the limit that an operator has set, for the audit."""
+        limit = self.limits.in_force
+        return self.preset.name if limit is None else limit.words
 
     def _check_revision(self, expected: int | None) -> None:
         if expected is not None and expected != self.revision:
@@ -200,28 +200,28 @@ class Control(SnapshotReader):
         caller: Caller,
         reason: str,
         trial: TrialTerms = NO_TRIAL,
-        standing: OrderedLimit | None = None,
+        standing: OperatorLimit | None = None,
     ) -> schema.Switched:
         """Put what is found in force; ``wanted`` names it in the audit log where it is not found.
 
-        ``standing`` is the ordered limit that it has, where it comes back with one.
+        ``standing`` is the operator's limit that it has, where it comes back with one.
         """
-        before, words, order = self.preset, self._in_force_words, self.orders.in_force
+        before, words, limit = self.preset, self._in_force_words, self.limits.in_force
         served = self.trials.before() if trial else {}
         try:
             self._check_revision(expected_revision)
             after = find()
             if after.name == before.name and not changes(before, after):
-                self.orders.leave(standing)
+                self.limits.leave(standing)
                 return self._nothing_changed()
             revision = self._put_in_force(after)
         except HeadwayError as error:
             self._record("switch_preset", caller, words, wanted[:60], reason, f"refused: {error}", self.revision)
             raise
-        self.orders.leave(standing)
+        self.limits.leave(standing)
         said, begun = self._in_force_words, None
         if trial:  # at once, whatever becomes of the caller while the engine is told
-            back_to, last = (before, order) if order is None or order.ends_s is None else (order.back_to, order.beneath)
+            back_to, last = (before, limit) if limit is None or limit.ends_s is None else (limit.back_to, limit.beneath)
             begun, said = self.trials.begin(trial, back_to, last, served, self._decided), f"{after.name}, on trial"
         done = await self._tell_engine("switch_preset", caller, before, (words, said), reason, revision)
         return done if begun is None else done.model_copy(update={"trial": self.trials.report(begun)})
@@ -258,43 +258,43 @@ class Control(SnapshotReader):
     def _nothing_changed(self) -> schema.Switched:
         return self._switched(self.preset.name, self.preset, self.revision, [])
 
-    def _limited(self, order: OrderedLimit) -> Preset:
-        """The preset of a command. Raises LimitOrderError."""
+    def _limited(self, limit: OperatorLimit) -> Preset:
+        """The preset of a command. Raises LimitCommandError."""
         ceiling = self.gateway.gate.desk.ceiling
-        if ceiling is not None and order.seats > ceiling:
-            raise LimitOrderError(f"{order.seats} seats are more than the {ceiling} that the engine was started with")
+        if ceiling is not None and limit.seats > ceiling:
+            raise LimitCommandError(f"{limit.seats} seats are more than the {ceiling} that the engine was started with")
         try:
-            return with_fixed_limit(order.own, order.seats, order.window_ms)
+            return with_fixed_limit(limit.own, limit.seats, limit.window_ms)
         except PresetError as error:
-            raise LimitOrderError(str(error)) from None
+            raise LimitCommandError(str(error)) from None
 
-    async def _end_order(self, expected_revision: int | None, caller: Caller, reason: str) -> schema.Switched:
+    async def _end_limit(self, expected_revision: int | None, caller: Caller, reason: str) -> schema.Switched:
         """Go back to what was in force before the command; where there is none, nothing changes."""
-        order, before, words = self.orders.in_force, self.preset, self._in_force_words
+        limit, before, words = self.limits.in_force, self.preset, self._in_force_words
         try:
             self._check_revision(expected_revision)
-            if order is None or not changes(before, order.back_to):
-                self.orders.leave(None if order is None else order.beneath)
+            if limit is None or not changes(before, limit.back_to):
+                self.limits.leave(None if limit is None else limit.beneath)
                 return self._nothing_changed()
-            revision = self._put_in_force(order.back_to)
+            revision = self._put_in_force(limit.back_to)
         except HeadwayError as error:
             self._record("order_limit", caller, words, "its own limit", reason, f"refused: {error}", self.revision)
             raise
-        self.orders.leave(order.beneath)
+        self.limits.leave(limit.beneath)
         said = (words, self._in_force_words)
         return await self._tell_engine("order_limit", caller, before, said, reason, revision)
 
-    async def _expire(self, order: OrderedLimit) -> None:
+    async def _expire(self, limit: OperatorLimit) -> None:
         """The time of a command is over: go back to what was in force before it."""
         before, words = self.preset, self._in_force_words
-        self.orders.expire(order)
-        if not changes(before, order.back_to):
+        self.limits.expire(limit)
+        if not changes(before, limit.back_to):
             return
-        caller, reason = Caller("headway"), "the ordered time is over"
+        caller, reason = Caller("headway"), "the time of the command is over"
         try:
-            revision = self._put_in_force(order.back_to)
+            revision = self._put_in_force(limit.back_to)
         except HeadwayError as error:
-            self._record("order_limit", caller, words, order.back_to.name, reason, f"failed: {error}", self.revision)
+            self._record("order_limit", caller, words, limit.back_to.name, reason, f"failed: {error}", self.revision)
             return
         await self._tell_engine("order_limit", caller, before, (words, self._in_force_words), reason, revision)
 
@@ -302,8 +302,8 @@ class Control(SnapshotReader):
         self, action: str, caller: Caller, before: Preset, words: tuple[str, str], reason: str, revision: int
     ) -> schema.Switched:
         """Count a change that the gate has made, tell the engine its limit, and record both."""
-        after, order = self.preset, self.orders.in_force
-        self.history.switched(after if order is None else order.own, revision)
+        after, limit = self.preset, self.limits.in_force
+        self.history.switched(after if limit is None else limit.own, revision)
         if action == "switch_preset":
             self.forecast_errors.switched(after)
         try:

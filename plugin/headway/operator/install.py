@@ -18,11 +18,11 @@ from headway.engine import EngineAdapter
 from headway.fallback import FallbackController, OtherEngine, OtherModel
 from headway.forecast import Forecaster
 from headway.operator.attainment import FIRST_TOKEN
-from headway.operator.commands.admission_orders import AdmissionOrders
-from headway.operator.commands.ordered_limit import LimitOrders
+from headway.operator.commands.admission import AdmissionCommands
+from headway.operator.commands.operator_limit import OperatorLimits
 from headway.operator.commands.switch_history import SwitchHistory
 from headway.operator.commands.trials import PresetTrials
-from headway.operator.commands.warmup_orders import WarmBesideTraffic, WarmupOrders
+from headway.operator.commands.warmup import WarmBesideTraffic, WarmupCommands
 from headway.operator.control import Control
 from headway.operator.forecast_errors import ForecastErrors
 from headway.operator.forecasts import PresetForecasts
@@ -118,9 +118,9 @@ def install(
         memory=parts.memory,
         engine_recycle=recycle,
         fallback_controller=fallback,
-        orders=LimitOrders(tasks),
-        admission=AdmissionOrders(gateway, tasks, audit),
-        warmups=WarmupOrders(gateway, tasks, parts.warmup, recycle, audit, warm_beside_traffic),
+        limits=OperatorLimits(tasks),
+        admission=AdmissionCommands(gateway, tasks, audit),
+        warmups=WarmupCommands(gateway, tasks, parts.warmup, recycle, audit, warm_beside_traffic),
         trials=PresetTrials(gate, served, tasks),
         forecast_errors=ForecastErrors(gate, served, activity, forecasts, tasks),
         diagnostics=Diagnostics(gate, facts),

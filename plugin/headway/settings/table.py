@@ -60,7 +60,7 @@ class _OfServer(Given):
     max_connections_per_address = whole(
         None, "the most of one address (an IPv6 network of 64 bits counts as one); not behind a proxy"
     )
-    require_reason = flag(False, "`1` refuses an order without a reason and a name")
+    require_reason = flag(False, "`1` refuses a command without a reason and a name")
     audit_file = text(None, "a file to which each line of the audit is appended as JSON", "a file")
     audit_file_bytes = whole(10 * _MIB, "the size at which that file is rotated; five older ones are kept", 64 * _KIB)
     log_format = choice(("text", "json"), "`json`: each log line is a JSON object with the ids of its request")

@@ -95,7 +95,7 @@ class EngineRecycle:
     # ------------------------------------------------------------------ inside
 
     def _record(self, caller: Caller, reason: str, result: str) -> None:
-        self._audit.order(caller, "recycle_engine", self._gateway.gate.desk, reason, result)
+        self._audit.command(caller, "recycle_engine", self._gateway.gate.desk, reason, result)
 
     def _replacement(self) -> Replace:
         if self._replace is None:

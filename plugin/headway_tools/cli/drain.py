@@ -7,7 +7,7 @@ import os
 import time
 
 from headway.api import AdminClient, AdmissionChanged
-from headway_tools.cli.order_options import actor_of, add_order_options, counted
+from headway_tools.cli.command_options import actor_of, add_command_options, counted
 from headway_tools.console import Exit, FailedError, connect, time_span
 
 NAME = "drain"
@@ -29,7 +29,7 @@ _POLL_S = 0.5
 
 def configure(parser: argparse.ArgumentParser) -> None:
     """Add the options of this command."""
-    add_order_options(parser)
+    add_command_options(parser)
     parser.add_argument(
         "--wait", type=time_span, metavar="TIME", help="return when no request runs any more, or fail after so long"
     )

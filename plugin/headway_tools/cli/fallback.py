@@ -18,7 +18,7 @@ examples:
   headway fallback auto                             follow the thresholds of the preset again
 
 The rungs, from the mildest on: normal, cap, bypass, shed, divert, pause. A rung affects only the classes whose
-preset allows it. An order holds until the next one, also across preset switches.
+preset allows it. A command holds until the next one, also across preset switches.
 exit codes: 0 done   1 refused   2 no such rung, or one without effect   3 not reachable   4 token missing or wrong
 """
 
@@ -35,7 +35,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 
 def run(chosen: argparse.Namespace) -> int:
-    """Show the ladder, or order a rung."""
+    """Show the ladder, or set a rung."""
     if (chosen.action == "set") != (chosen.rung is not None):
         raise UsageError("set needs a RUNG, and only set does (see: headway fallback --help)")
     with connect(chosen.url, os.environ) as client:
@@ -53,7 +53,7 @@ def text(now: FallbackState) -> str:
     other = now.fallback_model
     facts = [
         ("rung", now.rung + ("" if now.trigger is None else f"  ({now.trigger})")),
-        ("mode", "automatic" if now.ordered is None else f"ordered: an operator has set it to {now.ordered}"),
+        ("mode", "automatic" if now.ordered is None else f"an operator has set it to {now.ordered}"),
         ("in force", ", ".join(now.in_force) or "none"),
         ("usable", ", ".join(now.usable) or "none: no class of the preset allows a degradation"),
         (

@@ -6,7 +6,7 @@ import argparse
 import os
 
 from headway.api import AdmissionChanged
-from headway_tools.cli.order_options import actor_of, add_order_options, counted
+from headway_tools.cli.command_options import actor_of, add_command_options, counted
 from headway_tools.console import connect, duration, time_span
 
 NAME = "pause"
@@ -28,7 +28,7 @@ exit codes: 0 paused   1 refused: draining, or paused without an end   3 not rea
 
 def configure(parser: argparse.ArgumentParser) -> None:
     """Add the options of this command."""
-    add_order_options(parser)
+    add_command_options(parser)
     parser.add_argument(
         "--for", dest="expires_s", type=time_span, metavar="TIME",
         help="resume by itself after so long, such as 30s, 10m or 1h (default: never)",

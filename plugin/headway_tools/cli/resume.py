@@ -6,7 +6,7 @@ import argparse
 import os
 
 from headway.api import AdmissionChanged
-from headway_tools.cli.order_options import actor_of, add_order_options, blocked_words, counted
+from headway_tools.cli.command_options import actor_of, add_command_options, blocked_words, counted
 from headway_tools.console import connect
 
 NAME = "resume"
@@ -16,15 +16,15 @@ examples:
   headway resume --reason "the storage is back"
   headway resume --json                             what was dispatched at once, for scripts
 
-It ends what `headway pause` or `headway drain` has ordered, also a pause that would end by itself. A stop for another
+It ends what `headway pause` or `headway drain` began, also a pause that would end by itself. A stop for another
 cause (a recycle, a warm-up, the engine's own pause) goes on until its own end, and the answer names it.
-exit codes: 0 resumed   1 refused: no order stops dispatch   3 not reachable   4 token missing or wrong
+exit codes: 0 resumed   1 refused: no command blocks dispatch   3 not reachable   4 token missing or wrong
 """
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
     """Add the options of this command."""
-    add_order_options(parser)
+    add_command_options(parser)
     parser.set_defaults(run=run)
 
 

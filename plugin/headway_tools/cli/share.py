@@ -17,7 +17,7 @@ from headway.api import TlsError, UnreachableError
 from headway.errors import HeadwayError
 from headway.router.addresses import read_addresses
 from headway_policies.sharing import PauseTerms, SeatShares
-from headway_tools.cli.order_options import actor_of
+from headway_tools.cli.command_options import actor_of
 from headway_tools.console import INTERRUPTED, Exit, UsageError, add_json, connect, port, seconds, try_bind
 from headway_tools.sharing.arbiter import Arbiter, Standing
 from headway_tools.sharing.server import EXPIRES_S, SharedServer
@@ -36,8 +36,8 @@ examples:
 
 Each server is a `headway serve` of its own. Every second the status of each is read, and the --seats are divided by
 weighted max-min fairness: a model gets no more than its demand while another one wants more, what none wants is
-headroom for all, and every model keeps one seat. Each share is an ordered limit: no restart, and no request is dropped;
-more seats fill, fewer drain, and a limit is raised only into seats that no server holds.
+headroom for all, and every model keeps one seat. Each share is a limit by command: no restart, no dropped request; more
+seats fill, fewer drain, and a limit is raised only into seats that no server occupies.
 
 A model of --urgent gets its demand first while its longest wait is at least half of the first-token objective of the
 class (ttft_slo_s), until that was under a quarter for 10 seconds. Models of --pause are paused meanwhile, for
@@ -46,8 +46,8 @@ class (ttft_slo_s), until that was under a quarter for 10 seconds. Models of --p
 At the end, by Ctrl-C, SIGTERM or an error, each server has the limit of its own preset again. Should this command be
 killed, each server goes back by itself within {expires} seconds, and a pause ends so too. A server that does not answer
 keeps its seats for {expires} seconds, then the others get them; one that does not answer at the start has none until it
-does. A server where another client orders a limit, or has a preset on trial, is left alone until that is over. An
-ordered limit is fixed: the adaptive limit of a preset rests meanwhile. Run one of these commands for each machine.
+does. A server where another client sets a limit, or has a preset on trial, is left alone until that is over. A
+limit by command is fixed: the adaptive limit of a preset rests meanwhile. Run one of these commands for each machine.
 
 With --metrics-port Prometheus can read on this machine, for each server, the seats it has, wants and uses, and whether
 it is paused, late, and follows commands (headway_share_seats and others).
@@ -56,7 +56,7 @@ Needs one admin token for all servers (HEADWAY_ADMIN_TOKEN or HEADWAY_ADMIN_TOKE
 exit codes: 0 ended by SIGTERM   1 a limit or a pause could not be given back   2 wrong usage
             3 no server reachable at the start   4 token missing or wrong   130 interrupted
 """
-#: To connect, and for the answer: an order must be renewed in time although another server hangs.
+#: To connect, and for the answer: a command must be renewed in time although another server hangs.
 _TIMEOUT_S = (1.0, 4.0)
 _EVERY_S = 1.0
 _POLL_S = 0.05
@@ -154,7 +154,7 @@ def _share(arbiter: Arbiter, came: Sequence[int], collector: ShareCollector | No
 
 
 def _show(standing: Mapping[str, Standing], shown: Mapping[str, Standing], *, as_json: bool) -> None:
-    """The limits of all servers, and what keeps one from being ordered."""
+    """The limits of all servers, and what keeps one from being set."""
     for url, state in standing.items():
         if state.problem and (url not in shown or shown[url].problem != state.problem):
             _warn(f"{url}: {state.problem}")
@@ -203,7 +203,7 @@ def _servers(chosen: argparse.Namespace, stack: ExitStack) -> list[SharedServer]
 
 @contextmanager
 def _signals() -> Iterator[list[int]]:
-    """The signals that came, of those that end the command. None of them interrupts an order."""
+    """The signals that came, of those that end the command. None of them interrupts a command."""
     came: list[int] = []
     before = {
         end: signal.signal(end, lambda number, _: came.append(number))

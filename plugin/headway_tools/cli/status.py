@@ -9,7 +9,7 @@ import sys
 import time
 
 from headway.api import AdminClient, ClassStatus, EngineStatus, Status
-from headway.api.schema import Diagnosis, InstanceStatus, OrderedStop, PrefixStatus, Remedy, StepsStatus
+from headway.api.schema import Diagnosis, InstanceStatus, OperatorStop, PrefixStatus, Remedy, StepsStatus
 from headway_policies.preset import SeatBounds
 from headway_tools.console import Exit, add_json, add_url, connect, duration, seconds, table
 
@@ -65,7 +65,7 @@ def text(status: Status, url: str) -> str:
         *_diagnosis(status.diagnosis),
         ("preset", f"{status.preset.name}  (revision {status.preset.revision})"),
         *(("", line) for line in status.preset.no_effect),
-        ("seats", _seats(status) + _ordered(status)),
+        ("seats", _seats(status) + _set(status)),
         *_caps(status),
         *_instances(status),
         *_objectives(status),
@@ -86,13 +86,13 @@ def text(status: Status, url: str) -> str:
     return "\n".join([*lines, "", table(head, [_row(state) for state in _by_urgency(status)], indent="")])
 
 
-def _stopped(stop: OrderedStop | None) -> list[tuple[str, str]]:
-    """The order that stops dispatch, since when and by whom, and what ends it."""
+def _stopped(stop: OperatorStop | None) -> list[tuple[str, str]]:
+    """The command that blocks dispatch, since when and by whom, and what ends it."""
     if stop is None:
         return []
     why = f": {stop.reason}" if stop.reason else ""
     end = "" if stop.left_s is None else f"; it ends by itself in {duration(stop.left_s)}"
-    return [("ordered", f"{stop.state} for {duration(stop.for_s)} by {stop.actor}{why}{end}  [headway resume]")]
+    return [("stopped", f"{stop.state} for {duration(stop.for_s)} by {stop.actor}{why}{end}  [headway resume]")]
 
 
 def _diagnosis(found: Diagnosis | None) -> list[tuple[str, str]]:
@@ -195,15 +195,15 @@ def _by_urgency(status: Status) -> list[ClassStatus]:
     )
 
 
-def _ordered(status: Status) -> str:
-    """An ordered limit, its author and its end."""
-    order = status.limit.ordered
-    if order is None:
+def _set(status: Status) -> str:
+    """A limit by command, its author and its end."""
+    limit = status.limit.ordered
+    if limit is None:
         return ""
-    end = "until the next switch" if order.left_s is None else f"for another {duration(order.left_s)}"
-    by = f" by {order.actor}" if order.actor else ""
-    why = f" ({order.reason})" if order.reason else ""
-    return f"; {order.seats} ordered{by}{why} in place of the preset's, {end}"
+    end = "until the next switch" if limit.left_s is None else f"for another {duration(limit.left_s)}"
+    by = f" by {limit.actor}" if limit.actor else ""
+    why = f" ({limit.reason})" if limit.reason else ""
+    return f"; {limit.seats} set{by}{why} in place of the preset's, {end}"
 
 
 def _prefixes(prefix: PrefixStatus) -> str:

@@ -33,8 +33,8 @@ examples:
   headway tune --seats 8,16,24,32 --measure 60            these numbers only, a minute each
   headway tune --apply --html curve.html                  put the suggestion in force, draw the curve
 
-First the seats in force, then half as many again, and so on up to the ceiling, then fewer. Each step is an ordered
-limit: no restart, and no request is dropped; more seats fill, fewer drain. The server settles for --settle seconds, and
+First the seats in force, then half as many again, and so on up to the ceiling, then fewer. Each step is a limit
+by command: no restart, no dropped request; more seats fill, fewer drain. The server settles for --settle seconds, and
 its own metrics are read over --measure seconds. A direction ends with the first step that hurts an objective of the
 preset (ttft_slo_s, inter_token_slo_ms), refuses more requests, or has seats that the load does not fill. Under
 `dynamic` the window follows. On a machine with other work a longer --measure gives a smoother curve.
@@ -42,7 +42,7 @@ preset (ttft_slo_s, inter_token_slo_ms), refuses more requests, or has seats tha
 The suggestion is the knee of tokens/s over the time between tokens: the point with the largest distance to the chord
 (Kneedle; Satopaa et al., ICDCSW 2011). Where it misses an objective, the best step that keeps them. At the end the
 preset of before is in force again, also after Ctrl-C or an error; should tune be killed, the server itself goes back
-when the order expires, at most {expires} seconds after the time of the step. A switch by another client ends the
+when the command expires, at most {expires} seconds after the time of the step. A switch by another client ends the
 sweep, and stays. --apply holds until the next switch or restart; --out writes the preset for the next start.
 
 Needs the admin token of the server (HEADWAY_ADMIN_TOKEN or HEADWAY_ADMIN_TOKEN_FILE), an operator's.
@@ -148,7 +148,7 @@ def _restore(live: Live) -> None:
     except (AdminError, CliError) as error:
         print(
             f"headway: warning: the preset could not be restored ({error}); the server goes back by itself when the "
-            "ordered limit expires",
+            "limit by command expires",
             file=sys.stderr,
         )
     finally:

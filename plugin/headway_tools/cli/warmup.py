@@ -6,7 +6,7 @@ import argparse
 import os
 
 from headway.api import WarmupAccepted
-from headway_tools.cli.order_options import actor_of, add_order_options, counted
+from headway_tools.cli.command_options import actor_of, add_command_options, counted
 from headway_tools.console import connect
 
 NAME = "warmup"
@@ -26,7 +26,7 @@ exit codes: 0 accepted   1 refused: this server cannot, or not now   3 not reach
 
 def configure(parser: argparse.ArgumentParser) -> None:
     """Add the options of this command."""
-    add_order_options(parser)
+    add_command_options(parser)
     parser.set_defaults(run=run)
 
 

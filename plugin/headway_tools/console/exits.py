@@ -15,7 +15,7 @@ from headway.api import (
     AdminError,
     BadUrlError,
     BrokenConnectionError,
-    InvalidOrderError,
+    InvalidCommandError,
     NoAnswerInTimeError,
     NotHeadwayError,
     RefusedError,
@@ -84,7 +84,7 @@ def as_cli_error(error: AdminError) -> CliError:
             return ServerUnreachableError(f"{url} answered something that is not Headway's admin API; check --url")
         case BrokenConnectionError():
             return ServerUnreachableError(
-                f"{url} closed the connection without an answer; an order may have been carried out all the same"
+                f"{url} closed the connection without an answer; the command may have been carried out all the same"
             )
         case NoAnswerInTimeError():
             return ServerUnreachableError(f"{url} does not answer in time; is the server overloaded or still starting?")
@@ -98,7 +98,7 @@ def _refused(error: RefusedError) -> CliError:
         match error:
             case TokenRefusedError() | RoleError() | SwitchedOffError():
                 return TokenError(str(error))
-            case InvalidOrderError():
+            case InvalidCommandError():
                 return UsageError(str(error))
         return FailedError(str(error))
     if error.status >= 500:

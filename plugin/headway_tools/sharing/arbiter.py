@@ -1,4 +1,4 @@
-"""One step of sharing: read all servers, decide, order lower limits first and higher ones into what they leave.
+"""One step of sharing: read all servers, decide, set lower limits first and higher ones into what they leave.
 
 A limit is raised only into seats that no server holds: ``total`` less, for every other server, the larger of its limit
 and its taken seats. So once the servers have come within the total they stay there, running requests included, while a
@@ -54,7 +54,7 @@ class Arbiter:
         self._total = total
         self._shares = shares or SeatShares()
         self._last: dict[str, tuple[ServerReading, float]] = {}
-        self._ordered_s: dict[str, float] = {}
+        self._set_s: dict[str, float] = {}
         self._problems: dict[str, str] = {}
         self._seen: Mapping[str, ServerReading] = {}
 
@@ -64,7 +64,7 @@ class Arbiter:
         return self._seen
 
     def step(self, now_s: float) -> dict[str, Standing]:
-        """Read, decide and order; by URL. ``now_s`` never runs backwards. Raises RoleError: the token may only read."""
+        """Read, decide, set limits; by URL. ``now_s`` never runs back. Raises RoleError: the token may only read."""
         self._problems = {}
         seen = self._seen = self._look(now_s)
         committed = {url: self._committed(url, url in seen, now_s) for url in self._servers}
@@ -82,7 +82,7 @@ class Arbiter:
         return {url: self._standing(url, limits.get(url, 0), shares) for url in self._servers}
 
     def give_back(self) -> dict[str, str]:
-        """End every order of this arbiter; by URL, what failed. A server that has never answered has none."""
+        """End every command of this arbiter; by URL, what failed. A server that has never answered has none."""
         failed: dict[str, str] = {}
         for url, server in self._servers.items():
             if url not in self._last:
@@ -121,24 +121,24 @@ class Arbiter:
         return last[0].committed
 
     def _limit(self, url: str, reading: ServerReading, share: int, committed: dict[str, int], now_s: float) -> int:
-        """Order the limit that is possible now, if there is something to order; returns the one in force."""
+        """Set the limit that is possible now, if there is something to set; returns the one in force."""
         room = self._total - sum(seats for other, seats in committed.items() if other != url)
         seats = share if share <= reading.limit else max(reading.limit, min(share, room))
         every_s = CHANGE_EVERY_S if seats != reading.limit or not reading.ordered else RENEW_EVERY_S
-        if now_s - self._ordered_s.get(url, -inf) < every_s:
+        if now_s - self._set_s.get(url, -inf) < every_s:
             return reading.limit
-        done = self._order(url, seats)
+        done = self._set_limit(url, seats)
         # Where it failed the answer alone may have been lost.
         after = replace(reading, limit=seats if done else max(seats, reading.limit))
         self._last[url] = after, now_s
         committed[url] = after.committed
         if done:
-            self._ordered_s[url] = now_s
+            self._set_s[url] = now_s
         return seats if done else reading.limit
 
-    def _order(self, url: str, seats: int) -> bool:
+    def _set_limit(self, url: str, seats: int) -> bool:
         try:
-            self._servers[url].order(seats)
+            self._servers[url].set_limit(seats)
         except RoleError:
             raise
         except AdminError as error:

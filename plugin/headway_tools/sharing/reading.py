@@ -10,7 +10,7 @@ from typing import Protocol
 from headway.api import Status
 from headway_policies.sharing import ModelLoad
 
-#: The reason of every order; a pause with this one is the arbiter's.
+#: The reason of every command; a pause with this one is the arbiter's.
 REASON = "headway share"
 _ROUNDING_SEATS = 0.01
 
@@ -50,7 +50,7 @@ class Shared(Protocol):
     def look(self) -> ServerReading:
         """Read it."""
 
-    def order(self, seats: int) -> None:
+    def set_limit(self, seats: int) -> None:
         """Put it on so many seats for a time."""
 
     def pause(self) -> None:
@@ -60,7 +60,7 @@ class Shared(Protocol):
         """End the pause."""
 
     def give_back(self) -> None:
-        """End the pause and the ordered limit; what another client has ordered stays."""
+        """End the pause and the arbiter's limit; what another client has set stays."""
 
 
 def demand_seats(status: Status) -> int:

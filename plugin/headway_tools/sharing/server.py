@@ -31,7 +31,7 @@ class SharedServer:
         self._revision = 0
         self._settings: tuple[int, Mapping[str, object]] = (-1, {})
         self._stopped_it = False
-        self._asked: frozenset[int] = frozenset()  # two numbers where the answer to the last order was not read
+        self._asked: frozenset[int] = frozenset()  # two numbers where the answer to the last command was not read
 
     @property
     def url(self) -> str:
@@ -69,7 +69,7 @@ class SharedServer:
             left_alone=left_alone,
         )
 
-    def order(self, seats: int) -> None:
+    def set_limit(self, seats: int) -> None:
         """Put it on so many seats for ``EXPIRES_S``, at the revision that was last read."""
         self._asked |= {seats}  # before the answer, which may never come
         done = self._client.order_limit(
@@ -88,7 +88,7 @@ class SharedServer:
         self._stopped_it = False
 
     def give_back(self) -> None:
-        """End the pause and the ordered limit, where they are the arbiter's."""
+        """End the pause and the arbiter's limit, where they are the arbiter's."""
         now = self.look()
         if now.paused:
             self.resume()
@@ -98,15 +98,15 @@ class SharedServer:
 
     def _ours(self, status: Status) -> bool:
         """Whether the limit in force is the arbiter's command."""
-        order = status.limit.ordered
-        return order is not None and order.left_s is not None and order.seats in self._asked
+        in_force = status.limit.ordered
+        return in_force is not None and in_force.left_s is not None and in_force.seats in self._asked
 
 
 def _left_alone(status: Status, ours: bool) -> str:
     """The reason why a server gets no command; empty where it does."""
-    order = status.limit.ordered
+    in_force = status.limit.ordered
     if status.preset.trial is not None:
         return f"preset {status.preset.name} is on trial there: it is left alone until that ends"
-    if order is not None and not ours:
-        return f"another client has ordered {order.seats} seats there: it is left alone until that ends"
+    if in_force is not None and not ours:
+        return f"another client has set {in_force.seats} seats there: it is left alone until that ends"
     return ""

@@ -40,11 +40,11 @@ class Live:
 
     @classmethod
     def of(cls, client: AdminClient, actor: str | None = None) -> Live:
-        """The server behind a client. Raises AdminError; FailedError where a limit is ordered for a time already."""
+        """The server behind a client. Raises AdminError; FailedError where a limit is set for a time already."""
         status, preset, presets = client.status(), client.preset(), client.presets()
-        order = status.limit.ordered
-        if order is not None and order.left_s is not None:
-            raise FailedError(f"{client.url}: a limit is ordered there already, for another {order.left_s:.0f} s")
+        in_force = status.limit.ordered
+        if in_force is not None and in_force.left_s is not None:
+            raise FailedError(f"{client.url}: a limit is set there already, for another {in_force.left_s:.0f} s")
         source = next((known.source for known in presets.presets if known.name == preset.name), "given")
         settings, limit = preset.settings, status.limit
         fixed = settings.get("limit.policy", "fixed") == "fixed"
@@ -57,7 +57,7 @@ class Live:
         """The counts of a scrape. Raises ServerUnreachableError, TokenError."""
         return fetch_metrics(self.client.url, read, self.client.token)
 
-    def order(self, seats: int, window_ms: float | None, for_s: float) -> None:
+    def set_limit(self, seats: int, window_ms: float | None, for_s: float) -> None:
         """Put the preset on so many seats, for a time after which the server goes back by itself."""
         self.asked = seats, window_ms  # before the answer, which may never come
         self._change(seats, window_ms, min(for_s + GRACE_S, 3600.0))
@@ -68,9 +68,9 @@ class Live:
         while self.client.status().seats_taken > seats and self.now_s() < until_s:
             self.sleep(_POLL_S)
             if self.now_s() - renewed_s >= _RENEW_EVERY_S:
-                self.order(seats, window_ms, for_s)
+                self.set_limit(seats, window_ms, for_s)
                 renewed_s = self.now_s()
-        self.order(seats, window_ms, for_s)
+        self.set_limit(seats, window_ms, for_s)
 
     def check(self) -> None:
         """Raise OvertakenError where another client has changed the preset, or the command has expired."""
@@ -91,11 +91,11 @@ class Live:
         return True
 
     def _still_ours(self) -> bool:
-        """Whether the last order is in force, though its answer with the revision was never read; or has expired."""
-        preset, order = self.client.preset(), self.client.status().limit.ordered
+        """Whether the last command is in force, though its answer with the revision was never read; or has expired."""
+        preset, in_force = self.client.preset(), self.client.status().limit.ordered
         self.revision = preset.revision
-        expired = order is None or order.left_s is None
-        ours = order is not None and (order.seats, order.window_ms) == self.asked
+        expired = in_force is None or in_force.left_s is None
+        ours = in_force is not None and (in_force.seats, in_force.window_ms) == self.asked
         return preset.name == self.name and (ours or (expired and preset.settings == self.settings))
 
     def keep(self, seats: int, window_ms: float | None) -> None:

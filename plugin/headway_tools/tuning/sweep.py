@@ -45,7 +45,7 @@ class Server(Protocol):
         """The counts of a scrape."""
         ...
 
-    def order(self, seats: int, window_ms: float | None, for_s: float) -> None:
+    def set_limit(self, seats: int, window_ms: float | None, for_s: float) -> None:
         """Put the preset on so many seats for this time."""
         ...
 
@@ -159,10 +159,10 @@ class Sweep:
             before = step
 
     def _take(self, seats: int, window_ms: float | None) -> Step:
-        """Order, settle, measure."""
+        """Set the limit, settle, measure."""
         words = f"{seats} seats" if window_ms is None else f"{seats} seats, window {window_ms:g} ms"
         whole_s = self._settle_s + self._measure_s
-        self._server.order(seats, window_ms, whole_s)
+        self._server.set_limit(seats, window_ms, whole_s)
         self._server.drained(seats, window_ms, whole_s)
         self._wait(self._settle_s, f"{words}: settling", 0.0)
         before, began_s = self._server.counts(), self._server.now_s()

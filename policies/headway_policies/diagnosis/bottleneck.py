@@ -27,7 +27,7 @@ class Bottleneck(StrEnum):
     engine_errors    requests fail in the engine
     time_outs        running requests do not finish within their time-outs
     invalid_requests clients send what the engine refuses
-    fallback         an order has put the fallback ladder on a rung that degrades requests
+    fallback         a command has put the fallback ladder on a rung that degrades requests
     none             nothing: there is room for more requests
     unknown          too little is measured
     """

@@ -70,7 +70,7 @@ class Facts:
     Of the error share, ``failed_share`` failed in the engine, ``invalid_share`` were invalid, ``expired_share`` ran out
     of time while they ran, and ``refused_share`` was refused for the load or ran out of time in the queue. ``causes``
     has the failed requests of each cause, by its words, in any one unit. ``rung`` is a word of the fallback ladder,
-    ``rung_ordered`` whether an operator put it there. ``forecasts`` are those of other presets, ``forecast`` the one of
+    ``rung_set`` whether an operator put it there. ``forecasts`` are those of other presets, ``forecast`` the one of
     the preset in force.
     """
 
@@ -110,7 +110,7 @@ class Facts:
     refused_share: float | None = None
     causes: Mapping[str, float] = field(default_factory=dict)
     rung: str = ""
-    rung_ordered: bool = False
+    rung_set: bool = False
     ttft_p95_s: float | None = None
     classes: tuple[ClassFacts, ...] = ()
     forecast: Forecasted | None = None

@@ -59,9 +59,9 @@ FOR_LOAD = (
 IN_ENGINE = (Reason.ENGINE_LOST, Reason.OUT_OF_MEMORY, Reason.POISON, Outcome.FAILED)
 
 
-def refused_for_load(*, shed_by_order: bool) -> tuple[Reason, ...]:
-    """The refusals before a request ran that more capacity would have avoided; those that were ordered are not."""
-    others = (*WHILE_RUNNING, *((Reason.SHED,) if shed_by_order else ()))
+def refused_for_load(*, shed_by_command: bool) -> tuple[Reason, ...]:
+    """The refusals before a request ran that more capacity would have avoided; those by command are not."""
+    others = (*WHILE_RUNNING, *((Reason.SHED,) if shed_by_command else ()))
     return tuple(reason for reason in FOR_LOAD if reason not in others)
 
 

@@ -320,7 +320,7 @@ def _capped(facts: Facts) -> Iterator[Remedy]:
 
 
 def _stopped(facts: Facts) -> Iterator[Remedy]:
-    if facts.rung == "pause" and facts.rung_ordered:
+    if facts.rung == "pause" and facts.rung_set:
         yield from _fallback(facts)
     elif facts.planned:
         yield Remedy("nothing: it was to be so, and ends by itself", "requests wait, or are refused, until then")

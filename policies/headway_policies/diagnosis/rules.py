@@ -65,7 +65,7 @@ def _pressed(facts: Facts) -> Bottleneck:
         return Bottleneck.MEMORY
     if max(used_ratio(facts), facts.used_while_waiting or 0.0) >= AT_LIMIT:
         return _full(facts)
-    if facts.rung_ordered and facts.rung not in _NORMAL:
+    if facts.rung_set and facts.rung not in _NORMAL:
         return Bottleneck.FALLBACK
     if facts.limit_reason == "pacing":
         return Bottleneck.ENGINE_SPEED
@@ -96,7 +96,7 @@ def _unpressed(facts: Facts) -> Bottleneck:
     """The fault of a server where no request waits."""
     if facts.kv_ratio is not None and facts.kv_ratio >= KV_FULL:
         return Bottleneck.MEMORY
-    if facts.rung_ordered and facts.rung not in _NORMAL:
+    if facts.rung_set and facts.rung not in _NORMAL:
         return Bottleneck.FALLBACK
     if (facts.invalid_share or 0.0) > MAX_ERROR_SHARE:
         return Bottleneck.INVALID_REQUESTS

@@ -138,7 +138,7 @@ _STATEMENTS: Mapping[Bottleneck, Callable[[Facts], str]] = {
     Bottleneck.INVALID_REQUESTS: lambda facts: (
         f"{percent(facts.invalid_share or 0.0)} of requests are invalid: the clients' mistake. {_load(facts)}"
     ),
-    Bottleneck.FALLBACK: lambda facts: f"The fallback ladder was put on {facts.rung} by an order. {_load(facts)}",
+    Bottleneck.FALLBACK: lambda facts: f"The fallback ladder was put on {facts.rung} by a command. {_load(facts)}",
     Bottleneck.NONE: _well,
     Bottleneck.UNKNOWN: _unknown,
 }

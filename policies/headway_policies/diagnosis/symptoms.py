@@ -97,7 +97,7 @@ def _late(facts: Facts) -> Iterator[str]:
 
 
 def _degraded(facts: Facts) -> Iterator[str]:
-    if facts.rung not in ("", "normal") and not facts.rung_ordered:
+    if facts.rung not in ("", "normal") and not facts.rung_set:
         yield f"The fallback ladder is on its rung {facts.rung}."
 
 

@@ -13,7 +13,7 @@ from stub_server import VIEWER_TOKEN, StubServer
 
 from headway.api import AdminClient
 from headway.api.schema import Trial
-from headway_dashboard.pages.control.order_form import carry_out
+from headway_dashboard.pages.control.command_form import carry_out
 from headway_dashboard.settings import Settings
 
 pytestmark = pytest.mark.slow
@@ -76,9 +76,9 @@ def test_a_trial_is_undone(control: Open, live: LiveStandIn) -> None:
 def test_a_press_that_arrives_twice_is_one_order(monkeypatch: pytest.MonkeyPatch) -> None:
     """A browser whose connection broke reports it again: the first answer stands. Another order is sent."""
     state: dict[str, object] = {}
-    monkeypatch.setattr("headway_dashboard.pages.control.order_form.st.session_state", state)
-    monkeypatch.setattr("headway_dashboard.pages.control.order_form.must_log_in", lambda: False)
-    monkeypatch.setattr("headway_dashboard.pages.control.order_form.visitor_name", lambda: "")
+    monkeypatch.setattr("headway_dashboard.pages.control.command_form.st.session_state", state)
+    monkeypatch.setattr("headway_dashboard.pages.control.command_form.must_log_in", lambda: False)
+    monkeypatch.setattr("headway_dashboard.pages.control.command_form.visitor_name", lambda: "")
     sent: list[int] = []
 
     def ask(client: AdminClient, reason: str, actor: str) -> str:
@@ -186,7 +186,7 @@ def test_a_limit_is_held_and_released(control: Open, live: LiveStandIn) -> None:
         press(app, word)
         assert live.preset.batching.seats == (4 if what == "set" else 32)
         if what == "set":
-            assert "The limit is ordered by " in again_until(app, ": 4 seats in place of the preset's, for another ")
+            assert "The limit is set by " in again_until(app, ": 4 seats in place of the preset's, for another ")
     assert "balanced has its own limit again" in words(app)
 
 
@@ -202,7 +202,7 @@ def test_no_rung_is_offered_that_would_change_nothing(control: Open, stub: StubS
 
 
 def choose(app: AppTest, word: str) -> AppTest:
-    """Choose an order that stops dispatch, or ends that."""
+    """Choose a command that stops dispatch, or ends that."""
     next(group for group in app.button_group if group.label == "Dispatch").set_value(word).run()
     return app
 
@@ -263,7 +263,7 @@ def test_an_order_without_its_word_is_not_sent(control: Open, live: LiveStandIn)
 def test_an_order_that_is_carried_out_already_says_so(control: Open, live: LiveStandIn) -> None:
     """The server's own sentence, with what to do."""
     app = ordered(control(live.url, live_stand_in.TOKEN), "resume", "Resume dispatch")
-    assert "Nothing was changed. no order stops dispatch." in app.error[0].value.replace("\\", "")
+    assert "Nothing was changed. no command blocks dispatch." in app.error[0].value.replace("\\", "")
 
 
 def test_the_engine_is_warmed_up_once_at_a_time(control: Open, live: LiveStandIn) -> None:
@@ -310,7 +310,7 @@ def test_a_press_without_a_login_does_nothing(control: Open, stub: StubServer, m
     """Also where the page was drawn before."""
     app = control(stub.url)
     app.button(key="compare-latency").click().run()
-    monkeypatch.setattr("headway_dashboard.pages.control.order_form.must_log_in", lambda: True)
+    monkeypatch.setattr("headway_dashboard.pages.control.command_form.must_log_in", lambda: True)
     press(app, "Apply latency")
     assert "Nothing was applied: log in first." in words(app)
     assert stub.world.preset == "balanced"
@@ -320,7 +320,7 @@ def test_the_name_of_a_login_stands_in_the_audit_log(
     control: Open, stub: StubServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Who has logged in cannot give another name."""
-    monkeypatch.setattr("headway_dashboard.pages.control.order_form.visitor_name", lambda: "anna@example.com")
+    monkeypatch.setattr("headway_dashboard.pages.control.command_form.visitor_name", lambda: "anna@example.com")
     app = apply(control(stub.url))
     assert not [one for one in app.text_input if one.label == "Your name"]
     assert stub.world.audit[0].actor == "anna@example.com"

@@ -33,9 +33,9 @@ def test_overview_live(visit: Open, stub: StubServer) -> None:
 
 def test_overview_says_that_the_limit_is_ordered(visit: Open, stub: StubServer) -> None:
     """By whom and until when, with what was written as plain text."""
-    stub.world.ordered_limit = schema.OrderedLimit(seats=12, left_s=25.0, actor="ann", reason="headway *share*")
+    stub.world.ordered_limit = schema.OperatorLimit(seats=12, left_s=25.0, actor="ann", reason="headway *share*")
     app = visit("overview", stub.url, HEADWAY_ADMIN_TOKEN=OPERATOR_TOKEN)
-    text = again_until(app, "The limit is ordered by ann (headway *share*): 12 seats in place of the preset")
+    text = again_until(app, "The limit is set by ann (headway *share*): 12 seats in place of the preset")
     assert "for another 25" in text
     assert [one for one in app.caption if "headway \\*share\\*" in one.value]
 

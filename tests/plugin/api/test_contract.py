@@ -103,7 +103,7 @@ async def serving() -> AsyncIterator[tuple[httpx.AsyncClient, Control, EnginePar
 async def ask(client: httpx.AsyncClient, route: Route, role: Role | None) -> httpx.Response:
     """Send what the route takes, with a token of this role."""
     headers = {} if role is None else {"Authorization": f"Bearer {TOKENS[role]}"}
-    if route.order is None:
+    if route.command is None:
         return await client.request(route.method, route.path, headers=headers)
     return await client.request(route.method, route.path, headers={**headers, "If-Match": "*"}, json=BODIES[route.name])
 
@@ -229,7 +229,7 @@ def test_the_document_has_every_route_and_every_reference_leads_somewhere() -> N
         assert operation["responses"].keys() == {str(int(status)) for status in statuses}
         assert ("security" in operation, "requestBody" in operation) == (
             route.role is not None,
-            route.order is not None,
+            route.command is not None,
         )
     assert set(_parameters(operations["audit"])) == {"limit", "kind"}
     schemas = document["components"]["schemas"]
@@ -279,9 +279,9 @@ def test_the_document_has_every_refusal_of_an_order(route: Route) -> None:
         return
     assert given >= {401, 404, 414, 429}
     assert (403 in given) == (route.role is Role.OPERATOR)
-    if route.order is not None:
+    if route.command is not None:
         assert given >= {400, 403, 408, 413, 415, 422}
-    if route.order is not None and route.versioned:
+    if route.command is not None and route.versioned:
         assert given >= {412, 428}
     required = {
         (status, name)

@@ -161,7 +161,7 @@ async def test_a_router_without_an_instance_diverts() -> None:
 async def test_a_fixed_reply_is_a_target_and_is_shown_as_one() -> None:
     """The rung can be used, and status and command line name what answers there."""
     control, _ = control_room(other_model=FixedReply("We are busy."))
-    assert control.fallback_controller.order("divert") is Rung.DIVERT
+    assert control.fallback_controller.put_on("divert") is Rung.DIVERT
     status = control.fallback_controller.status()
     assert status.fallback_model == FallbackModel(model="fixed reply", breaker="closed", in_flight=0)
     assert "divert to fixed reply, breaker closed, 0 in flight" in fallback.text(status)
@@ -177,7 +177,7 @@ async def test_a_failed_iteration_of_the_controller_does_not_end_it() -> None:
 
     control.fallback_controller.apply = fails
     with pytest.raises(RuntimeError):
-        control.fallback_controller.order("pause")
+        control.fallback_controller.put_on("pause")
     watching = asyncio.create_task(control.fallback_controller.run())
     await asyncio.sleep(1)
     control.fallback_controller.apply = applied.append
@@ -190,7 +190,7 @@ async def test_a_switch_takes_the_ladder_along() -> None:
     """The thresholds and the rungs are those of the preset in force; the switch applies them, not the controller."""
     control, applied = control_room()
     control.catalogue.include(small_preset(name="serene"))
-    control.fallback_controller.order("shed")
+    control.fallback_controller.put_on("shed")
     await control.switch("serene", expected_revision=None, caller=headway.Caller("me"))
     status = control.fallback_controller.status()
     assert (status.usable, status.ordered, status.in_force) == ([], None, [])
@@ -203,13 +203,13 @@ async def test_an_order_is_checked() -> None:
     """An unknown rung and an order without effect get different answers."""
     control, applied = control_room()
     with pytest.raises(UnknownRungError, match="the rungs are: normal, cap"):
-        control.fallback_controller.order("basement")
+        control.fallback_controller.put_on("basement")
     with pytest.raises(UnknownRungError, match="divert has no effect"):
-        control.fallback_controller.order("divert")
+        control.fallback_controller.put_on("divert")
     assert applied == []
-    assert control.fallback_controller.order("shed") is Rung.SHED
+    assert control.fallback_controller.put_on("shed") is Rung.SHED
     assert applied == [{Rung.CAP, Rung.SHED}]
-    assert control.fallback_controller.order(None) is Rung.NORMAL
+    assert control.fallback_controller.put_on(None) is Rung.NORMAL
 
 
 async def test_the_metrics_show_rung_steps_and_losses() -> None:
@@ -221,7 +221,7 @@ async def test_the_metrics_show_rung_steps_and_losses() -> None:
     assert scrape("headway_fallback_rung") == 0.0
     assert scrape("headway_fallback_steps_total", rung="pause", trigger="errors") == 0.0
     assert scrape("headway_degraded_total", **{"class": "batch", "kind": "refused"}) == 0.0
-    control.fallback_controller.order("shed")
+    control.fallback_controller.put_on("shed")
     control.fallback_controller.count_diverted("normal")
     scrape = Scrape(generate_latest(registry).decode())
     assert scrape("headway_fallback_rung") == 3.0
@@ -306,7 +306,7 @@ def test_moves_are_bounded() -> None:
     control, _ = control_room()
     for word in ["shed", None] * 100:
         control.fallback_controller._gate.now_s = lambda: 0.0
-        control.fallback_controller.order(word)
+        control.fallback_controller.put_on(word)
     assert len(control.fallback_controller.status().moves) == 50
 
 

@@ -38,7 +38,7 @@ def same(one: Preset, other: Preset) -> bool:
 
 def assert_shown(control: Control) -> None:
     """Nothing is in force that no preset and no shown order explains."""
-    order, preset = control.orders.in_force, control.preset
+    order, preset = control.limits.in_force, control.preset
     if order is None:
         assert same(preset, PRESETS[preset.name])
         return
@@ -70,7 +70,7 @@ async def test_an_undo_after_an_order_has_ended_does_not_order_it_for_good() -> 
     await asyncio.sleep(1.0)
     await undo(control)
     assert_shown(control)
-    assert (control.preset.name, control.orders.in_force) == ("small", None)
+    assert (control.preset.name, control.limits.in_force) == ("small", None)
     await undo(control)
     assert control.preset.name == "wide"
 
@@ -94,11 +94,11 @@ async def test_a_trial_that_is_taken_back_brings_a_standing_order_back(first_s: 
     if first_s is not None:
         await order(control, 2, first_s)
     await switch(control, "wide", 5.0)
-    assert control.orders.in_force is None
+    assert control.limits.in_force is None
     await asyncio.sleep(6.0)
     assert_shown(control)
-    assert control.orders.in_force is not None
-    assert control.orders.in_force.seats == control.gateway.gate.desk.limit == 3
+    assert control.limits.in_force is not None
+    assert control.limits.in_force.seats == control.gateway.gate.desk.limit == 3
     await order(control, None)
     assert same(control.preset, PRESETS["small"])
     assert_shown(control)

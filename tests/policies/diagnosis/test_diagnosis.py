@@ -152,8 +152,8 @@ TOO_SLOW = "Tokens of class normal come too slowly: 100 ms between two (p95), it
             "20 % of requests end without an answer. 20 % of requests run out of time while they run.",
         ),
         (
-            replace(WELL, rung="shed", rung_ordered=True), "degraded", "fallback",
-            "The fallback ladder was put on shed by an order.",
+            replace(WELL, rung="shed", rung_set=True), "degraded", "fallback",
+            "The fallback ladder was put on shed by a command.",
         ),
         (replace(WELL, compiling_s=34.0), "degraded", "none", "The engine has been compiling a grammar for 34 s"),
         (

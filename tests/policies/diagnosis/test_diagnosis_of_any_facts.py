@@ -76,7 +76,7 @@ any_facts = st.builds(
     refused_share=shares,
     causes=st.dictionaries(st.sampled_from(["failed", "shed", "other: x"]), st.floats(0, 10)),
     rung=st.sampled_from(["", "normal", "cap", "shed", "pause"]),
-    rung_ordered=st.booleans(),
+    rung_set=st.booleans(),
     ttft_p95_s=maybe,
     classes=st.lists(class_facts, max_size=3).map(tuple),
     forecast=st.none() | forecasts,

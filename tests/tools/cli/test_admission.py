@@ -8,7 +8,7 @@ from collections.abc import Callable
 import pytest
 from admin_stand_in import Stub
 
-from headway.api.schema import OrderedStop
+from headway.api.schema import OperatorStop
 from headway_tools.cli import drain, main, status
 
 SAID = {"reason": "disk", "actor": "ann"}
@@ -70,7 +70,7 @@ def test_a_pause_for_a_time(
 
 def test_the_status_says_when_a_pause_ends(operator: Stub) -> None:
     """Beside the resume that ends it now."""
-    stop = OrderedStop(state="paused", since="", for_s=5.0, actor="ann", left_s=25.0)
+    stop = OperatorStop(state="paused", since="", for_s=5.0, actor="ann", left_s=25.0)
     told = operator.status().model_copy(update={"stopped": stop})
     shown = status.text(told, operator.url)
     assert "paused for 5.0 s by ann; it ends by itself in 25 s  [headway resume]" in shown
@@ -112,10 +112,10 @@ def test_a_wait_that_fails_says_why(
     assert sentence in capsys.readouterr().err
 
 
-def test_the_status_shows_the_order_that_stops_dispatch(operator: Stub) -> None:
+def test_the_status_shows_the_command_that_stops_dispatch(operator: Stub) -> None:
     """With its age, its author and reason, and the command that ends it."""
-    stop = OrderedStop(state="paused", since="2026-01-01T00:00:00Z", for_s=185.0, actor="ann", reason="disk")
+    stop = OperatorStop(state="paused", since="2026-01-01T00:00:00Z", for_s=185.0, actor="ann", reason="disk")
     now = operator.status()
-    assert "ordered " not in status.text(now, operator.url)
+    assert "stopped " not in status.text(now, operator.url)
     shown = status.text(now.model_copy(update={"state": "paused", "stopped": stop}), operator.url)
-    assert "\nordered   paused for 3 min 5 s by ann: disk  [headway resume]\n" in shown
+    assert "\nstopped   paused for 3 min 5 s by ann: disk  [headway resume]\n" in shown

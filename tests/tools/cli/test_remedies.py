@@ -18,7 +18,7 @@ FULL = Facts(
 )  # fmt: skip
 KINDS = (
     FULL,
-    Facts(rung="pause", rung_ordered=True, engine=EngineState.LOST),
+    Facts(rung="pause", rung_set=True, engine=EngineState.LOST),
     Facts(error_share=0.2, forecast=Forecasted("balanced", 32, 0.8), forecasts=(Forecasted("latency", 8, 0.99),)),
 )
 COMMANDS = sorted(

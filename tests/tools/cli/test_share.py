@@ -75,7 +75,7 @@ def test_the_busy_server_gets_the_seats_until_the_end_gives_them_back(
     words = ("--server", busy.url, "--server", idle.url, "--seats", "24", "--actor", "ann")
     assert share_until(lambda: (seats(busy), seats(idle)) == (23, 1), number, *words) == code
     for server in (busy, idle):
-        assert (server.preset, server.control.orders.in_force) == (BALANCED, None)
+        assert (server.preset, server.control.limits.in_force) == (BALANCED, None)
         assert {one.actor for one in server.control.audit.entries(50)} == {"ann"}
     assert "23 seats" in capsys.readouterr().out
 

@@ -13,7 +13,7 @@ from headway.api.schema import (
     EngineStatus,
     InstanceStatus,
     LimitStatus,
-    OrderedLimit,
+    OperatorLimit,
     OrderingStatus,
     PrefixStatus,
     StepsStatus,
@@ -69,14 +69,14 @@ def test_the_state_says_what_happens_to_requests(admission: str, engine: str, se
 @pytest.mark.parametrize(("left_s", "end"), [(25.0, "for another 25 s"), (None, "until the next switch")])
 def test_an_ordered_limit_is_shown_with_its_end(left_s: float | None, end: str, operator: Stub) -> None:
     """On the line of the seats: the preset's name alone would not say it."""
-    limit = LimitStatus(live=48, ceiling=64, ordered=OrderedLimit(seats=48, left_s=left_s))
+    limit = LimitStatus(live=48, ceiling=64, ordered=OperatorLimit(seats=48, left_s=left_s))
     shown = status.text(operator.status().model_copy(update={"limit": limit}), operator.url)
-    assert f"5 taken of 48 (ceiling 64); 48 ordered in place of the preset's, {end}\n" in shown
-    told = OrderedLimit(seats=48, left_s=left_s, actor="ann", reason="share")
+    assert f"5 taken of 48 (ceiling 64); 48 set in place of the preset's, {end}\n" in shown
+    told = OperatorLimit(seats=48, left_s=left_s, actor="ann", reason="share")
     shown = status.text(
         operator.status().model_copy(update={"limit": limit.model_copy(update={"ordered": told})}), operator.url
     )
-    assert f"; 48 ordered by ann (share) in place of the preset's, {end}\n" in shown
+    assert f"; 48 set by ann (share) in place of the preset's, {end}\n" in shown
 
 
 def test_seats_above_the_limit_are_named_as_such(operator: Stub) -> None:

@@ -77,7 +77,7 @@ def test_the_seats_are_swept_and_the_preset_comes_back(
     file, page = tmp_path / "tuned.toml", tmp_path / "curve.html"
     assert tune(server, *FEW, "--out", str(file), "--html", str(page), "--actor", "ann") == 0
     out = capsys.readouterr().out
-    assert (server.preset, server.control.orders.in_force) == (BALANCED, None)
+    assert (server.preset, server.control.limits.in_force) == (BALANCED, None)
     assert [line.split(",")[0] for line in server.orders] == [
         "balanced: 32 seats", "balanced: 48 seats", "balanced: 16 seats", "balanced: 8 seats", "balanced",
     ]  # fmt: skip
@@ -108,7 +108,7 @@ def test_apply_holds_until_the_next_switch(server: LiveStandIn, capsys: pytest.C
     """Without an end."""
     assert tune(server, "--seats", "16,48", *QUICK, "--apply", "--json") == 0
     seats = json.loads(capsys.readouterr().out)["seats"]
-    order = server.control.orders.in_force
+    order = server.control.limits.in_force
     assert order is not None
     assert (server.preset.batching.seats, order.seats, order.ends_s) == (seats, seats, None)
     server.call(server.control.switch("balanced", expected_revision=None, caller=Caller("ann")))
@@ -165,7 +165,7 @@ def test_clients_of_its_own_that_end_early_are_an_error(
     with LiveStandIn(BALANCED) as server:
         words = ("--seats", "4", "--with-load", "--clients", "48", "--settle", "0.1", "--measure", "1.5")
         assert tune(server, *words) == 1
-        assert (server.preset, server.control.orders.in_force) == (BALANCED, None)
+        assert (server.preset, server.control.limits.in_force) == (BALANCED, None)
     assert "the clients of --with-load ended early" in capsys.readouterr().err
 
 
@@ -173,7 +173,7 @@ def test_a_server_without_load_is_left_as_it_was(capsys: pytest.CaptureFixture[s
     """One line says what to give."""
     with LiveStandIn(BALANCED) as server:
         assert tune(server, *FEW) == 1
-        assert (server.preset, server.control.orders.in_force) == (BALANCED, None)
+        assert (server.preset, server.control.limits.in_force) == (BALANCED, None)
     assert "give --with-load" in capsys.readouterr().err
 
 
@@ -189,7 +189,7 @@ def test_ctrl_c_puts_the_preset_back(
 
     at_measurement(3, interrupt, monkeypatch)
     assert tune(server, *FEW, "--apply") == 130
-    assert (server.preset, server.control.orders.in_force) == (BALANCED, None)
+    assert (server.preset, server.control.limits.in_force) == (BALANCED, None)
     assert "no suggestion" in capsys.readouterr().out
 
 
@@ -205,7 +205,7 @@ def test_an_error_puts_the_preset_back(
     at_measurement(3, fail, monkeypatch)
     with pytest.raises(RuntimeError, match="a fault of the tuner"):
         tune(server, *FEW)
-    assert (server.preset, server.control.orders.in_force) == (BALANCED, None)
+    assert (server.preset, server.control.limits.in_force) == (BALANCED, None)
 
 
 @pytest.mark.slow
@@ -218,7 +218,7 @@ def test_somebody_elses_switch_ends_the_sweep_and_stays(
     )
     at_measurement(3, switch, monkeypatch)
     assert tune(server, *FEW) == 1
-    assert (server.preset.name, server.control.orders.in_force) == ("latency", None)
+    assert (server.preset.name, server.control.limits.in_force) == ("latency", None)
     assert "the preset was changed meanwhile: latency is in force" in capsys.readouterr().err
 
 
@@ -228,7 +228,7 @@ def test_two_tuners_do_not_meet(server: LiveStandIn, capsys: pytest.CaptureFixtu
     order = server.control.order_limit(8, expires_s=60, expected_revision=None, caller=Caller("ann"))
     server.call(order)
     assert tune(server, *FEW) == 1
-    assert "a limit is ordered there already, for another" in capsys.readouterr().err
+    assert "a limit is set there already, for another" in capsys.readouterr().err
     assert server.preset.batching.seats == 8
 
 
@@ -263,7 +263,7 @@ def test_a_tuner_that_is_ended_leaves_nothing_behind(how: signal.Signals, code: 
         assert tuner.wait(120) == code
         if how is signal.SIGKILL:
             assert server.preset.batching.seats == 48
-        wait_until(lambda: server.preset == BALANCED and server.control.orders.in_force is None, "the preset is back")
+        wait_until(lambda: server.preset == BALANCED and server.control.limits.in_force is None, "the preset is back")
     finally:
         tuner.kill()
         tuner.wait()

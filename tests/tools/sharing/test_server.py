@@ -51,19 +51,19 @@ def test_an_order_is_given_renewed_and_given_back(server: LiveStandIn, shared: S
     shared.look()
     before = len(server.orders)
     for seats in (8, 8, 12):
-        shared.order(seats)
+        shared.set_limit(seats)
         seen = shared.look()
         assert (seen.limit, seen.ordered, seen.left_alone) == (seats, True, "")
     assert len(server.orders) == before + 2
     shared.give_back()
-    assert (server.preset, server.control.orders.in_force) == (BALANCED, None)
+    assert (server.preset, server.control.limits.in_force) == (BALANCED, None)
 
 
 def test_an_order_ends_by_itself(server: LiveStandIn, shared: SharedServer, monkeypatch: pytest.MonkeyPatch) -> None:
     """Though the arbiter has been killed."""
     monkeypatch.setattr("headway_tools.sharing.server.EXPIRES_S", 0.2)
     shared.look()
-    shared.order(8)
+    shared.set_limit(8)
     wait_until(lambda: server.preset == BALANCED, "the order has expired")
     assert not shared.look().ordered
 
@@ -73,10 +73,10 @@ def test_an_order_whose_answer_was_never_read_is_known_and_given_back(
 ) -> None:
     """The limit of that order is the arbiter's, and so is the one before it, should the order have failed."""
     shared.look()
-    shared.order(8)
+    shared.set_limit(8)
     monkeypatch.setattr(shared, "_revision", 0)
     with pytest.raises(StaleError):
-        shared.order(12)
+        shared.set_limit(12)
     assert shared.look().ordered
     server.call(server.control.order_limit(8, expires_s=30, expected_revision=None, caller=OTHER))
     assert shared.look().ordered
@@ -90,9 +90,9 @@ def test_a_limit_that_another_client_has_ordered_stays(
 ) -> None:
     """Also at the end."""
     shared.look()
-    shared.order(8)
+    shared.set_limit(8)
     server.call(server.control.order_limit(24, expires_s=expires_s, expected_revision=None, caller=OTHER))
-    assert "another client has ordered 24 seats" in shared.look().left_alone
+    assert "another client has set 24 seats" in shared.look().left_alone
     shared.give_back()
     assert server.preset.batching.seats == 24
 

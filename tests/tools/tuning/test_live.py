@@ -42,19 +42,19 @@ def test_it_knows_where_it_began(live: Live) -> None:
 def test_an_order_is_put_back(server: LiveStandIn, live: Live) -> None:
     """And putting back nothing is nothing."""
     assert live.restore()
-    live.order(8, None, 10)
+    live.set_limit(8, None, 10)
     assert server.preset.batching.seats == 8
     assert live.restore()
-    assert (server.preset, server.control.orders.in_force) == (BALANCED, None)
+    assert (server.preset, server.control.limits.in_force) == (BALANCED, None)
 
 
 def test_an_order_whose_answer_was_never_read_is_put_back(server: LiveStandIn, live: Live) -> None:
     """An interruption between the order and its answer: the revision is not the one that the tuner knows."""
-    live.order(8, None, 10)
-    live.order(12, None, 10)
+    live.set_limit(8, None, 10)
+    live.set_limit(12, None, 10)
     live.revision -= 1
     assert live.restore()
-    assert (server.preset, server.control.orders.in_force) == (BALANCED, None)
+    assert (server.preset, server.control.limits.in_force) == (BALANCED, None)
 
 
 def test_an_order_that_has_expired_needs_no_way_back(
@@ -62,7 +62,7 @@ def test_an_order_that_has_expired_needs_no_way_back(
 ) -> None:
     """The server has gone back by itself, and the sweep ends: what it measured were other seats."""
     monkeypatch.setattr("headway_tools.tuning.live.GRACE_S", 0.1)
-    live.order(8, None, 0.1)
+    live.set_limit(8, None, 0.1)
     until_s = time.monotonic() + 10
     while server.preset != BALANCED:
         assert time.monotonic() < until_s
@@ -76,12 +76,12 @@ def test_an_order_that_has_expired_needs_no_way_back(
 def test_a_step_of_fewer_seats_waits_until_they_have_drained(server: LiveStandIn, live: Live) -> None:
     """With its order renewed every five seconds: long answers do not make it expire."""
     held = server.call(_enter(server, 12))
-    live.order(8, None, 10)
+    live.set_limit(8, None, 10)
     waits: list[float] = []
     live.now_s = lambda: 6.0 * len(waits)
 
     def leave(length_s: float) -> None:
-        order = server.control.orders.in_force
+        order = server.control.limits.in_force
         assert order is not None
         assert order.ends_s is not None
         waits.append(order.ends_s)
@@ -107,14 +107,14 @@ async def _leave(permits: list[Permit]) -> None:
 @pytest.mark.parametrize("what", ["a switch", "an order"])
 def test_what_somebody_else_has_done_stays(what: str, server: LiveStandIn, live: Live) -> None:
     """No further order, and no way back."""
-    live.order(8, None, 10)
+    live.set_limit(8, None, 10)
     control = server.control
     if what == "a switch":
         server.call(control.switch("latency", expected_revision=None, caller=OTHER))
     else:
         server.call(control.order_limit(24, expires_s=60, expected_revision=None, caller=OTHER))
     before = server.preset
-    for act in (live.check, lambda: live.order(16, None, 10)):
+    for act in (live.check, lambda: live.set_limit(16, None, 10)):
         with pytest.raises(OvertakenError, match="the preset was changed meanwhile"):
             act()
     assert not live.restore()

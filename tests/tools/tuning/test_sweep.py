@@ -66,7 +66,7 @@ class Formula:
         """The clock."""
         return self.at_s
 
-    def order(self, seats: int, window_ms: float | None, for_s: float) -> None:
+    def set_limit(self, seats: int, window_ms: float | None, for_s: float) -> None:
         """Another number of seats."""
         self._seats, self._window_ms = seats, window_ms
         self.orders.append((seats, window_ms, for_s))

@@ -63,7 +63,7 @@ REFUSALS_PANEL = Panel(
     "Requests a second that were refused on arrival, or given up later, by reason.",
     "per_s",
     (Line("", REFUSALS, kind="bar", words=causes.words, colours=causes.colour),),
-    "Expected wait too long: refused at once instead of timing out later. Shed: by order of the fallback ladder.",
+    "Expected wait too long: refused at once instead of timing out later. Shed: by command of the fallback ladder.",
     quiet="no request was refused or given up in this time",
 )
 TOKEN_SHARE_PANEL = Panel(

@@ -1,1 +1,1 @@
-"""The changes of the page Control, in words: presets, forecasts, trials, orders, and the audit log."""
+"""The changes of the page Control, in words: presets, forecasts, trials, commands, and the audit log."""

@@ -14,7 +14,7 @@ from headway_dashboard.analysis.server.engine_deaths import RECYCLE, last_cause
 from headway_dashboard.analysis.server.newest_values import causes_now, classes_of, now, running_preset
 from headway_dashboard.analysis.server.objectives import ClassObjectives
 from headway_dashboard.analysis.server.status import Status
-from headway_dashboard.analysis.server.stop_words import ordered_stop
+from headway_dashboard.analysis.server.stop_words import operator_stop
 from headway_policies.diagnosis import IN_ENGINE, WHILE_RUNNING, ClassFacts, Facts, refused_for_load
 from headway_policies.engine import EngineState
 from headway_policies.request import Outcome
@@ -27,7 +27,7 @@ _STATES: Mapping[str, EngineState] = {state.value: state for state in EngineStat
 def facts_of(reading: Reading, status: Status) -> Facts:
     """The facts of one server. ``reading`` must hold what the Overview page asks for."""
     error_share, failures = now(reading, panels.ERROR_SHARE), causes_now(reading)
-    ordered = status.ladder.ordered is not None
+    rung_set = status.ladder.ordered is not None
     return Facts(
         engine=_engine(reading, status),
         stopped=_stopped(reading, status),
@@ -50,11 +50,11 @@ def facts_of(reading: Reading, status: Status) -> Facts:
         invalid_share=_share_of((Outcome.REJECTED_INVALID,), failures, error_share),
         expired_share=_share_of(WHILE_RUNNING, failures, error_share),
         refused_share=_share_of(
-            refused_for_load(shed_by_order=status.ladder.ordered is not None), failures, error_share
+            refused_for_load(shed_by_command=status.ladder.ordered is not None), failures, error_share
         ),
         causes=failures,
         rung=_rung(reading, status),
-        rung_ordered=ordered,
+        rung_set=rung_set,
         ttft_p95_s=now(reading, panels.TTFT[0.95]),
         classes=tuple(_class_facts(reading, status, name) for name in classes_of(reading)),
     )
@@ -85,9 +85,9 @@ def _stopped(reading: Reading, status: Status) -> str:
 
 
 def _planned(reading: Reading, status: Status) -> bool:
-    """Whether the stop was ordered; without a status by the last engine's end, while another one is being started."""
+    """Whether the stop was commanded; without a status by the last engine's end, while another one is being started."""
     if status.known or descriptions.engine_state_of(reading) != EngineState.RESTARTING.value:
-        return status.recycling or (status.admission == "draining" and not ordered_stop(status))
+        return status.recycling or (status.admission == "draining" and not operator_stop(status))
     return last_cause(reading[engine_panels.DEATHS_BY_CAUSE]) == RECYCLE
 
 

@@ -13,7 +13,7 @@ from headway_dashboard.analysis.queries.expressions import Expression
 from headway_dashboard.analysis.queries.model import Point, held_s, newest
 from headway_dashboard.analysis.queries.reading import Reading
 from headway_dashboard.analysis.server.condition import Condition
-from headway_dashboard.analysis.server.engine_deaths import last_cause, not_ordered
+from headway_dashboard.analysis.server.engine_deaths import last_cause, unplanned
 from headway_dashboard.analysis.server.newest_values import TileText, now
 from headway_dashboard.analysis.server.notices import STAGES, Notice, Situation, notices, stage_words
 from headway_dashboard.analysis.server.status import Status
@@ -40,7 +40,7 @@ _TRIGGERS = {
     "kv_pressure": "a full KV cache",
     "errors": "too many errors",
     "engine_down": "an engine that is down",
-    "operator": "an operator's order",
+    "operator": "an operator's command",
     _QUIET: "the trigger has cleared",
 }
 
@@ -71,7 +71,7 @@ def situation(reading: Reading) -> Situation:
         engine_state=engine_state,
         since_s=held_s(series.times_s, series.line(engine_state)) if engine_state else None,
         queued=now(reading, panels.QUEUED),
-        deaths=not_ordered(deaths),
+        deaths=unplanned(deaths),
         last_cause=last_cause(deaths),
     )
 
@@ -112,7 +112,7 @@ def ladder_words(ladder: FallbackState, by_numbers: str = "") -> str:
     if not word:
         return ""
     if ladder.ordered:
-        why = " by an operator's order, until it is set to automatic"
+        why = " by an operator's command, until it is set to automatic"
     elif ladder.trigger in _TRIGGERS and ladder.trigger != _QUIET and word != NORMAL:
         why = f" because of {trigger_words(ladder.trigger)}"
     else:
@@ -127,18 +127,18 @@ def taken_words(rungs: Iterable[str]) -> str:
     return ", ".join(taken) or RUNGS[NORMAL]
 
 
-def orderable(ladder: FallbackState) -> tuple[str, ...]:
-    """The rungs an operator may order: those that have an effect under this preset, and two that are always allowed.
+def settable(ladder: FallbackState) -> tuple[str, ...]:
+    """The rungs an operator may set: those that have an effect under this preset, and two that are always allowed.
 
     All of them while the ladder is not known: the server decides.
     """
     return tuple(word for word in RUNGS if not ladder.rung or word in (*_ALWAYS_OPEN, *ladder.usable))
 
 
-def order_words(ladder: FallbackState, chosen: str) -> str:
-    """The effect of an ordered rung: an order puts all rungs up to it in force."""
+def rung_effect(ladder: FallbackState, chosen: str) -> str:
+    """The effect of an rung that is set: a command puts all rungs up to it in force."""
     upto = rung_place(chosen)
-    return taken_words(word for word in orderable(ladder) if rung_place(word) <= upto)
+    return taken_words(word for word in settable(ladder) if rung_place(word) <= upto)
 
 
 def rung_place(word: str) -> int:
@@ -194,15 +194,15 @@ def warmup_words(status: WarmupStatus) -> str:
 
 
 def limit_words(reading: Reading, status: Status) -> str:
-    """The limit in one line: live, proposed, ceiling, and why it is what it is; an ordered one with its end."""
+    """The limit in one line: live, proposed, ceiling, and why it is what it is; one by command with its end."""
     figures = [("live", panels.LIMIT), ("proposed", engine_panels.PROPOSED), ("ceiling", panels.CEILING)]
     line = " · ".join(f"{words} **{_compact(now(reading, figure))}**" for words, figure in figures)
-    order = status.ordered_limit
-    if order is None:
+    limit = status.operator_limit
+    if limit is None:
         why = WHYS.get(status.limit_reason) or status.limit_reason
     else:
-        end = "until the next switch" if order.left_s is None else f"for another {duration(order.left_s)}"
-        why = f"{counted(order.seats, 'seat', 'seats')} ordered in place of the preset's, {end}"
+        end = "until the next switch" if limit.left_s is None else f"for another {duration(limit.left_s)}"
+        why = f"{counted(limit.seats, 'seat', 'seats')} set in place of the preset's, {end}"
     return f"{line} · {why}" if why else line
 
 
@@ -265,7 +265,7 @@ def server_tiles(reading: Reading, status: Status, state: Condition) -> list[Til
         (
             "Recycles",
             _newest(reading, engine_panels.RECYCLES),
-            "Running engines that were replaced: by order, on schedule, or for their memory.",
+            "Running engines that were replaced: by command, on schedule, or for their memory.",
         ),
     )
     tiles = [
@@ -281,8 +281,8 @@ def server_tiles(reading: Reading, status: Status, state: Condition) -> list[Til
 
 
 def _deaths(reading: Reading) -> Point:
-    """Deaths that nobody ordered; all of them where the causes are not known."""
-    known = not_ordered(reading[engine_panels.DEATHS_BY_CAUSE])
+    """Deaths that nobody planned; all of them where the causes are not known."""
+    known = unplanned(reading[engine_panels.DEATHS_BY_CAUSE])
     return _newest(reading, panels.DEATHS) if known is None else known
 
 

@@ -1,6 +1,6 @@
-"""Engine deaths by cause: which one was the last, and how many were not ordered.
+"""Engine deaths by cause: which one was the last, and how many were not planned.
 
-The server counts the end of an engine that it replaces by order (a recycle) among the deaths, as the cause ``recycle``.
+The server counts the end of an engine that it replaces by command among the deaths, as the cause ``recycle``.
 """
 
 from __future__ import annotations
@@ -25,8 +25,8 @@ def last_cause(deaths: Series) -> str:
     return causes[0] if len(causes) == 1 else ""
 
 
-def not_ordered(deaths: Series) -> Point:
-    """The number of engines that died without an order; None where nothing is known of deaths."""
+def unplanned(deaths: Series) -> Point:
+    """The number of engines that died without a command; None where nothing is known of deaths."""
     counts = {labels[0]: number for labels, line in deaths.lines.items() if (number := newest(line)) is not None}
     return fsum(number for cause, number in counts.items() if cause != RECYCLE) if counts else None
 

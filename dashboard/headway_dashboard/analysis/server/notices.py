@@ -11,7 +11,7 @@ status is known too, the notice names the attempt, the stage and the reason.
     lost           error     whether another attempt follows
     paused         warning   by whom, for how long and why, how many requests wait, its end, and how to resume
     draining       warning   the same, with the seats that are still taken; info where the server closes
-    warm-up        info      which attempt, what is done; failed: error, with the reason; ordered: beside the traffic
+    warm-up        info      which attempt, what is done; failed: error, with the reason; by command: beside the traffic
     order          warning   which error disabled it, and which order is used instead
 """
 
@@ -23,7 +23,7 @@ from typing import Literal
 from headway.api.schema import WarmupStatus
 from headway_dashboard.analysis.server.engine_deaths import RECYCLE
 from headway_dashboard.analysis.server.status import Status
-from headway_dashboard.analysis.server.stop_words import DRAINING, by_and_since, end_words, ordered_stop
+from headway_dashboard.analysis.server.stop_words import DRAINING, by_and_since, end_words, operator_stop
 from headway_dashboard.analysis.units import compact, counted, duration
 from headway_policies.engine import Stage
 
@@ -54,7 +54,7 @@ class Notice:
 class Situation:
     """The situation by the metrics: the engine's state, for how long (None: longer than is known), and the queue.
 
-    ``deaths`` are those that nobody ordered. ``last_cause`` is why the last engine ended; empty where it is not known.
+    ``deaths`` are those that nobody planned. ``last_cause`` is why the last engine ended; empty where it is not known.
     """
 
     ready: float | None = None
@@ -194,15 +194,15 @@ _RESUME = "Resume it on the page Control, or with headway resume."
 
 
 def _stopped(now: Situation, status: Status) -> Notice | None:
-    """Dispatch is stopped by an order, or the server closes."""
-    ordered, since = ordered_stop(status), by_and_since(status)
-    said = f"Ordered {_ended(since)} " if since else ""
+    """Dispatch is blocked by a command, or the server closes."""
+    commanded, since = operator_stop(status), by_and_since(status)
+    said = f"Commanded {_ended(since)} " if since else ""
     if status.admission == DRAINING:
         text = f"{said}New and waiting requests are refused; {_taken(status)}."
-        if ordered:
+        if commanded:
             return Notice("warning", "The server is draining", f"{text} {_RESUME}")
         return Notice("info", "The server is closing", text)
-    if not ordered:
+    if not commanded:
         return None
     end = f" {ends}" if (ends := end_words(status)) else ""
     text = f"{said}No request is dispatched; {_waiting(now)}; time-outs go on.{end} {_RESUME}"
@@ -216,7 +216,7 @@ def _warmup(state: str, warmup: WarmupStatus) -> Notice | None:
     if state == "restarting":
         return None  # part of the restart, which says so
     if warmup.ordered:
-        text = "An operator has ordered it. The server stays ready; tokens come more slowly until it ends."
+        text = "An operator asked for it. The server stays ready; tokens come more slowly until it ends."
         return Notice("info", "A warm-up runs beside the traffic", text)
     match warmup.state:
         case "pending":

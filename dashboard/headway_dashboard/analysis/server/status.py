@@ -14,8 +14,8 @@ from headway.api.schema import (
     Diagnosis,
     EngineStatus,
     FallbackState,
-    OrderedLimit,
-    OrderedStop,
+    OperatorLimit,
+    OperatorStop,
     PrefixStatus,
     Setting,
     TrialEnds,
@@ -32,7 +32,7 @@ class Status:
     """The whole. ``known`` is False where the server did not tell: then there is at most why it is not ready.
 
     ``version`` is Headway's; ``uptime_s`` is None where it is not known. ``admission`` is open, paused or draining,
-    ``blocks`` are the causes for which nothing is dispatched, ``stopped`` is the order of an operator that does so.
+    ``blocks`` are the causes for which nothing is dispatched, ``stopped`` is the command that does so.
     ``strategy``, ``adaptive`` (whether the limit follows the engine) and ``objectives`` are of the preset in force;
     without its settings they are empty, and ``adaptive`` is None. ``diagnosis`` is the server's own, None from a server
     that makes none. ``servers`` are the statuses, by name, of several servers that this one is made of.
@@ -48,13 +48,13 @@ class Status:
     preset: str = ""
     trial: TrialEnds | None = None
     limit_reason: str = ""
-    ordered_limit: OrderedLimit | None = None
+    operator_limit: OperatorLimit | None = None
     prefix: PrefixStatus | None = None
     order_error: str = ""
     window_error: str = ""
     admission: str = ""
     blocks: tuple[str, ...] = ()
-    stopped: OrderedStop | None = None
+    stopped: OperatorStop | None = None
     recycling: bool = False
     longest_gc_pause_s: float | None = None
     engine: EngineStatus = field(default_factory=EngineStatus)
@@ -90,7 +90,7 @@ def status_of(
         preset=answer.preset.name,
         trial=answer.preset.trial,
         limit_reason=answer.limit.reason,
-        ordered_limit=answer.limit.ordered,
+        operator_limit=answer.limit.ordered,
         prefix=answer.ordering.prefix,
         order_error=answer.ordering.error or "",
         window_error=answer.window_error or "",

@@ -1,4 +1,4 @@
-"""The operators' orders to a server, in words: a pause, a drain, another limit; and what else stops dispatch.
+"""The operators' commands to a server, in words: a pause, a drain, another limit; and what else stops dispatch.
 
 What an operator wrote stands in these words as it is: a page shows them as plain text.
 """
@@ -20,13 +20,13 @@ _CAUSES = {
 }
 
 
-def ordered_stop(status: Status) -> str:
+def operator_stop(status: Status) -> str:
     """Whether an operator has stopped dispatch: "paused", "draining", or empty."""
     return status.admission if OPERATOR in status.blocks else ""
 
 
 def by_and_since(status: Status) -> str:
-    """The author, the age and the reason of the order that stops dispatch; empty where they are not known."""
+    """The author, the age and the reason of the command that blocks dispatch; empty where they are not known."""
     stop = status.stopped
     if stop is None:
         return ""
@@ -35,27 +35,27 @@ def by_and_since(status: Status) -> str:
 
 
 def end_words(status: Status) -> str:
-    """The end of the order that stops dispatch, as a sentence; empty where a resume ends it."""
+    """The end of the command that blocks dispatch, as a sentence; empty where a resume ends it."""
     stop = status.stopped
     return "" if stop is None or stop.left_s is None else f"It ends by itself in {duration(round(stop.left_s))}."
 
 
-def limit_order_words(status: Status) -> str:
-    """The limit that is ordered in place of the preset's, by whom, why and until when; empty where none is."""
-    order = status.ordered_limit
-    if order is None:
+def operator_limit_words(status: Status) -> str:
+    """The limit by command in place of the preset's, by whom, why and until when; empty where none is."""
+    limit = status.operator_limit
+    if limit is None:
         return ""
-    end = "until the next switch" if order.left_s is None else f"for another {duration(round(order.left_s))}"
-    by = f" by {order.actor}" if order.actor else ""
-    why = f" ({order.reason})" if order.reason else ""
-    return f"The limit is ordered{by}{why}: {counted(order.seats, 'seat', 'seats')} in place of the preset's, {end}."
+    end = "until the next switch" if limit.left_s is None else f"for another {duration(round(limit.left_s))}"
+    by = f" by {limit.actor}" if limit.actor else ""
+    why = f" ({limit.reason})" if limit.reason else ""
+    return f"The limit is set{by}{why}: {counted(limit.seats, 'seat', 'seats')} in place of the preset's, {end}."
 
 
 def admission_words(status: Status) -> str:
     """The fate of requests now, and why; empty where it is not known."""
     if not status.known:
         return ""
-    if stop := ordered_stop(status):
+    if stop := operator_stop(status):
         return f"{stop.capitalize()} {by_and_since(status) or 'by an operator'}. {end_words(status)}".rstrip()
     if status.admission == DRAINING:
         return "The server closes: new requests are refused."

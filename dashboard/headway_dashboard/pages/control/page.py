@@ -12,7 +12,7 @@ from headway_dashboard.analysis.catalogue import panels
 from headway_dashboard.analysis.server import newest_values
 from headway_dashboard.analysis.units import MISSING, compact
 from headway_dashboard.components.banner import plain
-from headway_dashboard.pages.control import orders
+from headway_dashboard.pages.control import commands
 from headway_dashboard.pages.control.audit_log import audit_log
 from headway_dashboard.pages.control.forecast_view import ask_on_opening, forecast_bar, forecast_table
 from headway_dashboard.pages.control.preset_cards import RESULT, cards
@@ -52,7 +52,7 @@ def _show(settings: Settings, source: Source, server_status: StatusSource) -> No
     st.session_state[_REVISION] = listed.current.revision
     _presets(settings, listed, before, rights, ceiling)
     undo(settings, entries, rights, current=listed.current.revision)
-    orders.show(settings, server_status, rights, revision=listed.current.revision, limit=limit, ceiling=ceiling)
+    commands.show(settings, server_status, rights, revision=listed.current.revision, limit=limit, ceiling=ceiling)
     if problem:
         st.caption(plain(problem))
     elif presets is not None:
@@ -82,7 +82,7 @@ def _presets(
 
 
 def _in_force(client: AdminClient, presets: PresetList | None) -> Mapping[str, Setting] | None:
-    """The settings that are in force, which an ordered limit or an undo may have changed; None: as they are listed."""
+    """The settings that are in force, which a command or an undo may have changed; None: as they are listed."""
     if presets is None:
         return None
     try:

@@ -12,7 +12,7 @@ from headway_dashboard.analysis.changes.preset_changes import by_urgency, change
 from headway_dashboard.analysis.changes.trial_terms import Terms, read_terms
 from headway_dashboard.components import table
 from headway_dashboard.components.banner import plain
-from headway_dashboard.pages.control.order_form import carry_out, reason_and_name
+from headway_dashboard.pages.control.command_form import carry_out, reason_and_name
 from headway_dashboard.pages.control.preset_cards import CHOSEN, RESULT
 from headway_dashboard.rights import Rights
 from headway_dashboard.settings import Settings

@@ -7,7 +7,7 @@ import streamlit as st
 from headway.api import (
     AdminError,
     BrokenConnectionError,
-    InvalidOrderError,
+    InvalidCommandError,
     NoAnswerInTimeError,
     RoleError,
     StaleError,
@@ -25,7 +25,7 @@ def say(key: str) -> None:
 
 
 def failed(key: str, error: AdminError, *, done: str = "changed") -> None:
-    """Keep what a refused order says, and what to do next; a token that may only read is remembered."""
+    """Keep what a refused command says, and what to do next; a token that may only read is remembered."""
     state = st.session_state
     if isinstance(error, RoleError):
         state[VIEWER_ONLY] = f"This token may only read ({error}). An operator's token is needed."
@@ -35,7 +35,7 @@ def failed(key: str, error: AdminError, *, done: str = "changed") -> None:
             f"The preset was changed meanwhile. Nothing was {done}; this is the new state. Look at it, and press again."
         )
         state[key] = ("warning", text)
-    elif isinstance(error, InvalidOrderError):
+    elif isinstance(error, InvalidCommandError):
         state[key] = ("error", f"Nothing was {done}. {error} Correct it, and press again.")
     elif isinstance(error, NoAnswerInTimeError | BrokenConnectionError):
         state[key] = ("error", f"{error} It may have acted all the same: look at the audit log before you press again.")

@@ -11,7 +11,7 @@ from headway_dashboard.analysis.server.status import Status
 from headway_dashboard.analysis.units import duration
 from headway_dashboard.components import table
 from headway_dashboard.components.banner import plain
-from headway_dashboard.pages.control.order_form import carry_out
+from headway_dashboard.pages.control.command_form import carry_out
 from headway_dashboard.pages.control.preset_cards import RESULT as APPLIED
 from headway_dashboard.pages.control.preset_change import switched_words
 from headway_dashboard.pages.control.results import say

@@ -10,7 +10,7 @@ from headway.api import AdminClient
 from headway.api.schema import AuditEntry
 from headway_dashboard.analysis.changes.audit_rows import revisions
 from headway_dashboard.analysis.changes.commands import command
-from headway_dashboard.pages.control.order_form import carry_out, reason_and_name
+from headway_dashboard.pages.control.command_form import carry_out, reason_and_name
 from headway_dashboard.pages.control.preset_change import switched_words
 from headway_dashboard.pages.control.results import say
 from headway_dashboard.rights import Rights

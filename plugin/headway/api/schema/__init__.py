@@ -1,4 +1,4 @@
-"""The JSON bodies of the admin API: one pydantic model for each answer and each order.
+"""The JSON bodies of the admin API: one pydantic model for each answer and each command.
 
 The server makes its answers from these models, the clients read them, and the OpenAPI document describes them. A field
 of an answer that a client does not know is kept, so that a client can read the answers of a newer server. Durations
@@ -7,6 +7,15 @@ are seconds, ratios are from 0 to 1, times are ISO 8601 in UTC.
 
 from headway.api.schema.audit import AuditEntry, AuditKind, AuditLog
 from headway.api.schema.base import Answer, PresetInForce, Setting, StepTime
+from headway.api.schema.commands import (
+    Command,
+    FallbackCommand,
+    ForecastCommand,
+    LimitCommand,
+    PauseCommand,
+    SwitchCommand,
+    UndoCommand,
+)
 from headway.api.schema.diagnosis import Diagnosis, Evidence, Remedy
 from headway.api.schema.engine_status import EngineStatus, MemoryStatus, StepsStatus, UnloadedTimes, WarmupStatus
 from headway.api.schema.forecasts import (
@@ -20,15 +29,6 @@ from headway.api.schema.forecasts import (
     PresetForecast,
     Quantiles,
     Traffic,
-)
-from headway.api.schema.orders import (
-    FallbackOrder,
-    ForecastOrder,
-    LimitOrder,
-    Order,
-    PauseOrder,
-    SwitchOrder,
-    UndoOrder,
 )
 from headway.api.schema.presets import (
     CurrentPreset,
@@ -59,8 +59,8 @@ from headway.api.schema.status import (
     ForecastErrors,
     InstanceStatus,
     LimitStatus,
-    OrderedLimit,
-    OrderedStop,
+    OperatorLimit,
+    OperatorStop,
     OrderingStatus,
     PredictionStatus,
     PrefixStatus,
@@ -79,33 +79,33 @@ __all__ = [
     "ClassObjectives",
     "ClassStatus",
     "ClassTraffic",
+    "Command",
     "CurrentPreset",
     "DeskDump",
     "Diagnosis",
     "EngineEstimate",
     "EngineStatus",
     "Evidence",
+    "FallbackCommand",
     "FallbackModel",
     "FallbackMove",
-    "FallbackOrder",
     "FallbackState",
     "FallbackSummary",
     "Forecast",
+    "ForecastCommand",
     "ForecastErrors",
-    "ForecastOrder",
     "ForecastProgress",
     "InstanceStatus",
     "Interval",
     "Lengths",
-    "LimitOrder",
+    "LimitCommand",
     "LimitStatus",
     "Liveness",
     "MemoryStatus",
-    "Order",
-    "OrderedLimit",
-    "OrderedStop",
+    "OperatorLimit",
+    "OperatorStop",
     "OrderingStatus",
-    "PauseOrder",
+    "PauseCommand",
     "PredictionStatus",
     "PrefixStatus",
     "PresetEntry",
@@ -126,14 +126,14 @@ __all__ = [
     "Status",
     "StepTime",
     "StepsStatus",
-    "SwitchOrder",
+    "SwitchCommand",
     "Switched",
     "Traffic",
     "Trial",
     "TrialCondition",
     "TrialEnds",
     "TrialReport",
-    "UndoOrder",
+    "UndoCommand",
     "UnloadedTimes",
     "WarmupAccepted",
     "WarmupStatus",

@@ -14,7 +14,7 @@ class AuditKind(StrEnum):
 
     CHANGE = "change"  # what was changed, or failed to be
     NOOP = "noop"  # a command that was carried out and changed nothing, or was a repetition
-    REFUSED = "refused"  # a refused order
+    REFUSED = "refused"  # a refused command
     READ = "read"  # a refused read
 
 

@@ -19,9 +19,7 @@ class WarmupStatus(Answer):
     stages: dict[str, list[float]] = Field(default={}, description="The duration of every round of each stage.")
     refused: list[str] = Field(default=[], description="The stages that the engine does not support.")
     settled: bool = Field(default=False, description="Whether the last two batches took equally long.")
-    ordered: bool = Field(
-        default=False, description="Whether a warm-up that an operator has ordered runs now, beside the traffic."
-    )
+    ordered: bool = Field(default=False, description="Whether a warm-up by command runs now, beside the traffic.")
 
 
 class MemoryStatus(Answer):

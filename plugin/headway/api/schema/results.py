@@ -31,7 +31,7 @@ class FallbackState(Answer):
     """The fallback ladder."""
 
     rung: str
-    ordered: str | None = Field(default=None, description="The rung an operator has ordered; null: it is automatic.")
+    ordered: str | None = Field(default=None, description="The rung an operator has set; null: it is automatic.")
     trigger: str | None = Field(default=None, description="The trigger of the last move.")
     in_force: list[str] = Field(default=[], description="The rungs in force, the mildest first.")
     usable: list[str] = Field(default=[], description="The rungs that would change something under this preset.")

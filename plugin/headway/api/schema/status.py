@@ -25,8 +25,8 @@ class PresetStatus(PresetInForce):
     no_effect: list[str] = Field(default=[], description="Settings that cannot act on this server, and why.")
 
 
-class OrderedLimit(Answer):
-    """A limit that an operator has ordered in place of the preset's: seats, batch window, end, author and reason."""
+class OperatorLimit(Answer):
+    """A limit that an operator has set in place of the preset's: seats, batch window, end, author and reason."""
 
     seats: int
     window_ms: float | None = Field(default=None, description="null: the window of the preset.")
@@ -42,7 +42,7 @@ class LimitStatus(Answer):
     proposed: int = 0
     ceiling: int
     reason: str = Field(default="", description="Why the proposed limit is what it is: fixed, slo, kv, failed, ...")
-    ordered: OrderedLimit | None = Field(default=None, description="null: the limit is that of the preset.")
+    ordered: OperatorLimit | None = Field(default=None, description="null: the limit is that of the preset.")
     kv_seats: int | None = Field(
         default=None, description="Sequences of `kv_seats_tokens` that fill the KV space; null: not known yet."
     )
@@ -135,7 +135,7 @@ class ForecastErrors(Answer):
     error_ratio: dict[str, float] = Field(default={}, description="By figure; empty before the first comparison.")
 
 
-class OrderedStop(Answer):
+class OperatorStop(Answer):
     """A command that has stopped dispatch: paused or draining, since when, by whom, why, and its end."""
 
     state: str
@@ -172,7 +172,7 @@ class Status(Answer):
         default=[],
         description="The causes for which nothing is dispatched: operator, recycle, warmup, engine_paused, ...",
     )
-    stopped: OrderedStop | None = Field(default=None, description="null: no order stops dispatch.")
+    stopped: OperatorStop | None = Field(default=None, description="null: no command blocks dispatch.")
     started_at: str = ""
     uptime_s: float
     preset: PresetStatus

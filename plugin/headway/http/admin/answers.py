@@ -10,13 +10,13 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from headway.audit import Caller
-from headway.http.admin.orders import AnOrder
+from headway.http.admin.commands import ACommand
 from headway.operator import Control
 
 Handler = Callable[[Control, Request, Caller], Awaitable[Response]]
 
 #: Where the ASGI scope of a request holds its command, once it has been read and checked.
-ORDER = "headway.order"
+COMMAND = "headway.command"
 
 
 def action(request: Request) -> str:
@@ -24,9 +24,9 @@ def action(request: Request) -> str:
     return f"{request.method} {request.scope['path']}"
 
 
-def order(request: Request, expected: type[AnOrder]) -> AnOrder:
+def command(request: Request, expected: type[ACommand]) -> ACommand:
     """The command in the body, which is of the kind that the table of routes names."""
-    found = request.scope[ORDER]
+    found = request.scope[COMMAND]
     assert isinstance(found, expected)
     return found
 

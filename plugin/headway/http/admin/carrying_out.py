@@ -16,8 +16,8 @@ from starlette.responses import Response
 from headway.api import schema
 from headway.api.routes import Route
 from headway.audit import Caller
-from headway.http.admin.answers import ORDER, Handler, action
-from headway.http.admin.orders import parse_order, read_body
+from headway.http.admin.answers import COMMAND, Handler, action
+from headway.http.admin.commands import parse_command, read_body
 from headway.http.admin.problem import ProblemError
 from headway.http.admin.rules import AdminRules
 from headway.operator import Control
@@ -28,16 +28,16 @@ async def carry_out(
     rules: AdminRules, control: Control, request: Request, caller: Caller, route: Route, handler: Handler
 ) -> Response:
     """The answer to a command. Raises ProblemError; one that cannot be read is in the audit log as refused."""
-    assert route.order is not None
+    assert route.command is not None
     try:
-        wanted = parse_order(await read_body(request), route.order)
+        wanted = parse_command(await read_body(request), route.command)
         if rules.require_reason and route.changes:
             _check_said(wanted)
     except ProblemError as problem:
         control.refused(caller, action(request), problem.detail)
         raise
     caller = replace(caller, actor=wanted.actor or caller.actor)
-    request.scope[ORDER] = wanted
+    request.scope[COMMAND] = wanted
     recorded = control.audit.recorded
     response = await handler(control, request, caller)
     if route.changes and control.audit.recorded == recorded:
@@ -50,10 +50,10 @@ def _record_no_op(control: Control, request: Request, caller: Caller, reason: st
     control.audit.no_op(caller, action(request), "nothing changed", preset=name, revision=revision, reason=reason)
 
 
-def _check_said(wanted: schema.Order) -> None:
+def _check_said(wanted: schema.Command) -> None:
     """Raises ProblemError for a command without a reason or a name, with each as an error of its own."""
     missing = [name for name, text in (("reason", wanted.reason), ("actor", wanted.actor)) if not text.strip()]
     if missing:
-        errors = [Issue(name, "this server wants one with every order") for name in missing]
-        detail = f"{' and '.join(missing)}: this server wants both with every order."
+        errors = [Issue(name, "this server wants one with every command") for name in missing]
+        detail = f"{' and '.join(missing)}: this server wants both with every command."
         raise ProblemError(HTTPStatus.UNPROCESSABLE_ENTITY, detail, errors=errors)

@@ -12,7 +12,7 @@ from headway.api import schema
 from headway.audit import Caller
 from headway.errors import UnknownPresetError
 from headway.forecast import BusyError, ForecastError
-from headway.http.admin.answers import Handler, answer, order
+from headway.http.admin.answers import Handler, answer, command
 from headway.http.admin.problem import ProblemError
 from headway.operator import Control, unsaved_preset
 from headway_policies import PresetError
@@ -21,7 +21,7 @@ from headway_policies.preset import Issue
 
 async def _forecast(control: Control, request: Request, caller: Caller) -> Response:
     """A forecast changes nothing: it is in no audit log."""
-    wanted = order(request, schema.ForecastOrder)
+    wanted = command(request, schema.ForecastCommand)
     if wanted.presets is not None and wanted.toml is not None:
         raise ProblemError(HTTPStatus.UNPROCESSABLE_ENTITY, "Give either presets or toml.")
     try:

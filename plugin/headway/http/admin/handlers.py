@@ -20,8 +20,8 @@ from headway.api import routes as api
 from headway.api.routes import Route
 from headway.audit import Caller
 from headway.errors import UnknownRungError
-from headway.http.admin import forecasts, operations, preset_orders
-from headway.http.admin.answers import Handler, answer, order
+from headway.http.admin import forecasts, operations, preset_commands
+from headway.http.admin.answers import Handler, answer, command
 from headway.http.admin.callers import Callers
 from headway.http.admin.carrying_out import carry_out
 from headway.http.admin.problem import ProblemError, problem_response
@@ -45,7 +45,7 @@ def routes(control: Callable[[], Control], tokens: Tokens, rules: AdminRules = _
         async def handle(request: Request) -> Response:
             try:
                 caller = Caller() if route.role is None else callers.identify(request, route, control())
-                if route.order is None:
+                if route.command is None:
                     return await handler(control(), request, caller)
                 return await carry_out(rules, control(), request, caller, route, handler)
             except ProblemError as problem:
@@ -109,7 +109,7 @@ async def _fallback(control: Control, request: Request, caller: Caller) -> Respo
 
 async def _order_fallback(control: Control, request: Request, caller: Caller) -> Response:
     """A command for a rung is the same whatever was in force before: it needs no revision."""
-    wanted = order(request, schema.FallbackOrder)
+    wanted = command(request, schema.FallbackCommand)
     try:
         control.order_fallback(wanted.rung, caller=caller, reason=wanted.reason)
     except UnknownRungError as error:
@@ -143,7 +143,7 @@ HANDLERS: Mapping[str, Handler] = {
     "trace": _trace,
     "presets": _presets,
     **forecasts.HANDLERS,
-    **preset_orders.HANDLERS,
+    **preset_commands.HANDLERS,
     "fallback": _fallback,
     "order_fallback": _order_fallback,
     **operations.HANDLERS,

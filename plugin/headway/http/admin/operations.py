@@ -15,37 +15,37 @@ from starlette.responses import Response
 from headway.api import routes as api
 from headway.api import schema
 from headway.audit import Caller
-from headway.errors import NoWarmupError, OrderConflictError
-from headway.http.admin.answers import Handler, answer, order
+from headway.errors import CommandConflictError, NoWarmupError
+from headway.http.admin.answers import Handler, answer, command
 from headway.http.admin.problem import ProblemError
 from headway.operator import Control
 from headway.supervision import CannotReplaceError, NotNowError
 
 
 async def _pause(control: Control, request: Request, caller: Caller) -> Response:
-    wanted = order(request, schema.PauseOrder)
+    wanted = command(request, schema.PauseCommand)
     with _refusals():
         change = control.admission.pause(caller, wanted.reason, wanted.expires_s)
     return answer(change, api.PAUSE.status)
 
 
 async def _resume(control: Control, request: Request, caller: Caller) -> Response:
-    return answer(_ordered(request, caller, control.admission.resume), api.RESUME.status)
+    return answer(_carried_out(request, caller, control.admission.resume), api.RESUME.status)
 
 
 async def _drain(control: Control, request: Request, caller: Caller) -> Response:
-    return answer(_ordered(request, caller, control.admission.drain), api.DRAIN.status)
+    return answer(_carried_out(request, caller, control.admission.drain), api.DRAIN.status)
 
 
 async def _warmup(control: Control, request: Request, caller: Caller) -> Response:
-    wanted = order(request, schema.Order)
+    wanted = command(request, schema.Command)
     with _refusals():
         accepted = control.warmups.begin(caller, wanted.reason)
     return answer(accepted, api.WARMUP.status)
 
 
 async def _recycle(control: Control, request: Request, caller: Caller) -> Response:
-    wanted = order(request, schema.Order)
+    wanted = command(request, schema.Command)
     with _refusals():
         control.recycle(caller, wanted.reason)
     taken = control.gateway.gate.desk.seats_taken
@@ -62,11 +62,11 @@ HANDLERS: Mapping[str, Handler] = {
 }
 
 
-def _ordered(
+def _carried_out(
     request: Request, caller: Caller, act: Callable[[Caller, str], schema.AdmissionChanged]
 ) -> schema.AdmissionChanged:
     """Carry a command out."""
-    wanted = order(request, schema.Order)
+    wanted = command(request, schema.Command)
     with _refusals():
         return act(caller, wanted.reason)
 
@@ -78,5 +78,5 @@ def _refusals() -> Iterator[None]:
         yield
     except (CannotReplaceError, NoWarmupError) as error:
         raise ProblemError(HTTPStatus.NOT_IMPLEMENTED, f"{error}.") from None
-    except (NotNowError, OrderConflictError) as error:
+    except (NotNowError, CommandConflictError) as error:
         raise ProblemError(HTTPStatus.CONFLICT, f"{error}.") from None

@@ -18,7 +18,7 @@ class SwitchHistory:
     """Switches of the preset since the start. Times are seconds of the wall clock ``wall_s``.
 
     ``presets`` are those of the last revisions, by their numbers: what can be put in force again. Of a limit that was
-    ordered for a while it has the preset without the command, which holds while it is shown as one, and not for good.
+    set for a while it has the preset without the command, which holds while it is shown as one, and not for good.
     """
 
     presets: dict[int, Preset]

@@ -14,7 +14,7 @@ from dataclasses import asdict, dataclass, field, replace
 from headway.admission import Gate
 from headway.api import schema
 from headway.background_tasks import BackgroundTasks
-from headway.operator.commands.ordered_limit import OrderedLimit
+from headway.operator.commands.operator_limit import OperatorLimit
 from headway.recorder import ServedLog
 from headway_policies import AdmissionState, Preset
 from headway_policies.trial import ALL, Served, Trial, TrialEnd, TrialResult, TrialTerms
@@ -31,8 +31,8 @@ BEFORE_S = 60.0
 class PresetTrial:
     """A trial: the preset, what comes back, and what was served before and during it, by class.
 
-    ``standing`` is the ordered limit that comes back with it, where it had one without an end. ``now`` are the figures
-    of the last ``LOOK_BACK_S`` seconds at the last look, None where nothing could be judged.
+    ``standing`` is the operator's limit that comes back with it, where it had one without an end. ``now`` are the
+    figures of the last ``LOOK_BACK_S`` seconds at the last look, None where nothing could be judged.
     ``result`` is None while it goes on, ``ended_s`` the time of the gate's clock at its end.
     """
 
@@ -40,7 +40,7 @@ class PresetTrial:
     revision: int
     back_to: Preset
     trial: Trial
-    standing: OrderedLimit | None = None
+    standing: OperatorLimit | None = None
     before: Mapping[str, Served] = field(default_factory=dict)
     now: Mapping[str, Served] | None = None
     result: TrialResult | None = None
@@ -75,7 +75,7 @@ class PresetTrials:
         self,
         terms: TrialTerms,
         back_to: Preset,
-        standing: OrderedLimit | None,
+        standing: OperatorLimit | None,
         before: Mapping[str, Served],
         decided: Callable[[PresetTrial], Awaitable[None]],
     ) -> PresetTrial:

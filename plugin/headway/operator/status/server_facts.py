@@ -174,10 +174,10 @@ class FactsReader:
             failed_share=ends.share(*IN_ENGINE),
             invalid_share=ends.share(Outcome.REJECTED_INVALID),
             expired_share=ends.share(*WHILE_RUNNING),
-            refused_share=ends.share(*refused_for_load(shed_by_order=ladder.ordered is not None)),
+            refused_share=ends.share(*refused_for_load(shed_by_command=ladder.ordered is not None)),
             causes={words(cause): float(number) for cause, number in ends.failures.items()},
             rung=ladder.rung.word,
-            rung_ordered=ladder.ordered is not None,
+            rung_set=ladder.ordered is not None,
             ttft_p95_s=served[ALL].ttft_p95_s,
             classes=tuple(
                 _class_facts(
@@ -238,7 +238,7 @@ def _warms_up(desk: Desk) -> bool:
 
 
 def _closes(desk: Desk) -> bool:
-    """A drain that no operator has ordered belongs to the end of the server."""
+    """A drain that no operator has commanded belongs to the end of the server."""
     return desk.mode.state is AdmissionState.DRAINING and Block.OPERATOR not in desk.mode.blocks
 
 

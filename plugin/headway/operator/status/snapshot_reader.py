@@ -10,11 +10,11 @@ from headway.admission import Gateway
 from headway.api import schema
 from headway.audit import Audit
 from headway.fallback import FallbackController
-from headway.operator.commands.admission_orders import AdmissionOrders
-from headway.operator.commands.ordered_limit import LimitOrders
+from headway.operator.commands.admission import AdmissionCommands
+from headway.operator.commands.operator_limit import OperatorLimits
 from headway.operator.commands.switch_history import SwitchHistory
 from headway.operator.commands.trials import PresetTrials
-from headway.operator.commands.warmup_orders import WarmupOrders
+from headway.operator.commands.warmup import WarmupCommands
 from headway.operator.forecast_errors import ForecastErrors
 from headway.operator.presets import PresetCatalogue
 from headway.operator.scaling import Fleet, ScaleSignal
@@ -57,9 +57,9 @@ class SnapshotReader:
     memory: MemoryReport
     engine_recycle: EngineRecycle
     fallback_controller: FallbackController
-    orders: LimitOrders
-    admission: AdmissionOrders
-    warmups: WarmupOrders
+    limits: OperatorLimits
+    admission: AdmissionCommands
+    warmups: WarmupCommands
     trials: PresetTrials
     forecast_errors: ForecastErrors
     diagnostics: Diagnostics
@@ -179,10 +179,10 @@ class SnapshotReader:
             instances=[] if self.fleet is None else list(self.fleet.instances()),
         )
 
-    def _stopped(self, now_s: float) -> schema.OrderedStop | None:
+    def _stopped(self, now_s: float) -> schema.OperatorStop | None:
         if (stop := self.admission.stop) is None:
             return None
-        return schema.OrderedStop(
+        return schema.OperatorStop(
             state=stop.state.value,
             since=_iso(stop.since_wall_s),
             for_s=round(now_s - stop.since_s, 1),
@@ -199,14 +199,14 @@ class SnapshotReader:
         return schema.PresetStatus(name=desk.preset.name, revision=desk.mode.revision, trial=ends, no_effect=void)
 
     def _limit(self, desk: Desk, reading: DeskReading, now_s: float) -> schema.LimitStatus:
-        bounds, order, ordered = self.seat_bounds(desk.preset, reading), self.orders.in_force, None
-        if order is not None:
-            ordered = schema.OrderedLimit(
-                seats=order.seats,
-                window_ms=order.window_ms,
-                left_s=_rounded(self.orders.left_s(now_s), 3),
-                actor=order.actor,
-                reason=order.reason,
+        bounds, limit, ordered = self.seat_bounds(desk.preset, reading), self.limits.in_force, None
+        if limit is not None:
+            ordered = schema.OperatorLimit(
+                seats=limit.seats,
+                window_ms=limit.window_ms,
+                left_s=_rounded(self.limits.left_s(now_s), 3),
+                actor=limit.actor,
+                reason=limit.reason,
             )
         return schema.LimitStatus(
             live=desk.limit,

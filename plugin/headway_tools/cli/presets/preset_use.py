@@ -9,7 +9,7 @@ import time
 from collections.abc import Callable
 from typing import TypedDict
 
-from headway.api import AdminClient, CurrentPreset, InvalidOrderError, StaleError, Switched, Trial
+from headway.api import AdminClient, CurrentPreset, InvalidCommandError, StaleError, Switched, Trial
 from headway.api.schema import ServedByClass, ServedFigures
 from headway_policies.trial import FIGURES, Condition, ConditionError
 from headway_tools.console import (
@@ -83,7 +83,7 @@ class Said(TypedDict):
 def configure_use(parser: argparse.ArgumentParser) -> None:
     """Add the options of ``use``."""
     parser.add_argument("name", metavar="NAME", help="a preset")
-    _add_order(parser)
+    _add_command_options(parser)
     trial = parser.add_argument_group("on trial")
     trial.add_argument(
         "--revert-after", type=time_span, metavar="TIME", help="go back after so long (90s, 10m, 1h) unless it is kept"
@@ -97,14 +97,14 @@ def configure_use(parser: argparse.ArgumentParser) -> None:
 
 def configure_keep(parser: argparse.ArgumentParser) -> None:
     """Add the options of ``keep``."""
-    _add_order(parser)
+    _add_command_options(parser)
     parser.set_defaults(run=_keep)
 
 
 def configure_undo(parser: argparse.ArgumentParser) -> None:
     """Add the options of ``undo``."""
     parser.add_argument("revision", nargs="?", type=_revision, metavar="REVISION", help="(default: the one before)")
-    _add_order(parser)
+    _add_command_options(parser)
     parser.set_defaults(run=_undo)
 
 
@@ -126,7 +126,7 @@ def _use(chosen: argparse.Namespace) -> int:
             return client.switch(
                 chosen.name, revision=current.revision, revert_after_s=after_s, revert_if=conditions, **said
             )
-        except InvalidOrderError as error:
+        except InvalidCommandError as error:
             raise _not_accepted(client, chosen.name, error) from None
 
     with connect(chosen.url, os.environ) as client:
@@ -140,7 +140,7 @@ def _undo(chosen: argparse.Namespace) -> int:
     def undo(client: AdminClient, current: CurrentPreset, said: Said) -> Switched:
         try:
             return client.undo(chosen.revision, revision=current.revision, **said)
-        except InvalidOrderError as error:
+        except InvalidCommandError as error:
             raise UsageError(str(error)) from None
 
     with connect(chosen.url, os.environ) as client:
@@ -241,7 +241,7 @@ def _figure(figures: ServedFigures | None, name: str) -> str:
 # ---------------------------------------------------------------------- words
 
 
-def _add_order(parser: argparse.ArgumentParser) -> None:
+def _add_command_options(parser: argparse.ArgumentParser) -> None:
     add_url(parser)
     add_json(parser)
     parser.add_argument("--reason", metavar="TEXT", help="the reason, for the server's audit log")
@@ -274,7 +274,7 @@ def _overtaken(client: AdminClient, seen: str) -> str:
     )
 
 
-def _not_accepted(client: AdminClient, name: str, error: InvalidOrderError) -> CliError:
+def _not_accepted(client: AdminClient, name: str, error: InvalidCommandError) -> CliError:
     names = [entry.name for entry in client.presets().presets]
     return as_cli_error(error) if name in names else UsageError(unknown_preset(name, names))
 

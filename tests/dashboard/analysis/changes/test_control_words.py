@@ -9,9 +9,9 @@ from collections.abc import Callable
 import pytest
 
 from headway.api import AdmissionChanged, WarmupAccepted
-from headway.api.schema import OrderedStop
-from headway_dashboard.analysis.changes import commands, order_words
-from headway_dashboard.analysis.changes.order_words import (
+from headway.api.schema import OperatorStop
+from headway_dashboard.analysis.changes import command_words, commands
+from headway_dashboard.analysis.changes.command_words import (
     drain_cost,
     limit_cost,
     pause_cost,
@@ -108,7 +108,7 @@ def test_a_held_limit_costs_what_does_not_fit(seats: int | None, status: Status,
 
 def test_a_pause_keeps_all_waiting() -> None:
     """Until it is taken back; a rung whose cost is not known from the numbers says nothing."""
-    assert "37 waiting requests keep waiting until the order ends" in rung_cost("pause", here(3, 37))
+    assert "37 waiting requests keep waiting until the command ends" in rung_cost("pause", here(3, 37))
     assert "of 37 waiting requests those of sheddable classes" in rung_cost("shed", here(3, 37))
     assert rung_cost("cap", here(3, 37)) == ""
 
@@ -161,7 +161,7 @@ def test_the_state_of_admission_is_named_with_its_cause(status: Status, words: s
 
 def test_an_order_that_stops_dispatch_is_named_with_its_author_age_and_reason() -> None:
     """A young one without an age."""
-    stop = OrderedStop(state="draining", since="2026-01-01T00:00:00Z", for_s=0.4, actor="ann", reason="update")
+    stop = OperatorStop(state="draining", since="2026-01-01T00:00:00Z", for_s=0.4, actor="ann", reason="update")
     status = Status(known=True, admission="draining", blocks=("operator",), stopped=stop)
     assert admission_words(status) == "Draining by ann: update."
 
@@ -169,10 +169,10 @@ def test_an_order_that_stops_dispatch_is_named_with_its_author_age_and_reason() 
 @pytest.mark.parametrize(
     ("words", "expected"),
     [
-        (order_words.paused, "Paused: 1 running request will finish, 2 waiting requests wait on."),
-        (order_words.drained, "Draining: 4 waiting requests refused. 1 running request will finish; the audit log"),
+        (command_words.paused, "Paused: 1 running request will finish, 2 waiting requests wait on."),
+        (command_words.drained, "Draining: 4 waiting requests refused. 1 running request will finish; the audit log"),
         (
-            order_words.resumed,
+            command_words.resumed,
             "Resumed: 3 waiting requests dispatched at once, 2 still waiting. Dispatch is still blocked ",
         ),
     ],
@@ -186,7 +186,7 @@ def test_an_answer_says_what_became_of_the_requests(words: Callable[[AdmissionCh
 def test_an_answer_of_an_empty_server_claims_nothing() -> None:
     """A drain with nothing to wait for is over at once."""
     empty = AdmissionChanged(state="open", holds=[], running=0, waiting=0)
-    assert order_words.drained(empty) == "Drained: 0 waiting requests refused, none runs."
-    assert "held" not in order_words.resumed(empty)
+    assert command_words.drained(empty) == "Drained: 0 waiting requests refused, none runs."
+    assert "held" not in command_words.resumed(empty)
     begun = WarmupAccepted(accepted=True, batch_size=8, running=0, waiting=0)
-    assert order_words.warming(begun).startswith("Accepted: batches of at most 8 on an idle engine.")
+    assert command_words.warming(begun).startswith("Accepted: batches of at most 8 on an idle engine.")

@@ -8,7 +8,7 @@ from headway.api.schema import (
     EngineStatus,
     FallbackMove,
     FallbackState,
-    OrderedLimit,
+    OperatorLimit,
     PrefixStatus,
     StepsStatus,
     WarmupStatus,
@@ -55,7 +55,8 @@ def test_every_rung_has_words() -> None:
         (
             FallbackState(rung="bypass", ordered="bypass", trigger="operator", in_force=["cap", "bypass"]),
             "",
-            "by an operator's order, until it is set to automatic: answers are shorter, a few requests are dispatched",
+            "by an operator's command, until it is set to automatic: answers are shorter, a few requests are "
+            "dispatched",
         ),
     ],
     ids=["unknown", "numbers only", "normal", "by itself", "ordered"],
@@ -69,11 +70,11 @@ def test_ladder_words(ladder: FallbackState, by_numbers: str, words: str) -> Non
 def test_what_an_operator_may_order() -> None:
     """Only rungs that would change something, beside the two that always do; an order takes all up to its rung."""
     ladder = FallbackState(rung="normal", usable=["cap", "shed"])
-    assert descriptions.orderable(ladder) == ("normal", "cap", "shed", "pause")
-    assert descriptions.order_words(ladder, "shed") == "answers are shorter, whole classes are refused"
-    assert descriptions.order_words(ladder, "normal") == "no request is degraded"
-    assert descriptions.orderable(NO_LADDER) == tuple(descriptions.RUNGS)
-    assert descriptions.orderable(FallbackState(rung="normal")) == ("normal", "pause")
+    assert descriptions.settable(ladder) == ("normal", "cap", "shed", "pause")
+    assert descriptions.rung_effect(ladder, "shed") == "answers are shorter, whole classes are refused"
+    assert descriptions.rung_effect(ladder, "normal") == "no request is degraded"
+    assert descriptions.settable(NO_LADDER) == tuple(descriptions.RUNGS)
+    assert descriptions.settable(FallbackState(rung="normal")) == ("normal", "pause")
 
 
 def test_steps_and_moves() -> None:
@@ -91,7 +92,7 @@ def test_steps_and_moves() -> None:
     move = FallbackMove(time="2026-11-21T10:11:12.345Z", before="normal", after="cap", trigger="operator")
     rows = descriptions.move_rows(FallbackState(rung="cap", moves=[move] * 30))
     assert len(rows) == 10
-    assert rows[0] == {"When (UTC)": "2026-11-21 10:11:12", "Move": "normal → cap", "Why": "an operator's order"}
+    assert rows[0] == {"When (UTC)": "2026-11-21 10:11:12", "Move": "normal → cap", "Why": "an operator's command"}
 
 
 def test_the_warm_up_from_the_numbers_and_from_the_server() -> None:
@@ -143,9 +144,9 @@ def test_the_limit_says_why(why: str) -> None:
 )
 def test_an_ordered_limit_is_said_with_its_end(left_s: float | None, end: str) -> None:
     """In place of the policy's reason: the policy has no say while it holds."""
-    status = Status(limit_reason="slo", ordered_limit=OrderedLimit(seats=12, left_s=left_s))
+    status = Status(limit_reason="slo", operator_limit=OperatorLimit(seats=12, left_s=left_s))
     text = descriptions.limit_words(reading((panels.LIMIT, {(): [12] * 3})), status)
-    assert text.endswith(f"12 seats ordered in place of the preset's, {end}")
+    assert text.endswith(f"12 seats set in place of the preset's, {end}")
 
 
 def test_the_prefix_cache_is_described_where_the_order_uses_it() -> None:

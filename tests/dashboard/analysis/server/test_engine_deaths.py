@@ -10,7 +10,7 @@ from headway_dashboard.analysis.diagnosis.facts import facts_of
 from headway_dashboard.analysis.queries.model import NOTHING, Point, Series
 from headway_dashboard.analysis.server import descriptions
 from headway_dashboard.analysis.server.condition import Condition, State
-from headway_dashboard.analysis.server.engine_deaths import last_cause, not_ordered
+from headway_dashboard.analysis.server.engine_deaths import last_cause, unplanned
 from headway_dashboard.analysis.server.status import Status
 
 NOW = Condition(State.NOT_READY, "")
@@ -44,8 +44,8 @@ def test_the_last_death(lines: Lines, cause: str) -> None:
 
 def test_a_recycle_is_no_death() -> None:
     """The server counts it among the deaths by cause; the page does not."""
-    assert not_ordered(deaths({("crash",): [2], ("recycle",): [3]})) == 2
-    assert not_ordered(NOTHING) is None
+    assert unplanned(deaths({("crash",): [2], ("recycle",): [3]})) == 2
+    assert unplanned(NOTHING) is None
     found = reading_of({engine_panels.DEATHS_BY_CAUSE: {("recycle",): [3]}, panels.DEATHS: [3]})
     tiles = {one.label: one.value for one in descriptions.server_tiles(found, Status(), NOW)}
     assert tiles["Engine deaths"] == "0"

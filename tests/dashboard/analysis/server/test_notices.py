@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from headway.api.schema import EngineStatus, OrderedStop, WarmupStatus
+from headway.api.schema import EngineStatus, OperatorStop, WarmupStatus
 from headway_dashboard.analysis.server.notices import Situation, notices
 from headway_dashboard.analysis.server.status import Status
 
@@ -18,7 +18,7 @@ WELL = Status(
     warmup=WarmupStatus(state="done", attempt=1),
 )
 QUEUED = Situation(ready=0, queued=7, since_s=12.0)
-STOP = OrderedStop(state="paused", since="2026-01-01T00:00:00Z", for_s=300.0, actor="ann", reason="disk moved")
+STOP = OperatorStop(state="paused", since="2026-01-01T00:00:00Z", for_s=300.0, actor="ann", reason="disk moved")
 ENDING_STOP = STOP.model_copy(update={"left_s": 20.7})
 
 
@@ -112,7 +112,7 @@ def status_with(state: str, step: str = "", attempts: int = 0, **more: object) -
             "warning",
             [
                 "server is paused",
-                "Ordered by ann, 5\u00a0min",
+                "Commanded by ann, 5\u00a0min",
                 "ago: disk moved. ",
                 "7 requests wait",
                 "headway resume",
@@ -129,7 +129,7 @@ def status_with(state: str, step: str = "", attempts: int = 0, **more: object) -
             QUEUED,
             status_with("up", admission="draining", blocks=("operator",), stopped=STOP, seats_taken=5),
             "warning",
-            ["server is draining", "Ordered by ann", "5 seats are still taken", "headway resume"],
+            ["server is draining", "Commanded by ann", "5 seats are still taken", "headway resume"],
         ),
         (
             QUEUED,

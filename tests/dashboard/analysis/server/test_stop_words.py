@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from headway.api.schema import OrderedLimit, OrderedStop
+from headway.api.schema import OperatorLimit, OperatorStop
 from headway_dashboard.analysis.server.status import Status
-from headway_dashboard.analysis.server.stop_words import admission_words, end_words, limit_order_words
+from headway_dashboard.analysis.server.stop_words import admission_words, end_words, operator_limit_words
 
 
 @pytest.mark.parametrize(
@@ -19,30 +19,30 @@ from headway_dashboard.analysis.server.stop_words import admission_words, end_wo
 )
 def test_a_pause_is_said_with_its_author_and_its_end(left_s: float | None, words: str) -> None:
     """An end is only said where there is one."""
-    stop = OrderedStop(state="paused", since="", for_s=60.0, actor="ann", reason="disk", left_s=left_s)
+    stop = OperatorStop(state="paused", since="", for_s=60.0, actor="ann", reason="disk", left_s=left_s)
     status = Status(known=True, admission="paused", blocks=("operator",), stopped=stop)
     assert admission_words(status) == words
 
 
 def test_a_server_that_nobody_has_stopped_has_no_end() -> None:
     """And no limit that was ordered."""
-    assert (end_words(Status()), limit_order_words(Status())) == ("", "")
+    assert (end_words(Status()), operator_limit_words(Status())) == ("", "")
 
 
 @pytest.mark.parametrize(
     ("order", "words"),
     [
         (
-            OrderedLimit(seats=12, left_s=24.6, actor="ann", reason="headway share"),
-            "The limit is ordered by ann (headway share): 12 seats in place of the preset's, for another 25\u00a0s.",
+            OperatorLimit(seats=12, left_s=24.6, actor="ann", reason="headway share"),
+            "The limit is set by ann (headway share): 12 seats in place of the preset's, for another 25\u00a0s.",
         ),
         (
-            OrderedLimit(seats=12),
-            "The limit is ordered: 12 seats in place of the preset's, until the next switch.",
+            OperatorLimit(seats=12),
+            "The limit is set: 12 seats in place of the preset's, until the next switch.",
         ),
     ],
     ids=["for a time, by somebody", "by an older server"],
 )
-def test_an_ordered_limit_is_said_with_its_author_and_its_end(order: OrderedLimit, words: str) -> None:
+def test_an_ordered_limit_is_said_with_its_author_and_its_end(order: OperatorLimit, words: str) -> None:
     """Without an author where the server does not tell one."""
-    assert limit_order_words(Status(ordered_limit=order)) == words
+    assert operator_limit_words(Status(operator_limit=order)) == words

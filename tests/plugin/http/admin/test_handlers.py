@@ -54,7 +54,7 @@ async def test_a_limit_is_ordered_as_a_preset_is_switched() -> None:
         assert (entry.action, entry.actor, entry.after, entry.reason) == (
             "order_limit", "ann", "balanced: 12 seats, for 30 s", "a trial",
         )  # fmt: skip
-        control.orders.leave()
+        control.limits.leave()
 
 
 @pytest.mark.parametrize(

@@ -15,9 +15,9 @@ from small_presets import small_preset
 from virtual_time import on_virtual_time
 
 from headway.api.schema import AuditKind
-from headway.http.admin.orders import MAX_BODY_BYTES
+from headway.http.admin.commands import MAX_BODY_BYTES
 from headway.operator import Control
-from headway.operator.commands.warmup_orders import WarmBesideTraffic
+from headway.operator.commands.warmup import WarmBesideTraffic
 from headway_policies import AdmissionState
 
 ORDERS = ("pause", "resume", "drain", "warmup")
@@ -123,7 +123,7 @@ async def test_a_resume_of_an_open_server_is_a_conflict() -> None:
     """Nothing is there to be ended."""
     async with serving() as (client, _):
         refused = await post(client, "resume")
-        assert (refused.status_code, refused.json()["detail"]) == (409, "no order stops dispatch.")
+        assert (refused.status_code, refused.json()["detail"]) == (409, "no command blocks dispatch.")
 
 
 @on_virtual_time

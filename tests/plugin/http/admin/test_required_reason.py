@@ -1,4 +1,4 @@
-"""A server that wants a reason and a name with every order."""
+"""A server that wants a reason and a name with every command."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ async def test_every_order_is_asked_for_them(route: Any) -> None:
         headers = {**bearer(), "If-Match": "*"}
         answer = await client.request(route.method, route.path, headers=headers, json=bodies.get(route.name, {}))
         assert (answer.status_code, control.revision, control.not_ready()) == (422, 1, [])
-        assert answer.json()["detail"] == "reason and actor: this server wants both with every order."
+        assert answer.json()["detail"] == "reason and actor: this server wants both with every command."
 
 
 async def test_a_forecast_needs_none() -> None:

@@ -54,7 +54,7 @@ async def test_a_trial_is_begun_shown_and_kept() -> None:
 
 
 async def test_a_viewer_sees_a_trial_and_ends_none() -> None:
-    """As with every order."""
+    """As with every command."""
     async with admin() as (client, _):
         await put(client, revert_after_s=600)
         viewer = {"Authorization": f"Bearer {VIEWER}"}

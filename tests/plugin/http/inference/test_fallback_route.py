@@ -67,7 +67,7 @@ async def way_to(other: Elsewhere, rung: str | None = "divert") -> AsyncIterator
     classes = {"normal": terms(2, may_divert=True, total_s=30.0), "batch": terms(1, sheddable=True)}
     upstream = FallbackClient(FallbackSettings(other.url, "small"))
     control, _ = installed(FakeEngine(), small_preset(classes=classes), other_model=upstream)
-    control.fallback_controller.order(rung)
+    control.fallback_controller.put_on(rung)
     try:
         yield Way(control)
     finally:
@@ -118,7 +118,7 @@ async def test_a_refusal_is_answered_elsewhere_unless_it_holds_there_too(reason:
     async with elsewhere() as other, way_to(other, None) as way:
         out = way.out()
         assert not await out.take()  # all is well
-        way.fallback_controller.order("divert")
+        way.fallback_controller.put_on("divert")
         out.context.rejected = refusal(reason, 1)
         assert await out.take() is (reason.value not in stays)
 

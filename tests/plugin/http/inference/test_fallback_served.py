@@ -70,7 +70,7 @@ async def test_an_answer_is_cut_and_says_so() -> None:
     async with elsewhere() as other:
         site = Site(other)
         plain = await site.post()
-        site.control.fallback_controller.order("cap")
+        site.control.fallback_controller.put_on("cap")
         cut, short = await site.post(), await site.post(max_tokens=2)
         assert [one.json()["tokens"] for one in (plain, cut, short)] == [8, 3, 2]
         assert [one.headers.get("x-headway-degraded") for one in (plain, cut)] == [None, "max_tokens=3"]
@@ -81,7 +81,7 @@ async def test_a_request_of_a_shed_class_gets_retry_after() -> None:
     """429 with its reason; the other class is served."""
     async with elsewhere() as other:
         site = Site(other)
-        site.control.fallback_controller.order("shed")
+        site.control.fallback_controller.put_on("shed")
         refused = await site.post(**{"x-headway-class": "batch"})
         assert (refused.status_code, refused.headers["x-headway-reason"]) == (429, "shed")
         assert int(refused.headers["retry-after"]) >= 1
@@ -94,7 +94,7 @@ async def test_another_model_answers_while_the_engine_is_gone() -> None:
     """Nothing is tried here then; without an answer there, the client gets the refusal it would have got."""
     async with elsewhere() as other:
         site = Site(other)
-        site.control.fallback_controller.order("divert")
+        site.control.fallback_controller.put_on("divert")
         site.control.gateway.gate.engine_lost()
         served = await site.post()
         assert (served.status_code, served.content) == (200, other.body)
@@ -122,7 +122,7 @@ async def test_a_fixed_reply_answers_what_would_be_diverted() -> None:
     """On the rung and in the classes that allow it, on the two routes; all else gets its own answer or refusal."""
     site = Site(FixedReply(TEXT))
     assert said(await site.post()) == "engine"
-    site.control.fallback_controller.order("divert")
+    site.control.fallback_controller.put_on("divert")
     answer = await site.post()
     assert (answer.status_code, said(answer), answer.headers["x-headway-class"]) == (200, "fixed reply", "normal")
     assert "retry-after" not in answer.headers
@@ -142,7 +142,7 @@ async def test_each_request_of_a_crowd_is_answered_once_and_counted_once() -> No
     first: Any = [asyncio.create_task(site.post(100_000)) for _ in range(4)]
     waiting: Any = [asyncio.create_task(site.post()) for _ in range(6)]
     await until(lambda: gate.desk.ledger.queued == 6)
-    controller.order("divert")
+    controller.put_on("divert")
     arrived = await asyncio.gather(*(site.post() for _ in range(5)))
     arrived += await asyncio.gather(*(site.post(**{"x-headway-class": "batch"}) for _ in range(5)))
     gate.engine_lost()

@@ -238,7 +238,7 @@ SCENARIOS: Mapping[str, Scenario] = {
         Request(ending=Ending.INVALID),
     ),
     "a rung by order": Scenario(
-        Bottleneck.FALLBACK, Severity.DEGRADED, "The fallback ladder was put on cap by an order",
+        Bottleneck.FALLBACK, Severity.DEGRADED, "The fallback ladder was put on cap by a command",
         preset=small_preset(4, classes={"normal": terms(1, fallback_max_tokens=1000)}),
         begin=lambda control: control.order_fallback("cap", caller=Caller("ann", "operator")),
     ),

@@ -146,7 +146,7 @@ async def test_a_snapshot_does_not_change_any_more() -> None:
     parts.warmup.begin(1).stages["batch"] = [1.0]
     parts.memory.pauses.generations[0].add(0.5, 0.0)
     parts.memory.recycled["growth"] += 1
-    control.fallback_controller.order("pause")
+    control.fallback_controller.put_on("pause")
     counts, after = before.ledgers["normal"], control.snapshot()
     assert (counts.arrived, before.status.seats_taken, before.status.warmup.stages, before.warmup_s) == (0, 0, {}, {})
     assert (before.gc_pauses[0].count, before.status.memory.recycled["growth"]) == (0, 0)

@@ -14,22 +14,22 @@ from headway.admission import Gateway
 from headway.api.schema import WarmupAccepted
 from headway.audit import Audit, Caller
 from headway.background_tasks import BackgroundTasks
-from headway.errors import HeadwayError, NoWarmupError, OrderConflictError
+from headway.errors import CommandConflictError, HeadwayError, NoWarmupError
 from headway.supervision import EngineRecycle, WarmupState
 from headway_policies import Block
 from headway_policies.desk import ENGINE_BLOCKS
 
 log = logging.getLogger(__name__)
 
-TASK = "ordered warm-up"
+TASK = "commanded warm-up"
 _NO_REQUESTS = "this engine has no warm-up: nothing says which requests it takes"
 
 #: Runs the plan once with batches of so many requests; the result is why it failed, empty where it did not.
 WarmBesideTraffic = Callable[[int], Awaitable[str]]
 
 
-class WarmupOrders:
-    """The ordered warm-ups of one server. Call it on the event loop's thread only."""
+class WarmupCommands:
+    """The warm-ups on command of one server. Call it on the event loop's thread only."""
 
     def __init__(
         self,
@@ -49,11 +49,11 @@ class WarmupOrders:
 
     @property
     def running(self) -> bool:
-        """Whether an ordered warm-up is under way."""
+        """Whether a warm-up on command is under way."""
         return TASK in self._tasks
 
     def begin(self, caller: Caller, reason: str = "") -> WarmupAccepted:
-        """Start one in the background. Raises NoWarmupError or OrderConflictError; then nothing has changed."""
+        """Start one in the background. Raises NoWarmupError or CommandConflictError; then nothing has changed."""
         try:
             warm = self._possible()
         except HeadwayError as error:
@@ -70,13 +70,13 @@ class WarmupOrders:
     # ------------------------------------------------------------------ inside
 
     def _record(self, caller: Caller, reason: str, result: str) -> None:
-        self._audit.order(caller, "warm_up_engine", self._gateway.gate.desk, reason, result)
+        self._audit.command(caller, "warm_up_engine", self._gateway.gate.desk, reason, result)
 
     def _possible(self) -> WarmBesideTraffic:
         if self._warm is None:
             raise NoWarmupError(_NO_REQUESTS)
         if why := self._conflict():
-            raise OrderConflictError(why)
+            raise CommandConflictError(why)
         return self._warm
 
     def _conflict(self) -> str:
@@ -102,7 +102,7 @@ class WarmupOrders:
             self._record(caller, reason, "ended: the server closes")
             raise
         except Exception as error:
-            log.exception("the ordered warm-up ended with an error")
+            log.exception("the warm-up on command ended with an error")
             failed = type(error).__name__
         took_s = self._gateway.gate.now_s() - began_s
         self._record(caller, reason, f"failed: {failed}" if failed else f"applied after {took_s:.1f} s")

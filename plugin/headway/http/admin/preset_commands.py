@@ -17,14 +17,14 @@ from starlette.responses import Response
 from headway.api import schema
 from headway.audit import Caller
 from headway.errors import (
-    LimitOrderError,
+    LimitCommandError,
     NoTrialError,
     StaleRevisionError,
     UnknownPresetError,
     UnknownRevisionError,
     UnusablePresetError,
 )
-from headway.http.admin.answers import Handler, action, answer, order
+from headway.http.admin.answers import Handler, action, answer, command
 from headway.http.admin.problem import ProblemError
 from headway.operator import Control
 from headway_policies.preset import Issue, shown
@@ -40,7 +40,7 @@ async def _preset(control: Control, request: Request, caller: Caller) -> Respons
 
 
 async def _switch(control: Control, request: Request, caller: Caller) -> Response:
-    wanted = order(request, schema.SwitchOrder)
+    wanted = command(request, schema.SwitchCommand)
     expected_revision = _if_match(control, request, caller)
     try:
         trial = _trial_terms(control, request, caller, wanted)
@@ -54,7 +54,7 @@ async def _switch(control: Control, request: Request, caller: Caller) -> Respons
     return _changed(done)
 
 
-def _trial_terms(control: Control, request: Request, caller: Caller, wanted: schema.SwitchOrder) -> TrialTerms:
+def _trial_terms(control: Control, request: Request, caller: Caller, wanted: schema.SwitchCommand) -> TrialTerms:
     """The terms that revert a switch. Raises ProblemError with every condition that cannot be read."""
     class_names = next(
         (entry.preset.by_urgency() for entry in control.catalogue if entry.preset.name == wanted.name), None
@@ -78,7 +78,7 @@ async def _trial(control: Control, request: Request, caller: Caller) -> Response
 
 
 async def _keep(control: Control, request: Request, caller: Caller) -> Response:
-    wanted = order(request, schema.Order)
+    wanted = command(request, schema.Command)
     expected_revision = _if_match(control, request, caller)
     try:
         with _refusals_of_a_change():
@@ -89,7 +89,7 @@ async def _keep(control: Control, request: Request, caller: Caller) -> Response:
 
 
 async def _undo(control: Control, request: Request, caller: Caller) -> Response:
-    wanted = order(request, schema.UndoOrder)
+    wanted = command(request, schema.UndoCommand)
     expected_revision = _if_match(control, request, caller)
     try:
         with _refusals_of_a_change():
@@ -103,7 +103,7 @@ async def _undo(control: Control, request: Request, caller: Caller) -> Response:
 
 
 async def _order_limit(control: Control, request: Request, caller: Caller) -> Response:
-    wanted = order(request, schema.LimitOrder)
+    wanted = command(request, schema.LimitCommand)
     expected_revision = _if_match(control, request, caller)
     try:
         with _refusals_of_a_change():
@@ -115,7 +115,7 @@ async def _order_limit(control: Control, request: Request, caller: Caller) -> Re
                 caller=caller,
                 reason=wanted.reason,
             )
-    except LimitOrderError as error:
+    except LimitCommandError as error:
         wrong = Issue("seats", str(error), shown(wanted.seats))
         raise ProblemError(HTTPStatus.UNPROCESSABLE_ENTITY, f"{error}.", errors=[wrong]) from None
     return _changed(done)

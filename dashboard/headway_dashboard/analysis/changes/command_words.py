@@ -1,4 +1,4 @@
-"""The price of an operator's order for the requests that are here now, and its effect, in words."""
+"""The price of an operator's command for the requests that are here now, and its effect, in words."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from headway.api import AdmissionChanged, FallbackState, Switched, WarmupAccepte
 from headway_dashboard.analysis.server.status import Status
 from headway_dashboard.analysis.units import counted
 
-# ---------------------------------------------------------------------- the cost of an order, by the newest status
+# ---------------------------------------------------------------------- the cost of a command, by the newest status
 
 
 def pause_cost(status: Status) -> str:
@@ -77,15 +77,15 @@ def limit_cost(seats: int | None, status: Status, ceiling: int | None = None) ->
 def rung_cost(rung: str, status: Status) -> str:
     """The cost of a rung of the fallback ladder; empty where the numbers do not tell it."""
     if rung == "pause" and not status.known:
-        return "Nothing is dispatched until the order ends; time-outs go on."
+        return "Nothing is dispatched until the command ends; time-outs go on."
     if rung == "pause":
-        return f"Now: {_finish(status)}; {_keep_waiting(status.queued)} until the order ends. Time-outs go on."
+        return f"Now: {_finish(status)}; {_keep_waiting(status.queued)} until the command ends. Time-outs go on."
     if rung == "shed" and status.known:
         return f"Now: of {_waiting(status.queued)} those of sheddable classes are refused."
     return ""
 
 
-# ---------------------------------------------------------------------- the answer to an order
+# ---------------------------------------------------------------------- the answer to a command
 
 
 def paused(changed: AdmissionChanged) -> str:
@@ -120,7 +120,7 @@ def recycling(seats_taken: int) -> str:
 
 
 def laddered(now: FallbackState) -> str:
-    """The answer to an order of the ladder."""
+    """The answer to a command of the ladder."""
     if now.ordered:
         return f"The ladder is at {now.rung}, as set here."
     return f"The ladder is automatic again; it is at {now.rung} now."

@@ -5,8 +5,8 @@ from __future__ import annotations
 from pydantic import BaseModel, ConfigDict, Field
 
 
-class Order(BaseModel):
-    """The body of every order. ``actor`` stands in the audit log beside the role of the token."""
+class Command(BaseModel):
+    """The body of every command. ``actor`` stands in the audit log beside the role of the token."""
 
     model_config = ConfigDict(extra="forbid", strict=True)
 
@@ -14,7 +14,7 @@ class Order(BaseModel):
     actor: str = Field(default="", max_length=80)
 
 
-class SwitchOrder(Order):
+class SwitchCommand(Command):
     """Put this preset in force, for good or on trial.
 
     With ``revert_after_s`` the server itself goes back after so long, unless the trial is kept; with ``revert_if`` as
@@ -26,13 +26,13 @@ class SwitchOrder(Order):
     revert_if: list[str] | None = Field(default=None, max_length=10)
 
 
-class UndoOrder(Order):
+class UndoCommand(Command):
     """Put the settings of an earlier revision in force again; null: of the one before."""
 
     revision: int | None = Field(default=None, ge=1, le=10**15)
 
 
-class ForecastOrder(Order):
+class ForecastCommand(Command):
     """Forecast these presets, all of them where none is named, or one that is saved nowhere, as TOML."""
 
     presets: list[str] | None = Field(default=None, min_length=1, max_length=100)
@@ -41,7 +41,7 @@ class ForecastOrder(Order):
     span_s: float = Field(default=600.0, ge=10, le=1800, description="How much of the recent traffic is replayed.")
 
 
-class LimitOrder(Order):
+class LimitCommand(Command):
     """Put the preset in force on a fixed number of seats; null puts it back.
 
     ``expires_s`` bounds how long it holds: afterwards the server itself goes back to what was in force before. Without
@@ -53,13 +53,13 @@ class LimitOrder(Order):
     expires_s: float | None = Field(default=None, gt=0, le=3600)
 
 
-class PauseOrder(Order):
+class PauseCommand(Command):
     """Suspend dispatch. With ``expires_s`` the server itself resumes after so long; without, a resume ends it."""
 
     expires_s: float | None = Field(default=None, gt=0, le=86_400)
 
 
-class FallbackOrder(Order):
+class FallbackCommand(Command):
     """Put the fallback ladder on this rung; null makes it automatic again."""
 
     rung: str | None = Field(max_length=40)

@@ -14,7 +14,7 @@ from virtual_time import on_virtual_time
 
 from headway.api.routes import Role
 from headway.errors import HeadwayError
-from headway.http.admin.orders import BODY_WITHIN_S
+from headway.http.admin.commands import BODY_WITHIN_S
 from headway.http.admin.tokens import MAX_TOKEN_CHARS, Tokens
 
 

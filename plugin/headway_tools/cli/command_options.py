@@ -9,7 +9,7 @@ from headway.api import AdmissionChanged
 from headway_tools.console import add_json, add_url
 
 
-def add_order_options(parser: argparse.ArgumentParser) -> None:
+def add_command_options(parser: argparse.ArgumentParser) -> None:
     """Add ``--url``, ``--json``, ``--reason`` and ``--actor``."""
     add_url(parser)
     add_json(parser)

@@ -13,7 +13,7 @@ from virtual_time import on_virtual_time
 from headway.api.schema import AdmissionChanged
 from headway.audit import Caller
 from headway.engine.fake import FakeParams
-from headway.errors import Expired, OrderConflictError, Rejected
+from headway.errors import CommandConflictError, Expired, Rejected
 from headway_policies import AdmissionState, Block
 
 ANN = Caller("ann", "operator")
@@ -129,8 +129,8 @@ async def test_a_resume_ends_a_pause_and_the_drain_that_followed_it() -> None:
 @pytest.mark.parametrize(
     ("before", "order", "why"),
     [
-        ("", "resume", "no order stops dispatch"),
-        ("recycle", "resume", "no order stops dispatch; it is blocked by recycle, which ends by itself"),
+        ("", "resume", "no command blocks dispatch"),
+        ("recycle", "resume", "no command blocks dispatch; it is blocked by recycle, which ends by itself"),
         ("pause", "pause", "the server is paused already: resume ends the pause"),
         ("drain", "pause", "the server is draining, which stops more than a pause: resume ends the drain"),
         ("drain", "drain", "the server is draining already: resume ends the drain"),
@@ -152,7 +152,7 @@ async def test_what_is_so_already_is_refused_with_what_to_do(before: str, order:
         getattr(server.orders, before)(ANN)
     await asyncio.sleep(1.0)  # what is drained has its end in the audit
     state, lines = server.gate.desk.mode.state, len(server.audit())
-    with pytest.raises(OrderConflictError, match=f"^{why}$"):
+    with pytest.raises(CommandConflictError, match=f"^{why}$"):
         getattr(server.orders, order)(BEN, "again")
     assert server.gate.desk.mode.state is state
     (line,) = server.audit()[lines:]
@@ -222,7 +222,7 @@ async def test_a_pause_ends_by_itself_and_says_so() -> None:
         ("resume_admission", "paused", "open", "applied: 1 running, 0 waiting, 1 dispatched"),
     ]
     line = server.control.audit.entries(1)[0]
-    assert (line.actor, line.reason) == ("headway", "the ordered time is over")
+    assert (line.actor, line.reason) == ("headway", "the time of the command is over")
 
 
 @on_virtual_time
@@ -245,7 +245,7 @@ async def test_a_pause_with_an_end_is_replaced_by_that_of_another_author() -> No
     server = Server()
     server.orders.pause(ANN, "share", 30.0)
     server.orders.pause(BEN, "disk")
-    with pytest.raises(OrderConflictError, match="paused already"):
+    with pytest.raises(CommandConflictError, match="paused already"):
         server.orders.pause(ANN, "share", 30.0)
     await asyncio.sleep(60.0)
     assert server.orders.stop is not None

@@ -1,4 +1,4 @@
-"""The form of an order: reason, name, and a word that confirms, so that nothing is ordered by a slip of the hand."""
+"""The form of a command: reason, name, and a word that confirms, so that nothing happens by a slip of the hand."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ from headway_dashboard.settings import Settings
 REASON_CHARS = 400
 ACTOR_CHARS = 80
 
-#: Sends an order with its reason and its author, and says what came of it. Raises AdminError.
+#: Sends a command with its reason and its author, and says what came of it. Raises AdminError.
 Ask = Callable[[AdminClient, str, str], str]
 
 
-def order_form(key: str, word: str, label: str, settings: Settings, rights: Rights, ask: Ask) -> None:
+def command_form(key: str, word: str, label: str, settings: Settings, rights: Rights, ask: Ask) -> None:
     """Reason, name, the word that confirms, and the button."""
     off = not rights.may_apply
     with st.form(key, border=False, enter_to_submit=False):
@@ -53,7 +53,7 @@ def carry_out(
 ) -> bool:
     """Ask the server, keep its answer for the page, and say whether it did what was asked.
 
-    ``once`` names an order that makes sense a single time, such as a switch from a certain revision: a browser whose
+    ``once`` names a command that makes sense a single time, such as a switch from a certain revision: a browser whose
     connection broke may report the same press again, and then the first answer stands.
     """
     state, kept = st.session_state, result or f"{key}_result"

@@ -11,7 +11,7 @@ from typing import Any, TypeVar
 from pydantic import ValidationError
 from starlette.requests import ClientDisconnect, Request
 
-from headway.api.schema import Order
+from headway.api.schema import Command
 from headway.http.admin.problem import ProblemError
 from headway_policies.preset import Issue, shown
 
@@ -21,10 +21,10 @@ BODY_WITHIN_S = 10.0
 _MAX_ERRORS = 10  # of one body; the keys in it are the client's own
 _MAX_KEY_CHARS = 60
 
-AnOrder = TypeVar("AnOrder", bound=Order)
+ACommand = TypeVar("ACommand", bound=Command)
 
 
-def parse_order(body: bytes, expected: type[AnOrder]) -> AnOrder:
+def parse_command(body: bytes, expected: type[ACommand]) -> ACommand:
     """The command in a body. Raises ProblemError for one that is no JSON, or none of this kind."""
     try:
         return expected.model_validate(json.loads(body))

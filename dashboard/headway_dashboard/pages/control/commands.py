@@ -1,4 +1,4 @@
-"""The orders of an operator beside a preset, in cards: one table, and one form for all of them.
+"""The commands of an operator beside a preset, in cards: one table, and one form for all of them.
 
 A card shows how things stand, what may be chosen, what the choice costs the requests that are here, a word to type, the
 command that does the same, and the answer. The server checks the token and has the last word.
@@ -12,13 +12,13 @@ from dataclasses import dataclass
 import streamlit as st
 
 from headway.api import AdminClient
-from headway_dashboard.analysis.changes import order_words
+from headway_dashboard.analysis.changes import command_words
 from headway_dashboard.analysis.changes.commands import command, limit_call
 from headway_dashboard.analysis.server import descriptions, stop_words
 from headway_dashboard.analysis.server.status import Status
 from headway_dashboard.analysis.units import counted
 from headway_dashboard.components.banner import plain
-from headway_dashboard.pages.control.order_form import Ask, order_form
+from headway_dashboard.pages.control.command_form import Ask, command_form
 from headway_dashboard.pages.control.results import say
 from headway_dashboard.rights import Rights
 from headway_dashboard.settings import Settings
@@ -48,29 +48,29 @@ class Seen:
 
 
 @dataclass(frozen=True, slots=True)
-class Order:
-    """An order: its button, its cost by the newest status, its command, and how it is sent."""
+class Command:
+    """A command: its button, its cost by the newest status, its line for a shell, and how it is sent."""
 
     label: str
     cost: Callable[[Status], str]
-    command: str
+    line: str
     ask: Ask
 
 
 @dataclass(frozen=True, slots=True)
 class Card:
-    """The orders of one kind.
+    """The commands of one kind.
 
-    ``order`` draws what else there is to choose, and makes the order of a word, which confirms it. ``choices`` are the
-    words under their title; without a title there is one. ``now`` says how things stand, ``idle`` stands there until a
-    word is chosen.
+    ``command`` draws what else there is to choose, and makes the command of a word, which confirms it. ``choices`` are
+    the words under their title; without a title there is one. ``now`` says how things stand, ``idle`` stands there
+    until a word is chosen.
     """
 
     key: str
     title: str
     help: str
     choices: Callable[[Status], Sequence[str]]
-    order: Callable[[str, Seen], Order]
+    command: Callable[[str, Seen], Command]
     about: str = ""
     choose: str = ""
     idle: str = ""
@@ -86,12 +86,12 @@ def show(
     limit: int | None,
     ceiling: int | None,
 ) -> None:
-    """Draw the orders beside each other; ``limit`` are the seats that are in force."""
+    """Draw the commands beside each other; ``limit`` are the seats that are in force."""
     seen = Seen(settings.url, server_status.read(), not rights.may_apply, revision, limit, ceiling)
     st.markdown("#### Operator actions")
-    with st.grid(3, min_column_width=_COLUMN_PX, gap="small", key="headway-orders"):
+    with st.grid(3, min_column_width=_COLUMN_PX, gap="small", key="headway-commands"):
         for card in CARDS:
-            with st.container(border=True, height="stretch", gap="small", key=f"headway-order-{card.key}"):
+            with st.container(border=True, height="stretch", gap="small", key=f"headway-command-{card.key}"):
                 _draw(card, settings, server_status, rights, seen)
 
 
@@ -108,10 +108,10 @@ def _draw(card: Card, settings: Settings, server_status: StatusSource, rights: R
     if chosen is None:
         st.caption(card.idle)
     else:
-        order = card.order(chosen, seen)
-        st.fragment(_effect, run_every=settings.refresh_s)(server_status, order.cost)
-        order_form(card.key, chosen, order.label, settings, rights, order.ask)
-        st.code(order.command, language="bash")
+        chosen_command = card.command(chosen, seen)
+        st.fragment(_effect, run_every=settings.refresh_s)(server_status, chosen_command.cost)
+        command_form(card.key, chosen, chosen_command.label, settings, rights, chosen_command.ask)
+        st.code(chosen_command.line, language="bash")
     say(f"{card.key}_result")
 
 
@@ -132,49 +132,49 @@ def _named(word: str) -> str:
 # ---------------------------------------------------------------------- pause, drain, resume
 
 
-def _dispatch(word: str, seen: Seen) -> Order:
+def _dispatch(word: str, seen: Seen) -> Command:
     match word:
         case "pause":
             return _pause(seen)
         case "drain":
-            return Order(
+            return Command(
                 "Drain the server",
-                order_words.drain_cost,
+                command_words.drain_cost,
                 command(seen.url, "drain"),
-                lambda client, reason, actor: order_words.drained(client.drain(reason=reason, actor=actor)),
+                lambda client, reason, actor: command_words.drained(client.drain(reason=reason, actor=actor)),
             )
         case _:
-            return Order(
+            return Command(
                 "Resume dispatch",
-                order_words.resume_cost,
+                command_words.resume_cost,
                 command(seen.url, "resume"),
-                lambda client, reason, actor: order_words.resumed(client.resume(reason=reason, actor=actor)),
+                lambda client, reason, actor: command_words.resumed(client.resume(reason=reason, actor=actor)),
             )
 
 
-def _pause(seen: Seen) -> Order:
+def _pause(seen: Seen) -> Command:
     expires_s = _PAUSE_TIMES[st.selectbox("For", list(_PAUSE_TIMES), key="admission_time", disabled=seen.off)]
 
     def ask(client: AdminClient, reason: str, actor: str) -> str:
-        return order_words.paused(client.pause(expires_s=expires_s, reason=reason, actor=actor))
+        return command_words.paused(client.pause(expires_s=expires_s, reason=reason, actor=actor))
 
     ends = [] if expires_s is None else ["--for", f"{expires_s:g}s"]
-    return Order("Pause dispatch", order_words.pause_cost, command(seen.url, "pause", *ends), ask)
+    return Command("Pause dispatch", command_words.pause_cost, command(seen.url, "pause", *ends), ask)
 
 
 # ---------------------------------------------------------------------- a held limit
 
 
-def _limit(word: str, seen: Seen) -> Order:
+def _limit(word: str, seen: Seen) -> Command:
     seats, expires_s = _wanted(seen) if word == SET else (None, None)
 
     def ask(client: AdminClient, reason: str, actor: str) -> str:
         done = client.order_limit(seats, revision=seen.revision, expires_s=expires_s, reason=reason, actor=actor)
-        return order_words.limited(done, seats)
+        return command_words.limited(done, seats)
 
-    return Order(
+    return Command(
         "Release the limit" if seats is None else f"Set {counted(seats, 'seat', 'seats')}",
-        lambda status: order_words.limit_cost(seats, status, seen.ceiling),
+        lambda status: command_words.limit_cost(seats, status, seen.ceiling),
         limit_call(seen.url, seats, seen.revision, expires_s),
         ask,
     )
@@ -189,7 +189,7 @@ def _wanted(seen: Seen) -> tuple[int, float | None]:
 
 
 def _limit_now(status: Status) -> str:
-    if words := stop_words.limit_order_words(status):
+    if words := stop_words.operator_limit_words(status):
         return plain(words)
     return "The limit is the preset's." if status.known else ""
 
@@ -197,41 +197,41 @@ def _limit_now(status: Status) -> str:
 # ---------------------------------------------------------------------- the ladder
 
 
-def _ladder(word: str, seen: Seen) -> Order:
+def _ladder(word: str, seen: Seen) -> Command:
     rung = None if word == AUTO else word
 
     def ask(client: AdminClient, reason: str, actor: str) -> str:
-        return order_words.laddered(client.order_fallback(rung, reason=reason, actor=actor))
+        return command_words.laddered(client.order_fallback(rung, reason=reason, actor=actor))
 
     def cost(status: Status) -> str:
         if rung is None:
             return "The ladder follows the preset's thresholds again."
-        effect = descriptions.order_words(status.ladder, rung)
-        words = f"From then on, until it is set to automatic: {effect}. {order_words.rung_cost(rung, status)}"
+        effect = descriptions.rung_effect(status.ladder, rung)
+        words = f"From then on, until it is set to automatic: {effect}. {command_words.rung_cost(rung, status)}"
         return words.strip()
 
     given = ["auto"] if rung is None else ["set", rung]
-    return Order(f"Set to {_named(word)}", cost, command(seen.url, "fallback", *given), ask)
+    return Command(f"Set to {_named(word)}", cost, command(seen.url, "fallback", *given), ask)
 
 
 # ---------------------------------------------------------------------- the engine
 
 
-def _warm_up(word: str, seen: Seen) -> Order:
-    return Order(
+def _warm_up(word: str, seen: Seen) -> Command:
+    return Command(
         "Warm the engine up",
-        lambda status: order_words.warmup_cost(status, seen.limit),
+        lambda status: command_words.warmup_cost(status, seen.limit),
         command(seen.url, "warmup"),
-        lambda client, reason, actor: order_words.warming(client.warm_up(reason=reason, actor=actor)),
+        lambda client, reason, actor: command_words.warming(client.warm_up(reason=reason, actor=actor)),
     )
 
 
-def _recycle(word: str, seen: Seen) -> Order:
-    return Order(
+def _recycle(word: str, seen: Seen) -> Command:
+    return Command(
         "Recycle the engine",
-        order_words.recycle_cost,
+        command_words.recycle_cost,
         command(seen.url, "recycle"),
-        lambda client, reason, actor: order_words.recycling(client.recycle(reason=reason, actor=actor).seats_taken),
+        lambda client, reason, actor: command_words.recycling(client.recycle(reason=reason, actor=actor).seats_taken),
     )
 
 
@@ -261,7 +261,7 @@ CARDS = (
         "ladder",
         "Fallback ladder",
         "A rung degrades only requests of classes whose preset allows it.",
-        lambda status: (*descriptions.orderable(status.ladder), AUTO),
+        lambda status: (*descriptions.settable(status.ladder), AUTO),
         _ladder,
         choose="Set it to",
         idle="Choose a rung to see its effect. It stays set until the next change here, also across preset switches.",

@@ -10,11 +10,11 @@ from engines import ServingEngine, assert_no_residue, installed
 from small_presets import small_preset, terms
 from virtual_time import on_virtual_time
 
-from headway.api.schema import OrderedLimit
+from headway.api.schema import OperatorLimit
 from headway.audit import Caller
 from headway.engine.fake import FakeEngine, FakeParams
 from headway.engine.port import PlainAdapter
-from headway.errors import LimitOrderError, StaleRevisionError
+from headway.errors import LimitCommandError, StaleRevisionError
 from headway.operator.control import Control
 from headway_policies import Preset, bundled_presets
 
@@ -30,7 +30,7 @@ class SixtyFour(PlainAdapter):
 
 
 #: The status of an order of nine seats without an end.
-ORDERED = OrderedLimit(seats=9, actor="ann")
+ORDERED = OperatorLimit(seats=9, actor="ann")
 
 
 def served(preset: Preset | None = None) -> Control:
@@ -189,10 +189,10 @@ async def test_a_stale_order_changes_nothing(seats: int | None) -> None:
 async def test_a_limit_that_cannot_be_is_refused() -> None:
     """More than the engine was started with, or none left to the least urgent class; nothing changes."""
     control, _ = installed(FakeEngine(), bundled_presets()["balanced"], adapter=SixtyFour())
-    with pytest.raises(LimitOrderError, match="65 seats are more than the 64 that the engine was started with"):
+    with pytest.raises(LimitCommandError, match="65 seats are more than the 64 that the engine was started with"):
         await order(control, 65, 30)
     reserving = served(small_preset(4, classes={"normal": terms(2, reserved_seats=2), "batch": terms(1)}))
-    with pytest.raises(LimitOrderError, match="2 reserved_seats of 2 leave none"):
+    with pytest.raises(LimitCommandError, match="2 reserved_seats of 2 leave none"):
         await order(reserving, 2, 30)
     assert [(one.revision, one.status().limit.ordered) for one in (control, reserving)] == [(1, None), (1, None)]
 

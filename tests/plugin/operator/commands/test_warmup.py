@@ -14,7 +14,7 @@ from virtual_time import on_virtual_time
 import headway
 from headway.audit import Caller
 from headway.engine.fake import FakeParams
-from headway.errors import NoWarmupError, OrderConflictError
+from headway.errors import CommandConflictError, NoWarmupError
 from headway.operator import Control
 from headway_policies import AdmissionState, Block
 from headway_policies.engine.warmup import Warmup
@@ -95,7 +95,7 @@ async def test_one_runs_at_a_time() -> None:
     program = Program()
     await program.ask("first")
     program.control.warmups.begin(ANN)
-    with pytest.raises(OrderConflictError, match="a warm-up is under way: wait for its end"):
+    with pytest.raises(CommandConflictError, match="a warm-up is under way: wait for its end"):
         program.control.warmups.begin(ANN)
     await asyncio.sleep(5.0)
     program.control.warmups.begin(ANN)
@@ -140,7 +140,7 @@ async def test_an_engine_that_cannot_serve_is_not_warmed_up(make: Callable[[Cont
     """With the reason, and what to do instead, in the audit too."""
     control, _ = installed(TrippingEngine(), small_preset(2), warm_beside_traffic=_at_once)
     make(control)
-    with pytest.raises(OrderConflictError, match=why):
+    with pytest.raises(CommandConflictError, match=why):
         control.warmups.begin(ANN)
     assert control.audit.entries(1)[0].result.startswith(f"refused: {why}")
     assert not control.warmups.running

@@ -1,6 +1,6 @@
 """Commands of an operator that stop dispatch, and the one that ends them.
 
-    order    new requests                     waiting requests               running requests
+    command  new requests                     waiting requests               running requests
     pause    wait, bounded and timed          keep waiting                   finish
     drain    refused, with Retry-After        refused, with Retry-After      finish
     resume   as the preset says               dispatched as seats are free   finish
@@ -21,19 +21,19 @@ from headway.admission import Gateway
 from headway.api.schema import AdmissionChanged
 from headway.audit import Audit, Caller, plain
 from headway.background_tasks import BackgroundTasks
-from headway.errors import OrderConflictError
+from headway.errors import CommandConflictError
 from headway_policies import AdmissionState, Block
 
 TASK, EXPIRY = "drain", "pause expiry"
 PAUSE, RESUME, DRAIN = "pause_admission", "resume_admission", "drain_admission"
 _POLL_S = 0.1
-_OVER = "the ordered time is over"
+_OVER = "the time of the command is over"
 _CLOSING = "the server is closing: start it again once it has ended"
 _DRAINS = "the server is draining already: resume ends the drain"
 
 
 @dataclass(frozen=True, slots=True)
-class OrderedStop:
+class OperatorStop:
     """A command that stops dispatch: the state it led to, since when (gate's clock, wall clock), by whom and why.
 
     ``ends_s`` is a time of the gate's clock; None: a resume ends it.
@@ -46,31 +46,31 @@ class OrderedStop:
     reason: str
     ends_s: float | None = None
 
-    def renews(self, other: OrderedStop) -> bool:
+    def renews(self, other: OperatorStop) -> bool:
         """Whether it only moves the end of another one: the same state, author and reason."""
         if self.ends_s is None or other.ends_s is None:
             return False
         return (self.state, self.actor, self.reason) == (other.state, other.actor, other.reason)
 
 
-class AdmissionOrders:
+class AdmissionCommands:
     """The commands to pause, drain and resume one server. Call it on the event loop's thread only."""
 
     def __init__(self, gateway: Gateway, tasks: BackgroundTasks, audit: Audit) -> None:
         self._gateway = gateway
         self._tasks = tasks
         self._audit = audit
-        self._last: OrderedStop | None = None
+        self._last: OperatorStop | None = None
 
     @property
-    def stop(self) -> OrderedStop | None:
+    def stop(self) -> OperatorStop | None:
         """The command that stops dispatch now; None where no command does."""
         return self._last if Block.OPERATOR in self._gateway.gate.desk.mode.blocks else None
 
     def pause(self, caller: Caller, reason: str = "", expires_s: float | None = None) -> AdmissionChanged:
         """Suspend dispatch, for ``expires_s`` or until a resume. A renewal by the same author is not recorded.
 
-        Raises OrderConflictError where a drain, or a pause without an end, is in force; then nothing has changed.
+        Raises CommandConflictError where a drain, or a pause without an end, is in force; then nothing has changed.
         """
         gate, stop, why = self._gateway.gate, self.stop, ""
         if gate.desk.mode.state is AdmissionState.DRAINING:
@@ -84,7 +84,7 @@ class AdmissionOrders:
         return change
 
     def drain(self, caller: Caller, reason: str = "") -> AdmissionChanged:
-        """Refuse new and waiting requests until a resume. Raises OrderConflictError where it is so already.
+        """Refuse new and waiting requests until a resume. Raises CommandConflictError where it is so already.
 
         The audit says when the last running request has ended.
         """
@@ -95,10 +95,10 @@ class AdmissionOrders:
         return change
 
     def resume(self, caller: Caller, reason: str = "") -> AdmissionChanged:
-        """End the pause and the drain of an operator. Raises OrderConflictError where no command stops dispatch."""
+        """End the pause and the drain of an operator. Raises CommandConflictError where no command stops dispatch."""
         gate, why = self._gateway.gate, ""
         if Block.OPERATOR not in gate.desk.mode.blocks:
-            why = "no order stops dispatch"
+            why = "no command blocks dispatch"
             if gate.desk.mode.blocks:
                 why += f"; it is blocked by {', '.join(sorted(gate.desk.mode.blocks))}, which ends by itself"
         change = self._change(RESUME, gate.resume, why, caller, reason)
@@ -132,7 +132,7 @@ class AdmissionOrders:
         before, waiting, running = desk.mode.state, ledger.queued, ledger.in_flight
         if why := _CLOSING if self._gateway.link.closing else conflict:
             self._record(caller, action, before.value, before.value, reason, f"refused: {why}")
-            raise OrderConflictError(why)
+            raise CommandConflictError(why)
         last = self.stop
         act()
         stop = self._last = None if action == RESUME else self._stop_by(caller, reason, last, expires_s)
@@ -149,16 +149,16 @@ class AdmissionOrders:
             self._record(caller, action, before.value, desk.mode.state.value, reason, f"applied: {_words(change)}{end}")
         return change
 
-    def _stop_by(self, caller: Caller, reason: str, last: OrderedStop | None, expires_s: float | None) -> OrderedStop:
+    def _stop_by(self, caller: Caller, reason: str, last: OperatorStop | None, expires_s: float | None) -> OperatorStop:
         """The command that stops dispatch from now on; a renewal is the last one with a later end."""
         gate = self._gateway.gate
         now_s = gate.now_s()
         ends_s = None if expires_s is None else now_s + expires_s
-        stop = OrderedStop(gate.desk.mode.state, now_s, time.time(), plain(caller.actor), plain(reason), ends_s)
+        stop = OperatorStop(gate.desk.mode.state, now_s, time.time(), plain(caller.actor), plain(reason), ends_s)
         return replace(last, ends_s=ends_s) if last is not None and stop.renews(last) else stop
 
-    async def _expire(self, after_s: float, stop: OrderedStop) -> None:
-        """Resume, unless another order, or the end of the server, has come before."""
+    async def _expire(self, after_s: float, stop: OperatorStop) -> None:
+        """Resume, unless another command, or the end of the server, has come before."""
         await asyncio.sleep(after_s)
         if self.stop is stop and not self._gateway.link.closing:
             self._change(RESUME, self._gateway.gate.resume, "", Caller("headway"), _OVER)
