@@ -13,8 +13,9 @@ parts may be follows from what a step costs and from what the objectives leave, 
 
 ``aim`` is ``_AIM_RATIO`` of the objective for the time between tokens, ``spare`` what the steps so far took less than
 that, at most ``_DEPTH_STEPS`` of it. A prompt that would be late at the most as well gets all that the engine would
-give it, as in an overload, where there is no pace left to keep. One that would be late by itself with all that
-lasts, the spare aside, counts for nothing: a prompt that is as long as its objective does not cost others their pace.
+give it, as in an overload, where there is no pace left to keep. A prompt that takes longer than the most
+``spare``, and would be late by itself with all that lasts without it, counts for nothing: a prompt that is as long as
+its objective does not cost others their pace.
 
 With a share of its own, a step takes alone / (1 - share) whatever the objectives are. Where nothing decodes, or no
 prompt waits, the engine's own values hold; also for ``_ASIDE_STEPS`` after it ran out of KV blocks, since a prompt that
@@ -162,7 +163,7 @@ class StepPolicy:
             return None
         calm = max(_LEAST_SHARE, 1 - alone_s / min(_CALM_RATIO * alone_s, max(aim_s, alone_s)))
         lasting = 1 - alone_s / max(_CALM_RATIO * alone_s, aim_s)
-        needed = self._needed_share(terms.first_token_s or {}, lasting, costs, line)
+        needed = self._needed_share(terms.first_token_s or {}, lasting, _DEPTH_STEPS * aim_s, costs, line)
         if needed <= calm:
             return _plan(alone_s / (1 - calm), alone_s, costs, line)
         self.figures.pressed += 1
@@ -176,10 +177,15 @@ class StepPolicy:
         return Plan(2 * half, half, prompts_s / (alone_s + prompts_s))
 
     def _needed_share(
-        self, objectives: Mapping[int, float | str], lasting: float, costs: StepTime, line: Sequence[Prompt]
+        self,
+        objectives: Mapping[int, float | str],
+        lasting: float,
+        most_spare_s: float,
+        costs: StepTime,
+        line: Sequence[Prompt],
     ) -> float:
         """The share of the time with which every prompt has its first token in time, but for those that would be late
-        by themselves with the ``lasting`` one; 1 or more where there is none.
+        by themselves with the ``lasting`` one and take longer than ``most_spare_s``; 1 or more where there is none.
         """
         ahead_s = shorter_s = needed = 0.0
         token_s, prefill_token_s, half_left = self._profile.token_s, costs.prefill_token_s, line[0].left / 2
@@ -196,7 +202,7 @@ class StepPolicy:
             own_s = prefill_token_s * tokens
             most_s = resolve(objective, token_s + own_s) if isinstance(objective, str) else objective
             in_time_s = _IN_TIME_RATIO * most_s
-            if own_s <= lasting * in_time_s:
+            if own_s < in_time_s and own_s <= max(lasting * in_time_s, most_spare_s):
                 share = until_s / (in_time_s - waited_s) if waited_s < in_time_s else 1.0
                 if share > needed:
                     needed = share

@@ -89,11 +89,11 @@ def test_what_earlier_steps_saved_goes_to_a_pressed_prompt() -> None:
 
 @pytest.mark.parametrize("waited_s", [0.0, 1.0, 10.0])
 def test_a_prompt_that_no_share_would_have_in_time_takes_the_pace_of_nobody(waited_s: float) -> None:
-    """A second of prompt within eight tenths of 1.6 s would need 0.78 of the time from the first step on, and a step
-    of 90 ms leaves it 0.69: it is computed in calm steps, not in one.
+    """Four seconds of prompt within eight tenths of 6.4 s would need 0.78 of the time from the first step on, and a
+    step of 90 ms leaves it 0.69: it is computed in calm steps, not in one.
     """
     for policy in (learnt, spent):
-        plan = planned(policy(StepTerms("auto", 100.0, {USUAL: 1.6})), 8, Prompt(2000, 2000, USUAL, waited_s))
+        plan = planned(policy(StepTerms("auto", 100.0, {USUAL: 6.4})), 8, Prompt(8000, 8000, USUAL, waited_s))
         assert plan.prompt_tokens == pytest.approx(tokens_in(1.9 * 0.028, 8), rel=0.03)
 
 

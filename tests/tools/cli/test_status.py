@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 from admin_stand_in import TOKEN, Stub
@@ -237,7 +238,7 @@ def test_watch_shows_it_again_until_ctrl_c(
         if len(slept) == 2:
             raise KeyboardInterrupt
 
-    monkeypatch.setattr(status.time, "sleep", sleep)
+    monkeypatch.setattr(status, "time", SimpleNamespace(sleep=sleep))  # not that of other threads
     assert main(["status", "--watch", "0.5"]) == 130
     assert slept == [0.5, 0.5]
     assert capsys.readouterr().out.count("ready; requests are dispatched") == 2
