@@ -158,7 +158,7 @@ def test_nothing_in_the_tree_names_a_machine_or_a_registry() -> None:
 
 
 def test_the_figures_on_the_first_page_are_those_of_the_measured_run() -> None:
-    """The shares with Headway, with vLLM alone and with its best queue bound, in the README and in the table."""
+    """The shares with Headway, with vLLM alone and with the best of its queue bounds, in the README and in the table."""
     page = " ".join(_read("README.md").split())
     (said,) = re.findall(r"At ([\d.]+) times .*?, (\d+ ?%) of .*? for (\d+ %); .*? for (\d+ %)\. .*?serves "
                          r"(\d+ %) and that bound (\d+ %)", page)  # fmt: skip
@@ -167,5 +167,6 @@ def test_the_figures_on_the_first_page_are_those_of_the_measured_run() -> None:
     rows = re.findall(row, _read(MEASURED), re.MULTILINE)
     table = {arm: (goodput, realtime) for arm, goodput, realtime in rows}
     headway = table["Headway, balanced, as it comes"]
-    (bound,) = (row for arm, row in table.items() if arm.endswith("the best here"))
+    bounds = [row for arm, row in table.items() if "--max-num-queued-reqs" in arm or arm.startswith("the same")]
+    bound = max(bounds, key=lambda row: int(row[0].rstrip("%")))
     assert shares == [headway[1], table["vLLM, as it comes"][1], bound[1], headway[0], bound[0]]
