@@ -158,7 +158,7 @@ def test_nothing_in_the_tree_names_a_machine_or_a_registry() -> None:
 
 
 def test_the_figures_on_the_first_page_are_those_of_the_measured_run() -> None:
-    """The shares with Headway, with vLLM alone and with the best of its queue bounds, in the README and in the table."""
+    """The shares with Headway, with vLLM alone and with its best queue bound, in the README and in the table."""
     page = " ".join(_read("README.md").split())
     (said,) = re.findall(r"At ([\d.]+) times .*?, (\d+ ?%) of .*? for (\d+ %); .*? for (\d+ %)\. .*?serves "
                          r"(\d+ %) and that bound (\d+ %)", page)  # fmt: skip
