@@ -86,7 +86,7 @@ def all_arms(workload: Workload, model: EngineModel, slo: Slo, grid: tuple[float
     found = [
         Arm("plain", "vLLM, as it comes", lambda engine: engine.bare),
         Arm("priority", f"vLLM, priority policy, --max-num-seqs {seats}", lambda engine: engine.ranked, engine="small"),
-        Arm("cap", f"vLLM, --max-num-queued-reqs {seats}: the best by the measured steps", lambda engine: engine.bare, cap=seats),
+        Arm("cap", f"vLLM, --max-num-queued-reqs {seats}: best by its costs", lambda engine: engine.bare, cap=seats),
         Arm("cap-half", f"the same, {half}: the best at half the speed", lambda engine: engine.bare, cap=half),
         Arm("cap-double", f"the same, {double}: the best at double the speed", lambda engine: engine.bare, cap=double),
         Arm("default", "Headway, balanced, as it comes", lambda engine: engine.gated, bundled_presets()["balanced"]),
