@@ -7,8 +7,10 @@ from collections import Counter
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
+import pytest
+
 from headway.admission.gate import Gate, Permit
-from headway_policies import Ending, Outcome
+from headway_policies import Desk, Ending, Outcome, Usage
 
 
 @asynccontextmanager
@@ -48,3 +50,18 @@ async def served(gate: Gate, for_s: float, log: list[str], name: str, class_name
     async with seated(gate, class_name):
         log.append(name)
         await asyncio.sleep(for_s)
+
+
+def usages(monkeypatch: pytest.MonkeyPatch) -> list[Usage | None]:
+    """The usage of every ticket that ends, as the desk gets it."""
+    seen: list[Usage | None] = []
+    leave = Desk.leave
+
+    def noting(
+        desk: Desk, ticket_id: int, ending: Ending, now_s: float, usage: Usage | None = None, *, sequences: int = 0
+    ) -> object:
+        seen.append(usage)
+        return leave(desk, ticket_id, ending, now_s, usage, sequences=sequences)
+
+    monkeypatch.setattr(Desk, "leave", noting)
+    return seen

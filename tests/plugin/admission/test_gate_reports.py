@@ -6,14 +6,14 @@ import asyncio
 from collections import Counter
 
 import pytest
-from gate_state import assert_at_rest, outcomes
+from gate_state import assert_at_rest, outcomes, usages
 from small_presets import small_preset, terms
 from virtual_time import on_virtual_time
 
 from headway.admission.gate import Gate
 from headway.admission.listeners import EndedRequest
 from headway.errors import Expired, Refused, Rejected, TimedOut
-from headway_policies import Desk, Ending, Outcome, Reason, Timeouts, Usage
+from headway_policies import Ending, Outcome, Reason, Timeouts, Usage
 from headway_policies.desk import Phase
 from headway_policies.fallback.degradation import Degradation
 from headway_policies.fallback.rungs import Fallback, Rung
@@ -119,16 +119,7 @@ async def test_what_is_known_of_a_request_reaches_its_ticket() -> None:
 @on_virtual_time
 async def test_usage_reaches_the_desk_once_summed(monkeypatch: pytest.MonkeyPatch) -> None:
     """What the sequences used is added up, and given at the end."""
-    seen: list[Usage | None] = []
-    leave = Desk.leave
-
-    def noting(
-        desk: Desk, ticket_id: int, ending: Ending, now_s: float, usage: Usage | None = None, *, sequences: int = 0
-    ) -> object:
-        seen.append(usage)
-        return leave(desk, ticket_id, ending, now_s, usage, sequences=sequences)
-
-    monkeypatch.setattr(Desk, "leave", noting)
+    seen = usages(monkeypatch)
     gate = Gate(small_preset(2))
     summed, unknown = gate.enter(), gate.enter()
     for output_tokens in (3, 4):

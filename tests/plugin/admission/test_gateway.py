@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 from engines import ServingEngine, assert_no_residue, outcomes
+from gate_state import usages
 from gateway_calls import behind_a_gate, read
 from gc_paused import gc_paused
 from small_presets import small_preset
@@ -22,7 +23,7 @@ from headway.errors import Refused, Rejected
 from headway.openai.asked import Asked
 from headway.operator.install import install, prepare
 from headway.operator.presets import PresetCatalogue
-from headway_policies import Desk, Ending, Usage
+from headway_policies import Ending, Usage
 
 
 @on_virtual_time
@@ -231,21 +232,6 @@ async def test_the_first_token_is_timed_by_the_engine_where_it_knows(monkeypatch
     await read(engine, "hidden")
     assert measured == [0.25, 1.0]
     await assert_no_residue(control)
-
-
-def usages(monkeypatch: pytest.MonkeyPatch) -> list[Usage | None]:
-    """The usage of every ticket that ends, as the desk gets it."""
-    seen: list[Usage | None] = []
-    leave = Desk.leave
-
-    def noting(
-        desk: Desk, ticket_id: int, ending: Ending, now_s: float, usage: Usage | None = None, *, sequences: int = 0
-    ) -> object:
-        seen.append(usage)
-        return leave(desk, ticket_id, ending, now_s, usage, sequences=sequences)
-
-    monkeypatch.setattr(Desk, "leave", noting)
-    return seen
 
 
 @on_virtual_time

@@ -123,15 +123,13 @@ class FactsReader:
 
         ``samples`` are those since the last switch, at least one, the newest last.
         """
-        desk, now_s, long = self.gate.desk, self.gate.now_s(), samples
-        recent = [sample for sample in long if sample.at_s >= now_s - WINDOW_S]
-        lately = ends = _Ends(recent[0], recent[-1])
-        busy = {name for name, counts in lately.classes.items() if counts.arrived}.union(
-            *(sample.busy for sample in recent)
-        )
-        if busy and not lately.ended:
-            ends = _Ends(long[0], recent[-1])
-        began_s = long[0].at_s
+        desk, now_s, began_s = self.gate.desk, self.gate.now_s(), samples[0].at_s
+        recent = [sample for sample in samples if sample.at_s >= now_s - WINDOW_S]
+        ends = _Ends(recent[0], recent[-1])
+        arrived = {name for name, counts in ends.classes.items() if counts.arrived}
+        busy = arrived.union(*(sample.busy for sample in recent))
+        if busy and not ends.ended:
+            ends = _Ends(samples[0], recent[-1])
         served = self._figures(began_s, max(began_s, min(ends.since_s, now_s - WINDOW_S)), now_s)
         preset, ladder, reading = desk.preset, self.fallback.ladder, desk.read(now_s)
         seats_taken = fmean(sample.seats_taken for sample in recent)
@@ -180,9 +178,8 @@ class FactsReader:
             rung_set=ladder.ordered is not None,
             ttft_p95_s=served[ALL].ttft_p95_s,
             classes=tuple(
-                _class_facts(
-                    name, desk, served.get(name, _NOTHING), counts, name in reading.standing_queues, name not in busy
-                )
+                _class_facts(name, desk, served.get(name, _NOTHING), counts, name in reading.standing_queues,
+                             name not in busy)
                 for name, counts in ends.classes.items()
             ),
             forecast=self._forecast(preset),
@@ -214,11 +211,12 @@ class FactsReader:
 
 def steps_lately(samples: Iterable[Sample], now_s: float) -> StepFigures | None:
     """What came of the step policy in the last half minute; ``held_s`` is the longest in it."""
-    recent = [one.steps for one in samples if one.steps is not None and one.at_s >= now_s - WINDOW_S]
+    since_s = now_s - WINDOW_S
+    recent = [sample.steps for sample in samples if sample.steps is not None and sample.at_s >= since_s]
     if not recent:
         return None
     grown = [after.since(before) for before, after in pairwise(recent)]
-    return replace(recent[-1].since(recent[0]), held_s=max((one.held_s for one in grown), default=0.0))
+    return replace(recent[-1].since(recent[0]), held_s=max((figures.held_s for figures in grown), default=0.0))
 
 
 def _prompt_share(samples: Sequence[Sample], prompt_token_s: float) -> float | None:

@@ -43,7 +43,7 @@ class LimitsPage:
 
     @classmethod
     def from_environment(cls) -> LimitsPage | None:
-        """That of the server's engines; None where there is no such file."""
+        """The page of the server's engines; None where there is no such file."""
         try:
             return cls(Path(os.environ[VARIABLE]))
         except (KeyError, OSError, ValueError) as error:
