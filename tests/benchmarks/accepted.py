@@ -104,11 +104,11 @@ _NO_PACE = "a few hundredths, under `throughput`, which keeps no time between to
 ENGINES: Mapping[tuple[str, str], tuple[float, str]] = {
     ("W1", "first token p99 "): (
         2.4,
-        "close to the ceiling, prompts are held back for some steps so that those who stream keep their pace",
+        "close to the ceiling, prompts are held back for some steps so that streams keep their pace",
     ),
     ("W2", "first token p99 "): (
         2.2,
-        "a burst is spread over more steps than vLLM spreads it, so that those who stream keep their pace",
+        "a burst is spread over more steps than vLLM spreads it, so that streams keep their pace",
     ),
     ("W3", "first token p99 "): (
         1.2,

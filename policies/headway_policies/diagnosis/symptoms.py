@@ -118,7 +118,7 @@ def _prompts(facts: Facts) -> Iterator[str]:
         )
     if prompts_held(facts):
         yield (
-            f"Long prompts are held, so that those who decode keep their pace: for up to "
+            f"Long prompts are held, so that running answers keep their pace: for up to "
             f"{duration(facts.longest_held_s)} in the engine."
         )
 

@@ -137,7 +137,7 @@ TOO_SLOW = "Tokens of class normal come too slowly: 100 ms between two (p95), it
         (
             replace(WELL, classes=LATE, longest_held_s=45.0, shapes_steps=True), "degraded", "first_tokens",
             "First tokens of class normal come too late: 46 s (p95), its objective is 2 s. Long prompts are held, so "
-            "that those who decode keep their pace: for up to 45 s in the engine. No request waits for a seat",
+            "that running answers keep their pace: for up to 45 s in the engine. No request waits for a seat",
         ),
         (
             replace(WELL, error_share=0.2, failed_share=0.2, causes={"failed": 1.0}), "degraded", "engine_errors",

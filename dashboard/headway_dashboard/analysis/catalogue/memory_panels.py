@@ -77,7 +77,7 @@ BUDGET_PANEL = Panel(
         Line("decode", PLANNED_DECODE, palette.BLUE, kind="bar"),
         Line("budget", PLANNED_BUDGET, palette.GREY, "dash", "step", reference=True),
     ),
-    "Bars at the budget: prompts are held, so that those who decode keep their pace.",
+    "Bars at the budget: prompts are held, so that running answers keep their pace.",
     idle=_NO_PLAN,
 )
 SHARE_PANEL = Panel(

@@ -217,7 +217,7 @@ SCENARIOS: Mapping[str, Scenario] = {
         Bottleneck.LONG_STEPS, Severity.DEGRADED, "Tokens of class normal come too slowly: 100 ms",
         Request(pace_s=0.1), preset=with_objectives(),
     ),
-    "long prompts beside those who stream": Scenario(
+    "long prompts beside streams": Scenario(
         Bottleneck.LONG_STEPS, Severity.DEGRADED, "Decode is slowed by long prompts: they take",
         Request(pace_s=0.1), preset=with_objectives(), step=beside_prompts(),
     ),
