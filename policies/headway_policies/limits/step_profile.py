@@ -1,158 +1,146 @@
-"""The step time of an engine over its whole range: single steps, remembered by the number of running sequences.
+"""The step time of an engine over its whole range, from single steps: a Kalman filter of the three costs of a step.
 
-A fit that forgets by time knows, after a minute at a hundred sequences, no longer what one sequence costs: the fixed
-cost of a step and that of its sequences can be told apart only by steps with few and with many. So the steps are kept
-in octaves of the number running, 1, 2 to 3, 4 to 7 and so on (stratified sampling): each octave has the normal
-equations of about its last ``_MEMORY`` steps, however long ago they were, and the costs are the least squares over all
-octaves. Each is weighted by the inverse square of the time expected of it: steps vary by a share of their length, and
-a few with long prompts would else outweigh all others.
+step = base + sequence * running + prefill_token * prefill_tokens, with the costs of ``step_time``. A fit that forgets
+by time knows, after a minute at a hundred sequences, no longer what one sequence costs, since steps of one size cannot
+tell the costs apart. So nothing is forgotten by time here. Two things move the costs (Kalman, J. Basic Engineering
+1960; a covariance says how sure each is, and which of them could make up for another):
 
-The first steps of an engine may be made at another speed than the later ones, and too few are known then to tell. So a
-young octave has the mean of its steps, until the weight of each is one in ``_MEMORY``. One of a few steps, all long
-ago, is dropped.
+* the engine becomes slower or faster: all costs grow by one factor. This noise is rank one, along the costs themselves,
+  so the proportions between them stay as they were learnt, for a load that was not seen for hours too;
+* each cost drifts by itself, a thousandth a step.
 
-An octave that is not visited has to follow when the engine becomes slower or faster. So steps are kept in units of a
-*speed*, common to all octaves, which follows the error of each step by exponential smoothing. Its gain adapts (Trigg
-and Leach, Operational Research Quarterly 1967): the more alike the signs of the recent errors are, the more of each is
-a change of speed, and the less is noise. While they are alike no step is learnt: an octave would take a speed that is
-not yet found for its own.
+A step that takes longer than expected is attributed to the costs in proportion to how unsure each is. Of a load that
+was never seen the cost of a sequence or of a prompt token is less sure than the speed, which was right at the last
+step: so an engine that starts into an overload does not look like one that became slower.
 
-What is expected of a step is what the costs over all octaves say, and the more of its own octave is known, the more
-what that one has shown: a cost that is not linear is no change of speed. A young octave must not decide that alone. One
-that was seen for the first time during a slow spell would be learnt as slow, and the end of the spell be taken for a
-change to a speed that the engine never had.
+The noise of the speed adapts (Trigg and Leach, Operational Research Quarterly 1967): the more alike the signs of the
+recent errors are, the more of each is a change of speed. A change of half is followed within some ten steps. The noise
+of the steps themselves is measured. A step alone that takes three times as long as expected is a pause, and ignored.
 
-What prompts cost is not known after a warm-up that computes them apart. Steps with prompts are learnt once steps
-without any have shown that the speed is settled: the cost of a prompt and a slow spell look alike.
-
-Weak spots: where few octaves are known, as without a warm-up, a change of speed and a cost of the octave cannot be told
-apart; and where the costs change other than in proportion, the speed takes the difference at first, and the octaves
-learn it within some ``_MEMORY`` steps of theirs.
+Weak spots: the model is linear, and attention grows with the context: where that is much of a step, and contexts are
+longer than those that were seen, part of it counts as speed until other loads are seen. Before the second load the
+costs have the proportions of ``_SHAPE``.
 """
 
 from __future__ import annotations
 
 from collections import deque
-from math import inf
+from math import inf, sqrt
 from statistics import median
 
-from headway_policies.limits.step_time import StepTime, StepTimeFit
+from headway_policies.limits.step_time import StepTime
 
-_MEMORY = 512
-_LATELY = 3
-_SOLVE_STEPS = 8
-_LEAST_SAMPLES = 8
-_KEPT_STEPS = 128
-_UNEXPECTED = 4.0  # what is expected of a step is at least this part of its time
-_PATIENCE = 8  # so many steps with prompts count as one that shows a settled speed
-_OWN_SAMPLES = 256  # with so many, what an octave has shown counts half
-_AVERAGED = 6
-_GAIN, _MOST_GAIN = 1 / 12, 0.48
+_STEADY, _CHANGING = 7e-5, 0.12  # the variance of the speed a step, as a share of it
+_DRIFT = 1e-3  # of each cost a step, as a share
+_AVERAGED = 6  # recent errors
 _USUAL_ALIKE = 0.7  # noise alone makes recent errors so alike
-_USUAL_NOISE = 0.1
-_LEAST_NOISE = 0.03
-#: Relative errors: so large a mean of the recent ones is a change; a step alone that takes more than a pause is one.
-_CHANGE = 0.07
-_PAUSE = 2.0
-_LEAST_ERROR, _MOST_ERROR = -0.8, 3.0
+_LEAST_ERRORS = 0.4  # the mean size of the errors is taken for at least this, in standard deviations
+_CHANGE = 4.0  # the square of a mean error that is a change of speed for sure
+_MOST_ERROR = 10.0
+#: The noise of a step as a share of its time: at first, and the least; followed over so many steps.
+_FIRST_NOISE, _LEAST_NOISE, _NOISE_STEPS = 0.08, 0.06, 32
+_MOST_NOISE = 0.3
+_DEVIATIONS = 1.25  # standard deviations in a mean deviation
+_PAUSE, _LATELY = 2.0, 3
+_UNEXPECTED = 4.0  # what is expected of a step is at least this part of its time
+_MOST_MOVE = 1.5  # a step moves what is expected by at most this share of it
+_LEAST_PART = 0.01  # a cost drifts as if it were at least this part of the step
+#: The proportions before the second load is seen, and how unsure they are, as a share.
+_SHAPE = (16.0, 1.0, 1.0)
+_UNSURE, _UNSURE_RECALLED = 6.0, 1.0
+_THREE = range(3)
 
 
 class StepProfile:
-    """Learns single steps. ``samples`` counts those that were learnt; ``costs`` is the fit over all octaves."""
+    """Learns single steps. ``samples`` counts those that were learnt."""
 
     def __init__(self) -> None:
         self.samples = 0
-        self._with_prompts = 0  # of these
-        self._speed = 1.0  # seconds a unit
-        self._octaves: dict[int, StepTimeFit] = {}
-        self._visited: dict[int, int] = {}  # when each was seen last, in samples
-        self._all = StepTimeFit()
-        self._solved = StepTime(0.0, 0.0, 0.0)
-        self._settled = 0.0  # steps since the speed changed
+        self._costs = [0.0, 0.0, 0.0]
+        self._covariance = [[0.0] * 3 for _ in _THREE]
+        self._prompts = False
+        self._noise = _FIRST_NOISE
         self._lately: deque[float] = deque(maxlen=_LATELY)
-        self._error = 0.0  # the mean of the recent relative errors, and that of their sizes
-        self._error_size = _USUAL_NOISE
+        self._error = 0.0  # the mean of the recent errors in standard deviations, and that of their sizes
+        self._error_size = 1.0
 
     def add(self, running: int, prefill_tokens: int, step_s: float) -> None:
         """Add a step with so many running sequences, at least 1, and so many prompt tokens.
 
-        A time that is not finite and positive is ignored.
+        A time that is not finite and positive is ignored, and so is a single pause.
         """
-        if 0 < step_s < inf and self._follow(running, prefill_tokens, step_s):
-            self._learn(running, prefill_tokens, step_s / self._speed)
+        if not 0 < step_s < inf:
+            return
+        load = (1.0, running, prefill_tokens)
+        if not any(self._costs):
+            size = step_s / sum(part * number for part, number in zip(_SHAPE, load, strict=True))
+            self._take([size * part for part in _SHAPE], _UNSURE)
+        predicted_s = sum(cost * number for cost, number in zip(self._costs, load, strict=True))
+        expected_s = max(predicted_s, step_s / _UNEXPECTED)
+        error = step_s / expected_s - 1
+        self._lately.append(error)
+        if error > _PAUSE > median(self._lately):
+            return
+        self.samples += 1
+        self._prompts = self._prompts or prefill_tokens > 0
+        self._learn(load, expected_s, error, step_s - predicted_s)
 
     def start_from(self, costs: StepTime) -> None:
-        """Take these costs for the first solution."""
-        self._all.start_from(costs)
-        self._solved = costs
+        """Take these costs for the first ones."""
+        self._prompts = True
+        self._take([costs.base_s, costs.sequence_s, costs.prefill_token_s], _UNSURE_RECALLED)
 
     @property
     def costs(self) -> StepTime:
-        """The costs of a step at the present speed."""
-        return self._solved.times(self._speed)
+        """The costs of a step at the present speed; a prompt token costs nothing until one was computed."""
+        base_s, sequence_s, prefill_token_s = self._costs
+        return StepTime(base_s, sequence_s, prefill_token_s if self._prompts else 0.0)
 
     @property
     def token_s(self) -> float:
-        """The time between tokens of a single sequence: as measured, or by the costs where none has run so far."""
-        alone, costs = self._octaves.get(1), self._solved
-        if alone is not None and alone.samples >= _LEAST_SAMPLES:
-            return self._speed * max(alone.mean_s - costs.prefill_token_s * alone.mean_prefill_tokens, 0.0)
-        return self._speed * (costs.base_s + costs.sequence_s)
+        """The time between tokens of a single sequence at the present speed."""
+        return self._costs[0] + self._costs[1]
 
-    def _learn(self, running: int, prefill_tokens: int, units: float) -> None:
-        """Learn a step in units of the speed."""
-        number = running.bit_length()
-        octave = self._octaves.get(number)
-        if octave is None:
-            octave = self._octaves[number] = StepTimeFit()
-        octave.forgetting = 1 - max(1 / _MEMORY, 1 / (octave.samples + 1))
-        expected = max(self._solved.step_s(running, prefill_tokens), units / _UNEXPECTED)
-        octave.add(running, prefill_tokens, units, expected**-2)
-        self.samples += 1
-        self._with_prompts += prefill_tokens > 0
-        self._visited[number] = self.samples
-        if self.samples % _SOLVE_STEPS == 0 or self.samples < _SOLVE_STEPS:
-            self._forget()
-            self._all.take(self._octaves.values())
-            self._solved = self._all.solve()
+    def _take(self, costs: list[float], unsure: float) -> None:
+        """Take these costs, each unsure by so large a share of it."""
+        self._costs = costs
+        self._covariance = [[(unsure * costs[i]) ** 2 if i == j else 0.0 for j in _THREE] for i in _THREE]
 
-    def _forget(self) -> None:
-        """Drop the octaves of few steps, all long ago: their speed was never compared with another's."""
-        for number, octave in list(self._octaves.items()):
-            if octave.samples < _LEAST_SAMPLES and self.samples - self._visited[number] > _KEPT_STEPS:
-                del self._octaves[number]
+    def _learn(self, load: tuple[float, int, int], expected_s: float, error: float, missing_s: float) -> None:
+        """Move the costs by a step that took ``missing_s`` longer than they say, a share ``error`` of what was
+        expected.
+        """
+        costs, covariance = self._costs, self._covariance
+        spread = [sum(row[j] * load[j] for j in _THREE) for row in covariance]
+        noise = (self._noise * expected_s) ** 2
+        changing = self._changing(error, expected_s / sqrt(_dot(spread, load) + noise))
+        for i in _THREE:
+            row, part = covariance[i], changing * costs[i]
+            for j in _THREE:
+                row[j] += part * costs[j]
+            least = _LEAST_PART * expected_s / load[i] if load[i] else 0.0
+            row[i] += (_DRIFT * max(costs[i], least)) ** 2
+        spread = [sum(row[j] * load[j] for j in _THREE) for row in covariance]
+        variance = _dot(spread, load) + noise
+        most_s = _MOST_MOVE * expected_s
+        moved = max(-most_s, min(missing_s, most_s)) / variance
+        for i in _THREE:
+            costs[i] = max(0.0, costs[i] + moved * spread[i])
+            row, gain = covariance[i], spread[i] / variance
+            for j in _THREE:
+                row[j] -= gain * spread[j]
 
-    def _follow(self, running: int, prefill_tokens: int, step_s: float) -> bool:
-        """Let the speed follow a step. Whether the step may be learnt: no pause, and no change of speed."""
-        expected = self._expected(running, prefill_tokens)
-        if expected <= 0 or not self._comparable():
-            return True
-        if prefill_tokens and self._with_prompts < _LEAST_SAMPLES:
-            self._settled += 1 / _PATIENCE
-            return self._settled >= _LEAST_SAMPLES
-        error = step_s / (expected * self._speed) - 1
-        self._lately.append(error)
-        if error > _PAUSE > median(self._lately):
-            return False
-        error = max(_LEAST_ERROR, min(error, _MOST_ERROR))
-        self._error += (error - self._error) / _AVERAGED
-        self._error_size += (abs(error) - self._error_size) / _AVERAGED
-        alike = min(1.0, abs(self._error) / max(self._error_size, _LEAST_NOISE))
-        change = _GAIN + (_MOST_GAIN - _GAIN) * max(0.0, (alike - _USUAL_ALIKE) / (1 - _USUAL_ALIKE)) ** 2
-        self._speed *= 1 + change * error
-        steady = abs(self._error) < _CHANGE
-        self._settled = self._settled + 1 if steady else 0.0
-        return steady
+    def _changing(self, error: float, deviations: float) -> float:
+        """The variance of the speed at this step; ``deviations`` is what turns its error into standard deviations."""
+        off = min(abs(error - self._error / deviations), _MOST_NOISE)
+        surprise = max(-_MOST_ERROR, min(error * deviations, _MOST_ERROR))
+        self._noise += (_DEVIATIONS * max(_LEAST_NOISE, off) - self._noise) / _NOISE_STEPS
+        self._error += (surprise - self._error) / _AVERAGED
+        self._error_size += (abs(surprise) - self._error_size) / _AVERAGED
+        alike = min(1.0, abs(self._error) / max(self._error_size, _LEAST_ERRORS))
+        sure = min(1.0, self._error**2 / _CHANGE)
+        return _STEADY + _CHANGING * sure * max(0.0, (alike - _USUAL_ALIKE) / (1 - _USUAL_ALIKE)) ** 2
 
-    def _comparable(self) -> bool:
-        """Whether enough is known to expect a time of a step: two octaves, to tell the costs by."""
-        return sum(octave.samples >= _LEAST_SAMPLES for octave in self._octaves.values()) > 1
 
-    def _expected(self, running: int, prefill_tokens: int) -> float:
-        """The units expected of a step: by all octaves, and by its own one as far as that is known."""
-        expected = self._solved.step_s(running, prefill_tokens)
-        own = self._octaves.get(running.bit_length())
-        near = own.near(self._solved, running, prefill_tokens) if own is not None else 0.0
-        if own is None or near <= 0 or expected <= 0:
-            return expected
-        return float(expected * (near / expected) ** (own.samples / (own.samples + _OWN_SAMPLES)))
+def _dot(one: list[float], other: tuple[float, int, int]) -> float:
+    return one[0] * other[0] + one[1] * other[1] + one[2] * other[2]

@@ -15,7 +15,6 @@ sequences is accurate there and an extrapolation elsewhere.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
 from dataclasses import dataclass
 
 _PULL = 0.01
@@ -41,16 +40,16 @@ class StepTime:
 
 
 class StepTimeFit:
-    """Learns a StepTime from samples; each new one weights the older ones by ``forgetting``, which may change."""
+    """Learns a StepTime from samples; each new one weights the older ones by ``forgetting``."""
 
     def __init__(self, forgetting: float = 1.0) -> None:
         self.samples = 0
-        self.forgetting = forgetting
+        self._forgetting = forgetting
         self._products = [[0.0] * 3 for _ in range(3)]
         self._targets = [0.0] * 3
         self._costs = [0.0] * 3
 
-    def add(self, running: float, prefill_tokens: float, step_s: float, weight: float = 1.0) -> None:
+    def add(self, running: float, prefill_tokens: float, step_s: float) -> None:
         """Add a sample: a step, or the means of a few. A time that is not finite and positive is ignored."""
         row = (running, prefill_tokens, 1.0)
         if not (step_s > 0 and math.isfinite(step_s + running + prefill_tokens)):
@@ -59,38 +58,8 @@ class StepTimeFit:
         for i, factor in enumerate(row):
             products = self._products[i]
             for j in range(3):
-                products[j] = self.forgetting * products[j] + weight * factor * row[j]
-            self._targets[i] = self.forgetting * self._targets[i] + weight * factor * step_s
-
-    def take(self, fits: Iterable[StepTimeFit]) -> None:
-        """Take the samples of these fits in place of those that were added; the last solution stays."""
-        self._products, self._targets = [[0.0] * 3 for _ in range(3)], [0.0] * 3
-        for fit in fits:
-            for i in range(3):
-                self._targets[i] += fit._targets[i]
-                for j in range(3):
-                    self._products[i][j] += fit._products[i][j]
-
-    @property
-    def mean_s(self) -> float:
-        """The mean time of the samples, as they are weighted; 0 without any."""
-        weight = self._products[2][2]
-        return self._targets[2] / weight if weight else 0.0
-
-    def near(self, costs: StepTime, running: float, prefill_tokens: float) -> float:
-        """The time of a step that is like the samples, but for the sequences and prompt tokens that these costs tell
-        apart from their means.
-        """
-        weight = self._products[2][2]
-        mean_running = self._products[0][2] / weight if weight else 0.0
-        more_s = costs.sequence_s * (running - mean_running)
-        return self.mean_s + more_s + costs.prefill_token_s * (prefill_tokens - self.mean_prefill_tokens)
-
-    @property
-    def mean_prefill_tokens(self) -> float:
-        """The mean of their prompt tokens, weighted alike; 0 without any."""
-        weight = self._products[2][2]
-        return self._products[1][2] / weight if weight else 0.0
+                products[j] = self._forgetting * products[j] + factor * row[j]
+            self._targets[i] = self._forgetting * self._targets[i] + factor * step_s
 
     def start_from(self, costs: StepTime) -> None:
         """Take these costs for the last solution: the proportions that the next one is drawn to."""

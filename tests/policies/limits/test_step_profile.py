@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from itertools import repeat
 from math import exp, log, sqrt
 from random import Random
 
@@ -22,14 +23,21 @@ def steps(profile: StepProfile, running: int, number: int, slowness: float = 1.0
         profile.add(running, prefill_tokens, slowness * COSTS.step_s(running, prefill_tokens))
 
 
-def seen(slowness: float = 1.0) -> StepProfile:
-    """One that has seen every octave up to 64, with prompts and without."""
-    profile = StepProfile()
-    for running in (1, 2, 4, 8, 16, 32, 64):
+def seen(slowness: float = 1.0, most: int = 64, noise: Iterator[float] | None = None) -> StepProfile:
+    """A profile after steps with 1 to ``most`` sequences, with prompts and without; each takes ``noise`` as long."""
+    profile, running, noise = StepProfile(), 1, noise or repeat(1.0)
+    while running <= most:
         for _ in range(20):
-            steps(profile, running, 1, slowness)
-            steps(profile, running + running // 2, 1, slowness, prefill_tokens=40)
+            steps(profile, running, 1, slowness * next(noise))
+            steps(profile, running + running // 2, 1, slowness * next(noise), prefill_tokens=40)
+        running *= 2
     return profile
+
+
+def varied(random: Random, deviation: float) -> Iterator[float]:
+    """Factors near 1, of this standard deviation."""
+    while True:
+        yield max(0.2, random.gauss(1.0, deviation))
 
 
 def test_a_linear_engine_is_known_over_its_whole_range() -> None:
@@ -40,7 +48,7 @@ def test_a_linear_engine_is_known_over_its_whole_range() -> None:
     assert costs.prefill_token_s == pytest.approx(COSTS.prefill_token_s, rel=0.1)
 
 
-def test_an_octave_is_remembered_however_long_ago_it_was() -> None:
+def test_few_sequences_are_remembered_however_long_ago_they_were() -> None:
     """Five thousand steps at a hundred sequences: what a single one takes is still known."""
     profile = seen()
     steps(profile, 100, 5000)
@@ -76,7 +84,26 @@ def test_a_small_change_is_followed() -> None:
     assert profile.token_s == pytest.approx(1.07 * ALONE_S, rel=0.02)
 
 
-def test_an_octave_that_is_first_seen_in_a_slow_spell_is_not_learnt_as_slow() -> None:
+@pytest.mark.parametrize("seed", [1, 2, 3])
+@pytest.mark.parametrize("dearer", [1.25, 1.5])
+def test_a_start_into_an_overload_is_no_slow_spell(dearer: float, seed: int) -> None:
+    """Short steps with up to eight sequences, then twenty to a hundred, each of which costs more than the eight did:
+    the pace of a single sequence is right within a fifth from the first second on.
+    """
+    random = Random(seed)
+    noise = varied(random, 0.05)
+    profile, overload = (
+        seen(most=8, noise=noise),
+        StepTime(COSTS.base_s, dearer * COSTS.sequence_s, COSTS.prefill_token_s),
+    )
+    for number in range(400):
+        running = min(100, 20 + number) - random.randint(0, 10)
+        prompts = random.choice((0, 0, 50, 200))
+        profile.add(running, prompts, next(noise) * overload.step_s(running, prompts))
+        assert number < 8 or profile.token_s == pytest.approx(ALONE_S, rel=0.2)
+
+
+def test_a_number_that_is_first_seen_in_a_slow_spell_is_not_learnt_as_slow() -> None:
     """After a warm-up with one sequence and with many, a number between them is seen first while steps take 1.6 times
     as long: a tenth off during the spell and after it.
     """
@@ -106,10 +133,10 @@ def test_noise_does_not_move_it(seed: int) -> None:
     """Of steps that vary by a fifth, five thousand in one octave: 99 in 100 times within 15 per cent, always within a
     quarter.
     """
-    profile, random, off = seen(), Random(seed), list[float]()
+    noise, off = varied(Random(seed), 0.2), list[float]()
+    profile = seen(noise=noise)
     for _ in range(5000):
-        noise = max(0.2, random.gauss(1.0, 0.2))
-        profile.add(16, 0, noise * COSTS.step_s(16, 0))
+        profile.add(16, 0, next(noise) * COSTS.step_s(16, 0))
         off.append(abs(profile.token_s / ALONE_S - 1))
     off.sort()
     assert off[int(0.99 * len(off))] < 0.15
@@ -161,7 +188,7 @@ def served(steps: int, mean_running: int, seed: int, others: float) -> Iterator[
 
 @pytest.mark.parametrize("mean_running", [3, 8, 16])
 @pytest.mark.parametrize("others", [0.1, 0.2])
-def test_other_programs_do_not_lead_the_octaves_apart(mean_running: int, others: float) -> None:
+def test_other_programs_do_not_lead_the_costs_apart(mean_running: int, others: float) -> None:
     """After dozens of changes of speed the pace of one sequence is still what it was, but for the present speed."""
     off = []
     for seed in (1, 2, 3):
