@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import shutil
+import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -11,7 +12,7 @@ from typing import Any
 import pytest
 import yaml
 
-INSTALLED_BY_SETUP = {"promtool", "prometheus", "prometheus-alertmanager", "chromium"}
+INSTALLED_BY_SETUP = {"hadolint", "promtool", "prometheus", "prometheus-alertmanager", "chromium"}
 
 
 @pytest.fixture(scope="session")
@@ -25,7 +26,7 @@ def tool() -> Callable[[str], str]:
     """Where a program is; skips where it is not, and fails in CI if the set-up should have installed it."""
 
     def find(name: str) -> str:
-        path = shutil.which(name)
+        path = shutil.which(name) or shutil.which(name, path=Path(sys.executable).parent)
         if path is None and os.environ.get("CI") and name in INSTALLED_BY_SETUP:
             pytest.fail(f"{name} is not here, though `make test` installs it")
         if path is None:

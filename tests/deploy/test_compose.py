@@ -64,7 +64,7 @@ def test_every_container_gives_up_its_rights(services: dict[str, dict[str, Any]]
     for name, service in services.items():
         assert service["cap_drop"] == ["ALL"]
         assert service["security_opt"] == ["no-new-privileges:true"]
-        assert "healthcheck" in service
+        assert ("healthcheck" in service) is ("build" not in service)  # in the image's file
         assert service.get("read_only", False) is (name != "server")
 
 
@@ -157,11 +157,19 @@ def test_every_image_has_a_version(deploy: Path, services: dict[str, dict[str, A
     assert len(images) == 3
     for name in ("Dockerfile.server", "Dockerfile.dashboard"):
         text = (deploy / name).read_text()
-        stages = re.findall(r"^FROM (\S+)(?: AS (\w+))?$", text, re.MULTILINE)
-        assert len(stages) == 2
-        assert re.findall(r"^USER (.*)$", text, re.MULTILINE) == ["headway"]
-        images += [image for image, _ in stages if not image.startswith("$")]
+        given = dict(re.findall(r"^ARG (\w+)=(\S+)$", text, re.MULTILINE))
+        assert set(re.findall(r"^FROM \$\{(\w+)\}", text, re.MULTILINE)) == set(given)
+        assert re.findall(r"^USER (.*)$", text, re.MULTILINE) == ["10001"]
+        images += given.values()
     assert [image for image in images if not re.search(r":v?\d+\.\d+\.\d+(-[\w-]+)?$", image)] == []
+
+
+@pytest.mark.parametrize("name", ["server", "dashboard"])
+def test_hadolint_finds_no_fault_in_the_images_files(name: str, deploy: Path, tool: Callable[[str], str]) -> None:
+    """Not even in style."""
+    words = [tool("hadolint"), "--failure-threshold=style", deploy / f"Dockerfile.{name}"]
+    done = subprocess.run(words, capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stdout) == (0, "")
 
 
 def test_every_variable_of_the_user_is_described(deploy: Path) -> None:
@@ -221,7 +229,7 @@ def test_the_fleet_is_two_servers_behind_a_router_in_place_of_the_server(
     for instance in instances.values():
         assert instance["networks"] == ["instances"]
         assert instance["environment"]["HEADWAY_TRUSTED_PROXIES"] == network["subnet"]
-        same = ("build", "command", "healthcheck", "shm_size", "init", "cap_drop", "security_opt", "stop_grace_period")
+        same = ("build", "command", "shm_size", "init", "cap_drop", "security_opt", "stop_grace_period")
         assert {name: instance[name] for name in same} == {name: own[name] for name in same}
         assert "ports" not in instance
 
@@ -239,11 +247,15 @@ def test_the_images_start_commands_that_exist(deploy: Path) -> None:
 
 
 @pytest.mark.parametrize("name", ["server", "dashboard"])
-def test_the_health_checks_distinguish_ready_from_not_ready(name: str, services: dict[str, dict[str, Any]]) -> None:
-    """The very command of the file, against an answer of 200 and one of 503."""
+def test_the_health_checks_distinguish_ready_from_not_ready(name: str, deploy: Path) -> None:
+    """The very command of the image's file, against an answer of 200 and one of 503."""
     healthy = ("/headway/readyz", "/_stcore/health")
-    kind, program, *words = services[name]["healthcheck"]["test"]
-    assert (kind, program) == ("CMD", "python3")
+    command = re.search(
+        r"^HEALTHCHECK .*\\\n +CMD (\[.*\])$", (deploy / f"Dockerfile.{name}").read_text(), re.MULTILINE
+    )
+    assert command is not None
+    program, *words = yaml.safe_load(command[1])
+    assert program == "python3"
     with answering(lambda request: Answer(200 if request.path in healthy else 503)) as url:
         here = re.sub(r"http://127\.0\.0\.1:\d+", url, words[1])
         unready = here.replace("/headway/readyz", "/x").replace("/_stcore/health", "/x")
