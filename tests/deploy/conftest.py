@@ -45,7 +45,7 @@ class Manifests:
     def kustomizations(self) -> dict[Path, dict[str, Any]]:
         """Every folder that has a kustomization, and what it says."""
         found = {path.parent: yaml.safe_load(path.read_text()) for path in self.folder.rglob("kustomization.yaml")}
-        assert len(found) == 7
+        assert len(found) == 9
         return found
 
     def resources(self, kind: str = "") -> list[dict[str, Any]]:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-import subprocess
 import tomllib
 from collections.abc import Callable
 from pathlib import Path
@@ -11,7 +10,7 @@ from typing import TYPE_CHECKING
 
 import environment
 import pytest
-import yaml
+from helm_chart import accept, put_together
 
 from headway.api.routes import HEALTHZ, READYZ
 from headway.settings import VARIABLES
@@ -46,26 +45,24 @@ def test_every_file_is_part_of_a_kustomization(manifests: Manifests) -> None:
     for folder, said in manifests.kustomizations().items():
         words = [*said.get("resources", []), *said.get("components", [])]
         words += [patch["path"] for patch in said.get("patches", []) if "path" in patch]
+        words += [name for one in said.get("configMapGenerator", []) for name in one.get("files", [])]
         assert [word for word in words if not (folder / word).exists()] == []
         named |= {(folder / word).resolve() for word in words} | {folder / "kustomization.yaml"}
     assert set(FOLDER.rglob("*.yaml")) - named == set()
 
 
-@pytest.mark.parametrize("folder", ["base", "overlays/gpu", "overlays/router"])
+@pytest.mark.parametrize("folder", ["base", "overlays/gpu", "overlays/router", "overlays/gateway"])
 def test_kustomize_puts_them_together(folder: str, tool: Callable[[str], str]) -> None:
-    """kubectl's own kustomize, without a cluster: one resource of each name, all images with a tag."""
-    done = subprocess.run(
-        [tool("kubectl"), "kustomize", str(FOLDER / folder)], capture_output=True, text=True, check=False
-    )
-    assert done.returncode == 0, done.stderr
-    made = list(yaml.safe_load_all(done.stdout))
+    """kubectl's own kustomize, without a cluster: one valid resource of each name, all images with a tag."""
+    made = put_together(folder, tool("kubectl"))
+    accept(made)
     names = [(one["kind"], one["metadata"]["name"]) for one in made]
     assert len(set(names)) == len(names)
     assert {one["metadata"].get("namespace") for one in made} == {None}
     pods = [one["spec"]["template"]["spec"] for one in made if one["kind"] == "Deployment"]
     images = [each["image"] for pod in pods for each in pod["containers"]]
-    assert len(images) == (3 if folder == "overlays/router" else 2)
-    assert [image for image in images if not re.search(r":\d+\.\d+\.\d+(-gpu)?$", image)] == []
+    assert len(images) == (3 if folder in ("overlays/router", "overlays/gateway") else 2)
+    assert [image for image in images if not re.search(r":v?\d+\.\d+\.\d+(-gpu)?$", image)] == []
     if folder == "overlays/gpu":
         (server,) = [one for one in made if one["kind"] == "Deployment" and one["metadata"]["name"] == DEPLOYMENTS[0]]
         assert "replicas" not in server["spec"]
@@ -78,9 +75,13 @@ def test_kustomize_puts_them_together(folder: str, tool: Callable[[str], str]) -
 def test_every_selector_finds_the_pods_of_one_deployment(manifests: Manifests) -> None:
     """Its labels are among those of exactly one Pod template."""
     found = dict(manifests.selectors())
-    assert len(found) == 13
+    assert len(found) == 16
     for name, labels in found.items():
-        chosen = [one for one in DEPLOYMENTS if labels.items() <= manifests.template(one)["metadata"]["labels"].items()]
+        chosen = [
+            one
+            for one in (*DEPLOYMENTS, "headway-picker")
+            if labels.items() <= manifests.template(one)["metadata"]["labels"].items()
+        ]
         assert len(chosen) == 1, name
 
 
@@ -90,7 +91,7 @@ def test_every_port_has_a_name_that_the_pods_know(manifests: Manifests) -> None:
         for port in service["spec"]["ports"]:
             (pod,) = [
                 deployment
-                for deployment in DEPLOYMENTS
+                for deployment in (*DEPLOYMENTS, "headway-picker")
                 if service["spec"]["selector"].items() <= manifests.template(deployment)["metadata"]["labels"].items()
             ]
             named = {one["name"]: one["containerPort"] for one in manifests.container(pod)["ports"]}
@@ -209,14 +210,15 @@ def test_images_have_the_version_of_the_product_and_the_engine(manifests: Manife
     """One version; the comment on the GPU image names the vLLM that is tested."""
     version = tomllib.loads((root / "pyproject.toml").read_text())["project"]["version"]
     images = [image for said in manifests.kustomizations().values() for image in said.get("images", [])]
-    assert {image["name"] for image in images} == {manifests.container(name)["image"] for name in DEPLOYMENTS}
-    assert {image["newTag"].removesuffix("-gpu") for image in images} == {version}
+    ours = [image for image in images if image["name"].startswith("headway-")]
+    assert {image["name"] for image in ours} == {manifests.container(name)["image"] for name in DEPLOYMENTS}
+    assert {image["newTag"].removesuffix("-gpu") for image in ours} == {version}
     overlay = (FOLDER / "overlays" / "gpu" / "kustomization.yaml").read_text()
     assert re.findall(r"vllm/vllm-openai:v([\d.]+)\.", overlay) == [environment.ENGINE_VERSION]
 
 
 def test_the_api_groups_are_served_versions(manifests: Manifests) -> None:
-    """The versions that Kubernetes, the Prometheus operator and KEDA serve."""
+    """The versions that Kubernetes, the Prometheus operator, KEDA and the Gateway API serve."""
     assert {(one["apiVersion"], one["kind"]) for one in manifests.resources()} == {
         ("apps/v1", "Deployment"),
         ("v1", "Service"),
@@ -226,4 +228,10 @@ def test_the_api_groups_are_served_versions(manifests: Manifests) -> None:
         ("monitoring.coreos.com/v1", "ServiceMonitor"),
         ("monitoring.coreos.com/v1", "PrometheusRule"),
         ("keda.sh/v1alpha1", "ScaledObject"),
+        ("gateway.networking.k8s.io/v1", "Gateway"),
+        ("gateway.networking.k8s.io/v1", "HTTPRoute"),
+        ("inference.networking.k8s.io/v1", "InferencePool"),
+        ("rbac.authorization.k8s.io/v1", "Role"),
+        ("rbac.authorization.k8s.io/v1", "RoleBinding"),
+        ("v1", "ServiceAccount"),
     }
