@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import textwrap
 import tomllib
 from collections.abc import Callable
 from typing import Any
@@ -146,6 +147,16 @@ def test_values_reach_the_objects() -> None:
     assert scaled["advanced"]["horizontalPodAutoscalerConfig"]["behavior"]["scaleUp"]["policies"][0]["value"] == 20
     router = named(bounded, "ConfigMap", "headway-router")["data"]
     assert (router["HEADWAY_SCALE_MIN"], router["HEADWAY_SCALE_MAX"]) == ("2", "20")
+
+
+def test_the_example_of_the_documentation_is_accepted() -> None:
+    """Its values are known, and make a GPU server that KEDA scales."""
+    text = (ROOT / "deploy/site/docs/how-to/kubernetes.md").read_text()
+    block = text.partition("`values.yaml` such as\n\n")[2].partition("\n\n`helm show")[0]
+    made = rendered(yaml.safe_load(textwrap.dedent(block)))
+    accept(made)
+    assert container(made, "headway-server")["resources"]["limits"]["nvidia.com/gpu"] == "1"
+    assert {"ScaledObject", "PersistentVolumeClaim", "PrometheusRule"} <= {one["kind"] for one in made}
 
 
 def test_a_changed_setting_restarts_the_pods() -> None:
