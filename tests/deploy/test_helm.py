@@ -177,6 +177,7 @@ def test_a_changed_setting_restarts_the_pods() -> None:
         {"server": {"gpu": 1}},
         {"server": {"gpus": -1}},
         {"server": {"args": "--x"}},
+        {"server": {"pod": {"containers": []}}},
         {"router": {"enabled": "yes"}},
         {"images": {"server": {"digest": "abc"}}},
         {"scaling": {"min": 0}},
