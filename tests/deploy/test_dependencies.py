@@ -30,7 +30,8 @@ def _declared(lines: list[str]) -> set[str]:
 
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
 BASE = _declared(PROJECT["dependencies"])
-DASHBOARD = _declared(PROJECT["optional-dependencies"]["dashboard"])
+TOOLS = _declared(PROJECT["optional-dependencies"]["tools"])
+DASHBOARD = _declared(PROJECT["optional-dependencies"]["dashboard"]) | TOOLS
 
 
 def _imported(folder: str) -> Iterator[tuple[str, str]]:
@@ -51,7 +52,7 @@ def _imported(folder: str) -> Iterator[tuple[str, str]]:
     [
         ("plugin/headway", BASE),
         ("plugin/headway_simulator", BASE),
-        ("plugin/headway_tools", BASE),
+        ("plugin/headway_tools", BASE | TOOLS),
         ("policies/headway_policies", BASE),
         ("dashboard/headway_dashboard", BASE | DASHBOARD),
     ],

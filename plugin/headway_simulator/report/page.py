@@ -100,4 +100,4 @@ def plotly_js() -> str:
         script = Path(folder) / "package_data" / "plotly.min.js"
         if script.is_file():
             return script.read_text(encoding="utf-8")
-    raise NoPlotlyError("the page needs plotly; install it with: pip install 'vllm-headway[dashboard]'")
+    raise NoPlotlyError("the page needs plotly")

@@ -10,7 +10,7 @@ import subprocess
 import sys
 from collections.abc import Mapping
 
-from headway_tools.console import UsageError, missing_dashboard_packages, port, try_bind
+from headway_tools.console import UsageError, install_command, missing_dashboard_packages, port, try_bind
 
 NAME = "dashboard"
 SUMMARY = "Run the dashboard of a server in the foreground, until Ctrl-C."
@@ -48,9 +48,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
 def run(chosen: argparse.Namespace) -> int:
     """Become the dashboard's process; returns only by raising UsageError."""
     if missing := missing_dashboard_packages():
-        raise UsageError(
-            f"the dashboard needs {', '.join(missing)}; install it with: pip install 'vllm-headway[dashboard]'"
-        )
+        raise UsageError(f"the dashboard needs {', '.join(missing)}; install it with: {install_command('dashboard')}")
     try_bind(chosen.host, chosen.port)
     environment = of_simulation(os.environ) if chosen.demo else dict(os.environ)
     sys.stdout.flush()

@@ -15,6 +15,7 @@ from headway_tools.console.exits import (
     UsageError,
     as_cli_error,
 )
+from headway_tools.console.installation import install_command
 from headway_tools.console.known_presets import absolute, find_preset, open_catalogue, preset_dir
 from headway_tools.console.machine import Machine, cpu_backend, read_machine
 from headway_tools.console.metrics_page import check_lines, fetch_metrics
@@ -61,6 +62,7 @@ __all__ = [
     "formatter",
     "has",
     "has_vllm",
+    "install_command",
     "milliseconds",
     "missing_dashboard_packages",
     "model_of",

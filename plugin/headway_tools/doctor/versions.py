@@ -7,8 +7,8 @@ from collections.abc import Iterator
 
 from headway.checks.finding import Finding, ok
 from headway.release import version, vllm_version
-from headway_tools.console import has_vllm, missing_dashboard_packages
-from headway_tools.console.preflight import NO_VLLM
+from headway_tools.console import has_vllm, install_command, missing_dashboard_packages
+from headway_tools.console.preflight import no_vllm
 
 
 def check_versions() -> Iterator[Finding]:
@@ -17,10 +17,10 @@ def check_versions() -> Iterator[Finding]:
     if has_vllm():
         yield ok(f"vLLM {vllm_version() or 'of an unknown version'}")
     else:
-        yield NO_VLLM
+        yield no_vllm()
     missing = missing_dashboard_packages()
     if missing:
-        advice = "pip install 'vllm-headway[dashboard]'"
+        advice = install_command("dashboard")
         yield ok(f"the dashboard cannot run here, which is optional: {', '.join(missing)} missing ({advice})")
     else:
         yield ok("the dashboard's packages are installed")

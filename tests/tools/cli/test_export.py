@@ -11,6 +11,7 @@ import pytest
 import yaml
 
 from headway_tools.cli import export, main
+from headway_tools.console import install_command
 
 
 @pytest.fixture
@@ -56,7 +57,7 @@ def test_a_missing_dashboard_is_named_with_the_way_to_install_it(
     """The plugin alone has no catalogue."""
     monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
     assert main(["export", "rules"]) == 2
-    assert "pip install 'vllm-headway[dashboard]'" in capsys.readouterr().err
+    assert f"; install it with: {install_command('dashboard')}" in capsys.readouterr().err
     assert became == []
 
 

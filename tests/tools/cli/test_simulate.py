@@ -14,6 +14,7 @@ from admin_stand_in import Stub
 from headway.api.schema import StepTime
 from headway_simulator.traffic.workload import WORKLOADS
 from headway_tools.cli import main
+from headway_tools.console import install_command
 
 SHORT = ["simulate", "--duration", "20"]
 
@@ -356,5 +357,5 @@ def test_without_plotly_nothing_is_simulated_for_a_page(
     """The line says what to install."""
     monkeypatch.setattr(importlib.util, "find_spec", lambda name: None)
     assert main(["simulate", "--html", str(tmp_path / "x.html")]) == 2
-    assert "pip install 'vllm-headway[dashboard]'" in capsys.readouterr().err
+    assert f"; install it with: {install_command('tools')}" in capsys.readouterr().err
     assert not (tmp_path / "x.html").exists()

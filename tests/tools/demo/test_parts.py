@@ -161,11 +161,11 @@ def test_a_taken_port_is_named_with_its_own_flag(field: str, flag: str, runnable
     [
         pytest.param(
             {"vllm", "streamlit"},
-            r"needs vLLM, streamlit; install with: pip install 'vllm-headway\[cpu,dashboard\]' \(gpu instead",
+            r"needs vLLM, streamlit; install with: .*\[cpu,dashboard\]'? \(gpu instead",
             id="everything",
         ),
-        pytest.param({"vllm"}, r"needs vLLM; install with: pip install 'vllm-headway\[cpu\]' ", id="the engine"),
-        pytest.param({"plotly"}, r"needs plotly; .* 'vllm-headway\[dashboard\]'$", id="the dashboard"),
+        pytest.param({"vllm"}, r"needs vLLM; install with: .*\[cpu\]'? \(gpu", id="the engine"),
+        pytest.param({"plotly"}, r"needs plotly; install with: .*\[dashboard\]'?$", id="the dashboard"),
     ],
 )
 def test_all_missing_packages_are_named_in_one_line(
@@ -195,5 +195,5 @@ def test_the_command_says_what_to_install_where_nothing_is() -> None:
     """In an interpreter that finds no vLLM, and nothing that comes with it: one line, and the code of wrong usage."""
     done = subprocess.run([sys.executable, "-c", WITHOUT], capture_output=True, text=True, check=False)
     assert done.returncode == Exit.USAGE
-    assert done.stderr.startswith("headway: error: the demo needs vLLM, streamlit; install with: pip install ")
+    assert done.stderr.startswith("headway: error: the demo needs vLLM, streamlit; install with: ")
     assert done.stderr.count("\n") == 1

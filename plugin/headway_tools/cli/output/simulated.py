@@ -19,7 +19,7 @@ from headway_simulator.studies.knee import RULE
 from headway_simulator.studies.picture import text_timeline, timeline_chart
 from headway_simulator.studies.timeline import timelines
 from headway_simulator.studies.tuning import Point, knee, most_within
-from headway_tools.console import UsageError, milliseconds, table
+from headway_tools.console import UsageError, install_command, milliseconds, table
 
 
 def show(chosen: argparse.Namespace, comparison: Comparison) -> int:
@@ -126,7 +126,7 @@ def need_plotly() -> None:
     try:
         plotly_js()
     except NoPlotlyError as error:
-        raise UsageError(str(error)) from None
+        raise UsageError(f"{error}; install it with: {install_command('tools')}") from None
 
 
 def _write_page(
