@@ -45,6 +45,7 @@ from headway_tools.console import (
     formatter,
     variable_lines,
 )
+from headway_tools.console.completion import SHELLS, PrintCompletion
 
 __all__ = ["main"]
 
@@ -66,6 +67,9 @@ a first session:
   headway tune --out tuned.toml                    find the seats that suit a running server
   headway share --server URL --server URL --seats 48    the seats of one machine, between several models
   headway export grafana --output headway.json     the same charts for Grafana, and alerts for Prometheus (rules)
+
+completion, in ~/.bashrc (zsh: the same in ~/.zshrc after compinit; fish: headway --print-completion fish | source):
+  eval "$(headway --print-completion bash)"
 
 environment:
 {variable_lines((Environment.url, Environment.admin_token, Environment.keys_file, Environment.preset_dir))}
@@ -132,6 +136,8 @@ def _dispatch(words: list[str]) -> int:
 def _parser() -> Parser:
     parser = Parser(prog="headway", description=_ABOUT, epilog=_EPILOG, formatter_class=formatter)
     parser.add_argument("--version", action="version", version=f"headway {version()}")
+    words = "print the completion of this command for a shell, to be sourced by it"
+    parser.add_argument("--print-completion", action=PrintCompletion, choices=SHELLS, help=words)
     commands = parser.add_subparsers(dest="command", metavar="COMMAND", title="commands")
     for module in _COMMANDS:
         module.configure(add_command(commands, module.NAME, module.SUMMARY, module.EPILOG))
