@@ -1,7 +1,7 @@
 # Every target sets up what it needs; a set-up that is there already costs about a second.
 .DEFAULT_GOAL := help
 .ONESHELL:
-.PHONY: help setup demo fleet fleet-test test test-fast test-long test-versions mutants bench bench-batching bench-forecasts bench-prefixes bench-policies bench-engine bench-dashboard bench-fleet bench-front bench-engines check audit reference site format lock clean
+.PHONY: help setup demo fleet fleet-test test test-fast test-long test-versions mutants bench bench-batching bench-forecasts bench-prefixes bench-policies bench-engine bench-dashboard bench-fleet bench-front bench-engines check audit reference site format lock release clean
 
 PYTHON ?= python3
 BIN := .venv/bin
@@ -119,6 +119,9 @@ format: setup ## format the code
 
 lock: ## write constraints.txt anew from a fresh install without pins
 	@$(PYTHON) deploy/bootstrap.py --lock
+
+release: ## check and build a release in out/release, for a maintainer to publish; nothing is uploaded; ARGS: --rehearse
+	@exec $(PYTHON) deploy/release.py $(ARGS)
 
 clean: ## remove everything that the other targets made
 	@rm -rf .venv .models out dist build .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache

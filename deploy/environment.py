@@ -35,7 +35,7 @@ LOCK_HEADER = """\
 
 def install(venv: Path, progress: Progress, *, constrained: bool = True) -> None:
     """The seven steps. Without constraints, the newest of everything that vLLM allows (for a new lock)."""
-    env = _pip_env()
+    env = pip_env()
     pins = ["-c", str(CONSTRAINTS)] if constrained else []
     pip = [str(venv / "bin" / "python"), "-m", "pip", "install", *pins]
     _make_venv(venv, progress, env)
@@ -110,7 +110,8 @@ def name_vllm(venv: Path, version: str) -> None:
     (packages / name / "RECORD").write_text("".join(f"{name}/{file},,\n" for file in [*files, "RECORD"]))
 
 
-def _pip_env() -> dict[str, str]:
+def pip_env() -> dict[str, str]:
+    """The environment of an installer: without what would lead it elsewhere, and without questions."""
     unwanted = {"PYTHONHOME", "PYTHONPATH", "PIP_USER", "PIP_TARGET", "PIP_PREFIX", "PIP_CONSTRAINT", "VIRTUAL_ENV"}
     env = {name: value for name, value in os.environ.items() if name not in unwanted}
     return env | {"PIP_DISABLE_PIP_VERSION_CHECK": "1", "PIP_NO_INPUT": "1", "PYTHONUNBUFFERED": "1"}
@@ -128,7 +129,7 @@ def write_lock() -> None:
             print(progress.tail(), file=sys.stderr)
             raise
         freeze = [str(venv / "bin" / "python"), "-m", "pip", "freeze", "--all", "--exclude", "pip"]
-        listed = subprocess.run(freeze, capture_output=True, text=True, check=True, env=_pip_env()).stdout
+        listed = subprocess.run(freeze, capture_output=True, text=True, check=True, env=pip_env()).stdout
     CONSTRAINTS.write_text(LOCK_HEADER.format(python=platform.python_version()) + "\n".join(_pins(listed)) + "\n")
     print(f"        wrote {CONSTRAINTS.name}", flush=True)
 

@@ -92,7 +92,7 @@ def test_a_users_pip_settings_that_would_misplace_packages_are_dropped(monkeypat
     """The index is the user's choice; the place of installation is the set-up's."""
     for name, value in {"PIP_USER": "1", "PYTHONPATH": "/x", "PIP_FIND_LINKS": "/wheels"}.items():
         monkeypatch.setenv(name, value)
-    env = environment._pip_env()
+    env = environment.pip_env()
     assert "PIP_USER" not in env
     assert "PYTHONPATH" not in env
     assert env["PIP_FIND_LINKS"] == "/wheels"
