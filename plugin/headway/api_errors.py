@@ -85,6 +85,7 @@ ERRORS: Final[Mapping[str, ErrorTerms]] = {
     "priority_not_allowed": ErrorTerms(HTTPStatus.BAD_REQUEST),
     "schema_too_deep": ErrorTerms(HTTPStatus.BAD_REQUEST),
     "unknown_class": ErrorTerms(HTTPStatus.BAD_REQUEST),
+    "unknown_tier": ErrorTerms(HTTPStatus.BAD_REQUEST),
     "unsupported": ErrorTerms(HTTPStatus.BAD_REQUEST),
     "invalid_api_key": ErrorTerms(HTTPStatus.UNAUTHORIZED),
     "class_not_allowed": ErrorTerms(HTTPStatus.FORBIDDEN),

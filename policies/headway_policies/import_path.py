@@ -8,9 +8,28 @@ file only as far as the program that reads it.
 from __future__ import annotations
 
 import importlib
+import re
+from typing import Final
+
+from pydantic import AfterValidator
+
+from headway_policies.close_name import did_you_mean
 
 #: What the code of a policy may raise without ending the program: sys.exit is caught, Ctrl-C is not.
 FAILURES = (Exception, SystemExit)
+_PATH: Final = re.compile(r"[A-Za-z_][\w.]*:[A-Za-z_]\w*")
+
+
+def named_policy(*names: str) -> AfterValidator:
+    """The check of a setting that is one of these names, or the import path of a custom policy."""
+
+    def check(name: str) -> str:
+        if name not in names and _PATH.fullmatch(name) is None:
+            known = ", ".join(names)
+            raise ValueError(f"must be {known} or package.module:Class{did_you_mean(name, names)}")
+        return name
+
+    return AfterValidator(check)
 
 
 def find_class(path: str) -> type:

@@ -42,6 +42,7 @@ from headway_policies import (
     Timeouts,
     WakeAt,
 )
+from headway_policies.close_name import no_such
 from headway_policies.desk import dump
 from headway_policies.fallback import Degradation, Rung
 from headway_policies.limits import Learnt
@@ -118,8 +119,7 @@ class Gate:
         name = preset.default_class if class_name is None else class_name
         terms = preset.classes.get(name)
         if terms is None:
-            known = ", ".join(preset.by_urgency())
-            raise UnknownClassError(f"there is no class {name!r}; the classes are: {known}")
+            raise UnknownClassError(no_such("class", name, preset.by_urgency()))
         if self.now_s is loop_time_s:
             self.now_s = asyncio.get_running_loop().time  # one loop for good: no need to look it up each time
         now_s = self.now_s()

@@ -60,7 +60,7 @@ class Settings:
             request_rules=RequestRules.from_environment(),
             route_table=RouteTable.from_environment(),
             proxies=TrustedProxies.from_environment(),
-            keys_file=None if found.keys_file is None else KeysFile(found.keys_file),
+            keys_file=None if found.keys_file is None else KeysFile(found.keys_file, catalogue.class_names()),
             max_request_seats=found.max_request_seats,
             grammar_s=found.max_grammar_seconds,
             prompt_logprobs=found.max_prompt_logprobs,

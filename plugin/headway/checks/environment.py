@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any, Final
 
@@ -15,6 +14,7 @@ from headway.keys import KeysFileError, read_keys_file
 from headway.operator import scaling_from_environment
 from headway.patches import switched_off
 from headway.settings import PREFIX, VARIABLES, Environment
+from headway_policies.close_name import did_you_mean
 
 _TOGETHER: Final[tuple[tuple[str, Callable[[Mapping[str, str]], Any]], ...]] = (
     ("bounds of requests", Bounds.from_environment),
@@ -86,8 +86,7 @@ def check_names(environment: Mapping[str, str]) -> Iterator[Finding]:
     known = {name.removeprefix(PREFIX) for variable in VARIABLES for name in variable.names}
     given = {name.removeprefix(PREFIX) for name in environment if name.startswith(PREFIX)}
     for name in sorted(given - known):
-        close = difflib.get_close_matches(name, sorted(known), n=1)
-        advice = f"did you mean {PREFIX}{close[0]}?" if close else "remove it, or correct its name"
-        yield warn(f"{PREFIX}{name}: no such variable; it has no effect", advice)
+        advice = did_you_mean(name, sorted(known), "").replace("mean ", f"mean {PREFIX}", 1)
+        yield warn(f"{PREFIX}{name}: no such variable; it has no effect", advice or "remove it, or correct its name")
     if given <= known:
         yield ok(f"{len(given)} variables with the prefix {PREFIX}, all known")

@@ -1,5 +1,6 @@
 """The keys file: API keys as digests, the tenants that they belong to, and what each tenant is entitled to."""
 
+from headway.keys.class_names import unknown_classes
 from headway.keys.edit import MadeKey, add_key, revoke_key, rotate_key
 from headway.keys.key_ring import Key, KeyRing, digest_of
 from headway.keys.keys_file import KeysFile, read_keys_file
@@ -17,4 +18,5 @@ __all__ = [
     "read_keys_file",
     "revoke_key",
     "rotate_key",
+    "unknown_classes",
 ]

@@ -10,8 +10,11 @@ import asyncio
 import logging
 import os
 import stat
+from collections.abc import Collection
 from dataclasses import dataclass
+from itertools import islice
 
+from headway.keys.class_names import unknown_classes
 from headway.keys.key_ring import KeyRing
 from headway.keys.parse import MAX_FILE_BYTES, parse_keys
 from headway.keys.problems import KeysFileError, Problem
@@ -69,9 +72,10 @@ def read_keys_text(path: str) -> tuple[str, FileState]:
 class KeysFile:
     """The keys file, and the keys in force. ``ring`` is replaced as a whole, on the event loop's thread."""
 
-    def __init__(self, path: str) -> None:
-        """Read the file. Raises KeysFileError."""
+    def __init__(self, path: str, classes: Collection[str] = ()) -> None:
+        """Read the file; a class of a tenant that is not among these ``classes`` is logged. Raises KeysFileError."""
         self.path = path
+        self._classes = tuple(classes)
         self.problem: str | None = None
         read = read_keys_file(path)
         self.ring = read.ring
@@ -112,6 +116,9 @@ class KeysFile:
         log.info("keys file %s: %s, %d keys of %d tenants", self.path, what, keys, tenants)
         if read.warning is not None:
             log.warning("%s", read.warning)
+        unknown = unknown_classes(read.ring.tenants.values(), self._classes) if self._classes else ()
+        for problem in islice(unknown, _PROBLEMS_LOGGED):
+            log.warning("keys file %s: %s", self.path, problem)
 
 
 def _state(path: str) -> FileState:

@@ -1,4 +1,4 @@
-"""The errors of a keys file: where, what is wrong, and what to do. None of them holds a value of the file."""
+"""The errors of a keys file: where, what is wrong, and what to do. Of its values they hold names only."""
 
 from __future__ import annotations
 

@@ -13,6 +13,7 @@ from pathlib import Path
 from headway.errors import UnknownPresetError
 from headway.operator.reach import stated_seats
 from headway_policies import Preset, PresetError, bundled_presets, load_preset
+from headway_policies.close_name import no_such
 from headway_policies.preset import for_instances
 from headway_policies.request import PriorityClass, relative
 
@@ -93,7 +94,7 @@ class PresetCatalogue:
     def get(self, name: str) -> Preset:
         """The preset of that name. Raises UnknownPresetError, which lists the known names."""
         if name not in self._listed:
-            raise UnknownPresetError(f"there is no preset {name[:60]!r}; the presets are: {', '.join(self._listed)}")
+            raise UnknownPresetError(no_such("preset", name, self._listed))
         return self._listed[name].preset
 
     def __iter__(self) -> Iterator[Listed]:

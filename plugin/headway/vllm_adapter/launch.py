@@ -9,11 +9,12 @@ from __future__ import annotations
 import importlib
 import os
 import sys
-from collections.abc import Sequence
-from typing import Any
+from collections.abc import Iterable, Sequence
+from typing import Any, NoReturn
 
 from headway.checks.start import refusals
 from headway.errors import HeadwayError, NoEngineError
+from headway.settings import SERVE_FLAGS, SERVE_USAGE
 from headway.vllm_adapter.endpoint import HeadwayEndpoint
 from headway.vllm_adapter.log_format import log_json_lines
 from headway.vllm_adapter.process.death_cause import (
@@ -25,9 +26,11 @@ from headway.vllm_adapter.process.death_cause import (
 from headway.vllm_adapter.process.engine_sockets import own_folder, remove_folder
 from headway.vllm_adapter.process.interrupted_start import INTERRUPTED, TERMINATED, interruptible
 from headway_policies import PresetError
+from headway_policies.close_name import did_you_mean
 
 DRAIN_S = 30
 _DRAIN = "--shutdown-timeout"
+_USAGE = 2  # the exit code of argparse
 _MAX_CAUSE_CHARS = 400
 _KILLED = "-9}"  # the end of vLLM's list of ended processes with their exit codes
 
@@ -125,7 +128,18 @@ def _parser() -> Any:
     _find(_STARTUP, "cli_env_setup")()
     make: Any = FlexibleArgumentParser
     parser = make(prog="headway serve", description="vLLM's own options")
-    return _find(_ARGUMENTS, "make_arg_parser")(parser)
+    parser = _find(_ARGUMENTS, "make_arg_parser")(parser)
+    parser.error = lambda message: _refuse(message, parser._option_string_actions)
+    return parser
+
+
+def _refuse(message: str, flags: Iterable[str]) -> NoReturn:
+    """End with a short usage and the error, as argparse does: vLLM's own usage has 300 lines, with the error last."""
+    wrong = next((word for word in message.split() if word.startswith("--")), "")
+    close = did_you_mean(wrong.partition("=")[0], [*SERVE_FLAGS, *flags])
+    sys.stderr.write(f"usage: {SERVE_USAGE}\n       vLLM's flags: headway serve --help=all\n")
+    sys.stderr.write(f"headway: error: {message}{close}\n")
+    raise SystemExit(_USAGE)
 
 
 def _find(modules: Sequence[str], name: str) -> Any:

@@ -39,7 +39,6 @@ from headway_tools.console import (
     CliError,
     Exit,
     Parser,
-    UsageError,
     add_command,
     as_cli_error,
     formatter,
@@ -124,8 +123,8 @@ def _dispatch(words: list[str]) -> int:
     parser = _parser()
     chosen, unknown = parser.parse_known_args(words)
     if unknown:
-        where = " ".join(word for word in ("headway", chosen.command) if word)
-        raise UsageError(f"unknown: {' '.join(unknown)} (see: {where} --help)")
+        reader: Parser = getattr(chosen, "reader", parser)
+        raise reader.unknown(unknown)
     if chosen.command is None:
         parser.print_help()
         return Exit.USAGE

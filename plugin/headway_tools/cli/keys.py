@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import os
 import re
 import sys
 from collections.abc import Callable
@@ -16,10 +17,12 @@ from headway.keys import (
     read_keys_file,
     revoke_key,
     rotate_key,
+    unknown_classes,
 )
 from headway.settings import Environment
+from headway_policies.entitlement import Entitlement
 from headway_tools.cli.output.keys_list import as_json, as_text, ends
-from headway_tools.console import Exit, Parser, UsageError, add_command, add_json
+from headway_tools.console import Exit, Parser, UsageError, add_command, add_json, open_catalogue, preset_dir
 
 NAME = "keys"
 KEYS_FILE = Environment.keys_file.name
@@ -111,6 +114,7 @@ def _add_options(parser: argparse.ArgumentParser) -> None:
     tenant.add_argument("--classes", type=_names, metavar="A,B", help="the classes it may use (default: every class)")
     tenant.add_argument("--default-class", metavar="A", help="that of requests that name none (default: the preset's)")
     tenant.add_argument("--share", type=float, metavar="N", help="its weight among the tenants of a class (default: 1)")
+    tenant.add_argument("--preset-dir", metavar="DIR", help="a folder with your own presets, whose classes count, too")
     for rate in ("requests", "tokens"):
         tenant.add_argument(
             f"--{rate}-per-minute", type=float, metavar="N", help=f"the most {rate} a minute (default: no bound)"
@@ -147,6 +151,7 @@ def _with_file(run: Callable[[argparse.Namespace, str, datetime], None]) -> Call
 
 
 def _add(chosen: argparse.Namespace, path: str, now: datetime) -> None:
+    _check_classes(chosen, path)
     options = ("classes", "default_class", "share", "requests_per_minute", "tokens_per_minute")
     made = add_key(
         path,
@@ -159,6 +164,18 @@ def _add(chosen: argparse.Namespace, path: str, now: datetime) -> None:
     )
     _tell(f"{path}: key {made.key.id} of tenant {made.key.tenant} added, {ends(made.key)}")
     _show_once(made)
+
+
+def _check_classes(chosen: argparse.Namespace, path: str) -> None:
+    """Raises UsageError for a class that no preset of this machine has."""
+    if chosen.classes is None and chosen.default_class is None:
+        return
+    wanted = Entitlement(chosen.tenant, frozenset(chosen.classes or ()), chosen.default_class)
+    catalogue = open_catalogue(preset_dir(chosen.preset_dir, os.environ))
+    problems = list(unknown_classes([wanted], catalogue.class_names()))
+    if problems:
+        advice = "for the classes of your own presets add --preset-dir DIR"
+        raise UsageError(f"{KeysFileError(path, problems)} ({advice})")
 
 
 def _rotate(chosen: argparse.Namespace, path: str, now: datetime) -> None:

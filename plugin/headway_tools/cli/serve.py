@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 from headway.operator import Listed
 from headway.release import version
-from headway.settings import Environment
+from headway.settings import SERVE_USAGE, Environment
 from headway_tools.cli.serving.compilation import COMPILED, QUICK_PRICE, Uncompiled, quick_start
 from headway_tools.cli.serving.cpu_start import NOTHING, CpuStart, choose
 from headway_tools.cli.serving.environment import (
@@ -93,8 +93,7 @@ class Plan:
 
 def configure(parser: argparse.ArgumentParser) -> None:
     """Describe our options; ``run`` reads the words itself, see ``split``."""
-    own = "[--preset NAME|FILE] [--preset-dir DIR] [--no-warmup] [--quick-start]"
-    parser.usage = f"headway serve MODEL {own} [any vllm serve flag]"
+    parser.usage = SERVE_USAGE
     parser.add_argument("model", metavar="MODEL", help="a model as vLLM takes it (--model MODEL works, too)")
     parser.add_argument(
         "--preset",

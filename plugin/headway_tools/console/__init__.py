@@ -16,7 +16,7 @@ from headway_tools.console.exits import (
     as_cli_error,
 )
 from headway_tools.console.installation import install_command
-from headway_tools.console.known_presets import absolute, find_preset, open_catalogue, preset_dir
+from headway_tools.console.known_presets import absolute, find_preset, is_file_name, open_catalogue, preset_dir
 from headway_tools.console.machine import Machine, cpu_backend, read_machine
 from headway_tools.console.metrics_page import check_lines, fetch_metrics
 from headway_tools.console.parser import (
@@ -63,6 +63,7 @@ __all__ = [
     "has",
     "has_vllm",
     "install_command",
+    "is_file_name",
     "milliseconds",
     "missing_dashboard_packages",
     "model_of",

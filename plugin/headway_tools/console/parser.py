@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import argparse
 import textwrap
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Any, NoReturn
 
 from headway.settings import Environment, Variable
+from headway_policies.close_name import did_you_mean
 from headway_tools.console.exits import UsageError
 
 DEFAULT_URL = "http://127.0.0.1:8000"
@@ -33,22 +34,37 @@ def variable_lines(variables: Iterable[Variable[Any]]) -> str:
 
 
 class Parser(argparse.ArgumentParser):
-    """An argument parser whose errors are one line that names the help to read."""
+    """An argument parser whose errors are one line that names the help to read, and the closest known word."""
 
     def error(self, message: str) -> NoReturn:
         """Raise UsageError instead of printing the whole usage."""
         raise UsageError(f"{message} (see: {self.prog} --help)")
 
+    def _check_value(self, action: argparse.Action, value: Any) -> None:
+        try:
+            super()._check_value(action, value)
+        except argparse.ArgumentError as error:
+            error.message += did_you_mean(str(value), map(str, action.choices or ()))
+            raise
+
+    def unknown(self, words: Sequence[str]) -> UsageError:
+        """The error of words that no parser has read, which name no flag of this one."""
+        flags = [word.partition("=")[0] for word in words if word.startswith("-")]
+        close = did_you_mean(flags[0], self._option_string_actions) if flags else ""
+        return UsageError(f"unknown: {' '.join(words)}{close} (see: {self.prog} --help)")
+
 
 def add_command(commands: argparse._SubParsersAction[Parser], name: str, summary: str, epilog: str) -> Parser:
     """Add one subcommand with its help text."""
-    return commands.add_parser(
+    parser = commands.add_parser(
         name,
         help=summary[0].lower() + summary[1:],
         description=summary,
         epilog=epilog,
         formatter_class=formatter,
     )
+    parser.set_defaults(reader=parser)
+    return parser
 
 
 def add_url(parser: argparse.ArgumentParser, *, default: bool = True) -> None:

@@ -9,12 +9,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from headway.settings import Environment
+from headway.settings import SERVE_FLAGS, Environment
 from headway_tools.console.exits import UsageError
 
 DEFAULT_PRESET = Environment.preset.default
-#: Flags of ours without a value.
-_SWITCHES = ("--no-warmup", "--quick-start")
+_SWITCHES = tuple(flag for flag, value in SERVE_FLAGS.items() if not value)
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from argparse import Namespace
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
+from contextlib import suppress
 from pathlib import Path
 
 from headway.checks.environment import check_environment
-from headway.checks.finding import Finding, fail, ok
+from headway.checks.finding import Finding, fail, ok, warn
 from headway.checks.start import cautions
+from headway.keys import KeysFileError, read_keys_file, unknown_classes
 from headway.settings import Environment
 from headway_tools.console import UsageError, find_preset, open_catalogue
 from headway_tools.doctor.engine_flags import check_engine_flags
@@ -32,3 +34,14 @@ def check_presets(environment: Mapping[str, str], folder: Path | None) -> Iterat
         yield fail(str(error), "correct it, and check with: headway preset validate FILE")
         return
     yield ok(f"{len(list(catalogue))} presets, {chosen.preset.name} at the start ({chosen.source})")
+    yield from check_classes(environment, catalogue.class_names())
+
+
+def check_classes(environment: Mapping[str, str], known: Collection[str]) -> Iterator[Finding]:
+    """The classes of the keys file that no preset has."""
+    path = Environment(environment).keys_file
+    if path is None:
+        return
+    with suppress(KeysFileError):  # a finding of ``check_environment``
+        for problem in unknown_classes(read_keys_file(path).ring.tenants.values(), known):
+            yield warn(f"keys file {path}: {problem.where}: {problem.what}", problem.remedy)

@@ -9,11 +9,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Literal, Protocol
+from typing import Annotated, Literal, Protocol
 
 from pydantic import BaseModel, ConfigDict, Field
 
 from headway_policies.batching.window import Gathered, Window
+from headway_policies.import_path import named_policy
 
 
 class Batching(BaseModel):
@@ -31,7 +32,7 @@ class Batching(BaseModel):
     strategy: Literal["static", "dynamic", "continuous"] = "continuous"
     seats: int = Field(ge=1, le=65_536)
     window_ms: float = Field(ge=0, le=60_000)
-    window: str = Field(default="fixed", pattern=r"^(fixed|adaptive|[A-Za-z_][\w.]*:[A-Za-z_]\w*)$")
+    window: Annotated[str, named_policy("fixed", "adaptive")] = "fixed"
     urgent_window_ms: float = Field(default=0, ge=0, le=60_000)
     max_total_tokens: int | None = Field(default=None, ge=1)
     preferred_batch_sizes: tuple[int, ...] = Field(default=(), strict=False)  # TOML has lists only

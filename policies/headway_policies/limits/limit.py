@@ -9,10 +9,11 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from math import inf
-from typing import Protocol
+from typing import Annotated, Protocol
 
 from pydantic import BaseModel, ConfigDict, Field
 
+from headway_policies.import_path import named_policy
 from headway_policies.limits.learnt import Learnt
 from headway_policies.request import InterTokenObjective, resolve
 
@@ -178,7 +179,7 @@ class LimitSettings(BaseModel):
 
     model_config = ConfigDict(extra="forbid", frozen=True, strict=True)
 
-    policy: str = Field(default="fixed", pattern=r"^(fixed|aimd|sla|model|knee|[A-Za-z_][\w.]*:[A-Za-z_]\w*)$")
+    policy: Annotated[str, named_policy("fixed", "aimd", "sla", "model", "knee")] = "fixed"
     pace_prompts: bool = True
     memory_aware: bool = False
     inter_token_slo_ms: InterTokenObjective = 75.0

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
 from pydantic import BaseModel, ValidationError
 
+from headway_policies.close_name import did_you_mean
 from headway_policies.preset.toml_line import toml_line
 from headway_policies.preset.toml_text import toml_text
 
@@ -16,6 +18,7 @@ MAX_ISSUES = 20
 _MAX_KEY_CHARS = 80
 
 _IN_TOML = {"tuple_type": "must be a list", "dict_type": "must be a table", "model_type": "must be a table"}
+_QUOTED = re.compile(r"'([^']*)'")
 _MAX_VALUE_CHARS = 60
 _MAX_LOCATED = 10  # each costs a few readings of the text
 
@@ -100,11 +103,14 @@ def _issues(detail: Any, model: type[BaseModel]) -> Iterable[Issue]:
         return raised.issues
     key = one_line(".".join(str(part)[:_MAX_KEY_CHARS] for part in where if part != "[key]"))
     if kind == "extra_forbidden":
-        return [Issue(key, f"unknown key; allowed here: {', '.join(_allowed(where, model))}")]
+        allowed = _allowed(where, model)
+        return [Issue(key, f"unknown key; allowed here: {', '.join(allowed)}{did_you_mean(str(where[-1]), allowed)}")]
     if kind == "missing":
         return [Issue(key, "missing")]
     text = _IN_TOML.get(kind, message.removeprefix("Value error, "))
     text = text.replace("Input should be", "must be").replace("String should", "must")
+    if kind == "literal_error":
+        text += did_you_mean(str(detail["input"]), _QUOTED.findall(detail["ctx"]["expected"]))
     return [Issue(key, text, None if "[key]" in where else shown(detail["input"]))]
 
 

@@ -16,6 +16,7 @@ from typing import Annotated, Any
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator, model_validator
 
 from headway_policies.batching import Batching, make_window
+from headway_policies.close_name import did_you_mean
 from headway_policies.engine import Recovery, Warmup
 from headway_policies.fallback import Fallback
 from headway_policies.import_path import FAILURES, cause, find_class
@@ -105,7 +106,8 @@ class Preset(BaseModel):
         seats, limit = self.batching.seats, self.limit
         if self.default_class not in self.classes:
             known = ", ".join(sorted(self.classes))
-            yield Issue("default_class", f"must be one of the classes: {known}", shown(self.default_class))
+            text = f"must be one of the classes: {known}{did_you_mean(self.default_class, self.classes)}"
+            yield Issue("default_class", text, shown(self.default_class))
         shares = sum(terms.share or 0.0 for terms in self.classes.values())
         if shares > 1 + 1e-9:
             yield Issue("classes", f"the shares sum to {round(shares, 9)}, more than 1", str(round(shares, 9)))
@@ -261,7 +263,8 @@ def _bundled_text(name: str) -> tuple[str, str]:
     names = _bundled_names()
     if name not in names:
         known = ", ".join(names)
-        raise PresetError(f"there is no bundled preset {name[:60]!r} ({known}); a file needs a / or the suffix .toml")
+        text = f"there is no bundled preset {name[:60]!r} ({known}); a file needs a / or the suffix .toml"
+        raise PresetError(f"{text}{did_you_mean(name, names)}")
     text = (resources.files(__package__) / "bundled" / f"{name}.toml").read_text(encoding="utf-8")
     return f"bundled {name}", text
 

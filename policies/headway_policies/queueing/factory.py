@@ -9,10 +9,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from functools import partial
+from typing import Annotated
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from headway_policies.import_path import find_class
+from headway_policies.import_path import find_class, named_policy
 from headway_policies.prediction import PrefixCache
 from headway_policies.queueing.ageing import AgeingOrder
 from headway_policies.queueing.class_queues import MakeDiscipline
@@ -38,8 +39,8 @@ class OrderSettings(BaseModel):
 
     model_config = ConfigDict(extra="forbid", frozen=True, strict=True)
 
-    between: str = Field(default="weighted", pattern=r"^(strict|ageing|weighted|[A-Za-z_][\w.]*:[A-Za-z_]\w*)$")
-    inside: str = Field(default="fair", pattern=r"^(fifo|edf|hrrn|fair|prefix|[A-Za-z_][\w.]*:[A-Za-z_]\w*)$")
+    between: Annotated[str, named_policy("strict", "ageing", "weighted")] = "weighted"
+    inside: Annotated[str, named_policy("fifo", "edf", "hrrn", "fair", "prefix")] = "fair"
     ageing_step_s: float = Field(default=10.0, gt=0, le=86_400)
     prefix_quantum_tokens: int = Field(default=QUANTUM_TOKENS, ge=0, le=1_000_000_000)
     prefix_max_overtakes: int = Field(default=MAX_OVERTAKES, ge=0, le=1_000_000)

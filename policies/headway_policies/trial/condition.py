@@ -11,6 +11,7 @@ import re
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 
+from headway_policies.close_name import no_such
 from headway_policies.trial.figures import ALL, FIGURES, Served
 
 DEFAULT_FOR_S = 30.0
@@ -53,10 +54,10 @@ class Condition:
             raise ConditionError(f"{shown!r} is not of the form {_FORM}, such as realtime.ttft_p95_s > 2 for 30 s")
         figure = re.sub("_share$", "_ratio", found["figure"])
         if figure not in FIGURES:
-            raise ConditionError(f"there is no figure {figure[:40]!r}; the figures are: {', '.join(FIGURES)}")
+            raise ConditionError(no_such("figure", figure, FIGURES))
         class_name = found["class_name"] or ALL
         if class_names is not None and class_name != ALL and class_name not in class_names:
-            raise ConditionError(f"there is no class {class_name[:40]!r}; the classes are: {', '.join(class_names)}")
+            raise ConditionError(no_such("class", class_name, class_names))
         value = _number(found["value"])
         if value is None:
             raise ConditionError(f"{found['value'][:20]!r} is not a number")

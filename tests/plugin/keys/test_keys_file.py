@@ -200,3 +200,12 @@ async def test_the_event_loop_goes_on_while_a_file_is_read(path: Path, monkeypat
     assert known(file) == ["a"]
     await looking
     assert known(file) == ["b"]
+
+
+def test_a_class_that_no_preset_has_is_logged_at_each_reading(path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    """A request would get another one without a word; the tenant and the closest class are named."""
+    replace(path, '[tenants.team]\nclasses = ["realtme", "batch"]\n' + block("a"))
+    KeysFile(str(path), ["realtime", "batch"])
+    (line,) = [record.getMessage() for record in caplog.records if record.levelno == logging.WARNING]
+    assert line.startswith(f"keys file {path}: tenants.team: there is no class 'realtme'")
+    assert line.endswith("did you mean realtime?")

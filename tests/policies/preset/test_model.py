@@ -143,6 +143,8 @@ BAD_FILES: dict[str, tuple[str, str, list[str]]] = {
         ],
     ),
     "an unknown strategy": ('"continuous"', '"magic"', ["batching.strategy", "'continuous'"]),
+    "a misspelt strategy": ('"continuous"', '"continous"', ["batching.strategy", "did you mean continuous?"]),
+    "a misspelt key": ("seats = 32", "seets = 32", ["batching.seets: unknown key", "did you mean seats?"]),
     "no number": ("window_ms = 50", "window_ms = nan", ["batching.window_ms", "60000"]),
     "no end": ("queue_timeout_s = 5", "queue_timeout_s = inf", ["classes.realtime.queue_timeout_s", "86400"]),
     "a negative time": ("queue_timeout_s = 5", "queue_timeout_s = -1", ["queue_timeout_s", "greater than 0"]),
@@ -155,6 +157,7 @@ BAD_FILES: dict[str, tuple[str, str, list[str]]] = {
         'default_class = "gold"',
         ["default_class", '"gold"', "batch, normal, realtime"],
     ),
+    "a misspelt default": ('default_class = "normal"', 'default_class = "normla"', ["did you mean normal?"]),
     "a name with capitals": ('name = "balanced"', 'name = "Balanced"', ["name", "[a-z0-9]"]),
     "a class name that no header can carry": ("[classes.batch]", '[classes."b\\r\\nx"]', ["classes", "[a-z0-9]"]),
     "a key of two lines": ("seats = 32", '"a\\nb" = 1\nseats = 32', ["batching.a b", "unknown key"]),
@@ -170,6 +173,16 @@ BAD_FILES: dict[str, tuple[str, str, list[str]]] = {
         'policy = "model"',
         'policy = "model"\nmax_seats = 16',
         ["batching.seats: 32 is not between limit.min_seats and limit.max_seats"],
+    ),
+    "a misspelt policy": (
+        'between = "weighted"',
+        'between = "wieghted"',
+        ["ordering.between: must be strict, ageing, weighted or package.module:Class; did you mean weighted?"],
+    ),
+    "an unknown policy": (
+        'policy = "model"',
+        'policy = "adaptiv"',
+        ["limit.policy: must be fixed, aimd, sla, model, knee or package.module:Class", '"adaptiv"'],
     ),
     "a policy that is nowhere": (
         'inside = "fair"',

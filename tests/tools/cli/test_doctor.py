@@ -49,6 +49,21 @@ def test_json_has_every_finding_with_its_section(
     assert "did you mean HEADWAY_KEYS_FILE?" in [one["remedy"] for one in whole["findings"]]
 
 
+def test_a_class_that_no_preset_has_is_found_in_the_keys_file(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As a warning with the closest class."""
+    path = tmp_path / "keys.toml"
+    path.touch(0o600)
+    path.write_text('[tenants.a]\nclasses = ["realtme"]\n')
+    monkeypatch.setenv("HEADWAY_KEYS_FILE", str(path))
+    main(["doctor", "--json"])
+    (found,) = [one for one in json.loads(capsys.readouterr().out)["findings"] if "realtme" in one["what"]]
+    assert (found["severity"], found["remedy"]) == (
+        "warn", "the classes are: realtime, normal, batch; did you mean realtime?",
+    )  # fmt: skip
+
+
 def test_the_words_of_serve_are_checked(capsys: pytest.CaptureFixture[str]) -> None:
     """Its own flags and those of vLLM, in order and last."""
     words = ["./my-model", "--preset", "none", "--host", "0.0.0.0", "--shutdown-timeout=0", "--grpc"]

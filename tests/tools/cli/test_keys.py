@@ -124,8 +124,14 @@ def test_the_option_comes_before_the_environment(
         (["add", "--tenant", "a", "--expires", "٣d"], "a time such as"),
         (["add", "--tenant", "a", "--share", "0"], "share: must be a number from 0.01 to 100"),
         (["add", "--tenant", "a", "--share", "nan"], "share: must be a number from 0.01 to 100"),
-        (["add", "--tenant", "a", "--classes", ","], "classes.1: must be a list"),
-        (["add", "--tenant", "a", "--classes", "x", "--default-class", "y"], "default_class: must be the name"),
+        (["add", "--tenant", "a", "--classes", "realtme"], "there is no class 'realtme' in any preset here; "),
+        (["add", "--tenant", "a", "--classes", "realtme"], "did you mean realtime? (for the classes of your own"),
+        (["add", "--tenant", "a", "--default-class", "gold"], "the classes are: realtime, normal, batch (for"),
+        (["add", "--tenant", "a", "--classes", ","], "there is no class ''"),
+        (
+            ["add", "--tenant", "a", "--classes", "batch", "--default-class", "normal"],
+            "default_class: must be the name",
+        ),
         (["rotate", "a", "--grace", "-1h"], "--grace"),
     ],
 )
@@ -149,3 +155,16 @@ def test_without_a_file_the_way_to_name_one_is_told(
     assert main(["keys", "list"]) == 2
     said = "no keys file; give --file FILE, or set HEADWAY_KEYS_FILE as for the server"
     assert capsys.readouterr().err == f"headway: error: {said}\n"
+
+
+def test_the_classes_of_presets_of_ones_own_count(
+    path: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Those of the folder that is named."""
+    (tmp_path / "own.toml").write_text(
+        'name = "own"\nextends = "balanced"\n[classes.gold]\npriority = 9\nmax_waiting = 9\n'
+    )
+    words = ["add", "--tenant", "a", "--classes", "gold"]
+    assert main(["keys", *words]) == 2
+    capsys.readouterr()
+    made(*words, "--preset-dir", str(tmp_path), capsys=capsys)

@@ -49,6 +49,24 @@ def test_wrong_usage_is_one_line_and_exit_code_two(words: list[str], capsys: pyt
     assert err.count("\n") == 1
 
 
+@pytest.mark.parametrize(
+    ("words", "close"),
+    [
+        (["statsu"], "status"),
+        (["preset", "vaildate", "x.toml"], "validate"),
+        (["status", "--jsn"], "--json"),
+        (["preset", "show", "latency", "--preset-dri=x"], "--preset-dir"),
+        (["preset", "show", "latenci"], "latency"),
+        (["simulate", "--preset", "throughputt"], "throughput"),
+    ],
+)
+def test_a_misspelt_word_gets_the_closest_one(words: list[str], close: str, capsys: pytest.CaptureFixture[str]) -> None:
+    """Commands, actions, flags and presets, in the one line of the error."""
+    code, out, err = run(capsys, *words)
+    assert (code, out, err.count("\n")) == (2, "", 1)
+    assert f"; did you mean {close}?" in err
+
+
 def test_no_command_shows_the_help_and_fails(capsys: pytest.CaptureFixture[str]) -> None:
     """A bare ``headway`` shows its usage, but is no success."""
     code, out, _ = run(capsys)

@@ -17,6 +17,7 @@ from headway.api_errors import BadRequest
 from headway.http.access.identity import Identity
 from headway.openai.asked import Asked
 from headway_policies import Preset
+from headway_policies.close_name import no_such
 
 #: The headers in which vLLM, its router, LiteLLM and gateways take a numeric priority.
 PRIORITY_HEADERS: Final = frozenset(
@@ -25,12 +26,13 @@ PRIORITY_HEADERS: Final = frozenset(
 #: Tiers of requests that no answer has, and what is answered for them.
 _ANSWERED: Final = {"auto": "default", "standard_only": "default", "fast": "priority"}
 _USUAL_TIER: Final = "default"
+#: The tiers of OpenAI's and Anthropic's APIs, which mean the default class where the preset has none for them.
+_TIERS: Final = ("auto", "default", "flex", "scale", "priority", "fast", "standard_only")
 
 
 def effective_class(headers: Mapping[str, str], asked: Asked, preset: Preset, identity: Identity | None) -> str:
-    """The class of a request. Raises BadRequest for a class that the preset does not have."""
-    tier = asked.service_tier
-    of_tier = None if tier is None else preset.class_for_tier(tier)
+    """The class of a request. Raises BadRequest for a class that the preset does not have, and for an unknown tier."""
+    of_tier = _class_of_tier(asked.service_tier, preset)
     wanted = _asked_class(headers, preset) or of_tier or _default_class(preset, identity)
     if identity is None or identity.trusted:
         return wanted
@@ -60,10 +62,19 @@ def _asked_class(headers: Mapping[str, str], preset: Preset) -> str | None:
         return None
     asked = value.strip()
     if asked not in preset.classes:
-        known = ", ".join(preset.by_urgency())
-        text = f"x-headway-class: there is no class {asked[:40]!r}; the classes are: {known}"
+        text = f"x-headway-class: {no_such('class', asked, preset.by_urgency())}"
         raise BadRequest(HTTPStatus.BAD_REQUEST, text, "unknown_class", param="x-headway-class")
     return asked
+
+
+def _class_of_tier(tier: str | None, preset: Preset) -> str | None:
+    """The class of a tier, None where the preset has none for it."""
+    found = None if tier is None else preset.class_for_tier(tier)
+    if tier is not None and found is None and tier not in _TIERS:
+        known = [own for terms in preset.classes.values() for own in terms.service_tiers]
+        text = f"service_tier: {no_such('tier', tier, list(dict.fromkeys([*known, *_TIERS])))}"
+        raise BadRequest(HTTPStatus.BAD_REQUEST, text, "unknown_tier", param="service_tier")
+    return found
 
 
 def _default_class(preset: Preset, identity: Identity | None) -> str:

@@ -44,9 +44,9 @@ def read_request_info(
 ) -> RequestContext:
     """The RequestContext of a request; ``body`` is None when it is not JSON, ``identity`` where there are no tenants.
 
-    Raises BadRequest for a class the preset does not have, an invalid time-out or x-headway-queue, a value of one of
-    these headers that is too long, a parameter over its cap, more sequences than its tenant may ask for, and an engine
-    priority where those are refused.
+    Raises BadRequest for a class the preset does not have, an unknown tier, an invalid time-out or x-headway-queue, a
+    value of one of these headers that is too long, a parameter over its cap, more sequences than its tenant may ask
+    for, and an engine priority where those are refused.
     """
     _check_values(headers)
     asked = Asked(route) if body is None else read_asked(route, body)

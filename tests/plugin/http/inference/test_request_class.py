@@ -120,10 +120,8 @@ TIERS = bundled_presets()["balanced"]
         (None, "scale", "normal", "scale"),
         (None, "standard_only", "normal", "default"),
         (None, "flex", "batch", "flex"),
-        (None, "platinum", "normal", "default"),
         (LOW, "priority", "normal", "default"),
         (LOW, "fast", "normal", "default"),
-        (LOW, "platinum", "batch", "flex"),
         (LOW, None, "batch", None),
         (None, 7, "normal", None),
         (None, ["priority"], "normal", None),
@@ -136,6 +134,15 @@ def test_the_tier_of_the_answer_is_that_of_the_class_really_used(
     body = {} if asked is None else {"service_tier": asked}
     found = context(body, identity=identity, preset=TIERS)
     assert (found.class_name, found.service_tier) == (class_name, tier)
+
+
+@pytest.mark.parametrize("identity", [None, LOW, PROXY])
+def test_an_unknown_tier_is_an_error_that_names_the_known_ones(identity: Identity | None) -> None:
+    """Whoever sends it: it would run as the default class, and its sender would never know."""
+    with pytest.raises(BadRequest, match=r"^service_tier: there is no tier 'priorty'; .*flex") as caught:
+        context({"service_tier": "priorty"}, identity=identity, preset=TIERS)
+    assert (caught.value.status, caught.value.code, caught.value.param) == (400, "unknown_tier", "service_tier")
+    assert caught.value.message.endswith("; did you mean priority?")
 
 
 def test_a_header_that_asks_for_less_changes_the_tier_of_the_answer() -> None:

@@ -81,3 +81,25 @@ def test_the_general_plugin_adds_its_methods_to_engine_core(client: type[Any], m
     hooks.register()
     for name in (hooks.GET_LIMITS, hooks.SET_LIMITS, hooks.CLEAR_WORKERS, hooks.GET_DISPATCH_BLOCKS, hooks.GET_MEMORY):
         assert callable(getattr(stand_in, name))
+
+
+@pytest.mark.parametrize(
+    ("words", "close"),
+    [
+        (["m", "--presett", "latency"], "--preset"),
+        (["m", "--max-num-seqqs=4"], "--max-num-seqs"),
+        (["m", "--xyz"], None),
+    ],
+)
+def test_an_unknown_flag_of_serve_is_named_under_a_short_usage(
+    client: type[Any], words: list[str], close: str | None, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """With the closest flag of Headway's and vLLM's, and the exit code of wrong usage."""
+    with pytest.raises(SystemExit) as ended:
+        launch.parse(words)
+    usage, more, error = capsys.readouterr().err.splitlines()[-3:]
+    assert ended.value.code == 2
+    assert usage.startswith("usage: headway serve MODEL [--preset NAME|FILE]")
+    assert "--help=all" in more
+    assert error.startswith("headway: error: unrecognized arguments: ")
+    assert error.endswith(f"; did you mean {close}?") is (close is not None)
