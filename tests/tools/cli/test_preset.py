@@ -167,6 +167,31 @@ def test_use_of_an_unknown_preset_lists_those_of_the_server(operator: Stub, caps
     assert f"it knows: {', '.join(bundled_presets())}" in capsys.readouterr().err
 
 
+def test_use_names_the_closest_preset_and_where_files_come_from(
+    operator: Stub, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The folder is that of the server's start."""
+    assert main(["preset", "use", "latenci"]) == 2
+    said = capsys.readouterr().err
+    assert "; did you mean latency? (it reads files at its start, from the folder of --preset-dir or" in said
+
+
+def test_use_sends_no_file_and_says_how_the_server_gets_it(
+    operator: Stub, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The command that works then has the name in the file; a file with errors is refused for them."""
+    path = tmp_path / "a.toml"
+    path.write_text('name = "night"\nextends = "balanced"\n')
+    assert main(["preset", "use", str(path)]) == 2
+    said = capsys.readouterr().err
+    assert "--preset-dir" in said
+    assert said.endswith("start the server again, and then: headway preset use night\n")
+    path.write_text('extends = "balance"\n')
+    assert main(["preset", "use", str(path)]) == 2
+    assert "did you mean balanced?" in capsys.readouterr().err
+    assert operator.seen == []
+
+
 def test_use_shows_another_refusal_as_the_server_says_it(operator: Stub, capsys: pytest.CaptureFixture[str]) -> None:
     """A 422 that is not about the name, and a 409."""
     operator.refuse_put = (422, "reason: at most 200 characters")

@@ -11,6 +11,7 @@ from typing import TypedDict
 
 from headway.api import AdminClient, CurrentPreset, InvalidCommandError, StaleError, Switched, Trial
 from headway.api.schema import ServedByClass, ServedFigures
+from headway_policies.close_name import did_you_mean
 from headway_policies.trial import FIGURES, Condition, ConditionError
 from headway_tools.console import (
     CliError,
@@ -22,6 +23,9 @@ from headway_tools.console import (
     as_cli_error,
     connect,
     duration,
+    find_preset,
+    is_file_name,
+    open_catalogue,
     setting_text,
     table,
     time_span,
@@ -42,6 +46,9 @@ A condition: [CLASS.]FIGURE > NUMBER [for SECONDS s], over the last ten seconds 
 Figures: {", ".join(FIGURES[:4])},
          {", ".join(FIGURES[4:7])}, {", ".join(FIGURES[7:9])},
          {", ".join(FIGURES[9:])}
+
+A server knows the bundled presets and those that it read at its start from the folder of --preset-dir. A file is not
+sent to it: a preset may name Python code.
 
 Switching to the preset in force changes nothing: no new revision, no audit line, no trial.
 exit codes: 0 switched, or in force already; with --watch: kept   1 refused, or the preset was changed meanwhile
@@ -68,6 +75,7 @@ exit codes: 0 done, or in force already   1 refused, or the preset was changed m
             3 not reachable   4 token missing or wrong
 """
 _LOOK_EVERY_S = 1.0
+_FROM_FILES = "it reads files at its start, from the folder of --preset-dir or HEADWAY_PRESET_DIR"
 
 #: What a watch shows of each class.
 _SHOWN = ("ttft_p50_s", "ttft_p95_s", "inter_token_p95_s", "completed_ratio", "error_ratio", "tokens_per_s")
@@ -82,7 +90,7 @@ class Said(TypedDict):
 
 def configure_use(parser: argparse.ArgumentParser) -> None:
     """Add the options of ``use``."""
-    parser.add_argument("name", metavar="NAME", help="a preset")
+    parser.add_argument("name", metavar="NAME", help="a preset of the server")
     _add_command_options(parser)
     trial = parser.add_argument_group("on trial")
     trial.add_argument(
@@ -110,7 +118,8 @@ def configure_undo(parser: argparse.ArgumentParser) -> None:
 
 def unknown_preset(name: str, names: list[str]) -> str:
     """The sentence for a preset that a server does not know."""
-    return f"the server knows no preset {name!r}; it knows: {', '.join(names)}"
+    close = did_you_mean(name, names)
+    return f"the server knows no preset {name!r}; it knows: {', '.join(names)}{close} ({_FROM_FILES})"
 
 
 # ---------------------------------------------------------------------- the actions
@@ -120,6 +129,8 @@ def _use(chosen: argparse.Namespace) -> int:
     after_s, conditions = chosen.revert_after, [str(condition) for condition in chosen.revert_if]
     if chosen.watch and after_s is None and not conditions:
         raise UsageError("--watch shows a trial: give --revert-after or --revert-if too")
+    if is_file_name(chosen.name):
+        raise _not_sent(chosen.name)
 
     def switch(client: AdminClient, current: CurrentPreset, said: Said) -> Switched:
         try:
@@ -277,6 +288,13 @@ def _overtaken(client: AdminClient, seen: str) -> str:
 def _not_accepted(client: AdminClient, name: str, error: InvalidCommandError) -> CliError:
     names = [entry.name for entry in client.presets().presets]
     return as_cli_error(error) if name in names else UsageError(unknown_preset(name, names))
+
+
+def _not_sent(file: str) -> UsageError:
+    """The error for a file, which is not sent: a preset may name Python code, which the server would import."""
+    name = find_preset(file, open_catalogue(None)).preset.name
+    advice = f"copy it there, start the server again, and then: headway preset use {name}"
+    return UsageError(f"a file is not sent to a server: {_FROM_FILES}; {advice}")
 
 
 def _switch_text(switched: Switched, *, changed: bool) -> str:
