@@ -30,6 +30,7 @@ class LoadStandIn:
         self.models_status = 200
         self.takes_ids = True
         self.given: dict[str, str] = {}  # the class that is served in place of one
+        self.why = "key"  # the reason that it gives for that
         self.most_open = 0
         self._open = 0
         self._lock = threading.Lock()
@@ -109,6 +110,8 @@ class LoadStandIn:
         request.send_response(200)
         request.send_header("Content-Type", "text/event-stream")
         request.send_header("x-headway-class", self.given.get(name, name))
+        if name in self.given:
+            request.send_header("x-headway-class-asked", f"{name}; reason={self.why}")
         request.end_headers()
         with self._seats:
             return self._stream(request, body, name)

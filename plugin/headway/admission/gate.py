@@ -80,8 +80,9 @@ def loop_time_s() -> float:
 class Gate:
     """Admission for one engine, on one event loop.
 
-    ``degraded`` counts the degraded requests, by class and kind; ``effect_errors`` the errors raised while an effect
-    was carried out, or by what is told of requests: any is a defect. ``loop_lag`` has how late the event loop was.
+    ``degraded`` counts the degraded requests, by class and kind; ``lowered`` those that asked for a class above their
+    rights, by that class; ``effect_errors`` the errors raised while an effect was carried out, or by what is told of
+    requests: any is a defect. ``loop_lag`` has how late the event loop was.
     """
 
     def __init__(
@@ -95,6 +96,7 @@ class Gate:
         self.now_s: Callable[[], float] = loop_time_s
         self.desk = Desk(preset, ceiling=ceiling)
         self.degraded: Counter[tuple[str, Degradation]] = Counter()
+        self.lowered: Counter[str] = Counter()
         self.effect_errors = 0
         self.loop_lag = Distribution(LAG_BUCKETS_S)
         self.listeners = Listeners(self.desk, meter, traffic, self._failed)

@@ -83,6 +83,8 @@ class Gateway:
         class_name = context.class_name
         if class_name not in self.gate.desk.preset.classes and REQUEST_CONTEXT.get() is context:
             class_name = None
+        if context.lowered is not None:
+            self.gate.lowered[context.lowered.asked] += 1
         try:
             return self.gate.enter(
                 class_name,

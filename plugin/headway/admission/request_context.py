@@ -14,14 +14,27 @@ from headway.openai.asked import NOTHING, Asked
 from headway_policies.request import NO_TIMEOUTS, Timeouts
 
 
+@dataclass(frozen=True, slots=True)
+class LoweredClass:
+    """The class that a request asked for and did not get, and why: ``key`` or ``no_key``."""
+
+    asked: str
+    reason: str
+
+    def header(self) -> tuple[str, str]:
+        """The header that tells the client, beside ``x-headway-class`` with the class that it got."""
+        return "x-headway-class-asked", f"{self.asked}; reason={self.reason}"
+
+
 @dataclass(slots=True)
 class RequestContext:
     """One request: its class, time-outs and what it ``asked``, and the permit that all its engine calls share.
 
     ``share`` weighs its tenant against others of its class, ``service_tier`` is the tier that its response names.
-    ``most_tokens`` bounds each of its answers, whatever it asks for. ``bypass`` marks the server's own requests, which
-    pass without a permit. ``invalid`` is what the engine, or a check before it, found wrong. ``on_arrival`` is called
-    once, when the request first asks for a permit, ``on_entered`` when it has it, ``on_given_up`` when it is aborted.
+    ``lowered``: it asked for a class above its rights. ``most_tokens`` bounds each of its answers, whatever it asks
+    for. ``bypass`` marks the server's own requests, which pass without a permit. ``invalid`` is what the engine, or a
+    check before it, found wrong. ``on_arrival`` is called once, when the request first asks for a permit,
+    ``on_entered`` when it has it, ``on_given_up`` when it is aborted.
     """
 
     class_name: str | None = None
@@ -31,6 +44,7 @@ class RequestContext:
     prefix: tuple[int, ...] = ()
     may_wait: bool = True
     share: float = 1.0
+    lowered: LoweredClass | None = None
     service_tier: str | None = None
     most_tokens: int | None = None
     bypass: bool = False

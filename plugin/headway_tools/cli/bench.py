@@ -139,12 +139,11 @@ async def _bench(chosen: argparse.Namespace, source: Source, bar: Bar) -> Outcom
 
 def _warn_of_classes(server: Completions) -> None:
     """Say once which figures are those of another class: the key of the server decides which one it is."""
-    for asked, given in server.other_class.items():
-        print(
-            f"{server.url} served class {asked} as {given}: the key in VLLM_API_KEY has no {asked}; take one of a "
-            "tenant that has it (headway keys list)",
-            file=sys.stderr,
-        )
+    for asked, (given, why) in server.other_class.items():
+        cause = f"the key in VLLM_API_KEY has no {asked}; take one of a tenant that has it (headway keys list)"
+        if why == "no_key":
+            cause = f"it knows no keys; set HEADWAY_KEYS_FILE, and: headway keys add --tenant NAME --classes {asked}"
+        print(f"{server.url} served class {asked} as {given}: {cause}", file=sys.stderr)
 
 
 def _load(chosen: argparse.Namespace, source: Source, rate_per_s: float, slo: Slo) -> Load:

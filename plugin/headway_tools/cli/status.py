@@ -10,6 +10,7 @@ import time
 
 from headway.api import AdminClient, ClassStatus, EngineStatus, Status
 from headway.api.schema import Diagnosis, InstanceStatus, OperatorStop, PrefixStatus, Remedy, StepsStatus
+from headway_policies.diagnosis import lowered_words
 from headway_policies.preset import SeatBounds
 from headway_tools.console import Exit, add_json, add_url, connect, duration, seconds, table
 
@@ -70,6 +71,7 @@ def text(status: Status, url: str) -> str:
         *_instances(status),
         *_objectives(status),
         ("requests", f"{status.queued} queued, {status.in_flight} in flight"),
+        *_lowered(status),
     ]
     if status.engine.dtype:
         facts.append(("engine", _engine(status.engine)))
@@ -187,6 +189,12 @@ def _objectives(status: Status) -> list[tuple[str, str]]:
         for name, lines in zip(head, (said, missed), strict=True)
         for place, line in enumerate(lines)
     ]
+
+
+def _lowered(status: Status) -> list[tuple[str, str]]:
+    """The requests since the start that asked for a class above the rights of their key."""
+    arrived = sum(state.arrived for state in status.classes)
+    return [("classes", text) for text in lowered_words({row.name: row.lowered for row in status.classes}, arrived)]
 
 
 def _by_urgency(status: Status) -> list[ClassStatus]:

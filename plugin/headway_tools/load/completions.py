@@ -54,8 +54,8 @@ class Model:
 class Completions:
     """Asks one server. Use as an asynchronous context manager.
 
-    ``other_class`` has the classes that were asked for and not given, each with the one that was: a key may have less
-    urgent ones only.
+    ``other_class`` has the classes that were asked for and not given, each with the one that was, and whether a
+    ``key`` has less urgent ones only, or the server has ``no_key`` file; empty where it does not say why.
     """
 
     def __init__(
@@ -67,7 +67,7 @@ class Completions:
         self._as_text = as_text
         self._timeout_s = timeout_s
         self._headers = {} if key is None else {"Authorization": f"Bearer {key}"}
-        self.other_class: dict[str, str] = {}
+        self.other_class: dict[str, tuple[str, str]] = {}
         self._random = Random()  # noqa: S311 - never the same prompts twice: a prefix cache would know them
 
     async def __aenter__(self) -> Completions:
@@ -153,7 +153,8 @@ class Completions:
         ) as answer:
             given = answer.headers.get("x-headway-class", "")[:_MAX_WHY_CHARS]
             if given and request.class_name not in ("", given):
-                self.other_class[request.class_name] = given
+                why = answer.headers.get("x-headway-class-asked", "").partition("reason=")[2]
+                self.other_class[request.class_name] = given, why
             if answer.status != HTTPStatus.OK:
                 return await _refused(request, answer)
             return await self._read(request, answer, sent_s)

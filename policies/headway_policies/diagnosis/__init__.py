@@ -24,7 +24,7 @@ from headway_policies.diagnosis.failures import (
     words,
 )
 from headway_policies.diagnosis.remedies import Remedy
-from headway_policies.diagnosis.symptoms import MAX_ERROR_SHARE, main_causes, symptoms
+from headway_policies.diagnosis.symptoms import MAX_ERROR_SHARE, lowered_words, main_causes, symptoms
 
 __all__ = [
     "BY_REASON",
@@ -43,6 +43,7 @@ __all__ = [
     "Remedy",
     "Severity",
     "diagnose",
+    "lowered_words",
     "main_causes",
     "refused_for_load",
     "symptoms",

@@ -69,9 +69,10 @@ class Facts:
 
     Of the error share, ``failed_share`` failed in the engine, ``invalid_share`` were invalid, ``expired_share`` ran out
     of time while they ran, and ``refused_share`` was refused for the load or ran out of time in the queue. ``causes``
-    has the failed requests of each cause, by its words, in any one unit. ``rung`` is a word of the fallback ladder,
-    ``rung_set`` whether an operator put it there. ``forecasts`` are those of other presets, ``forecast`` the one of
-    the preset in force.
+    has the failed requests of each cause, by its words, in any one unit. Of the requests that ``arrived`` in the last
+    minutes, ``lowered`` counts those that asked for a class above the rights of their key, by that class. ``rung`` is
+    a word of the fallback ladder, ``rung_set`` whether an operator put it there. ``forecasts`` are those of other
+    presets, ``forecast`` the one of the preset in force.
     """
 
     engine: EngineState | None = None
@@ -109,6 +110,8 @@ class Facts:
     expired_share: float | None = None
     refused_share: float | None = None
     causes: Mapping[str, float] = field(default_factory=dict)
+    arrived: int = 0
+    lowered: Mapping[str, int] = field(default_factory=dict)
     rung: str = ""
     rung_set: bool = False
     ttft_p95_s: float | None = None

@@ -27,6 +27,7 @@ def symptoms(facts: Facts) -> tuple[str, ...]:
         *_prompts(facts),
         *_degraded(facts),
         *_compiling(facts),
+        *lowered_words(facts.lowered, facts.arrived),
     )
 
 
@@ -93,6 +94,16 @@ def _late(facts: Facts) -> Iterator[str]:
         yield (
             f"First tokens of class {figures.name} come too late: {duration(figures.ttft_p95_s or 0.0)} (p95), "
             f"its {what} is {duration(bound)}."
+        )
+
+
+def lowered_words(lowered: Mapping[str, int], arrived: int) -> Iterator[str]:
+    """The sentence on requests that asked for a class above the rights of their key, by that class; none without."""
+    names = sorted(name for name, number in lowered.items() if number)
+    if names:
+        yield (
+            f"{sum(lowered.values())} of {arrived} requests ask for a class that their key does not allow, and get a "
+            f"less urgent one: headway keys add --tenant NAME --classes {','.join(names)}"
         )
 
 

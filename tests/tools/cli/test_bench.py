@@ -68,6 +68,15 @@ def test_a_class_that_was_not_given_is_said_once(capsys: pytest.CaptureFixture[s
     assert "class normal" not in said
 
 
+def test_a_server_without_keys_is_told_from_a_key_without_the_class(capsys: pytest.CaptureFixture[str]) -> None:
+    """The remedy is another one: a keys file."""
+    with LoadStandIn() as server:
+        server.given, server.why = {"realtime": "normal"}, "no_key"
+        assert bench("--url", server.url, *SHORT, "--classes", "realtime=1") == 0
+    said = capsys.readouterr().err
+    assert "served class realtime as normal: it knows no keys; set HEADWAY_KEYS_FILE, and: headway keys add" in said
+
+
 def test_a_request_without_an_answer_is_exit_code_one(capsys: pytest.CaptureFixture[str]) -> None:
     """And stands in the table with its reason."""
     with LoadStandIn() as server:

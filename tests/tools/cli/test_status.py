@@ -109,6 +109,17 @@ def test_what_has_no_effect_is_shown_below_the_preset(operator: Stub) -> None:
     assert "(revision 3)\n          recycle: no effect here\n" in status.text(void, operator.url)
 
 
+def test_requests_whose_key_does_not_allow_their_class_are_counted(operator: Stub) -> None:
+    """Of all since the start, with the command that helps; no line where there are none."""
+    now = operator.status()
+    assert "classes " not in status.text(now, operator.url)
+    classes = [row.model_copy(update={"lowered": 3 * (row.name == "realtime")}) for row in now.classes]
+    said = status.text(now.model_copy(update={"classes": classes}), operator.url)
+    line = next(line for line in said.splitlines() if line.startswith("classes"))
+    assert line.startswith("classes   3 of 9 requests ask for a class that their key does not allow")
+    assert line.endswith("headway keys add --tenant NAME --classes realtime")
+
+
 def test_requests_that_are_retried_one_at_a_time_are_shown(operator: Stub) -> None:
     """Else one seat taken of many, and a queue, would look like a fault."""
     now = operator.status()

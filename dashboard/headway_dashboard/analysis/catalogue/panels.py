@@ -30,6 +30,7 @@ from headway_dashboard.analysis.units import Unit
 BY_CLASS = frozenset(
     {
         "headway_arrivals_total",
+        "headway_lowered_classes_total",
         "headway_outcomes_total",
         "headway_refusals_total",
         "headway_queue_depth",

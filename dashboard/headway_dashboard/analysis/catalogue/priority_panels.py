@@ -18,6 +18,7 @@ OUTCOMES = Rate(Metric("headway_outcomes_total", by=("outcome",)))
 REFUSALS = Rate(Metric("headway_refusals_total", by=("reason",)))
 FINISHES = Rate(Metric("headway_finish_reasons_total", by=("finish_reason",)))
 TOKENS_BY_CLASS = Rate(Metric("headway_output_tokens_total", by=("class",)))
+LOWERED = Rate(Metric("headway_lowered_classes_total", by=("class",)))
 TOKEN_SHARE = Portion(TOKENS_BY_CLASS, Rate(Metric("headway_output_tokens_total")))
 #: The bounds of the alert HeadwayQueueOld: half of the queue time-out that the bundled presets give each class.
 STARVING = Above(panels.OLDEST_BY_CLASS, STARVES_AFTER_S, tuple(QUEUE_AGE_S.items()))
@@ -38,6 +39,15 @@ ARRIVALS_PANEL = Panel(
     (Line("", panels.ARRIVALS_BY_CLASS, kind="bar", colours=palette.of_class),),
     "The load. Compare its peaks with those of the queue.",
     quiet="no request arrived in this time",
+)
+LOWERED_PANEL = Panel(
+    "lowered",
+    "Classes that the key does not allow",
+    "Requests a second that asked for a class that their key does not allow, by that class.",
+    "per_s",
+    (Line("", LOWERED, kind="bar", colours=palette.of_class),),
+    "They run in a less urgent class. Make a key that has the class: headway keys add --classes.",
+    quiet="every request got the class that it asked for",
 )
 WAIT_PANEL = Panel(
     "wait",
@@ -112,6 +122,7 @@ ERROR_RATIO_PANEL = Panel(
 )
 REQUESTS_SECTION = (
     ARRIVALS_PANEL,
+    LOWERED_PANEL,
     panels.QUEUE_PANEL,
     WAIT_PANEL,
     engine_panels.OLDEST_PANEL,

@@ -109,6 +109,9 @@ class ClassStatus(Answer):
     in_flight: int
     arrived: int
     outcomes: dict[str, int]
+    lowered: int = Field(
+        default=0, description="Requests that asked for the class and got a less urgent one: their key has it not."
+    )
     objectives: ClassObjectives | None = Field(
         default=None, description="null for a class that the preset in force does not have"
     )

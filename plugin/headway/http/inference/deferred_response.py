@@ -231,6 +231,8 @@ class DeferredResponse:
             return
         headers = MutableHeaders(scope=start)
         headers["x-headway-class"] = permit.ticket.class_name
+        if self._context.lowered is not None:
+            headers.append(*self._context.lowered.header())
         headers["x-headway-queue-ms"] = str(round(permit.wait_s * 1000))
         headers["x-headway-preset"] = permit.preset_name
         if permit.degradations:
@@ -256,4 +258,8 @@ class DeferredResponse:
             await answer(self._send, last.status, last.body(self._path), last.headers)
             return
         body = error_body(self._path, status, str(refused), refused.reason)
-        await answer(self._send, status, body, refusal_headers(refused, self._context.class_name))
+        headers = refusal_headers(refused, self._context.class_name)
+        if self._context.lowered is not None:
+            name, value = self._context.lowered.header()
+            headers.append((name.encode(), value.encode()))
+        await answer(self._send, status, body, headers)

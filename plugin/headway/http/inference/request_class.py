@@ -13,6 +13,7 @@ from collections.abc import Mapping
 from http import HTTPStatus
 from typing import Final
 
+from headway.admission.request_context import LoweredClass
 from headway.api_errors import BadRequest
 from headway.http.access.identity import Identity
 from headway.openai.asked import Asked
@@ -30,13 +31,22 @@ _USUAL_TIER: Final = "default"
 _TIERS: Final = ("auto", "default", "flex", "scale", "priority", "fast", "standard_only")
 
 
-def effective_class(headers: Mapping[str, str], asked: Asked, preset: Preset, identity: Identity | None) -> str:
-    """The class of a request. Raises BadRequest for a class that the preset does not have, and for an unknown tier."""
+def effective_class(
+    headers: Mapping[str, str], asked: Asked, preset: Preset, identity: Identity | None
+) -> tuple[str, LoweredClass | None]:
+    """The class of a request, and the one that it asked for where it gets a less urgent one.
+
+    Raises BadRequest for a class that the preset does not have, and for an unknown tier.
+    """
     of_tier = _class_of_tier(asked.service_tier, preset)
-    wanted = _asked_class(headers, preset) or of_tier or _default_class(preset, identity)
+    named = _asked_class(headers, preset) or of_tier
+    wanted = named or _default_class(preset, identity)
     if identity is None or identity.trusted:
-        return wanted
-    return identity.entitlement.effective_class(wanted, preset.by_urgency())
+        return wanted, None
+    given = identity.entitlement.effective_class(wanted, preset.by_urgency())
+    if named is None or named == given:
+        return given, None
+    return given, LoweredClass(named, "no_key" if identity.key_id is None else "key")
 
 
 def used_tier(asked: Asked, class_name: str, preset: Preset) -> str | None:

@@ -53,7 +53,7 @@ def read_request_info(
     trusted = identity is not None and identity.trusted
     if rules.refuse_priority and not trusted:
         refuse_priority(headers, asked)
-    class_name = effective_class(headers, asked, preset, identity)
+    class_name, lowered_class = effective_class(headers, asked, preset, identity)
     timeouts, may_wait = asked_timeouts(headers, streams=asked.streams), _may_wait(headers)
     caps = rules.caps if identity is None else lowered(rules.caps, identity.entitlement.caps)
     check_caps(asked, caps)
@@ -67,6 +67,7 @@ def read_request_info(
         prefix=fields_prefix(route, asked.fields) if preset.ordering.by_prefix else (),
         may_wait=may_wait,
         share=1.0 if identity is None else identity.entitlement.share,
+        lowered=lowered_class,
         service_tier=used_tier(asked, class_name, preset),
         most_tokens=caps.output_tokens,
     )

@@ -29,6 +29,7 @@ def snapshot_families(shot: Snapshot) -> Iterator[Metric]:
 
 def _requests(shot: Snapshot) -> Iterator[Metric]:
     arrivals = counter("headway_arrivals_total", "class")
+    lowered = counter("headway_lowered_classes_total", "class")
     decisions = counter("headway_admission_decisions_total", "class", "decision")
     refusals = counter("headway_refusals_total", "class", "reason")
     outcomes = counter("headway_outcomes_total", "class", "outcome")
@@ -43,6 +44,7 @@ def _requests(shot: Snapshot) -> Iterator[Metric]:
     for class_status in shot.status.classes:
         name, counts = class_status.name, shot.ledgers[class_status.name]
         arrivals.add_metric([name], counts.arrived)
+        lowered.add_metric([name], class_status.lowered)
         depth.add_metric([name], counts.queued)
         oldest.add_metric([name], class_status.oldest_wait_s)
         overloaded.add_metric([name], class_status.overloaded)
@@ -59,7 +61,7 @@ def _requests(shot: Snapshot) -> Iterator[Metric]:
             refusals.add_metric([name, reason], counts.refusals[reason])
         for outcome in Outcome:
             outcomes.add_metric([name, outcome], counts.outcomes[outcome])
-    yield from (arrivals, decisions, refusals, outcomes, retries, recalls)
+    yield from (arrivals, lowered, decisions, refusals, outcomes, retries, recalls)
     yield from (depth, oldest, overloaded, reserved, in_flight, objectives)
 
 

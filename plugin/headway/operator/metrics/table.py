@@ -10,6 +10,10 @@ from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Histo
 #: The table: every metric, its kind and its help text. README, rules and dashboard are tested against it.
 TABLE: dict[str, tuple[str, str]] = {
     "headway_arrivals_total": ("counter", "Requests that asked for a seat."),
+    "headway_lowered_classes_total": (
+        "counter",
+        "Requests that asked for a class that their key does not allow, by that class; they got a less urgent one.",
+    ),
     "headway_admission_decisions_total": ("counter", "Admission decisions on arrival: seated, queued or rejected."),
     "headway_refusals_total": ("counter", "Requests refused, by reason."),
     "headway_route_refusals_total": ("counter", "Requests refused by the route guard, before a class, by reason."),

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from headway.api import schema
 from headway_policies import Desk
 from headway_policies.desk import DeskReading
 from headway_policies.limits import ObjectivesNow
 
 
-def class_statuses(desk: Desk, reading: DeskReading) -> list[schema.ClassStatus]:
-    """Each class that the server has seen, or that a preset has."""
+def class_statuses(desk: Desk, reading: DeskReading, lowered: Mapping[str, int]) -> list[schema.ClassStatus]:
+    """Each class that the server has seen, or that a preset has; ``lowered`` counts by the class asked for."""
     terms, preset = desk.preset.classes, desk.preset.name
     alone, prompt_tokens = desk.engine_fit.unloaded, reading.usual_prompt_tokens
     return [
@@ -22,6 +24,7 @@ def class_statuses(desk: Desk, reading: DeskReading) -> list[schema.ClassStatus]
             held_seats=reading.reserved_seats.get(name, 0),
             in_flight=counts.in_flight,
             arrived=counts.arrived,
+            lowered=lowered.get(name, 0),
             outcomes={str(outcome): number for outcome, number in counts.outcomes.items()},
             objectives=objectives_status(name, ObjectivesNow.of(terms[name], alone, prompt_tokens), preset)
             if name in terms

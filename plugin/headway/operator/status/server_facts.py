@@ -77,6 +77,7 @@ class Sample:
     steps: StepFigures | None
     busy: frozenset[str]
     classes: Mapping[str, ClassCounts]
+    lowered: Counter[str]
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,6 +117,7 @@ class FactsReader:
             classes={
                 name: _counts(counts.arrived, counts.outcomes, counts.refusals) for name, counts in classes.items()
             },
+            lowered=self.gate.lowered.copy(),
         )
 
     def facts(self, samples: Sequence[Sample]) -> Facts:
@@ -174,6 +176,8 @@ class FactsReader:
             expired_share=ends.share(*WHILE_RUNNING),
             refused_share=ends.share(*refused_for_load(shed_by_command=ladder.ordered is not None)),
             causes={words(cause): float(number) for cause, number in ends.failures.items()},
+            arrived=_arrived(samples[-1]) - _arrived(samples[0]),
+            lowered=samples[-1].lowered - samples[0].lowered,
             rung=ladder.rung.word,
             rung_set=ladder.ordered is not None,
             ttft_p95_s=served[ALL].ttft_p95_s,
@@ -269,6 +273,10 @@ def _grown(before: ClassCounts | None, now: ClassCounts) -> ClassCounts:
     if before is None:
         return now
     return ClassCounts(now.arrived - before.arrived, now.ended - before.ended, now.failures - before.failures)
+
+
+def _arrived(sample: Sample) -> int:
+    return sum(counts.arrived for counts in sample.classes.values())
 
 
 def _share(number: float, ended: int) -> float | None:

@@ -163,7 +163,7 @@ class SnapshotReader:
             queued_tokens=reading.waiting_tokens,
             queued_bytes=reading.waiting_bytes,
             in_flight=desk.ledger.in_flight,
-            classes=class_statuses(desk, reading),
+            classes=class_statuses(desk, reading, gate.lowered),
             prediction={
                 of: schema.PredictionStatus(samples=accuracy.samples, error_ratio=round(accuracy.error_ratio, 4))
                 for of, accuracy in reading.accuracy.items()

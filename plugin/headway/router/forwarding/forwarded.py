@@ -27,7 +27,8 @@ _NOT_FORWARDED: Final = frozenset({
 })  # fmt: skip
 #: Of a response; what Headway says of a request it says itself.
 NOT_RETURNED: Final = frozenset({
-    "date", "server", "x-headway-class", "x-headway-preset", "x-headway-queue-ms", "x-request-id",
+    "date", "server", "x-headway-class", "x-headway-class-asked", "x-headway-preset", "x-headway-queue-ms",
+    "x-request-id",
 })  # fmt: skip
 #: Of this process to a server that it has started itself.
 PRIORITY: Final = "x-headway-priority"

@@ -16,7 +16,7 @@ from starlette.routing import Route
 from virtual_time import on_virtual_time
 
 import headway
-from headway.admission.request_context import RequestContext
+from headway.admission.request_context import LoweredClass, RequestContext
 from headway.api_errors import BadRequest
 from headway.engine.fake import FakeParams
 from headway.http.access.identity import Identity
@@ -31,7 +31,7 @@ from headway_policies.entitlement import Entitlement, RequestCaps
 CHAT = "/v1/chat/completions"
 STRICT = RequestRules(refuse_priority=True)
 ALL = Identity(Entitlement("acme"))
-LOW = Identity(Entitlement("acme", classes=frozenset({"normal", "batch"}), default_class="batch", share=2.5))
+LOW = Identity(Entitlement("acme", classes=frozenset({"normal", "batch"}), default_class="batch", share=2.5), "acme-1")
 PROXY = Identity(Entitlement("proxy", classes=frozenset({"batch"}), default_class="batch"), trusted=True)
 
 
@@ -58,6 +58,28 @@ def context(
 def test_the_class_is_never_above_the_entitled_one(identity: Identity | None, asked: str, expected: str) -> None:
     """By header; a listed proxy is believed, and so is everybody where there are no tenants."""
     assert context(headers={"x-headway-class": asked}, identity=identity).class_name == expected
+
+
+@pytest.mark.parametrize(
+    ("identity", "headers", "body", "lowered"),
+    [
+        (LOW, {"x-headway-class": "realtime"}, {}, LoweredClass("realtime", "key")),
+        (LOW, {}, {"service_tier": "priority"}, LoweredClass("realtime", "key")),
+        (LOW, {"x-headway-class": "batch"}, {"service_tier": "priority"}, None),
+        (LOW, {"x-headway-class": "normal"}, {}, None),
+        (Identity(Entitlement("a", frozenset({"batch"}))), {"x-headway-class": "normal"}, {},
+         LoweredClass("normal", "no_key")),
+        (Identity(Entitlement("a", frozenset({"batch"}))), {}, {}, None),
+        (ALL, {"x-headway-class": "realtime"}, {}, None),
+        (PROXY, {"x-headway-class": "realtime"}, {}, None),
+        (None, {"x-headway-class": "realtime"}, {}, None),
+    ],
+)  # fmt: skip
+def test_a_class_above_the_key_is_known_with_its_reason(
+    identity: Identity | None, headers: dict[str, str], body: dict[str, str], lowered: LoweredClass | None
+) -> None:
+    """By header or tier; a request that names no class has asked for none."""
+    assert context(body, headers, identity).lowered == lowered
 
 
 @pytest.mark.parametrize(("identity", "expected"), [(None, "realtime"), (ALL, "realtime"), (LOW, "normal")])
