@@ -34,7 +34,10 @@ class ClientAnswer:
     def __init__(self, request: DivertedRequest, degraded: str) -> None:
         self._path = request.path
         self._send = request.send
-        self._signature = ((b"x-headway-class", request.class_name), (b"x-headway-degraded", degraded))
+        self._signature = [(b"x-headway-class", request.class_name), (b"x-headway-degraded", degraded)]
+        if request.lowered is not None:
+            name, value = request.lowered.header()
+            self._signature.append((name.encode(), value))
         self.begun = self.ended = False
 
     async def whole(self, body: bytes) -> None:

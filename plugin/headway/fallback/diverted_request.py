@@ -7,12 +7,15 @@ from dataclasses import dataclass
 
 from starlette.types import Receive, Send
 
+from headway.admission.request_context import LoweredClass
+
 
 @dataclass(frozen=True, slots=True)
 class DivertedRequest:
     """An HTTP request whose ``body`` has been read in whole: ``receive`` is only watched for a disconnect.
 
-    Header names are in lower case. ``timeout_s`` is what is left of its time, None where it has no end.
+    Header names are in lower case. ``timeout_s`` is what is left of its time, None where it has no end;
+    ``lowered`` says that it asked for a class above its rights.
     """
 
     path: str
@@ -22,3 +25,4 @@ class DivertedRequest:
     send: Send
     class_name: str
     timeout_s: float | None = None
+    lowered: LoweredClass | None = None

@@ -44,9 +44,10 @@ class FallbackRoute:
             return False
         self._tried = True
         left_s = self.fallback_controller.time_left_s(class_name, self.context.timeouts, loop_time_s() - self._began_s)
-        result = await self.client.serve(
-            DivertedRequest(self.path, self.body, self.headers, self.receive, self.send, class_name, left_s)
+        diverted = DivertedRequest(
+            self.path, self.body, self.headers, self.receive, self.send, class_name, left_s, self.context.lowered
         )
+        result = await self.client.serve(diverted)
         if result in (ForwardResult.SERVED, ForwardResult.BROKEN_OFF):
             self.fallback_controller.count_diverted(class_name)
         return result is not ForwardResult.NOT_SERVED

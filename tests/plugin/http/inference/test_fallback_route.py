@@ -15,7 +15,7 @@ from starlette.types import Message
 from upstream_stand_in import Elsewhere, elsewhere
 
 import headway
-from headway.admission.request_context import RequestContext
+from headway.admission.request_context import LoweredClass, RequestContext
 from headway.engine.fake import FakeEngine
 from headway.errors import refusal
 from headway.fallback.client import MAX_REQUEST_BYTES, FallbackClient
@@ -75,10 +75,12 @@ async def way_to(other: Elsewhere, rung: str | None = "divert") -> AsyncIterator
 
 
 async def test_on_the_rung_another_model_answers_and_it_is_counted() -> None:
-    """Signed with the class and the model."""
+    """Signed with the class, the one that its key does not allow, and the model."""
     async with elsewhere() as other, way_to(other) as way:
-        assert await way.out().take()
-        assert dict(way.sent[0]["headers"])[b"x-headway-degraded"] == b"model=small"
+        assert await way.out(lowered=LoweredClass("realtime", "key")).take()
+        headers = dict(way.sent[0]["headers"])
+        assert headers[b"x-headway-degraded"] == b"model=small"
+        assert headers[b"x-headway-class-asked"] == b"realtime; reason=key"
         assert way.control.gateway.gate.degraded == {("normal", Degradation.MODEL): 1}
 
 
