@@ -1,12 +1,12 @@
 """The fallback controller: moves the fallback ladder by the signals of the server.
 
-A few times a second it gives the ladder the signals and the rungs in force to ``apply``, which passes them to the desk.
+A few times a second it gives the ladder the signals and the rungs in force to ``apply``, which passes them to the desk;
+not while the server rests, when nothing could move.
 Every move is logged, counted and kept for operators.
 """
 
 from __future__ import annotations
 
-import asyncio
 import logging
 from collections import deque
 from collections.abc import AsyncGenerator, Callable
@@ -15,6 +15,7 @@ from typing import Any
 
 from headway.admission import EngineCall, Gate
 from headway.api.schema import FallbackModel, FallbackMove, FallbackState
+from headway.background_tasks import TURN_S, sleep_until_turn
 from headway.errors import UnknownRungError
 from headway.fallback.other_engine import OtherEngine
 from headway.fallback.other_model import OtherModel
@@ -34,7 +35,7 @@ from headway_policies.request import Timeouts
 
 log = logging.getLogger(__name__)
 
-UPDATE_S = 0.25
+UPDATE_S = TURN_S
 _MOVES_KEPT = 50
 _FAILED = (Outcome.FAILED, Outcome.ENGINE_LOST)
 _ANSWERED = (Outcome.COMPLETED, Outcome.EXPIRED_RUNNING)
@@ -62,6 +63,8 @@ class FallbackController:
         self._applied: frozenset[Rung] = frozenset()
         self._order_failed: str | None = None
         self._window_failed: str | None = None
+        self._seen: tuple[int, int] | None = None
+        self._busy_s = 0.0
         preset = gate.desk.preset
         self.ladder = Ladder(preset.fallback, self._usable_rungs(preset))
 
@@ -73,7 +76,7 @@ class FallbackController:
                     self.update()
                 except Exception:  # an error here must not leave the ladder on its rung for ever
                     log.exception("fallback controller: iteration failed")
-                await asyncio.sleep(UPDATE_S)
+                await sleep_until_turn(UPDATE_S)
         finally:
             if self.other_model is not None:
                 await self.other_model.close()
@@ -81,6 +84,8 @@ class FallbackController:
     def update(self) -> Rung:
         """Give the ladder the present signals; log a custom order or window that was disabled."""
         before, now_s = self.ladder.rung, self._gate.now_s()
+        if self._rests(now_s):
+            return before
         reading = self._gate.desk.read(now_s)
         self._log_disabled_order(reading.order_failed)
         self._log_disabled_window(reading.window_failed)
@@ -101,7 +106,7 @@ class FallbackController:
             error_ratio=self._errors.update(
                 failed, ended, now_s, window_s=config.error_window_s, min_ended=config.error_min_requests
             ),
-            engine_up=desk.mode.engine_up and Block.NO_INSTANCE not in desk.mode.blocks,
+            engine_up=self._engine_up,
         )
 
     def put_on(self, word: str | None) -> Rung:
@@ -162,6 +167,20 @@ class FallbackController:
         )
 
     # ------------------------------------------------------------------ inside
+
+    @property
+    def _engine_up(self) -> bool:
+        mode = self._gate.desk.mode
+        return mode.engine_up and Block.NO_INSTANCE not in mode.blocks
+
+    def _rests(self, now_s: float) -> bool:
+        """Whether no signal could have changed: nothing is or came here for a window of the error rate."""
+        ledger, ladder, mode = self._gate.desk.ledger, self.ladder, self._gate.desk.mode
+        seen = mode.revision, sum(counts.arrived for counts in ledger.classes.values())
+        raised = ladder.in_force or ladder.ordered is not None
+        if seen != self._seen or ledger.queued or ledger.in_flight or raised or not self._engine_up:
+            self._seen, self._busy_s = seen, now_s
+        return now_s > self._busy_s + mode.preset.fallback.error_window_s
 
     def _counts(self) -> tuple[int, int]:
         """The requests that failed so far, and all that ended in the engine."""

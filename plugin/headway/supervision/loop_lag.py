@@ -1,4 +1,4 @@
-"""The lag of the event loop, measured four times a second.
+"""The lag of the event loop, measured five times a second.
 
 The timer's own call-back measures, and not a task: when a process goes on, this call-back runs before all that was due
 later. So no time-out is settled before it is known that the process stood still.
@@ -9,7 +9,9 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable
 
-EVERY_S = 0.25
+from headway.background_tasks import TURN_S, next_turn_s
+
+EVERY_S = TURN_S
 
 
 async def watch_loop(report: Callable[[float], None]) -> None:
@@ -23,7 +25,7 @@ async def watch_loop(report: Callable[[float], None]) -> None:
 
     def look_later() -> None:
         nonlocal handle
-        due_s = loop.time() + EVERY_S
+        due_s = next_turn_s(EVERY_S)
         handle = loop.call_at(due_s, look, due_s)
 
     look_later()

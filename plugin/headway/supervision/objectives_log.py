@@ -7,10 +7,10 @@ goes on: such an objective refuses nothing.
 
 from __future__ import annotations
 
-import asyncio
 import logging
 
 from headway.admission import Gate
+from headway.background_tasks import sleep_until_turn
 from headway_policies.limits import ObjectivesNow
 
 log = logging.getLogger(__name__)
@@ -29,7 +29,7 @@ class ObjectivesLog:
         """Report every ten seconds, for as long as the server runs."""
         while True:
             self.report()
-            await asyncio.sleep(EVERY_S)
+            await sleep_until_turn(EVERY_S)
 
     def report(self) -> None:
         """Log the objectives in force, unless they are logged already or not known yet."""

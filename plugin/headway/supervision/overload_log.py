@@ -7,11 +7,11 @@ their objective; one more line says that the overload is over.
 
 from __future__ import annotations
 
-import asyncio
 import logging
 from collections import Counter
 
 from headway.admission import Gate
+from headway.background_tasks import sleep_until_turn
 from headway_policies import Reason
 from headway_policies.diagnosis import FOR_LOAD
 
@@ -32,7 +32,7 @@ class OverloadLog:
     async def run(self) -> None:
         """Report every ten seconds, until cancelled."""
         while True:
-            await asyncio.sleep(EVERY_S)
+            await sleep_until_turn(EVERY_S)
             self.report()
 
     def report(self) -> None:

@@ -6,10 +6,10 @@ and what decides it.
 
 from __future__ import annotations
 
-import asyncio
 import logging
 
 from headway.admission import Gate
+from headway.background_tasks import sleep_until_turn
 from headway_policies.batching import WindowReason
 
 log = logging.getLogger(__name__)
@@ -40,7 +40,7 @@ class WindowLog:
     async def run(self) -> None:
         """Report every ten seconds, for as long as the server runs."""
         while True:
-            await asyncio.sleep(EVERY_S)
+            await sleep_until_turn(EVERY_S)
             self.report()
 
     def report(self) -> None:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import logging
 
+from headway.background_tasks import sleep_until_turn
 from headway.operator import EngineParts
 from headway.supervision import not_ready
 from headway.warmup.internal_requests import run_internal
@@ -35,7 +36,7 @@ class KeepWarm:
         gateway, now_s = self._gateway, self._gateway.gate.now_s
         tried_s = now_s()
         while not gateway.link.closing:
-            await asyncio.sleep(_POLL_S)
+            await sleep_until_turn(_POLL_S)
             idle_s = 0.0 if gateway.open_calls else now_s() - max(tried_s, self._activity.worked_s)
             if keep_warm_due(gateway.gate.desk.preset.warmup, idle_s) and self._serving():
                 await self._once()

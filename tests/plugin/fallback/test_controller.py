@@ -23,8 +23,9 @@ from headway.fallback.client import FallbackClient
 from headway.fallback.settings import FallbackSettings
 from headway.operator.metrics import MetricsCollector
 from headway_policies import Block, Ending, Load, Preset, Reason
+from headway_policies.desk import DeskReading
 from headway_policies.fallback.degradation import Degradation
-from headway_policies.fallback.rungs import Fallback, Rung
+from headway_policies.fallback.rungs import Fallback, FallbackSignals, Rung
 from headway_tools.cli import fallback
 
 CLASSES = {
@@ -81,6 +82,41 @@ async def test_an_old_queue_climbs_and_an_empty_one_comes_down() -> None:
     path = [("cap", "normal"), ("shed", "cap"), ("cap", "shed"), ("normal", "cap")]
     assert [move[:2] for move in moves] == path
     assert moves[-1][2] == "queue_age"
+    watching.cancel()
+
+
+@on_virtual_time
+async def test_nothing_is_read_while_the_server_rests(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Once nothing came for a window of the error rate; a request, a rung that is set, a lost engine end the rest."""
+    control, applied = control_room(other_model=other(), queue_age_s=5.0, engine_down=True, error_window_s=10.0)
+    fallback_controller, gate = control.fallback_controller, control.gateway.gate
+    read: list[float] = []
+    signals = fallback_controller.signals
+
+    def seen(reading: DeskReading, now_s: float) -> FallbackSignals:
+        read.append(now_s)
+        return signals(reading, now_s)
+
+    monkeypatch.setattr(fallback_controller, "signals", seen)
+    watching = asyncio.create_task(fallback_controller.run())
+
+    async def looks(within_s: float) -> bool:
+        read.clear()
+        await asyncio.sleep(within_s)
+        return bool(read)
+
+    assert (await looks(9.0), await looks(1.5), await looks(60.0)) == (True, True, False)
+    held = gate.enter("normal")
+    assert (await looks(0.3), await looks(20.0)) == (True, True)
+    held.leave(Ending.COMPLETED)
+    assert (await looks(9.0), await looks(1.5), await looks(60.0)) == (True, True, False)
+    fallback_controller.put_on("normal")
+    assert await looks(20.0)
+    fallback_controller.put_on(None)
+    assert (await looks(11.0), await looks(60.0)) == (True, False)
+    gate.engine_lost()
+    await asyncio.sleep(1.5)
+    assert applied == [{Rung.DIVERT}]
     watching.cancel()
 
 

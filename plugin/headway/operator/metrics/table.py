@@ -119,7 +119,7 @@ TABLE: dict[str, tuple[str, str]] = {
         "gauge",
         "Grammars that are compiled outside of the engine now, or wait.",
     ),
-    "headway_loop_lag_seconds": ("histogram", "How late the event loop of the API server is, four times a second."),
+    "headway_loop_lag_seconds": ("histogram", "How late the event loop of the API server is, five times a second."),
     "headway_loop_longest_lag_seconds": ("gauge", "Largest lag of the event loop in the last 30 to 60 s."),
     "headway_instance_up": ("gauge", "Router: 1 while the instance is healthy and may receive requests."),
     "headway_instance_seats": ("gauge", "Router: sequences that the instance runs at once."),

@@ -6,10 +6,10 @@ servers add up, and what reads the sum rounds it up, holds and bounds it. A rout
 
 from __future__ import annotations
 
-import asyncio
 import logging
 from typing import Protocol
 
+from headway.background_tasks import sleep_until_turn
 from headway.operator.scaling.load_reader import LoadReader
 from headway_policies.scaling import Scaling, ScalingSignals, own_need
 
@@ -59,7 +59,7 @@ class ScaleSignal:
                     self.update()
                 except Exception:  # an error here must not end the signal: the last number stands until the next look
                     log.exception("scale signal: iteration failed")
-                await asyncio.sleep(EVERY_S)
+                await sleep_until_turn(EVERY_S)
         finally:
             self._decision.end()
 

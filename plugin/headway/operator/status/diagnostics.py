@@ -6,12 +6,11 @@ Reading the last one costs nothing, so that a scrape or a status has no part in 
 
 from __future__ import annotations
 
-import asyncio
 import logging
 from collections import deque
-from math import inf
 
 from headway.admission import Gate
+from headway.background_tasks import next_turn_s, sleep_until_turn
 from headway.operator.status.server_facts import FactsReader, Sample, steps_lately
 from headway_policies.diagnosis import Bottleneck, Diagnosis, Facts, Severity, diagnose
 from headway_policies.step import StepFigures
@@ -38,17 +37,17 @@ class Diagnostics:
 
     async def run(self) -> None:
         """Sample and judge, for as long as the server runs."""
-        judged_s = -inf
+        due_s = 0.0
         while True:
             try:
                 self.sample()
-                if self._gate.now_s() >= judged_s + JUDGE_EVERY_S:
-                    judged_s = self._gate.now_s()
+                if self._gate.now_s() >= due_s:
+                    due_s = next_turn_s(JUDGE_EVERY_S)
                     self.judge()
             except Exception:  # an error here must not leave an old diagnosis standing for ever
                 log.exception("diagnostics: iteration failed")
                 self.last = diagnose(Facts())
-            await asyncio.sleep(SAMPLE_EVERY_S)
+            await sleep_until_turn(SAMPLE_EVERY_S)
 
     def sample(self) -> None:
         """Keep how the server is now. What was before a switch says nothing of what is in force."""
