@@ -16,6 +16,7 @@ from collections.abc import Awaitable, Callable, Coroutine, Sequence
 from typing import Any, Protocol
 
 from headway.admission import Gateway
+from headway.background_tasks import TURN_S, next_turn_s
 from headway.engine import EngineLife
 from headway.errors import NoEngineError
 from headway.supervision.spare_engine import SpareStarter
@@ -36,8 +37,8 @@ from headway_policies.preset import Ability
 
 log = logging.getLogger(__name__)
 
-POLL_S = 0.2
-_PING_AFTER_S = 1.0
+POLL_S = TURN_S
+_PING_AFTER_RATIO = 0.2  # of hang_after_s, which the last answer began
 _PING_EVERY_S = 5.0  # also during steps: a paused engine may still finish what it runs
 
 
@@ -161,12 +162,12 @@ class Supervisor:
         link.stuck_watch = None if Ability.WATCH in link.adapter.lacks(link.engine) else StuckWatch()
 
     async def _sleep(self) -> None:
+        turn = asyncio.get_running_loop().call_at(next_turn_s(POLL_S), self._woken.set)
         try:
-            async with asyncio.timeout(POLL_S):
-                await self._woken.wait()
-            self._woken.clear()
-        except TimeoutError:
-            pass
+            await self._woken.wait()
+        finally:
+            turn.cancel()
+        self._woken.clear()
 
     async def _round(self) -> None:
         self._gateway.link.check_engine()
@@ -285,7 +286,8 @@ class Supervisor:
         now_s = gateway.gate.now_s()
         reports = gateway.link.adapter.progress(gateway.link.engine)
         watchdog.reported(reports, now_s)
-        quiet = watchdog.silent_s(now_s) > _PING_AFTER_S or now_s > self._asked_s + _PING_EVERY_S
+        after_s = _PING_AFTER_RATIO * self.config.hang_after_s
+        quiet = watchdog.silent_s(now_s) > after_s or now_s > self._asked_s + _PING_EVERY_S
         if quiet and (self._ping is None or self._ping.done()):
             self._asked_s = now_s
             self._ping = asyncio.create_task(self._ask(watchdog), name="headway ping")

@@ -53,6 +53,21 @@ async def test_an_idle_engine_that_hangs_is_noticed() -> None:
 
 
 @on_virtual_time
+@pytest.mark.parametrize("hang_after_s", [1.0, 10.0, 60.0])
+async def test_an_idle_engine_is_queried_as_often_as_its_terms_ask_for(hang_after_s: float) -> None:
+    """Several times within ``hang_after_s``, at least every few seconds: only one silent for so long is hung."""
+    harness = Harness(hang_after_s=hang_after_s)
+    await asyncio.sleep(100)
+    assert (harness.engine_state, harness.supervisor.hangs) == (EngineState.UP, 0)
+    harness.engine.stalled = True
+    await asyncio.sleep(max(0.8 * hang_after_s, hang_after_s - 5.0) - 0.5)
+    assert harness.engine_state is EngineState.UP
+    await asyncio.sleep(6.0)
+    assert harness.engine_state is EngineState.SILENT
+    await harness.close()
+
+
+@on_virtual_time
 async def test_a_hung_engine_is_ended_where_the_preset_says_so() -> None:
     """It is replaced like one that died, and requests that had sent no output are retried."""
     harness = Harness(hang_after_s=10.0, restart_hung=True)
