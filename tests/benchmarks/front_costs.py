@@ -1,6 +1,6 @@
 """``make bench-front``: what one ``headway route`` costs beside the bare server behind it.
 
---model          before vLLM with the tiny model of the tests as well
+--model          before vLLM with the tiny model of the tests as well, and what whole servers take at rest
 --rounds N       how often each block is played, 5 by itself
 --write          put the table into deploy/site/docs/measured/index.md
 
@@ -212,6 +212,27 @@ def real(number: int) -> Iterator[list[str]]:
                 yield _row("vLLM, the tiny model", streams, list(bench.rounds(streams, number)), bench.rest_ratio)
 
 
+def resting(number: int) -> Iterator[list[str]]:
+    """What whole servers with the tiny model take without a request: vLLM alone, and `headway serve` beside it."""
+    with tempfile.TemporaryDirectory() as folder:
+        servers = {
+            "vLLM alone": BareVllm.plain_vllm(Path(folder) / "vllm.log", VLLM_PLUGINS=""),
+            "`headway serve`": RunningServer.headway(Path(folder) / "headway.log"),
+        }
+        with ExitStack() as stack:
+            processes = [
+                psutil.Process(stack.enter_context(server).process.pid)  # type: ignore[union-attr]  # it was started
+                for server in servers.values()
+            ]
+            used_s = []
+            for _ in range(number):
+                before_s = [_cpu_s(process) for process in processes]
+                time.sleep(_REST_S)
+                used_s.append([_cpu_s(one) - from_s for one, from_s in zip(processes, before_s, strict=True)])
+        for name, spent_s in zip(servers, zip(*used_s, strict=True), strict=True):
+            yield [name, _spread([1e3 * one_s / _REST_S for one_s in spent_s], "{:.1f}")]
+
+
 def full(number: int) -> Iterator[list[str]]:
     """What one front passes on of what is offered, and what of a processor that takes."""
     for offered, tokens in OFFERED:
@@ -244,6 +265,7 @@ _HEAD = (
     "server", "streams", "processor time of the front: ms a request", "and µs a token", "first token later by, ms",
     "processor time of the server alone: µs a token",
 )  # fmt: skip
+_REST_HEAD = ("server at rest", "processor time, ms a second")
 _FULL_HEAD = (
     "tokens a second offered", "in an event", "passed on", "processors in use", "events a read",
     "tokens a second of processor time",
@@ -259,7 +281,10 @@ def main(words: Sequence[str]) -> int:
     chosen = parser.parse_args(words)
     number: int = chosen.rounds
     rows = [*_shown(paced(number)), *(_shown(real(number)) if chosen.model else ())]
-    figures = f"{table(_HEAD, rows)}\n\n{table(_FULL_HEAD, _shown(full(number)))}"
+    tables = [table(_HEAD, rows), table(_FULL_HEAD, _shown(full(number)))]
+    if chosen.model:
+        tables.append(table(_REST_HEAD, _shown(resting(number))))
+    figures = "\n\n".join(tables)
     print(figures)
     if chosen.write:
         PAGE.write_text(put_into(PAGE.read_text(encoding="utf-8"), figures, "front"), encoding="utf-8")

@@ -83,10 +83,10 @@ class FallbackController:
 
     def update(self) -> Rung:
         """Give the ladder the present signals; log a custom order or window that was disabled."""
-        before, now_s = self.ladder.rung, self._gate.now_s()
+        now_s = self._gate.now_s()
         if self._rests(now_s):
-            return before
-        reading = self._gate.desk.read(now_s)
+            return Rung.NORMAL
+        before, reading = self.ladder.rung, self._gate.desk.read(now_s)
         self._log_disabled_order(reading.order_failed)
         self._log_disabled_window(reading.window_failed)
         self.ladder.update(self.signals(reading, now_s), now_s)
