@@ -1,8 +1,8 @@
 """The ring of recent arrivals: when, which class, which tenant as a number, how many sequences of which lengths.
 
-Every arrival is in it, the refused ones too: another preset might serve them. The length of an answer is known once its
-request has completed. Nothing else of a request is kept: no text, no id of a client, no name of a tenant beyond the
-table that numbers them.
+Every arrival is in it, the refused ones too: another preset might serve them. No preset would serve an invalid request:
+it leaves the recording at its end. The length of an answer is known once its request has completed. Nothing else of a
+request is kept: no text, no id of a client, no name of a tenant beyond the table that numbers them.
 
 The ring has a bounded number of rows of 36 bytes, so that a server that gets very many requests remembers less than
 half an hour of them. An arrival costs about a microsecond; reading copies the rows.
@@ -10,9 +10,11 @@ half an hour of them. An arrival costs about a microsecond; reading copies the r
 
 from __future__ import annotations
 
+from array import array
 from bisect import bisect_left
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import compress
 
 from headway.recorder.ring import Ring
 from headway.recorder.served import ServedLog
@@ -24,6 +26,8 @@ MAX_ROWS = 100_000
 #: The table of tenants is begun anew when it has so many; one that comes again then has another number.
 MAX_TENANTS = 10_000
 
+#: The column of the sequences, which an invalid request has none of.
+_SEQUENCES = 4
 _MAX_WIDTH = 2**16 - 1
 _MAX_TOKENS = 2**32 - 1
 
@@ -80,6 +84,8 @@ class Recorder:
 
     def ended(self, ticket: Ticket, outcome: Outcome, now_s: float, tokens: int = 0, pace_s: float = 0.0) -> None:
         """Record the end of a request, its tokens and the time between two of them; 0: not known."""
+        if outcome is Outcome.REJECTED_INVALID and (place := self._place(ticket.id)) is not None:
+            self._ring.columns[_SEQUENCES][place] = 0
         self.served.ended(ticket, outcome, now_s, tokens, pace_s)
 
     def arrived(self, ticket: Ticket) -> None:
@@ -116,7 +122,10 @@ class Recorder:
         since_s = now_s - most_s
         before = self._ring.before(since_s)
         skip = before if most is None else max(before, self._ring.count - most)
-        at_s, _, class_index, tenant, sequences, prompts, most_tokens, outputs = self._ring.copy(skip)
+        columns = self._ring.copy(skip)
+        if 0 in (valid := columns[_SEQUENCES]):
+            columns = [array(column.typecode, compress(column, valid)) for column in columns]
+        at_s, _, class_index, tenant, sequences, prompts, most_tokens, outputs = columns
         return Recording(
             now_s=now_s,
             span_s=0.0 if self._began_s is None else min(most_s, now_s - self._began_s),

@@ -18,8 +18,8 @@ examples:
   headway traffic --export monday.csv
   headway simulate --trace monday.csv --preset balanced --preset throughput      what another preset would have done
 
-A trace has the time, class, tenant (as a number) and lengths of each request, those that were refused too; no text and
-no ids. The length of an answer that was not completed is left empty.
+A trace has the time, class, tenant (as a number) and lengths of each request, those that were refused too, without
+the invalid ones; no text and no ids. The length of an answer that was not completed is left empty.
 Needs the admin token of the server (HEADWAY_ADMIN_TOKEN or HEADWAY_ADMIN_TOKEN_FILE).
 exit codes: 0 done   1 the file cannot be written   2 bad usage   3 not reachable   4 token missing or wrong
 """

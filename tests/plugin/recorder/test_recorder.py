@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from headway.recorder import Recorder, Recording
 from headway.recorder.recorder import MAX_ROWS, MAX_TENANTS
-from headway_policies import Ticket, Usage
+from headway_policies import Outcome, Ticket, Usage
 
 
 def ticket(number: int, at_s: float = 0.0, **more: object) -> Ticket:
@@ -118,3 +118,17 @@ def test_lengths_beyond_all_bounds_are_cut() -> None:
     recorder.arrived(ticket(1, max_tokens=2**70, prompt_tokens=2**40, seats=10**6))
     recorder.completed(ticket(1), Usage(2**80, 2**80))
     assert rows(recorder.recording(1.0))[0][3:] == (65_535, 2**32 - 1, 2**32 - 1, 2**32 - 1)
+
+
+@given(invalid=st.sets(st.integers(0, 19)), most=st.integers(1, 20), newest=st.integers(1, 20))
+def test_an_invalid_request_is_no_load(invalid: set[int], most: int, newest: int) -> None:
+    """It leaves the recording at its end; a request that was refused stays."""
+    recorder, tickets = Recorder(rows=most), [ticket(number, float(number), prompt_tokens=number) for number in range(20)]
+    for one in tickets:
+        recorder.arrived(one)
+    for one in tickets:
+        how = Outcome.REJECTED_INVALID if one.id in invalid else Outcome.REJECTED_FULL
+        recorder.ended(one, how, 20.0)
+    found = recorder.recording(20.0, most=newest)
+    kept = [number for number in range(20)[-min(most, newest) :] if number not in invalid]
+    assert rows(found) == [(float(number), "normal", 0, 1, number, 0, 0) for number in kept]

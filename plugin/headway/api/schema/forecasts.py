@@ -30,7 +30,7 @@ class ClassTraffic(Answer):
 
 
 class Traffic(Answer):
-    """The arrivals of the last half hour, the refused requests too."""
+    """The arrivals of the last half hour, the refused requests too, without the invalid ones."""
 
     span_s: float = Field(description="The time that these figures are of.")
     whole: bool = Field(default=True, description="false: there were so many that the oldest were dropped.")

@@ -170,7 +170,7 @@ async def test_an_unfinished_answer_of_another_kind_is_cut_and_not_finished_fals
 async def test_an_error_of_the_handler_after_the_engine_is_counted_as_its_status_says(
     status: int, expected: str
 ) -> None:
-    """400 from the handler is the client's mistake, 500 the server's, whatever the engine did before."""
+    """400 from the handler is the client's mistake, and no load; 500 the server's, whatever the engine did before."""
 
     async def application(scope: Scope, receive: Receive, send: Send) -> None:
         async for _ in visit.engine.generate("p", FakeParams(1), "id"):
@@ -180,6 +180,7 @@ async def test_an_error_of_the_handler_after_the_engine_is_counted_as_its_status
     visit = Visit(application)
     await visit.ask(JSON)
     assert outcomes(visit.control) == {expected: 1}
+    assert len(visit.control.recording()) == (status != 400)
     assert ("x-headway-class" in visit.headers) == (status == 200)
 
 
