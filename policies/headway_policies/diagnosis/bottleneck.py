@@ -58,7 +58,7 @@ class Bottleneck(StrEnum):
 class Severity(IntEnum):
     """How bad it is.
 
-    ok          every objective is kept, at most 1 % of the requests end without an answer
+    ok          every objective is kept, at most 1 % of the valid requests end without an answer
     watch       near a limit, or too little is measured to say more
     degraded    an objective is missed, requests fail, or requests are degraded by the fallback ladder
     overloaded  more arrives than can be served: requests are refused or run out of time, or the queue is too old

@@ -69,7 +69,7 @@ def _evidence(facts: Facts) -> Iterator[Evidence]:
         ("queued", facts.queued, None),
         ("oldest_wait_s", facts.oldest_wait_s if facts.queued else None, None),
         ("kv_ratio", facts.kv_ratio, KV_FULL),
-        ("error_share", facts.error_share, MAX_ERROR_SHARE),
+        ("error_share", facts.fault_share, MAX_ERROR_SHARE),
         ("doubling_gain", facts.doubling_gain, WORTHWHILE_GAIN),
     )
     for figure, value, bound in plain:

@@ -17,8 +17,8 @@ NO_INSTANCE = "no instance is healthy"
 class ClassFacts:
     """One class; None for what is not known.
 
-    ``error_share`` is the share of its requests that ended without an answer, those that clients cancelled apart. An
-    objective or time-out is infinite where the class has none, None where the preset is not known. ``overloaded``: its
+    ``error_share`` is the share of its requests that ended without an answer, apart from those that clients cancelled
+    and those that were invalid. An objective or time-out is infinite where the class has none, None where the preset is not known. ``overloaded``: its
     queue stands, so that waits are cut. ``idle``: none of its requests has come lately, waits or runs.
     """
 
@@ -118,6 +118,12 @@ class Facts:
     classes: tuple[ClassFacts, ...] = ()
     forecast: Forecasted | None = None
     forecasts: tuple[Forecasted, ...] = ()
+
+    @property
+    def fault_share(self) -> float | None:
+        """The share of the requests that ended without an answer although they were valid."""
+        invalid = self.invalid_share or 0.0
+        return None if self.error_share is None else max(0.0, self.error_share - invalid)
 
     def measured(self) -> Facts:
         """The same, with what is no finite number taken for not known; an infinite objective is one that is not

@@ -8,6 +8,8 @@ from collections.abc import Iterator, Mapping
 from math import fsum, inf, isfinite
 
 from headway_policies.diagnosis.facts import ClassFacts, Facts
+from headway_policies.diagnosis.failures import words
+from headway_policies.request import Outcome
 from headway_policies.units import duration, percent
 
 #: Above this share errors are named; exactly this much is still allowed.
@@ -32,8 +34,10 @@ def symptoms(facts: Facts) -> tuple[str, ...]:
 
 
 def errs(facts: Facts) -> bool:
-    """Whether more than 1 % of the requests, or of those of a class, end without an answer."""
-    shares = (facts.error_share, *(row.error_share for row in facts.classes))
+    """Whether more than 1 % of the requests, or of those of a class, end without an answer, the invalid ones apart: a
+    client's mistake is no fault of the server.
+    """
+    shares = (facts.fault_share, *(row.error_share for row in facts.classes))
     return any(share is not None and share > MAX_ERROR_SHARE for share in shares)
 
 
@@ -66,21 +70,22 @@ def bound_s(row: ClassFacts) -> float:
 
 def main_causes(causes: Mapping[str, float]) -> str:
     """The cause that more than half of the errors have; else the two largest with their parts."""
-    rates = {words: rate for words, rate in causes.items() if isfinite(rate) and rate > 0}
+    rates = {cause: rate for cause, rate in causes.items() if isfinite(rate) and rate > 0}
     if not rates:
         return ""
     whole = fsum(rates.values())
-    first, *others = sorted(rates, key=lambda words: (-rates[words], words))
+    first, *others = sorted(rates, key=lambda cause: (-rates[cause], cause))
     if rates[first] / whole > MAJORITY:
         return f"main cause: {first}"
-    two = (f"{words} ({percent(rates[words] / whole)})" for words in (first, *others[:1]))
+    two = (f"{cause} ({percent(rates[cause] / whole)})" for cause in (first, *others[:1]))
     return f"main causes: {', '.join(two)}"
 
 
 def _errors(facts: Facts) -> Iterator[str]:
-    if facts.error_share is not None and facts.error_share > MAX_ERROR_SHARE:
-        causes = main_causes(facts.causes)
-        yield f"{percent(facts.error_share)} of requests end without an answer{f'; {causes}' if causes else ''}."
+    share, invalid = facts.fault_share, words(Outcome.REJECTED_INVALID)
+    if share is not None and share > MAX_ERROR_SHARE:
+        causes = main_causes({cause: rate for cause, rate in facts.causes.items() if cause != invalid})
+        yield f"{percent(share)} of requests end without an answer{f'; {causes}' if causes else ''}."
         return
     for figures in facts.classes:
         if figures.error_share is not None and figures.error_share > MAX_ERROR_SHARE:

@@ -144,8 +144,13 @@ TOO_SLOW = "Tokens of class normal come too slowly: 100 ms between two (p95), it
             "20 % of requests end without an answer; main cause: failed. 20 % of requests fail in the engine.",
         ),
         (
-            replace(WELL, error_share=0.2, invalid_share=0.2), "degraded", "invalid_requests",
-            "20 % of requests end without an answer. 20 % of requests are invalid: the clients' mistake.",
+            replace(WELL, error_share=0.2, invalid_share=0.2), "watch", "invalid_requests",
+            "20 % of requests are invalid: the clients' mistake.",
+        ),
+        (
+            replace(WELL, error_share=0.3, failed_share=0.1, invalid_share=0.2, causes={"failed": 1, "invalid request": 2}),
+            "degraded", "engine_errors",
+            "10 % of requests end without an answer; main cause: failed. 10 % of requests fail in the engine.",
         ),
         (
             replace(WELL, error_share=0.2, expired_share=0.2), "degraded", "time_outs",

@@ -91,7 +91,9 @@ def over(value: float | None, *bounds_of_it: float | None) -> bool:
 
 def goes_wrong(facts: Facts) -> bool:
     """Written anew, not taken from the diagnosis."""
-    return any(over(share, 0.01) for share in (facts.error_share, *(one.error_share for one in facts.classes))) or any(
+    invalid = facts.invalid_share if over(facts.invalid_share, 0.0) else 0.0
+    faults = None if facts.error_share is None else facts.error_share - (invalid or 0.0)
+    return any(over(share, 0.01) for share in (faults, *(one.error_share for one in facts.classes))) or any(
         over(one.ttft_p95_s, one.ttft_slo_s, one.first_token_timeout_s)
         or over(one.inter_token_p95_s, one.inter_token_slo_s)
         for one in facts.classes

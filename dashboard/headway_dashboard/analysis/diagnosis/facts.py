@@ -56,7 +56,7 @@ def facts_of(reading: Reading, status: Status) -> Facts:
         rung=_rung(reading, status),
         rung_set=rung_set,
         ttft_p95_s=now(reading, panels.TTFT[0.95]),
-        classes=tuple(_class_facts(reading, status, name) for name in classes_of(reading)),
+        classes=tuple(_class_facts(reading, status, name, _valid_part(failures)) for name in classes_of(reading)),
     )
 
 
@@ -142,13 +142,19 @@ def _share_of(names: Collection[str], failures: Mapping[str, float], error_share
     return error_share * part / whole if whole > 0 else None
 
 
-def _class_facts(reading: Reading, status: Status, name: str) -> ClassFacts:
+def _valid_part(failures: Mapping[str, float]) -> float:
+    """The part of the errors that is no client's mistake. The causes are those of all classes together."""
+    whole = fsum(failures.values())
+    return 1.0 - failures.get(causes.words(Outcome.REJECTED_INVALID), 0.0) / whole if whole > 0 else 1.0
+
+
+def _class_facts(reading: Reading, status: Status, name: str, valid_part: float) -> ClassFacts:
     activity = (panels.ARRIVALS_BY_CLASS, panels.QUEUED_BY_CLASS, panels.IN_FLIGHT_BY_CLASS)
-    objectives = status.objectives.get(name, _NOT_KNOWN)
+    objectives, errors = status.objectives.get(name, _NOT_KNOWN), reading[panels.ERROR_SHARE_BY_CLASS].latest(name)
     return ClassFacts(
         name,
         ttft_p95_s=reading[panels.TTFT_P95_BY_CLASS].latest(name),
-        error_share=reading[panels.ERROR_SHARE_BY_CLASS].latest(name),
+        error_share=None if errors is None else errors * valid_part,
         ttft_slo_s=objectives.ttft_slo_s,
         first_token_timeout_s=objectives.first_token_timeout_s,
         inter_token_slo_s=objectives.inter_token_slo_s,

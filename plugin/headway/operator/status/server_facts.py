@@ -295,7 +295,7 @@ def _class_facts(name: str, desk: Desk, served: Served, grown: ClassCounts, stan
         name,
         ttft_p95_s=served.ttft_p95_s,
         inter_token_p95_s=served.inter_token_p95_s,
-        error_share=_share(grown.failures.total(), grown.ended),
+        error_share=_share(grown.failures.total() - grown.failures[Outcome.REJECTED_INVALID], grown.ended),
         ttft_slo_s=_bound(found.ttft_s, None if terms is None else terms.ttft_slo_s),
         first_token_timeout_s=inf if terms is None else terms.first_token_timeout_s or inf,
         inter_token_slo_s=_bound(found.inter_token_s, None if terms is None else terms.inter_token_slo_ms),

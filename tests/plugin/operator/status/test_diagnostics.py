@@ -234,7 +234,7 @@ SCENARIOS: Mapping[str, Scenario] = {
         BUSY, preset=small_preset(64, classes={"normal": terms(1, total_s=1.5)}),
     ),
     "clients that send nonsense": Scenario(
-        Bottleneck.INVALID_REQUESTS, Severity.DEGRADED, "100 % of requests are invalid",
+        Bottleneck.INVALID_REQUESTS, Severity.WATCH, "100 % of requests are invalid",
         Request(ending=Ending.INVALID),
     ),
     "a rung by order": Scenario(
