@@ -28,7 +28,7 @@ import aiohttp
 from headway.admission import loop_time_s
 from headway.router.engine import InstancesEngine
 from headway.router.instances.instance import InstanceLink
-from headway.router.instances.reading import read, read_info, read_models
+from headway.router.instances.reading import Reading, read, read_info, read_models
 from headway_policies.fallback import BreakerState
 
 log = logging.getLogger(__name__)
@@ -93,7 +93,7 @@ class Heartbeat:
         pool = self._engine.pool
         try:
             ready = await self._ready(link)
-            await self._learn(link)
+            await self._learn(link, ready=ready)
         except TimeoutError:
             pool.late(link)
         except (aiohttp.ClientError, OSError):
@@ -106,12 +106,16 @@ class Heartbeat:
             else:
                 pool.unready(link)
 
-    async def _learn(self, link: InstanceLink) -> None:
-        """Learn the instance's model before it gets requests; this says nothing of its health."""
-        if link.model is None and link.health.state(loop_time_s()) is BreakerState.OPEN:
+    async def _learn(self, link: InstanceLink, *, ready: bool) -> None:
+        """Learn the instance's model and its seats before it gets requests; this says nothing of its health."""
+        if link.health.state(loop_time_s()) is not BreakerState.OPEN:
+            return
+        if link.model is None:
             with suppress(aiohttp.ClientError, OSError):
                 async with asyncio.timeout(_WITHIN_S):
                     await self._read_model(link)
+        if ready and not link.says_seats and (reading := await self._reading(link)) is not None:
+            link.read(reading, sent_before=link.sent)
 
     async def _read(self, link: InstanceLink) -> None:
         """Read the instance's metrics, also while it is not ready and something runs there: they show its progress.
@@ -120,17 +124,25 @@ class Heartbeat:
         """
         if link.idle and link.health.state(loop_time_s()) is BreakerState.OPEN:
             return
-        sent_before, link.asked_s = link.sent, loop_time_s()
-        with suppress(aiohttp.ClientError, OSError):
-            try:
-                status, text = await self._engine.client.get(link.address, _METRICS, _WITHIN_S)
-            except ValueError as error:
-                log.warning("instance %s: %s", link.address.name, error)
-                return
-            if status == HTTPStatus.OK:
-                self._engine.pool.read(link, read(text), sent_before)
-            if link.model is None:
+        sent_before, reading = link.sent, await self._reading(link)
+        if reading is not None:
+            self._engine.pool.read(link, reading, sent_before)
+        if link.model is None:
+            with suppress(aiohttp.ClientError, OSError):
                 await self._read_model(link)
+
+    async def _reading(self, link: InstanceLink) -> Reading | None:
+        """The figures in the instance's metrics; None where it does not answer with them."""
+        link.asked_s = loop_time_s()
+        try:
+            status, text = await self._engine.client.get(link.address, _METRICS, _WITHIN_S)
+        except ValueError as error:
+            log.warning("instance %s: %s", link.address.name, error)
+        except (aiohttp.ClientError, OSError):
+            pass
+        else:
+            return read(text) if status == HTTPStatus.OK else None
+        return None
 
     async def _read_model(self, link: InstanceLink) -> None:
         """Read the instance's model, once; again where it does not answer, or does not let this server in."""

@@ -108,9 +108,12 @@ async def listen(options: RouteOptions, settings: Settings, router: RouterServic
         router.service.parts.tasks.start("keys file", settings.keys_file.watch())
     await router.begin()
     desk = router.service.parts.gateway.gate.desk
-    log.info(
-        "healthy instances: %d of %d; preset %s, %d seats (ceiling %d)", sum(1 for _ in router.engine.pool.healthy()),
-        len(router.engine.pool.links), desk.preset.name, desk.limit, desk.ceiling or 0,
+    states = router.engine.pool.states()
+    away = [state.name for state in states if not state.up]
+    log.log(
+        logging.WARNING if away else logging.INFO, "healthy instances: %d of %d%s; preset %s, %d seats (ceiling %d)",
+        len(states) - len(away), len(states), f" (not {', '.join(away)})" if away else "",
+        desk.preset.name, desk.limit, desk.ceiling or 0,
     )  # fmt: skip
     server = _Server(config, router)
     try:

@@ -61,7 +61,7 @@ def text(status: Status, url: str) -> str:
     facts = [
         ("server", f"{url}  (headway {status.version}, up {duration(status.uptime_s)})"),
         ("model", status.model or "-"),
-        ("state", f"{readiness}; {_admission(status)}"),
+        ("state", f"{readiness}; {_admission(status)}{_away(status)}"),
         *_stopped(status.stopped),
         *_diagnosis(status.diagnosis),
         ("preset", f"{status.preset.name}  (revision {status.preset.revision})"),
@@ -139,6 +139,12 @@ def _admission(status: Status) -> str:
     return "requests are dispatched"
 
 
+def _away(status: Status) -> str:
+    """The number of servers behind a router that are down; empty where none is."""
+    down = sum(not instance.up for instance in status.instances)
+    return f"; {down} of {len(status.instances)} instances DOWN" if down else ""
+
+
 def _seats(status: Status) -> str:
     """Taken and allowed seats; after a switch to fewer, those above the limit are not filled again."""
     taken, limit = status.seats_taken, status.limit
@@ -174,7 +180,7 @@ def _instance(instance: InstanceStatus) -> str:
     assumed = "" if instance.says_seats else " assumed, as it has not said its own"
     maker = f"; {instance.maker}" if instance.maker else ""
     lacks = f"; not known: {', '.join(instance.lacks)}" if instance.up and instance.lacks else ""
-    seats = f"{instance.seats} seats{assumed}"
+    seats = f"{instance.seats} seats{assumed}" if instance.up or instance.says_seats else "seats not known"
     return f"{instance.name}  {state}{maker}; {instance.running} running{others}, {seats}{lacks}"
 
 

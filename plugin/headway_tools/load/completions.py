@@ -61,7 +61,7 @@ class Completions:
     def __init__(
         self, url: str, *, model: str | None = None, as_text: bool = False, key: str | None = None, timeout_s: float
     ) -> None:
-        self.url = url.rstrip("/")
+        self.url = url.rstrip("/").removesuffix("/v1")
         self.model = Model(model or "", None)
         self._wanted = model
         self._as_text = as_text

@@ -123,7 +123,10 @@ def test_lengths_beyond_all_bounds_are_cut() -> None:
 @given(invalid=st.sets(st.integers(0, 19)), most=st.integers(1, 20), newest=st.integers(1, 20))
 def test_an_invalid_request_is_no_load(invalid: set[int], most: int, newest: int) -> None:
     """It leaves the recording at its end; a request that was refused stays."""
-    recorder, tickets = Recorder(rows=most), [ticket(number, float(number), prompt_tokens=number) for number in range(20)]
+    recorder, tickets = (
+        Recorder(rows=most),
+        [ticket(number, float(number), prompt_tokens=number) for number in range(20)],
+    )
     for one in tickets:
         recorder.arrived(one)
     for one in tickets:

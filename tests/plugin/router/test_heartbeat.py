@@ -6,6 +6,7 @@ The client of the instances is a stand-in; pool, health and engine are real.
 from __future__ import annotations
 
 import asyncio
+import logging
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -27,6 +28,7 @@ from headway_policies.routing import Demand
 from headway_policies.routing.health import LOST_S, SILENT_S
 
 METRICS = "vllm:kv_cache_usage_perc 0.5\nvllm:generation_tokens_total {}\n"
+LIMITED = METRICS + 'headway_limit{{kind="live"}} 32\nheadway_limit{{kind="reach"}} 32\n'
 LATE = 1e9
 
 
@@ -38,7 +40,7 @@ class Instance:
         self.ready_s = self.metrics_s = 0.0
         self.tokens = 0
         self.missing: set[str] = set()
-        self.models = MODELS
+        self.models, self.metrics = MODELS, METRICS
         self.asked: list[str] = []
         self.error: Exception | None = None
         self.metrics_error: Exception | None = None
@@ -58,7 +60,7 @@ class Instance:
             return self.lets_in, self.models
         if path == "/props":
             return 200, '{"total_slots": 3}'
-        return (200, METRICS.format(self.tokens)) if path == "/metrics" else (self.ready, "")
+        return (200, self.metrics.format(self.tokens)) if path == "/metrics" else (self.ready, "")
 
 
 class Watched:
@@ -100,6 +102,23 @@ async def watched() -> AsyncIterator[Watched]:
         for task in (running, *one.running):
             task.cancel()
         await asyncio.gather(running, *one.running, return_exceptions=True)
+
+
+@on_virtual_time
+async def test_an_instance_with_headway_has_its_own_seats_from_the_first_line_on(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    """They are in its metrics, which are read before it is called healthy; late metrics keep no instance away."""
+    caplog.set_level(logging.INFO, "headway.router.instances.pool")
+    for text, late_s, line in (
+        (LIMITED, 0.0, "instance a is healthy: 32 seats"),
+        (LIMITED, LATE, "instance a is healthy: 4 seats assumed, as it has not said its own"),
+    ):
+        caplog.clear()
+        one = Watched()
+        one.instance.metrics, one.instance.metrics_s = text, late_s
+        await Heartbeat(InstancesEngine(one.pool, one.instance)).once()  # type: ignore[arg-type]
+        assert caplog.messages == [line]
 
 
 @on_virtual_time

@@ -93,13 +93,16 @@ def test_each_instance_of_a_router_is_shown_with_what_is_not_known_of_it(operato
         InstanceStatus(name="a:1", up=True, seats=4, running=2, others=1, maker="llama.cpp", lacks=["KV use"]),
         InstanceStatus(name="b:1", up=True, seats=256, running=0, says_seats=False, lacks=["load", "seats"]),
         InstanceStatus(name="c:1", up=False, seats=4, running=0, lacks=["KV use"]),
+        InstanceStatus(name="d:1", up=False, seats=256, running=0, says_seats=False),
     ]
     text = status.text(operator.status().model_copy(update={"instances": instances}), operator.url)
     assert [line.strip() for line in text.splitlines() if ":1  " in line] == [
         "c:1  DOWN; 0 running, 4 seats",
+        "d:1  DOWN; 0 running, seats not known",
         "a:1  up; llama.cpp; 2 running and 1 of other clients, 4 seats; not known: KV use",
         "b:1  up; 0 running, 256 seats assumed, as it has not said its own; not known: load, seats",
     ]
+    assert "requests are dispatched; 2 of 4 instances DOWN\n" in text
 
 
 def test_what_has_no_effect_is_shown_below_the_preset(operator: Stub) -> None:

@@ -72,7 +72,8 @@ class RouteGuard:
         path = plain_path(scope)
         route = None if path is None else self._access.table.find(path)
         if route is None:
-            raise AccessRefused("route", HTTPStatus.NOT_FOUND, "There is no such route.", "route_not_found")
+            text = f"There is no such route.{self._meant(path)}"
+            raise AccessRefused("route", HTTPStatus.NOT_FOUND, text, "route_not_found")
         method: str = WEBSOCKET if scope["type"] == "websocket" else scope["method"]
         if method == "OPTIONS":
             if _is_preflight(scope):
@@ -89,6 +90,16 @@ class RouteGuard:
         if inner is not None and route.access in _CHECKED_AGAIN:
             _present(scope, inner)
         return identity, route.access
+
+    def _meant(self, path: str | None) -> str:
+        """The route that a client with a wrong base URL means; empty where none comes near."""
+        for meant in () if path is None else (f"/v1{path}", path.removeprefix("/v1")):
+            route = self._access.table.find(meant)
+            if route is not None and route.access is RouteAccess.INFERENCE:
+                return (
+                    f" Did you mean {meant}? Clients of OpenAI take a base URL that ends with /v1, Anthropic's do not."
+                )
+        return ""
 
 
 def _is_preflight(scope: Scope) -> bool:

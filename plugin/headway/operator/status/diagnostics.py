@@ -40,8 +40,7 @@ class Diagnostics:
         due_s = 0.0
         while True:
             try:
-                self.sample()
-                if self._gate.now_s() >= due_s:
+                if self.sample() or self._gate.now_s() >= due_s:
                     due_s = next_turn_s(JUDGE_EVERY_S)
                     self.judge()
             except Exception:  # an error here must not leave an old diagnosis standing for ever
@@ -49,13 +48,18 @@ class Diagnostics:
                 self.last = diagnose(Facts())
             await sleep_until_turn(SAMPLE_EVERY_S)
 
-    def sample(self) -> None:
-        """Keep how the server is now. What was before a switch says nothing of what is in force."""
+    def sample(self) -> bool:
+        """Keep how the server is now. What was before a switch says nothing of what is in force: whether there was one.
+
+        The diagnosis from before a switch does not hold up the next one either.
+        """
         revision = self._gate.desk.mode.revision
-        if revision != self._revision:
-            self._revision = revision
+        switched = revision != self._revision
+        if switched:
+            self._revision, self._better = revision, _BETTER_TIMES
             self._samples.clear()
         self._samples.append(self._reader.sample())
+        return switched
 
     def judge(self) -> Diagnosis:
         """Diagnose the last half minute. What is less bad must be so three times in a row; worse counts at once."""

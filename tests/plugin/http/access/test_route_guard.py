@@ -62,6 +62,19 @@ async def test_a_route_that_is_not_known_is_closed_to_everybody() -> None:
     assert (await opened.ask("/closed/route", "POST", TENANT)).status == 200
 
 
+async def test_a_wrong_base_url_is_answered_with_the_path_that_was_meant() -> None:
+    """Without the /v1 of OpenAI's clients, or with it twice, as from Anthropic's; no other unknown path has a hint."""
+    for asked, meant in (
+        ("/chat/completions", "/v1/chat/completions"), ("/models", "/v1/models"), ("/v1/v1/messages", "/v1/messages"),
+    ):  # fmt: skip
+        reply = await Server(access()).ask(asked, "POST", TENANT)
+        assert reply.status == 404
+        assert f"Did you mean {meant}? Clients of OpenAI take a base URL that ends with /v1" in reply.error["message"]
+    for asked in ("/reset", "/v1/reset_prefix_cache", "/closed/route"):
+        reply = await Server(access()).ask(asked, "POST", TENANT)
+        assert reply.error["message"] == "There is no such route."
+
+
 async def test_a_method_that_a_known_path_does_not_have_is_closed() -> None:
     """A new method of a new vLLM as well; the answer lists the methods. HEAD counts as GET."""
     server = Server(access())

@@ -396,6 +396,19 @@ async def test_an_error_does_not_leave_an_old_diagnosis_standing(
     assert "diagnostics: iteration failed" in caplog.text
 
 
+@on_virtual_time
+async def test_a_diagnosis_never_names_the_seats_of_the_preset_before() -> None:
+    """From the first look after a switch on, however bad the diagnosis before it was."""
+    async with playing(SCENARIOS["too few seats"]) as control:
+        await asyncio.sleep(60.0)
+        assert control.diagnostics.last.severity is Severity.OVERLOADED
+        control.catalogue.include(small_preset(32, name="wide"))
+        await control.switch("wide", expected_revision=None, caller=Caller("ann", "operator"))
+        for _ in range(20):
+            await asyncio.sleep(1.1)
+            assert " of 32 seats taken" in control.diagnostics.last.sentence
+
+
 @pytest.mark.parametrize("name", sorted(bundled_presets()))
 @on_virtual_time
 async def test_every_bundled_preset_is_well_under_light_traffic(name: str) -> None:
