@@ -1,4 +1,4 @@
-"""The example of how-to/in-a-program.md has sound types."""
+"""The Python examples of the how-to pages have sound types."""
 
 from __future__ import annotations
 
@@ -14,15 +14,17 @@ from tiers import long_form
 
 @pytest.mark.slow
 @long_form("make check has the types of plugin/examples, which call the same; vLLM's own take minutes to read")
-def test_the_example_in_the_readme_passes_a_strict_type_checker(root: Path, tmp_path: Path) -> None:
+def test_the_examples_of_the_pages_pass_a_strict_type_checker(root: Path, tmp_path: Path) -> None:
     """With vLLM's own types, and without any setting of this repository; what `make check` has read is reused."""
-    (example,) = re.findall(
-        r"```python\n(.*?)```", (root / "deploy/site/docs/how-to/in-a-program.md").read_text(), re.DOTALL
-    )
-    script = tmp_path / "example.py"
-    script.write_text(example, encoding="utf-8")
+    scripts = []
+    for page in ("in-a-program", "batch-a-function", "port-a-batcher"):
+        text = (root / f"deploy/site/docs/how-to/{page}.md").read_text(encoding="utf-8")
+        for place, example in enumerate(re.findall(r"```py(?:thon)?\n(.*?)```", text, re.DOTALL)):
+            scripts.append(tmp_path / f"{page.replace('-', '_')}_{place}.py")
+            scripts[-1].write_text(example, encoding="utf-8")
+    assert len(scripts) >= 3
     strict = ["--strict", "--config-file=", f"--cache-dir={root / '.mypy_cache'}"]
     environment = {**os.environ, "MYPYPATH": os.pathsep.join(str(root / one) for one in ("plugin", "policies"))}
-    command = [sys.executable, "-m", "mypy", *strict, str(script)]
+    command = [sys.executable, "-m", "mypy", *strict, *map(str, scripts)]
     done = subprocess.run(command, cwd=root, capture_output=True, text=True, env=environment, check=False)
     assert done.returncode == 0, done.stdout + done.stderr

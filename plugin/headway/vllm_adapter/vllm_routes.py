@@ -20,6 +20,8 @@ log = logging.getLogger(__name__)
 #: Answered for any route, and never listed by itself.
 _IMPLIED = frozenset({"HEAD", "OPTIONS"})
 _MOUNT = "MOUNT"
+#: How the lines of vLLM's own list begin.
+_LISTED = ("Available routes are", "Route: ")
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,7 +47,13 @@ def running_routes(app: Any, table: RouteTable) -> list[RunningRoute]:
 
 
 def log_routes(app: Any, table: RouteTable) -> None:
-    """Log the open routes in one line, and warn where routes are closed because they are not known."""
+    """Log the open routes in one line, and warn where routes are closed because they are not known.
+
+    vLLM's own list, a line for each of its sixty routes, is left out unless its logger is at level DEBUG.
+    """
+    theirs = logging.getLogger("vllm")
+    for handler in [] if theirs.isEnabledFor(logging.DEBUG) else theirs.handlers:
+        handler.addFilter(_is_no_route)
     routes = running_routes(app, table)
     opened = dict.fromkeys(route.path for route in routes if route.access is RouteAccess.OPEN)
     log.info("routes that need no key: %s", ", ".join(opened) or "none")
@@ -56,6 +64,11 @@ def log_routes(app: Any, table: RouteTable) -> None:
             "this vLLM has routes that Headway does not know, and keeps them closed: %s; to open them to inference "
             "keys set %s=%s", ", ".join(map(str, unknown)), OPEN_ROUTES, paths,
         )  # fmt: skip
+
+
+def _is_no_route(record: logging.LogRecord) -> bool:
+    """Whether a record is not of vLLM's own list of routes, whose module has other names in other releases."""
+    return not (record.name.startswith("vllm.entrypoints") and str(record.msg).startswith(_LISTED))
 
 
 def _by_access(

@@ -98,6 +98,23 @@ def test_the_start_names_open_and_unknown_routes(caplog: pytest.LogCaptureFixtur
     assert [record.getMessage() for record in caplog.records] == ["routes that need no key: none"]
 
 
+@pytest.mark.parametrize(
+    ("level", "told"), [(logging.INFO, ["other"]), (logging.DEBUG, ["Available routes are:", "Route: /x", "other"])]
+)
+def test_vllms_own_list_of_routes_is_left_out(
+    level: int, told: list[str], monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Sixty lines; every other line of vLLM stays, and at level DEBUG the list does."""
+    monkeypatch.setattr(logging.getLogger("vllm"), "handlers", [caplog.handler])
+    monkeypatch.setattr(logging.getLogger("vllm"), "propagate", False)
+    monkeypatch.setattr(caplog.handler, "filters", [])
+    caplog.set_level(level, "vllm")
+    log_routes(application(), TABLE)
+    for words in (("Available routes are:",), ("Route: %s", "/x"), ("other",)):
+        logging.getLogger("vllm.entrypoints.launchers.launcher").info(*words)
+    assert [record.getMessage() for record in caplog.records if record.name.startswith("vllm")] == told
+
+
 def source_routes(source: VllmSource) -> Iterator[tuple[str, str]]:
     """Method and path of every route that a module of vLLM's entrypoints defines with a literal path."""
     for file in sorted((source.package / "entrypoints").rglob("*.py")):
