@@ -28,6 +28,7 @@ class LoadStandIn:
         self.asked: list[dict[str, Any]] = []
         self.models: dict[str, Any] = {"data": [{"id": "stand-in", "max_model_len": longest}]}
         self.models_status = 200
+        self.metrics = ""
         self.takes_ids = True
         self.given: dict[str, str] = {}  # the class that is served in place of one
         self.why = "key"  # the reason that it gives for that
@@ -63,7 +64,9 @@ class LoadStandIn:
 
         class Handler(BaseHTTPRequestHandler):
             def do_GET(self) -> None:  # http.server calls this name
-                server.send(self, server.models_status, json.dumps(server.models).encode())
+                if self.path == "/metrics":
+                    return server.send(self, 200 if server.metrics else 404, server.metrics.encode())
+                return server.send(self, server.models_status, json.dumps(server.models).encode())
 
             def do_POST(self) -> None:  # http.server calls this name
                 body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))

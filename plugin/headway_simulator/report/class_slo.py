@@ -1,8 +1,8 @@
-"""The objectives that a preset states for a class of requests, beside those by which all runs are compared.
+"""The objectives that a preset states for a class of requests.
 
 Presets with different objectives cannot be compared by them: the longer ones are easier to keep. So goodput and the
-ceiling are by one ``Slo`` for all, and this judgement stands beside it. Objectives that are relative to the engine are
-those on the undisturbed model, with the mean prompt of the requests as the usual one.
+ceiling are by those of one preset for all, and what another one states judges it beside that. Objectives that are
+relative to the engine are those on the undisturbed model, with the mean prompt of the requests as the usual one.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ from math import inf
 from headway_policies import Preset
 from headway_policies.limits import Unloaded, resolved
 from headway_policies.request import PriorityClass
+from headway_simulator.engine_model.capacity import Slo
 from headway_simulator.engine_model.engine import EngineModel
 from headway_simulator.run.visit import Visit
 from headway_simulator.traffic.workload import Request
@@ -44,6 +45,14 @@ def stated_by(preset: Preset | None, model: EngineModel, requests: Collection[Re
     usual_tokens = sum(request.prompt_tokens for request in requests) / max(1, len(requests))
     stated = {name: _of_class(terms, alone, usual_tokens) for name, terms in classes.items()}
     return {name: slo for name, slo in stated.items() if (slo.ttft_s, slo.inter_token_s) != (None, None)}
+
+
+def shortest(preset: Preset | None, model: EngineModel) -> Slo:
+    """The shortest objectives that a preset states, or the usual one where it states none."""
+    stated, usual = stated_by(preset, model, ()).values(), Slo()
+    ttft_s = [slo.ttft_s for slo in stated if slo.ttft_s is not None]
+    inter_token_s = [slo.inter_token_s for slo in stated if slo.inter_token_s is not None]
+    return Slo(min(ttft_s, default=usual.ttft_s), min(inter_token_s, default=usual.inter_token_s))
 
 
 def unloaded_of(model: EngineModel) -> Unloaded:

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import csv
 import io
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 
 from headway_simulator.engine_model.capacity import Slo
 from headway_simulator.engine_model.engine import EngineModel
+from headway_simulator.report.class_slo import ClassSlo
 from headway_simulator.report.engine_words import engine_table
 from headway_simulator.report.summary import ALL, ClassSummary, Spread, Summary
 from headway_simulator.run.result import Result
@@ -32,18 +33,25 @@ class Run:
 
 @dataclass(frozen=True, slots=True)
 class Comparison:
-    """Several arms served the same requests. ``ceiling_per_s`` (requests) is what no policy could pass for long;
-    ``arrivals`` requests arrived, and those of the first ``warmup_s`` are in no figure.
+    """Several arms served the same requests, judged by ``slo``, a class in ``judged`` by what stands there.
+    ``ceiling_per_s`` (requests) is what no policy could pass for long; ``arrivals`` requests arrived, and those of the
+    first ``warmup_s`` are in no figure.
     """
 
     workload: str
     seed: int
     model: EngineModel
     slo: Slo
+    judged: Mapping[str, ClassSlo]
     runs: Sequence[Run]
     ceiling_per_s: float | None
     arrivals: int
     warmup_s: float
+
+    @property
+    def with_own(self) -> list[Run]:
+        """The runs whose preset states other objectives than those by which all are judged."""
+        return [run for run in self.runs if any(self.judged.get(name) != slo for name, slo in run.summary.own.items())]
 
     def class_names(self) -> list[str]:
         """All classes of all runs, the sum first."""
@@ -110,7 +118,7 @@ def _class_rows(comparison: Comparison) -> list[ClassRow]:
     rows: list[ClassRow] = [("offered", lambda figures: str(figures.offered))]
     if comparison.ceiling_per_s is not None:
         rows += _IN_TIME
-        if any(run.summary.own for run in comparison.runs):
+        if comparison.with_own:
             rows += _BY_OWN
     return [*rows, *_TIMES]
 
@@ -196,6 +204,7 @@ def as_json(comparison: Comparison) -> dict[str, object]:
         "seed": comparison.seed,
         "model": engine_table(comparison.model),
         "slo": asdict(comparison.slo),
+        "slo_by_class": {name: asdict(slo) for name, slo in comparison.judged.items()},
         "ceiling_per_s": comparison.ceiling_per_s,
         "runs": [asdict(run.summary) for run in comparison.runs],
     }

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Container, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from headway_policies import Outcome
@@ -89,10 +89,12 @@ def summarise(
     warmup_s: float = 0.0,
     span_s: float | None = None,
     own: Mapping[str, ClassSlo] = _NONE,
+    judged: Mapping[str, ClassSlo] = _NONE,
 ) -> Summary:
     """The figures of a run, without the requests that arrived in the first ``warmup_s``.
 
-    ``own`` are the objectives that its preset states for the classes (``stated_by``). Requests that arrived until
+    A class is judged by its objectives in ``judged``, or by ``slo`` where it has none there. ``own`` are the objectives
+    that its preset states for the classes (``stated_by``). Requests that arrived until
     ``span_s`` are measured against the time from the one to the other; by default the whole run, to the end of the last
     request.
     """
@@ -103,11 +105,13 @@ def summarise(
     for visit in visits:
         by_class.setdefault(visit.request.class_name, []).append(visit)
     ranked = sorted(by_class, key=[*result.ledger.classes, *by_class].index)
-    classes = {class_name: _class(class_name, by_class[class_name], slo, own, seconds) for class_name in ranked}
+    usual = ClassSlo(slo.ttft_s, slo.inter_token_s)
+    good = {id(visit) for visit in visits if judged.get(visit.class_name, usual).kept(visit)}
+    classes = {class_name: _class(class_name, by_class[class_name], good, own, seconds) for class_name in ranked}
     return Summary(
         name,
         seconds,
-        {ALL: _class(ALL, visits, slo, own, seconds), **classes},
+        {ALL: _class(ALL, visits, good, own, seconds), **classes},
         tokens_per_s=sum(visit.made_tokens for visit in result.visits) / max(result.ended_s, 1e-9),
         requests_per_s=sum(visit.outcome is Outcome.COMPLETED for visit in visits) / seconds,
         mean_batch=result.mean_batch,
@@ -119,11 +123,13 @@ def summarise(
     )
 
 
-def _class(name: str, visits: Sequence[Visit], slo: Slo, own: Mapping[str, ClassSlo], seconds: float) -> ClassSummary:
+def _class(
+    name: str, visits: Sequence[Visit], in_time: Container[int], own: Mapping[str, ClassSlo], seconds: float
+) -> ClassSummary:
     offered, admitted = _offered(visits), _admitted(visits)
     judged = [visit for visit in visits if visit.class_name in own]
     kept = sum(own[visit.class_name].kept(visit) for visit in judged)
-    good = [visit for visit in visits if visit.within(slo.ttft_s, slo.inter_token_s)]
+    good = [visit for visit in visits if id(visit) in in_time]
     completed = [visit for visit in visits if visit.outcome is Outcome.COMPLETED]
     return ClassSummary(
         name,

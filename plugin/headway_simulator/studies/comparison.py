@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
+from headway_policies import Preset
 from headway_policies.preset import seat_words
 from headway_simulator.engine_model.capacity import Slo
-from headway_simulator.report.class_slo import stated_by
+from headway_simulator.report.class_slo import ClassSlo, stated_by
 from headway_simulator.report.report import Comparison, Run
 from headway_simulator.report.summary import summarise
 from headway_simulator.run.shell import simulate
@@ -26,15 +27,19 @@ def compare(
     seed: int,
     clients: Clients | None = None,
     progress: Progress | None = None,
-    by_own: bool = True,
+    judge: Preset | None = None,
 ) -> Comparison:
-    """Run every arm. All are judged by ``slo``, and with ``by_own`` each also by what its preset states."""
-    runs = [_run(arm, traffic, slo, seed, clients, progress, by_own=by_own) for arm in arms]
+    """Run every arm. All are judged by what ``judge`` states for a class, or by ``slo`` where that is nothing. With a
+    ``judge`` each arm is also judged by what its own preset states.
+    """
+    judged = stated_by(judge, arms[0].model, traffic.requests)
+    runs = [_run(arm, traffic, slo, judged, seed, clients, progress) for arm in arms]
     return Comparison(
         workload=traffic.words,
         seed=seed,
         model=arms[0].model,
         slo=slo,
+        judged=judged,
         runs=runs,
         ceiling_per_s=traffic.ceiling_per_s,
         arrivals=len(traffic.requests),
@@ -43,7 +48,13 @@ def compare(
 
 
 def _run(
-    arm: Arm, traffic: Traffic, slo: Slo, seed: int, clients: Clients | None, progress: Progress | None, *, by_own: bool
+    arm: Arm,
+    traffic: Traffic,
+    slo: Slo,
+    judged: Mapping[str, ClassSlo],
+    seed: int,
+    clients: Clients | None,
+    progress: Progress | None,
 ) -> Run:
     total = max(len(traffic.requests), 1)
 
@@ -52,7 +63,7 @@ def _run(
             progress(arm.name, min(number / total, 1.0))
 
     result = simulate(traffic.requests, arm.preset, arm.model, clients=clients, seed=seed, progress=come)
-    own = stated_by(arm.preset, arm.model, traffic.requests) if by_own else {}
-    summary = summarise(arm.name, result, slo, warmup_s=traffic.warmup_s, span_s=traffic.span_s, own=own)
+    own = stated_by(arm.preset, arm.model, traffic.requests) if judged else {}
+    summary = summarise(arm.name, result, slo, warmup_s=traffic.warmup_s, span_s=traffic.span_s, own=own, judged=judged)
     seats = "" if arm.preset is None else seat_words(arm.preset.settings(), arm.model.max_num_seqs)
     return Run(arm.name, result, summary, limited=arm.preset is not None, seats=seats)

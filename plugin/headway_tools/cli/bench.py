@@ -6,18 +6,22 @@ import argparse
 import asyncio
 import os
 import sys
+from collections.abc import Mapping
 from dataclasses import replace
+from math import inf
 from pathlib import Path
 
 from headway_simulator.engine_model.capacity import Slo
 from headway_simulator.traffic.trace import TraceError, read_trace
 from headway_simulator.traffic.workload import WORKLOADS
+from headway_tools.cli.objectives import USUAL_WORDS, add_objectives, given_objectives
 from headway_tools.cli.output.bench_report import Outcome, show
 from headway_tools.console import Bar, FailedError, ServerUnreachableError, UsageError, add_json, add_url, seconds
-from headway_tools.load.completions import Completions, UnreachableServerError, UnsuitableServerError
+from headway_tools.load.completions import Completions, UnreachableServerError, UnsuitableServerError, key_of
 from headway_tools.load.measured import Measured
 from headway_tools.load.offered import LoadError, Source
 from headway_tools.load.run import Compared, Load, capacity_per_s, compare, offer
+from headway_tools.load.scrape import ClassCounts
 
 NAME = "bench"
 SUMMARY = "Load a running server with open-loop traffic of several classes, and measure it by your objectives."
@@ -42,10 +46,12 @@ of each request. The first tenth of the time, at most 30 s, is not measured. Wit
 seconds is sent to both servers, in the order A B, B A, ...; ratios are B / A, median and extremes of the pairs. The
 load of B is that of A: its capacity is not measured.
 For the throughput of a closed loop with random lengths use `vllm bench serve --request-rate inf --max-concurrency N`.
-VLLM_API_KEY is sent as the API key, if it is set.
+By default each class is judged by the objectives that the preset of the server states for it on its engine (those in
+its /metrics; with --compare both by those of A), a class without any by {usual}.
+The API key is that of VLLM_API_KEY, or else of OPENAI_API_KEY, as for `vllm bench serve`.
 
-exit codes: 0 every request got an answer or a refusal   1 some got neither, or the server refused the first request
-            2 wrong usage   3 not reachable   130 interrupted
+exit codes: 0 every request got an answer or a refusal   1 some got neither, none was completed, or the server refused
+            the first request   2 wrong usage   3 not reachable   130 interrupted
 """
 _DURATION_S = 60.0
 _LOAD = 0.8
@@ -55,6 +61,8 @@ _BLOCK_S = 30.0
 _TIMEOUT_S = 300.0
 _SETTLE_S = 5.0
 _MAX_CLIENTS = 1024
+#: The shares of the classes of the bundled presets where none are given, of those that the server has.
+_CLASSES = {"realtime": 0.2, "normal": 0.6, "batch": 0.2}
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
@@ -62,7 +70,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     listed = "\n".join(
         f"  {workload.name:<15} {workload.summary}" for workload in WORKLOADS.values() if not workload.closed
     )
-    parser.epilog = EPILOG.replace("{workloads}", listed)
+    parser.epilog = EPILOG.replace("{workloads}", listed).replace("{usual}", USUAL_WORDS)
     add_url(parser)
     parser.add_argument("--model", metavar="M", help="the model to query (default: the first one listed)")
     parser.add_argument("--compare", metavar="URL", help="a second server, B, in turn with the first")
@@ -91,9 +99,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     times.add_argument(
         "--timeout", type=seconds, default=_TIMEOUT_S, metavar="S", help=f"of one request (default: {_TIMEOUT_S:g})"
     )
-    objectives = parser.add_argument_group("objectives")
-    for flag, default in (("--slo-ttft-ms", 1000.0), ("--slo-inter-token-ms", 100.0)):
-        objectives.add_argument(flag, type=positive, default=default, metavar="MS", help=f"(default: {default:g})")
+    add_objectives(parser.add_argument_group("objectives"), positive)
     add_json(parser)
     parser.add_argument("--csv", metavar="FILE", help="write a row for each server and class")
     parser.set_defaults(run=run)
@@ -117,13 +123,16 @@ def run(chosen: argparse.Namespace) -> int:
 
 
 async def _bench(chosen: argparse.Namespace, source: Source, bar: Bar) -> Outcome:
-    key = os.environ.get("VLLM_API_KEY") or None
-    options = {"as_text": chosen.text_prompts, "key": key, "timeout_s": chosen.timeout}
-    slo = Slo(chosen.slo_ttft_ms / 1000, chosen.slo_inter_token_ms / 1000)
+    options = {"as_text": chosen.text_prompts, "key": key_of(os.environ), "timeout_s": chosen.timeout}
+    slo = given_objectives(chosen)
     async with Completions(chosen.url, model=chosen.model, **options) as first:
-        source = replace(source, max_tokens=first.model.max_tokens)
+        known = (await first.counts()).classes
+        classes = source.classes or {name: share for name, share in _CLASSES.items() if name in known} or _CLASSES
+        source = replace(source, max_tokens=first.model.max_tokens, classes=classes)
         rate_per_s, capacity = await _rate(chosen, source, first, bar)
-        load = _load(chosen, source, rate_per_s, slo)
+        own = _own((await first.counts()).classes) if slo is None else {}  # by then its engine is measured
+        slo = slo or Slo()
+        load = _load(chosen, source, rate_per_s, slo, own)
         result: Measured | Compared
         if chosen.compare is None:
             result = await offer(first, load, bar.show)
@@ -134,19 +143,28 @@ async def _bench(chosen: argparse.Namespace, source: Source, bar: Bar) -> Outcom
                 _warn_of_classes(second)
         _warn_of_classes(first)
         return Outcome(chosen.url, chosen.compare, first.model.name, source.words, chosen.seed, rate_per_s, capacity,
-                       slo, result)  # fmt: skip
+                       slo, own, result)  # fmt: skip
+
+
+def _own(classes: Mapping[str, ClassCounts]) -> dict[str, Slo]:
+    """The objectives that the server's preset states for its classes, on its engine; one that lacks is never missed."""
+    stated = {name: counts.objectives_s for name, counts in classes.items() if counts.objectives_s}
+    return {
+        name: Slo(*(round(found.get(objective, inf), 5) for objective in ("first_token", "inter_token")))
+        for name, found in stated.items()
+    }
 
 
 def _warn_of_classes(server: Completions) -> None:
     """Say once which figures are those of another class: the key of the server decides which one it is."""
     for asked, (given, why) in server.other_class.items():
-        cause = f"the key in VLLM_API_KEY has no {asked}; take one of a tenant that has it (headway keys list)"
+        cause = f"the key has no {asked}; set OPENAI_API_KEY to one of a tenant that has it (headway keys list)"
         if why == "no_key":
             cause = f"it knows no keys; set HEADWAY_KEYS_FILE, and: headway keys add --tenant NAME --classes {asked}"
         print(f"{server.url} served class {asked} as {given}: {cause}", file=sys.stderr)
 
 
-def _load(chosen: argparse.Namespace, source: Source, rate_per_s: float, slo: Slo) -> Load:
+def _load(chosen: argparse.Namespace, source: Source, rate_per_s: float, slo: Slo, own: Mapping[str, Slo]) -> Load:
     """Everything that one server is offered. Raises LoadError."""
     whole_s = source.span_s(rate_per_s)
     duration_s = chosen.duration or whole_s or _DURATION_S
@@ -154,7 +172,7 @@ def _load(chosen: argparse.Namespace, source: Source, rate_per_s: float, slo: Sl
     requests = source.requests(chosen.seed, rate_per_s, duration_s)
     if not requests:
         raise LoadError("no request arrives in that time; give a longer --duration or a larger --rate")
-    return Load(requests, duration_s, slo, chosen.timeout + _SETTLE_S)
+    return Load(requests, duration_s, slo, chosen.timeout + _SETTLE_S, own)
 
 
 async def _rate(

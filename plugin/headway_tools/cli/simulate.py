@@ -8,9 +8,11 @@ import sys
 from collections.abc import Sequence
 from dataclasses import replace
 
+from headway_policies import Preset
 from headway_policies.preset import LACKS, Place, no_effect
 from headway_simulator.engine_model.capacity import Slo
 from headway_simulator.engine_model.engine import EngineModel
+from headway_simulator.report.class_slo import shortest
 from headway_simulator.studies.comparison import compare
 from headway_simulator.studies.strategies import Arm, strategy_arms
 from headway_simulator.studies.tuning import sweep
@@ -18,6 +20,7 @@ from headway_simulator.traffic.clients import Clients
 from headway_simulator.traffic.trace import TraceError, read_trace
 from headway_simulator.traffic.traffic import Traffic, of_trace, of_workload
 from headway_simulator.traffic.workload import WORKLOADS, Workload
+from headway_tools.cli.objectives import USUAL_WORDS, add_objectives, given_objectives
 from headway_tools.cli.output.simulated import need_plotly, show, show_sweep, show_timeline
 from headway_tools.cli.simulate_variation import add_variation, check_variation, variation_of
 from headway_tools.console import (
@@ -53,8 +56,9 @@ Disturbances change the time of the steps that begin while they last; factors at
 strike every preset alike. The ceiling, and loads with it, stay those of the undisturbed engine.
 
 A load of 1.0 is the fluid ceiling: the most requests a second that any policy could serve within the objectives.
-Goodput and ceiling are by the same objectives for all presets. What each states for its classes (ttft_slo_s,
-inter_token_slo_ms) judges it in rows of its own, unless --slo-ttft-ms or --slo-inter-token-ms is given.
+Goodput and ceiling are by the same objectives for all presets: those that the first one states for its classes on this
+engine (ttft_slo_s, inter_token_slo_ms; the ceiling keeps the shortest time between tokens), or --slo-ttft-ms and
+--slo-inter-token-ms ({usual} are usual). What each further preset states judges it in rows of its own.
 Traces have the columns TIMESTAMP, ContextTokens, GeneratedTokens. --like takes the constants of the engine from the
 status of a running server, `headway serve` or `headway route`, which fits them from its own steps; it needs the admin
 token (HEADWAY_ADMIN_TOKEN), and constants that are given win. Without it they are those of a 135 M model on two CPU
@@ -73,7 +77,7 @@ _POOR_FIT_RATIO = 0.15  # 1 to 6 % were seen on an engine that nothing else used
 def configure(parser: argparse.ArgumentParser) -> None:
     """Add the options of this command."""
     listed = "\n".join(f"  {workload.name:<15} {workload.summary}" for workload in WORKLOADS.values())
-    parser.epilog = EPILOG.replace("{workloads}", listed)
+    parser.epilog = EPILOG.replace("{workloads}", listed).replace("{usual}", USUAL_WORDS)
     _add_what(parser.add_argument_group("what is compared"))
     _add_traffic(parser.add_argument_group("what arrives"))
     _add_engine(parser.add_argument_group("objectives and engine"))
@@ -113,12 +117,8 @@ def _add_traffic(group: argparse._ArgumentGroup) -> None:
 
 
 def _add_engine(group: argparse._ArgumentGroup) -> None:
-    model, slo = EngineModel(), Slo()
-    for flag, usual_s, words in (
-        ("--slo-ttft-ms", slo.ttft_s, "the first token must come within this, in every class"),
-        ("--slo-inter-token-ms", slo.inter_token_s, "the mean time between tokens must stay within this"),
-    ):
-        group.add_argument(flag, type=_factor, metavar="MS", help=f"{words} (default: {usual_s * 1000:g})")
+    model = EngineModel()
+    add_objectives(group, _factor)
     group.add_argument("--like", metavar="URL", help="the engine of this server, as the server has fitted it")
     for flag, kind, value, words in (
         ("--step-ms", _factor, model.base_s * 1000, "a step of the engine"),
@@ -163,13 +163,16 @@ def run(chosen: argparse.Namespace) -> int:
     if chosen.timeline:
         return show_timeline(chosen)
     workload = WORKLOADS[chosen.workload or "W1"]
-    model, slo = _engine(chosen, workload), _slo(chosen)
+    model, given = _engine(chosen, workload), given_objectives(chosen)
     if chosen.sweep:
+        slo = given or Slo()
         return show_sweep(chosen, sweep(workload, model, slo, chosen.seed), slo)
+    arms = _arms(chosen, model)
+    judge = None if given is not None else _judge(chosen, arms)
+    slo = given or shortest(judge, model)
     traffic = _traffic(chosen, workload, model, slo)
     if not traffic.requests:
         raise UsageError("no request arrives in that time; give a longer --duration or a larger --load")
-    arms = _arms(chosen, model)
     with Bar(sys.stderr) as bar:
         comparison = compare(
             arms,
@@ -178,7 +181,7 @@ def run(chosen: argparse.Namespace) -> int:
             seed=chosen.seed,
             clients=Clients(patience_s=chosen.patience),
             progress=bar.show,
-            by_own=chosen.slo_ttft_ms is None and chosen.slo_inter_token_ms is None,
+            judge=judge,
         )
     code = show(chosen, comparison)
     _say_what_has_no_effect(arms)
@@ -238,10 +241,11 @@ def _like(url: str) -> EngineModel:
     return model
 
 
-def _slo(chosen: argparse.Namespace) -> Slo:
-    """The objectives by which all are judged, and that the ceiling keeps: the usual ones where none is given."""
-    given = {"ttft_s": chosen.slo_ttft_ms, "inter_token_s": chosen.slo_inter_token_ms}
-    return replace(Slo(), **{name: value_ms / 1000 for name, value_ms in given.items() if value_ms is not None})
+def _judge(chosen: argparse.Namespace, arms: Sequence[Arm]) -> Preset | None:
+    """The preset whose objectives judge every arm: the first one, or the default one for the engine alone."""
+    if chosen.strategies:
+        return None
+    return arms[0].preset or open_catalogue(None).get(DEFAULT_PRESET)
 
 
 def _arms(chosen: argparse.Namespace, model: EngineModel) -> list[Arm]:

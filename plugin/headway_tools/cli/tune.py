@@ -17,6 +17,7 @@ from headway_simulator.report.page import page
 from headway_tools.cli.bench import check_folder
 from headway_tools.cli.output.simulated import need_plotly
 from headway_tools.console import INTERRUPTED, Bar, CliError, Exit, UsageError, add_json, add_url, connect, seconds
+from headway_tools.load.completions import key_of
 from headway_tools.tuning.curve import curve_chart, text_curve
 from headway_tools.tuning.live import GRACE_S, Live
 from headway_tools.tuning.own_load import OwnLoad
@@ -135,8 +136,7 @@ def _load(chosen: argparse.Namespace, live: Live, within: Range) -> contextlib.A
         return contextlib.nullcontext()
     most = max(within.upwards(), default=within.current)
     clients = chosen.clients or min(round(most * _CLIENTS_RATIO) + 1, _MAX_CLIENTS)
-    key = os.environ.get("VLLM_API_KEY") or None
-    return OwnLoad(live.client.url, clients, str(live.settings.get("default_class", "")), key)
+    return OwnLoad(live.client.url, clients, str(live.settings.get("default_class", "")), key_of(os.environ))
 
 
 def _restore(live: Live) -> None:

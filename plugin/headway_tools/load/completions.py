@@ -23,16 +23,23 @@ from aiohttp.http_exceptions import HttpProcessingError
 from headway.api import is_loopback
 from headway.errors import HeadwayError
 from headway_simulator.traffic.workload import Request
+from headway_tools.load.scrape import Counts, read
 from headway_tools.load.served import COMPLETED, FAILED, REFUSED, UNANSWERED, Served
 
 _CONNECT_S = 10.0
 _MAX_ERROR_BYTES = 2048
 _MAX_MODELS_BYTES = 1024 * 1024
+_MAX_METRICS_BYTES = 16 * 1024 * 1024
 _MAX_WHY_CHARS = 60
 _REFUSALS = {HTTPStatus.TOO_MANY_REQUESTS, HTTPStatus.SERVICE_UNAVAILABLE, HTTPStatus.GATEWAY_TIMEOUT}
 #: Ids that every vocabulary has, above those of most special tokens.
 _TOKEN_IDS = (100, 1000)
 _SYLLABLES = ("ba", "ce", "di", "fo", "gu", "ha", "je", "ki", "lo", "mu", "na", "pe", "ri", "so", "tu", "va", "we")
+
+
+def key_of(environment: Mapping[str, str]) -> str | None:
+    """The API key that is sent to a server: that of vLLM's own variable, or of the clients of OpenAI."""
+    return environment.get("VLLM_API_KEY") or environment.get("OPENAI_API_KEY") or None
 
 
 class UnreachableServerError(HeadwayError):
@@ -105,6 +112,16 @@ class Completions:
             why = type(error).__name__
         return Served(request.class_name, UNANSWERED, why=why)
 
+    async def counts(self) -> Counts:
+        """The counts and objectives in the server's metrics; none where it has no such metrics."""
+        try:
+            within = aiohttp.ClientTimeout(total=_CONNECT_S)
+            async with self._session.get(f"{self.url}/metrics", allow_redirects=False, timeout=within) as answer:
+                text = (await answer.content.read(_MAX_METRICS_BYTES)).decode()
+            return read(text) if answer.status == HTTPStatus.OK else Counts({})
+        except (aiohttp.ClientError, OSError, ValueError, KeyError):
+            return Counts({})
+
     # ------------------------------------------------------------------ inside
 
     async def _find_model(self) -> Model:
@@ -119,7 +136,7 @@ class Completions:
         except (aiohttp.ClientError, OSError, TimeoutError):
             raise UnreachableServerError(f"no server answers at {self.url}; is it running?") from None
         if status == HTTPStatus.UNAUTHORIZED:
-            raise UnsuitableServerError(f"{self.url} wants an API key: set VLLM_API_KEY")
+            raise UnsuitableServerError(f"{self.url} wants an API key: set OPENAI_API_KEY")
         models = _models(body)
         if not models:
             raise UnsuitableServerError(f"{self.url}/v1/models answered {status} and names no model")

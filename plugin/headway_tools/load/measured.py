@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from headway_simulator.engine_model.capacity import Slo
@@ -14,6 +15,7 @@ from headway_tools.load.served import COMPLETED, FAILED, REFUSED, UNANSWERED, Se
 #: How many different reasons are counted by name; the others count together.
 MAX_REASONS = 40
 _OTHER = "other"
+_NONE: Mapping[str, Slo] = {}
 
 
 @dataclass(slots=True)
@@ -94,11 +96,12 @@ class ClassMeasured:
 class Measured:
     """The figures of an arm. Requests that arrived in the first ``warmup_s`` count in ``unanswered`` only.
 
-    ``span_s`` is the time in which the measured requests arrived; ``lag_s`` the longest delay of a sending.
+    ``span_s`` is the time in which the measured requests arrived; ``lag_s`` the longest delay of a sending. A class is
+    judged by its ``own`` objectives, or by ``slo`` where it has none there.
     """
 
-    def __init__(self, slo: Slo, warmup_s: float, span_s: float) -> None:
-        self.slo = slo
+    def __init__(self, slo: Slo, warmup_s: float, span_s: float, own: Mapping[str, Slo] = _NONE) -> None:
+        self._slo, self._own = slo, own
         self.warmup_s = warmup_s
         self.span_s = span_s
         self.lag_s = 0.0
@@ -118,7 +121,7 @@ class Measured:
         """A request has ended."""
         self._unanswered -= served.ending != UNANSWERED
         if request.at_s >= self.warmup_s:
-            self._of(request).add(served, self.slo)
+            self._of(request).add(served, self._own.get(request.class_name, self._slo))
             if served.output_tokens:
                 self._served[request.tenant] += request.prompt_tokens + served.output_tokens
 

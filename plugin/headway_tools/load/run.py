@@ -10,8 +10,8 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import resource
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from statistics import median
 
 from headway_simulator.engine_model.capacity import Slo
@@ -35,12 +35,15 @@ Progress = Callable[[str, float], None]
 
 @dataclass(frozen=True, slots=True)
 class Load:
-    """The offered load: requests over ``duration_s``, their objectives, and how long their ends may take after it."""
+    """The offered load: requests over ``duration_s``, their objectives (those of a class in ``own``, where it has any
+    there), and how long their ends may take after it.
+    """
 
     requests: Sequence[Request]
     duration_s: float
     slo: Slo
     settle_s: float
+    own: Mapping[str, Slo] = field(default_factory=dict)
 
     def blocks(self, number: int) -> list[Load]:
         """The same in so many equal parts, each with times that count from its beginning."""
@@ -49,7 +52,7 @@ class Load:
         for request in self.requests:
             place = min(int(request.at_s / length_s), number - 1)
             parts[place].append(request._replace(at_s=request.at_s - place * length_s))
-        return [Load(part, length_s, self.slo, self.settle_s) for part in parts]
+        return [replace(self, requests=part, duration_s=length_s) for part in parts]
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,7 +104,7 @@ async def capacity_per_s(server: Completions, source: Source, seed: int, clients
 async def offer(server: Completions, load: Load, progress: Progress, name: str = "") -> Measured:
     """An open loop; returns when each request has ended."""
     warmup_s = warmup_s_of(load.duration_s)
-    measured = Measured(load.slo, warmup_s, load.duration_s - warmup_s)
+    measured = Measured(load.slo, warmup_s, load.duration_s - warmup_s, load.own)
     most = open_files()
 
     async def ask(request: Request) -> Served:
@@ -127,7 +130,7 @@ async def offer(server: Completions, load: Load, progress: Progress, name: str =
 
 async def compare(servers: tuple[Completions, Completions], load: Load, pairs: int, progress: Progress) -> Compared:
     """Each of so many blocks of the load on both servers."""
-    compared = Compared((Measured(load.slo, 0.0, 0.0), Measured(load.slo, 0.0, 0.0)))
+    compared = Compared((Measured(load.slo, 0.0, 0.0, load.own), Measured(load.slo, 0.0, 0.0, load.own)))
     for place, block in enumerate(load.blocks(pairs)):
         found: dict[int, Measured] = {}
         for arm in (0, 1) if place % 2 == 0 else (1, 0):

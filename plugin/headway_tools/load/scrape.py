@@ -12,7 +12,7 @@ from headway_tools.load.histogram import Histogram
 
 @dataclass(frozen=True, slots=True)
 class ClassCounts:
-    """The counts of one class: each arrival is waiting, running, or ended in one outcome."""
+    """The counts of one class: each arrival is waiting, running, or ended in one outcome; and its objectives."""
 
     arrived: int = 0
     queued: int = 0
@@ -21,6 +21,7 @@ class ClassCounts:
     refusals: Mapping[str, int] = field(default_factory=dict)
     waits: Histogram = field(default_factory=Histogram)
     first_tokens: Histogram = field(default_factory=Histogram)
+    objectives_s: Mapping[str, float] = field(default_factory=dict)
 
     @property
     def unaccounted(self) -> int:
@@ -93,6 +94,7 @@ def read(text: str) -> Counts:
     sums = dict.fromkeys((_BATCH_SUM, _BATCH_STEPS, _TOKENS, f"{_INTER_TOKENS}_sum"), 0.0)
     inter_tokens: dict[str, int] = {}
     rungs: dict[str, int] = {}
+    objectives: dict[str, dict[str, float]] = {}
     for family in text_string_to_metric_families(text):
         for sample in family.samples:
             name, labels, value = sample.name, sample.labels, sample.value
@@ -106,6 +108,8 @@ def read(text: str) -> Counts:
                 counters[name].setdefault(labels["class"], {})[labels[_LABELS[name]]] = int(value)
             elif name in buckets:
                 buckets[name].setdefault(labels["class"], {})[labels["le"]] = int(value)
+            elif name == "headway_objective_seconds":
+                objectives.setdefault(labels["class"], {})[labels["objective"]] = value
             elif name == "headway_fallback_steps_total":
                 rungs[labels["rung"]] = rungs.get(labels["rung"], 0) + int(value)
     classes = {
@@ -117,6 +121,7 @@ def read(text: str) -> Counts:
             refusals=counters[_REFUSALS].get(name, {}),
             waits=Histogram(buckets[_WAITS].get(name, {})),
             first_tokens=Histogram(buckets[_FIRST_TOKENS].get(name, {})),
+            objectives_s=objectives.get(name, {}),
         )
         for name, counts in plain.items()
     }

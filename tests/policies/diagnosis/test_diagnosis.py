@@ -148,7 +148,9 @@ TOO_SLOW = "Tokens of class normal come too slowly: 100 ms between two (p95), it
             "20 % of requests are invalid: the clients' mistake.",
         ),
         (
-            replace(WELL, error_share=0.3, failed_share=0.1, invalid_share=0.2, causes={"failed": 1, "invalid request": 2}),
+            replace(
+                WELL, error_share=0.3, failed_share=0.1, invalid_share=0.2, causes={"failed": 1, "invalid request": 2}
+            ),
             "degraded", "engine_errors",
             "10 % of requests end without an answer; main cause: failed. 10 % of requests fail in the engine.",
         ),

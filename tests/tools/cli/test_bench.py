@@ -27,9 +27,16 @@ def test_the_table_has_each_class_with_its_figures(capsys: pytest.CaptureFixture
     out = capsys.readouterr().out
     assert "model stand-in\nopen loop of 40.00 requests/s\n" in out
     rows = [line.split("  ")[0].strip() for line in out.splitlines()]
-    for name in ("every class", "class realtime", "class normal", "without an answer", "output, tokens/s"):
+    for name in (
+        "every class",
+        "class realtime",
+        "class normal",
+        "class batch",
+        "without an answer",
+        "output, tokens/s",
+    ):
         assert name in rows
-    assert out.count("first token, ms") == 3
+    assert out.count("first token, ms") == 4
 
 
 def test_json_and_csv_have_the_same_figures(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -60,11 +67,13 @@ def test_a_class_that_was_not_given_is_said_once(capsys: pytest.CaptureFixture[s
     with LoadStandIn() as server:
         words = ("--url", server.url, *SHORT, "--classes", "realtime=0.5,normal=0.5")
         assert bench(*words) == 0
-        assert "VLLM_API_KEY" not in capsys.readouterr().err
+        assert "API_KEY" not in capsys.readouterr().err
         server.given = {"realtime": "batch"}
         assert bench(*words) == 0
     said = capsys.readouterr().err
-    assert said.count(f"{server.url} served class realtime as batch: the key in VLLM_API_KEY has no realtime") == 1
+    assert (
+        said.count(f"{server.url} served class realtime as batch: the key has no realtime; set OPENAI_API_KEY to ") == 1
+    )
     assert "class normal" not in said
 
 
@@ -75,6 +84,44 @@ def test_a_server_without_keys_is_told_from_a_key_without_the_class(capsys: pyte
         assert bench("--url", server.url, *SHORT, "--classes", "realtime=1") == 0
     said = capsys.readouterr().err
     assert "served class realtime as normal: it knows no keys; set HEADWAY_KEYS_FILE, and: headway keys add" in said
+
+
+def test_each_class_is_judged_by_what_the_preset_of_the_server_states(capsys: pytest.CaptureFixture[str]) -> None:
+    """Unless an objective is given; and only the classes that the server has are offered."""
+    with LoadStandIn(token_s=0.001) as server:
+        server.metrics = "".join(
+            f'{name}{{class="{kind}"{label}}} {value}\n'
+            for kind in ("realtime", "normal")
+            for name, label, value in (
+                ("headway_queue_depth", "", 0),
+                ("headway_objective_seconds", ',objective="first_token"', 1e-9 if kind == "realtime" else 3e9),
+            )
+        )
+        assert bench("--url", f"{server.url}/v1", *SHORT, "--json") == 0
+        judged = json.loads(capsys.readouterr().out)
+        assert judged["slo_by_class"]["realtime"] == {"ttft_s": 0.0, "inter_token_s": None}
+        ratios = {one["class"]: one["attained_ratio"] for one in judged["servers"][0]["classes"]}
+        assert (ratios["realtime"], ratios["normal"], len(ratios)) == (0.0, 1.0, 3)
+        assert bench("--url", server.url, *SHORT, "--slo-ttft-ms", "60000", "--slo-inter-token-ms", "60000") == 0
+    assert "objectives: first token within 60000 ms, 60000 ms between tokens\n" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("name", ["OPENAI_API_KEY", "VLLM_API_KEY"])
+def test_the_key_of_the_clients_is_sent(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The variable that the documents export, or vLLM's own."""
+    for variable in ("OPENAI_API_KEY", "VLLM_API_KEY"):
+        monkeypatch.delenv(variable, raising=False)
+    monkeypatch.setenv(name, "the-key")
+    with LoadStandIn() as server:
+        assert bench("--url", server.url, *SHORT) == 0
+        assert {one["key"] for one in server.asked} == {"Bearer the-key"}
+
+
+def test_a_run_in_which_nothing_is_completed_is_exit_code_one(capsys: pytest.CaptureFixture[str]) -> None:
+    """Although each request got an answer: a refusal."""
+    with LoadStandIn() as server:
+        assert bench("--url", server.url, *SHORT, "--classes", "refused=1") == 1
+    assert f"{server.url}: no request was completed" in capsys.readouterr().err
 
 
 def test_a_request_without_an_answer_is_exit_code_one(capsys: pytest.CaptureFixture[str]) -> None:

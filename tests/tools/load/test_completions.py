@@ -85,7 +85,7 @@ async def test_a_server_that_is_not_there_is_one_error() -> None:
     [
         ({"models": {"detail": "Not Found"}, "models_status": 404}, "/v1/models answered 404 and names no model"),
         ({"models": {"data": "?"}}, "names no model"),
-        ({"models_status": 401}, "set VLLM_API_KEY"),
+        ({"models_status": 401}, "set OPENAI_API_KEY"),
         ({"takes_ids": False}, "prompt must be a string; try --text-prompts"),
     ],
     ids=["another server", "nonsense", "a key", "no token ids"],

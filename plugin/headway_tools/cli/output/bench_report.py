@@ -9,6 +9,7 @@ import json
 import sys
 from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass
+from math import isfinite
 from pathlib import Path
 
 from headway_simulator.engine_model.capacity import Slo
@@ -33,6 +34,7 @@ class Outcome:
     rate_per_s: float
     capacity_per_s: float | None
     slo: Slo
+    own: Mapping[str, Slo]
     result: Measured | Compared
 
     @property
@@ -56,7 +58,10 @@ def show(chosen: argparse.Namespace, outcome: Outcome) -> int:
     if late_s > _LATE_S:
         late = f"requests were sent up to {late_s:.1f} s late: this client, or its machine, is too slow for the rate"
         print(f"headway: warning: {late}", file=sys.stderr)
-    return Exit.FAILED if any(arm.unanswered for arm in outcome.arms.values()) else Exit.OK
+    idle = [name for name, arm in outcome.arms.items() if not arm.all.completed]
+    for name in idle:
+        print(f"headway: error: {name}: no request was completed", file=sys.stderr)
+    return Exit.FAILED if idle or any(arm.unanswered for arm in outcome.arms.values()) else Exit.OK
 
 
 def text(outcome: Outcome) -> str:
@@ -95,6 +100,10 @@ def as_json(outcome: Outcome) -> dict[str, object]:
         "rate_per_s": outcome.rate_per_s,
         "capacity_per_s": outcome.capacity_per_s,
         "slo": asdict(outcome.slo),
+        "slo_by_class": {
+            name: {objective: bound_s if isfinite(bound_s) else None for objective, bound_s in asdict(slo).items()}
+            for name, slo in outcome.own.items()
+        },
         "servers": [
             {
                 "server": name,
@@ -131,13 +140,19 @@ def as_csv(outcome: Outcome) -> str:
 def _facts(outcome: Outcome) -> list[str]:
     capacity = outcome.capacity_per_s
     load = "" if capacity is None else f", {outcome.rate_per_s / capacity:.2f} times the measured {capacity:.2f}"
-    slo = outcome.slo
+    named = set(outcome.own).issuperset(name for arm in outcome.arms.values() for name in arm.classes)
+    judged = {**outcome.own, **({} if named else {"others" if outcome.own else "": outcome.slo})}
     return [
         f"{outcome.words}, seed {outcome.seed}; model {outcome.model}",
         f"open loop of {outcome.rate_per_s:.2f} requests/s{load}",
-        f"objectives: first token within {milliseconds(slo.ttft_s)} ms, "
-        f"{milliseconds(slo.inter_token_s)} ms between tokens",
+        f"objectives: {'; '.join(map(_bounds, judged, judged.values()))}",
     ]
+
+
+def _bounds(name: str, slo: Slo) -> str:
+    bounds = ((slo.ttft_s, "first token within {} ms"), (slo.inter_token_s, "{} ms between tokens"))
+    words = ", ".join(text.format(milliseconds(bound_s)) for bound_s, text in bounds if isfinite(bound_s))
+    return f"{name} {words}".strip()
 
 
 def _ratios(compared: Compared) -> str:

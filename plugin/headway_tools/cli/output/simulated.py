@@ -39,13 +39,14 @@ def show(chosen: argparse.Namespace, comparison: Comparison) -> int:
 
 
 def _facts(comparison: Comparison) -> list[str]:
-    slo = comparison.slo
+    slo, classes = comparison.slo, comparison.class_names()
+    told = f": first token within {milliseconds(slo.ttft_s)} ms, {milliseconds(slo.inter_token_s)} ms between tokens"
+    judged = {name: objectives for name, objectives in comparison.judged.items() if name in classes}
     return [
         f"{comparison.workload}, seed {comparison.seed}",
         *engine_words(comparison.model),
-        f"objectives for all alike: first token within {milliseconds(slo.ttft_s)} ms, "
-        f"{milliseconds(slo.inter_token_s)} ms between tokens",
-        *(f"  {run.name} states its own: {_stated(run.summary.own)}" for run in comparison.runs if run.summary.own),
+        f"objectives for all alike{f', first token and between tokens: {_stated(judged)}' if judged else told}",
+        *(f"  {run.name} states its own: {_stated(run.summary.own)}" for run in comparison.with_own),
         *(f"seats of {run.name}: {run.seats}" for run in comparison.runs if run.seats),
         *(
             f"{run.name}: a custom policy failed and was replaced by a built-in one ({run.summary.policy_failures})"
@@ -76,7 +77,7 @@ def _explanations(comparison: Comparison) -> list[str]:
         ]
         if comparison.model.variation is not None:
             lines.append("the ceiling, and loads with it, are those of the undisturbed engine")
-        if any(run.summary.own for run in comparison.runs):
+        if comparison.with_own:
             lines += [
                 "by its own objectives: those that the preset states for the class; longer ones are easier to keep, so",
                 "compare presets by goodput and by what was in time",
