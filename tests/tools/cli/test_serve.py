@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import socket
 import sys
 import types
 from collections.abc import Sequence
@@ -11,11 +10,10 @@ from pathlib import Path
 
 import pytest
 
-from headway.errors import NoEngineError
 from headway_tools.cli import main
 from headway_tools.cli import serve as serve_command
 from headway_tools.cli.serving.compilation import QUICK_PRICE
-from headway_tools.console import Machine, preflight
+from headway_tools.console import Machine
 
 PRESET = """
 name = "night"
@@ -31,36 +29,6 @@ max_waiting = 5
 queue_timeout_s = 5
 total_timeout_s = 5
 """
-
-
-@pytest.fixture
-def launched(monkeypatch: pytest.MonkeyPatch) -> list[tuple[str, ...]]:
-    """Stand in for the launcher; the list holds what it was called with."""
-    calls: list[tuple[str, ...]] = []
-    module = types.ModuleType("headway.vllm_adapter.launch")
-
-    def serve(words: tuple[str, ...]) -> int:
-        calls.append(tuple(words))
-        if "--fail" in words:
-            raise NoEngineError("the engine did not start: out of memory")
-        return 0
-
-    module.serve = serve  # type: ignore[attr-defined] # a module made here
-    monkeypatch.setitem(sys.modules, "headway.vllm_adapter.launch", module)
-    import headway.vllm_adapter
-
-    monkeypatch.setattr(headway.vllm_adapter, "launch", module, raising=False)
-    monkeypatch.setattr(preflight, "check_vllm", lambda: None)
-    monkeypatch.setattr(serve_command, "cpu_backend", lambda: False)
-    monkeypatch.setattr(os, "environ", os.environ.copy())
-    return calls
-
-
-@pytest.fixture
-def port() -> str:
-    """A free loopback port."""
-    with socket.create_server(("127.0.0.1", 0)) as server:
-        return str(server.getsockname()[1])
 
 
 def test_the_launcher_gets_the_model_our_defaults_and_then_the_words_of_the_user(
