@@ -75,6 +75,11 @@ def _explanations(comparison: Comparison) -> list[str]:
             "goodput: requests served in time, within both objectives; the ceiling is the most that any policy could",
             f"reach on this engine ({comparison.ceiling_per_s:.2f}/s): beyond that load some requests must fail",
         ]
+        if len({slo.inter_token_s for slo in comparison.judged.values()}) > 1:
+            lines.append(
+                f"the ceiling keeps {_ms(comparison.slo.inter_token_s)} between tokens, the shortest objective: a "
+                "class with a longer one can pass it"
+            )
         if comparison.model.variation is not None:
             lines.append("the ceiling, and loads with it, are those of the undisturbed engine")
         if comparison.with_own:
