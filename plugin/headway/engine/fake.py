@@ -1,8 +1,7 @@
 """A fake engine, for tests of programs that use Headway without a model.
 
 It has the port of ``headway.engine``. Its tokens are invented, but it runs at most ``max_num_seqs`` sequences at once,
-takes a step at a time, stops what is aborted, and can be made to stall, to be slow, to pause, to sleep or to die. A
-``SteppingFakeEngine`` reports its steps as well, and can be made to step without serving anything.
+takes a step at a time, stops what is aborted, and can be made to stall, to be slow, to pause, to sleep or to die.
 """
 
 from __future__ import annotations
@@ -12,9 +11,8 @@ from collections.abc import AsyncGenerator
 from dataclasses import dataclass
 from typing import Any
 
-from headway.engine.port import StepListener, prompt_tokens
-from headway_policies import Load, Progress
-from headway_policies.engine import StuckCause
+from headway.engine.port import prompt_tokens
+from headway_policies import Progress
 
 
 @dataclass(frozen=True, slots=True)
@@ -159,58 +157,3 @@ class FakeEngine:
     def die(self) -> None:
         """Fail all running requests, and all later ones."""
         self._dead = True
-
-
-class SteppingFakeEngine(FakeEngine):
-    """A fake engine that reports its steps while it has requests. Made ``stuck``, it goes on stepping and serves none.
-
-    ``GRAMMAR`` needs ``compiling_s``, too, as with a real one.
-    """
-
-    def __init__(self, **options: Any) -> None:
-        super().__init__(**options)
-        self.stuck: StuckCause | None = None
-        self._listener: StepListener | None = None
-        self._steps: asyncio.Task[None] | None = None
-
-    def listen(self, listener: StepListener) -> None:
-        """Report each step to a listener."""
-        self._listener = listener
-
-    async def generate(
-        self, prompt: Any, sampling_params: FakeParams, request_id: str, **options: Any
-    ) -> AsyncGenerator[FakeOutput, None]:
-        """As the fake's own."""
-        if self._steps is None or self._steps.done():
-            self._steps = asyncio.create_task(self._step())
-        async for output in super().generate(prompt, sampling_params, request_id, **options):
-            yield output
-
-    @property
-    def _held_up(self) -> bool:
-        return super()._held_up or self.stuck is not None
-
-    async def _step(self) -> None:
-        """Make steps until no request is left."""
-        while True:
-            await asyncio.sleep(self.step_s)
-            if self._dead:
-                return
-            if not super()._held_up:
-                self._report(sum(self.running.values()))
-            if not self.running:
-                return
-
-    def _report(self, sequences: int) -> None:
-        if self._listener is None:
-            return
-        admitted = self.stuck in (None, StuckCause.NO_TOKENS)
-        load = Load(
-            running=sequences if admitted else 0,
-            waiting=0 if admitted else sequences,
-            kv_usage_ratio=1.0 if self.stuck is StuckCause.KV_FULL else 0.1,
-            inter_token_s=self.step_s if sequences and self.stuck is None else None,
-            first_tokens=0,
-            deferred=sequences if self.stuck in (StuckCause.GRAMMAR, StuckCause.DEFERRED) else 0,
-        )
-        self._listener.step(load, load.running, ())

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+from collections.abc import AsyncGenerator
 from contextlib import suppress
 from typing import Any
 
@@ -12,14 +13,66 @@ from small_presets import small_preset
 from virtual_time import on_virtual_time
 
 import headway
-from headway.engine.fake import FakeParams, SteppingFakeEngine
+from headway.engine.fake import FakeEngine, FakeOutput, FakeParams
+from headway.engine.port import StepListener
 from headway.operator.metrics.snapshot_families import snapshot_families
-from headway_policies import EngineState, Preset, Recovery
+from headway_policies import EngineState, Load, Preset, Recovery
 from headway_policies.engine import STUCK_WORDS, StuckCause
 
 
-class StuckEngine(SteppingFakeEngine):
-    """A fake engine that can be stuck, with a shutdown."""
+class StuckEngine(FakeEngine):
+    """A fake engine that reports its steps while it has requests. Made ``stuck``, it goes on stepping and serves none.
+
+    ``GRAMMAR`` needs ``compiling_s``, too, as with a real one.
+    """
+
+    def __init__(self, **options: Any) -> None:
+        super().__init__(**options)
+        self.stuck: StuckCause | None = None
+        self._listener: StepListener | None = None
+        self._steps: asyncio.Task[None] | None = None
+
+    def listen(self, listener: StepListener) -> None:
+        """Report each step to a listener."""
+        self._listener = listener
+
+    async def generate(
+        self, prompt: Any, sampling_params: FakeParams, request_id: str, **options: Any
+    ) -> AsyncGenerator[FakeOutput, None]:
+        """As the fake's own."""
+        if self._steps is None or self._steps.done():
+            self._steps = asyncio.create_task(self._step())
+        async for output in super().generate(prompt, sampling_params, request_id, **options):
+            yield output
+
+    @property
+    def _held_up(self) -> bool:
+        return super()._held_up or self.stuck is not None
+
+    async def _step(self) -> None:
+        """Make steps until no request is left."""
+        while True:
+            await asyncio.sleep(self.step_s)
+            if self._dead:
+                return
+            if not super()._held_up:
+                self._report(sum(self.running.values()))
+            if not self.running:
+                return
+
+    def _report(self, sequences: int) -> None:
+        if self._listener is None:
+            return
+        admitted = self.stuck in (None, StuckCause.NO_TOKENS)
+        load = Load(
+            running=sequences if admitted else 0,
+            waiting=0 if admitted else sequences,
+            kv_usage_ratio=1.0 if self.stuck is StuckCause.KV_FULL else 0.1,
+            inter_token_s=self.step_s if sequences and self.stuck is None else None,
+            first_tokens=0,
+            deferred=sequences if self.stuck in (StuckCause.GRAMMAR, StuckCause.DEFERRED) else 0,
+        )
+        self._listener.step(load, load.running, ())
 
     def shutdown(self, timeout: float | None = None) -> None:
         """Stop everything."""
