@@ -86,7 +86,7 @@ bench-front: setup ## what one `headway route` costs a request and a token, ten 
 	@$(BIN)/python deploy/models.py tiny && PYTHONPATH=tests/support exec $(BIN)/python tests/benchmarks/front_costs.py $(ARGS)
 
 bench-engines: setup ## the bundled presets on a family of engines, beside each engine alone, on the simulator, ten minutes; ARGS: --strict, --write
-	@PYTHONPATH=tests/support exec $(BIN)/python tests/benchmarks/engines.py $(ARGS)
+	@PYTHONPATH=tests/support exec $(BIN)/python tests/benchmarks/presets_on_engines.py $(ARGS)
 
 check: setup ## lint, format check, types, import contracts
 	@set -e
