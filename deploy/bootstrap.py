@@ -74,7 +74,7 @@ def _is_current() -> bool:
 
 
 def _fingerprint() -> str:
-    """Of all that decides what is installed: the project file, the pins, these scripts, their place, the Python."""
+    """The digest of what decides on the installation: project file, pins, these scripts, their place, the Python."""
     digest = hashlib.sha256(f"{VENV} {PYTHON} {sys.version}".encode())
     for path in (ROOT / name for name in DECIDING):
         digest.update(path.read_bytes())

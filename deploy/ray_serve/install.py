@@ -48,7 +48,7 @@ def _run(*command: str) -> None:
 
 
 def _fingerprint() -> str:
-    """Of all that decides what is installed: the pins, this script, its place, the Python."""
+    """The digest of what decides on the installation: the pins, this script, its place, the Python."""
     digest = hashlib.sha256(f"{VENV} {sys.version}".encode())
     for path in (*PINS, Path(__file__)):
         digest.update(path.read_bytes())

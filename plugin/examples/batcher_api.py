@@ -55,5 +55,5 @@ async def embedding(
 
 @app.get("/stats")
 async def stats() -> headway.BatcherStats:
-    """What the batcher has done so far."""
+    """The counts of the batcher so far."""
     return batcher.stats()

@@ -47,7 +47,7 @@ class BackgroundTasks:
         task.add_done_callback(lambda done: self._ended(name, done))
 
     def stop(self, name: str) -> None:
-        """Cancel it, if it runs."""
+        """Cancel the task, if it runs."""
         task = self._tasks.pop(name, None)
         if task is not None:
             task.cancel()

@@ -1,4 +1,4 @@
-"""Everything of Headway around one engine: its gate, its supervision, its warm-up and its background work.
+"""The parts of Headway around one engine: its gate, its supervision, its warm-up and its background work.
 
 A server and a program are served by the same parts. They differ in when these begin: a server warms its engine up and
 starts the background work before it listens, a program has no event loop yet when it wraps its engine, so that both

@@ -62,7 +62,7 @@ TERMS: dict[Reason, tuple[HTTPStatus, bool, str]] = {
 
 
 class HeadwayError(Exception):
-    """Everything Headway raises on purpose."""
+    """The base class of all errors that Headway raises on purpose."""
 
 
 class NoEngineError(HeadwayError):

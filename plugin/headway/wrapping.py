@@ -53,7 +53,7 @@ class WrappedEngine(Protocol):
         ...
 
     def __getattr__(self, name: str) -> Any:
-        """Everything else that the engine has."""
+        """Any other attribute of the engine."""
         ...
 
 

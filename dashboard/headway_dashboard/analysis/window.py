@@ -31,7 +31,7 @@ class Window:
 
     @property
     def range_s(self) -> float:
-        """Its length."""
+        """The length of the window."""
         return float(self.end_s - self.start_s)
 
     @property

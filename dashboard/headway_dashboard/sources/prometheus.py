@@ -125,7 +125,7 @@ class PrometheusSource:
         )
 
     def _await(self, questions: set[Question]) -> None:
-        """After one wait in vain no other follows until Prometheus has answered: there are many pages."""
+        """Wait for the first answers; after a wait without success not again until Prometheus has answered."""
         if self._patient:
             self._patient = self._changed.wait_for(lambda: self._settled(questions), _FIRST_WAIT_S)
 

@@ -82,7 +82,7 @@ class Ring:
             self.add(time_s, [(UP, 0.0)])
 
     def _thin(self, time_s: float) -> None:
-        """Move what is no longer recent to the old ones, but for what follows another one too closely."""
+        """Move samples that are no longer recent to the old samples; drop a sample that follows another too closely."""
         while self._frames[0][0] < time_s - _FULL_S:
             frame = self._frames.popleft()
             if self._old and frame[0] - self._old[-1][0] < self._old_step_s:

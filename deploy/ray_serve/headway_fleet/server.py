@@ -68,7 +68,7 @@ class Server:
         return self._process is not None and self._process.poll() is None
 
     async def start(self) -> None:
-        """Start it and wait until it is ready, after its warm-up. Raises ServerError, and leaves no process then."""
+        """Start the server and wait until it is ready and warm. Raises ServerError, without a process left."""
         within_s = self._settings.start_s
         self._process = self._launch()
         try:
@@ -123,7 +123,7 @@ class Server:
             yield Lost(f"{type(error.__cause__).__name__}: {error.__cause__}", error.sent)
 
     async def end(self) -> None:
-        """Order it to refuse what is new and what waits, then SIGTERM; after a minute SIGKILL."""
+        """Order the server to refuse new and waiting requests, then SIGTERM; after a minute SIGKILL."""
         if self._process is not None and self.alive:
             with suppress(InstanceLostError, OSError):
                 await self._asked("POST", "/headway/v1/drain", b'{"reason":"the replica is removed"}')
@@ -146,7 +146,7 @@ class Server:
             )
 
     async def _says(self, path: str) -> bool:
-        """Whether it answers that it is so."""
+        """Whether the server answers this route with 200."""
         try:
             return (await self._asked("GET", path))[0] == HTTPStatus.OK
         except (InstanceLostError, OSError):

@@ -50,7 +50,7 @@ class Diversion(Protocol):
         ...
 
     def serve(self, call: EngineCall, timeout_s: float | None) -> AsyncGenerator[Any, None]:
-        """Run one request there. Raises NotServedError before the first output."""
+        """Run one request on the other engine. Raises NotServedError before the first output."""
         ...
 
 

@@ -35,7 +35,7 @@ Start = Callable[[str, int, int | None], AsyncGenerator[Any, None]]
 
 
 class Gateway:
-    """Everything between one engine and its gate. What concerns the engine as such is in ``link``.
+    """The calls of one engine, each behind its gate. The state of the engine is in ``link``.
 
     ``max_request_seats`` is the most sequences that one request may ask for; without it, all the seats of the engine.
     ``diversion`` leads to another engine of the program. ``unseated`` counts the sequences in the engine that hold no

@@ -15,7 +15,7 @@ P = ParamSpec("P")
 
 
 class EndedRequest(NamedTuple):
-    """How one request ended, and what it took, in seconds; None where it did not come so far, or nothing is known.
+    """The end of one request and its times in seconds; None for a stage that was not reached, or is not known.
 
     ``ttft_slo_s`` and ``inter_token_slo_s`` are the objectives of its class for a prompt of its length, on the engine
     as it was when the request ended: the numbers that the metrics show then. None where the class states none, or one

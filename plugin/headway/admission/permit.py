@@ -92,7 +92,7 @@ class Permit:
         self._start_over()
 
     def _start_over(self) -> None:
-        """Nothing is known of a run in the engine."""
+        """Forget the times of an earlier run in the engine."""
         self._turn: asyncio.Future[None] | None = None
         self.dispatched_s: float | None = None
         self.most_tokens: int | None = None

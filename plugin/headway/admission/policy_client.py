@@ -45,7 +45,7 @@ class PolicyClient:
         self._headway_base.check_admission(self, n, request_id)
 
     def generate(self, prompt: Any, sampling_params: Any, request_id: str, **options: Any) -> AsyncGenerator[Any, None]:
-        """As the engine's own, with Headway's ``priority``, ``tenant``, ``timeout_s``, ``timeouts`` and ``may_wait``.
+        """Run a request, with Headway's ``priority``, ``tenant``, ``timeout_s``, ``timeouts`` and ``may_wait``.
 
         ``priority`` is a class name, or a number of which a larger one is more urgent. Raises UnknownClassError at
         the first step of the iteration, Refused at any.
@@ -65,27 +65,27 @@ class PolicyClient:
         return self._headway_gateway.link.errored
 
     async def check_health(self) -> None:
-        """As the engine's own, and an error while the engine is unresponsive or restarting. Raises what it raises."""
+        """Raise what the engine's own check raises, and an error while the engine is unresponsive or restarting."""
         await self._headway_base.check_health(self)
         if self._headway_gateway.gate.desk.mode.engine is not EngineState.UP:
             raise self._headway_gateway.link.adapter.unwell()
 
     async def pause_generation(self, **options: Any) -> None:
-        """As the engine's own; dispatch is suspended meanwhile. Raises what it raises."""
+        """Pause the engine; dispatch is suspended meanwhile. Raises what the engine raises."""
         work = self._headway_base.pause_generation(self, **options)
         await self._headway_gateway.link.change_pause(work, Block.ENGINE_PAUSED)
 
     async def resume_generation(self) -> None:
-        """As the engine's own; dispatch resumes when the engine says that it runs. Raises what it raises."""
+        """Resume the engine; dispatch resumes when the engine says that it runs. Raises what the engine raises."""
         await self._headway_gateway.link.change_pause(self._headway_base.resume_generation(self))
 
     async def sleep(self, *arguments: Any, **options: Any) -> None:
-        """As the engine's own; dispatch is suspended meanwhile. Raises what it raises."""
+        """Put the engine to sleep; dispatch is suspended meanwhile. Raises what the engine raises."""
         work = self._headway_base.sleep(self, *arguments, **options)
         await self._headway_gateway.link.change_pause(work, Block.ENGINE_ASLEEP)
 
     async def wake_up(self, *arguments: Any, **options: Any) -> Any:
-        """As the engine's own; dispatch resumes when the engine says that all of it is awake. Raises what it raises."""
+        """Wake the engine; dispatch resumes when all of the engine is awake. Raises what the engine raises."""
         return await self._headway_gateway.link.change_pause(self._headway_base.wake_up(self, *arguments, **options))
 
     def shutdown(self, timeout: float | None = None) -> None:

@@ -60,7 +60,7 @@ class RequestContext:
 
     @property
     def seated_early(self) -> bool:
-        """Whether it gets its seat before its prompt is rendered, and before its grammar is compiled."""
+        """Whether the request gets its seat before its prompt is rendered, and before its grammar is compiled."""
         return not (self.bypass or self.asked.detached or self.asked.large_grammar)
 
     @property

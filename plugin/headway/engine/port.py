@@ -147,7 +147,7 @@ class EngineAdapter(Protocol):
         ...
 
     def step_figures(self, engine: Any) -> StepFigures | None:
-        """What came of these terms so far, by the engine's last report; None where no step was planned by any."""
+        """The effect of these terms so far, by the engine's last report; None where no step was planned by any."""
         ...
 
     async def memory(self, engine: Any) -> Mapping[str, int]:

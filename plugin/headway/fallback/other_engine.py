@@ -40,7 +40,7 @@ class OtherEngine:
         self._behind_gate = hasattr(other, "headway")
 
     async def serve(self, call: EngineCall, timeout_s: float | None) -> AsyncGenerator[Any, None]:
-        """Run one request on it, within ``timeout_s`` seconds. Raises NotServedError before the first output.
+        """Run one request there within ``timeout_s`` seconds. Raises NotServedError before the first output.
 
         Only another engine behind a gate is given Headway's terms.
         """

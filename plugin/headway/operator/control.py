@@ -202,7 +202,7 @@ class Control(SnapshotReader):
         trial: TrialTerms = NO_TRIAL,
         standing: OperatorLimit | None = None,
     ) -> schema.Switched:
-        """Put what is found in force; ``wanted`` names it in the audit log where it is not found.
+        """Put the preset that is found in force; ``wanted`` names it in the audit log where it is not found.
 
         ``standing`` is the operator's limit that it has, where it comes back with one.
         """

@@ -33,7 +33,7 @@ class Listed:
 
     @property
     def is_file(self) -> bool:
-        """Whether it came from a file of the operator's."""
+        """Whether the preset came from a file of the operator's."""
         return self.source not in (BUNDLED, GIVEN)
 
 

@@ -109,7 +109,7 @@ def router_service(
     own: OwnEngine | None = None,
     fronts: Fronts | None = None,
 ) -> RouterService:
-    """Everything around these instances, which were asked once before: their seats are the ceiling.
+    """The service in front of these instances, which were asked once before: their seats are the ceiling.
 
     ``own`` is the only instance, where this process has started it; None where they belong to others.
     """

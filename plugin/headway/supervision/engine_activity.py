@@ -104,7 +104,7 @@ class EngineActivity:
 
     @property
     def steps(self) -> StepFigures | None:
-        """What came of the step policy so far, by the engine's last report; None where no step was planned."""
+        """The effect of the step policy so far, by the engine's last report; None where no step was planned."""
         link = self._gateway.link
         return link.adapter.step_figures(link.engine)
 

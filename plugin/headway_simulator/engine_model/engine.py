@@ -129,7 +129,7 @@ class Engine:
 
     @property
     def startable(self) -> bool:
-        """Whether it is idle and has something to begin with."""
+        """Whether the engine is idle and has a sequence to begin with."""
         return self.ends_s == math.inf and self._waiting_count > 0
 
     @property

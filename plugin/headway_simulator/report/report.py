@@ -198,7 +198,7 @@ def as_csv(comparison: Comparison) -> str:
 
 
 def as_json(comparison: Comparison) -> dict[str, object]:
-    """Everything but the single visits."""
+    """The report without the single visits."""
     return {
         "workload": comparison.workload,
         "seed": comparison.seed,

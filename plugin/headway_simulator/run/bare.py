@@ -23,7 +23,7 @@ class Bare:
         self._classes: dict[int, str] = {}
 
     def arrive(self, ticket: Ticket, now_s: float) -> list[Effect]:
-        """Dispatch it, or refuse it when ``most_inside`` is reached."""
+        """Dispatch the request, or refuse it when ``most_inside`` is reached."""
         self.ledger.admit_classes([ticket.class_name])
         counts = self.ledger.classes[ticket.class_name]
         counts.arrived += 1

@@ -165,7 +165,7 @@ def _warn_of_classes(server: Completions) -> None:
 
 
 def _load(chosen: argparse.Namespace, source: Source, rate_per_s: float, slo: Slo, own: Mapping[str, Slo]) -> Load:
-    """Everything that one server is offered. Raises LoadError."""
+    """The load that each server is offered. Raises LoadError."""
     whole_s = source.span_s(rate_per_s)
     duration_s = chosen.duration or whole_s or _DURATION_S
     duration_s = duration_s if whole_s is None else min(duration_s, whole_s or duration_s)

@@ -120,7 +120,7 @@ def _engine(engine: EngineStatus) -> str:
 
 
 def _steps(steps: StepsStatus) -> str:
-    """What the step policy gave to prompts lately, and for how long it held them."""
+    """The part of the steps that prompts got in the last half minute, and the longest time they were held back."""
     counts = f"{steps.planned} with prompts planned, {steps.held} held some back"
     if steps.prefill_share is None or steps.target_share is None:
         return counts

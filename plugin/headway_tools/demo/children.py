@@ -41,7 +41,7 @@ class Child:
         return self.process.poll()
 
     def output(self) -> list[str]:
-        """The lines it has printed so far, without the empty ones."""
+        """The lines that the process has printed so far, without empty lines."""
         text = self.log.read_text(encoding="utf-8", errors="replace")
         return [line for line in text.splitlines() if line.strip()]
 

@@ -62,7 +62,7 @@ class Play:
         self._overload: OverloadFigures | None = None
 
     async def run(self) -> tuple[Summary, list[Check]]:
-        """Play it. Without ``exit_after_s`` it goes on until it is cancelled."""
+        """Play the scenario. Without ``exit_after_s`` it goes on until it is cancelled."""
         await self._start()
         open_files()
         async with self._clients:  # which send a request of their own first

@@ -99,7 +99,7 @@ def summarise(
 
 
 def checks(summary: Summary, wanted_classes: Sequence[str]) -> list[Check]:
-    """Everything the figures must show, in the order it is printed."""
+    """The checks of the figures, in the order in which they are printed."""
     figures = {class_figures.class_name: class_figures for class_figures in summary.classes}
     none_completed = [
         name for name in wanted_classes if name not in figures or not figures[name].endings.get(COMPLETED)

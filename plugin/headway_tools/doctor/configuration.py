@@ -17,7 +17,7 @@ from headway_tools.doctor.engine_flags import check_engine_flags
 
 
 def check_configuration(args: Namespace, environment: Mapping[str, str], folder: Path | None) -> Iterator[Finding]:
-    """All of them. ``args`` are those of ``vllm serve``, ``folder`` that of the operator's presets."""
+    """All checks of the configuration, by the arguments of ``vllm serve``; ``folder`` has the operator's presets."""
     start = cautions(args, environment) or [ok("nothing in the arguments or the environment forbids a start")]
     yield from start
     yield from check_engine_flags(args)

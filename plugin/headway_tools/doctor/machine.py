@@ -23,7 +23,7 @@ _LEAST_DISK_GIB: Final = 0.5
 def check_machine(
     machine: Machine, engine: Sequence[str], environment: Mapping[str, str], kv_space: Finding | None, *, port: bool
 ) -> Iterator[Finding]:
-    """All of them; ``kv_space`` is what the CPU backend would be given, ``port`` whether a server is to be started."""
+    """All checks of the machine; ``kv_space`` is of the CPU backend; ``port``: a server is to be started."""
     yield check_cores(machine)
     yield check_memory(machine)
     if kv_space is not None:

@@ -22,7 +22,7 @@ _SET_KEYS = "make keys with: headway keys add --tenant NAME, and set HEADWAY_KEY
 
 
 def check_server(url: str) -> Iterator[Finding]:
-    """All of them; where nothing answers, that alone."""
+    """All checks of a server; where nothing answers, only the finding that says so."""
     public = not is_loopback(_host(url))
     with bounded_session(_MAX_ANSWER_BYTES, _TIMEOUT_S) as session:
         try:

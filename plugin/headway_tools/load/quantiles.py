@@ -30,7 +30,7 @@ class Quantiles:
         return self._counts.total()
 
     def add(self, value_s: float) -> None:
-        """Add one."""
+        """Add one value."""
         self._counts[math.ceil(math.log(min(max(value_s, _LEAST_S), _MOST_S)) / _LOG_GAMMA)] += 1
         self._sum_s += value_s
 

@@ -48,10 +48,10 @@ class Shared(Protocol):
         """The address of the server, which is its name."""
 
     def look(self) -> ServerReading:
-        """Read it."""
+        """Read its figures."""
 
     def set_limit(self, seats: int) -> None:
-        """Put it on so many seats for a time."""
+        """Limit the server to so many seats for a time."""
 
     def pause(self) -> None:
         """Suspend its dispatch for a time, or renew the pause."""

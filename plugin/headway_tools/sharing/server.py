@@ -70,7 +70,7 @@ class SharedServer:
         )
 
     def set_limit(self, seats: int) -> None:
-        """Put it on so many seats for ``EXPIRES_S``, at the revision that was last read."""
+        """Limit the server to so many seats for ``EXPIRES_S``, at the revision that was last read."""
         self._asked |= {seats}  # before the answer, which may never come
         done = self._client.order_limit(
             seats, revision=self._revision, expires_s=EXPIRES_S, reason=REASON, actor=self._actor

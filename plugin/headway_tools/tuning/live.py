@@ -78,7 +78,7 @@ class Live:
             raise OvertakenError(self._overtaken())
 
     def restore(self) -> bool:
-        """Put back what was in force at the beginning; False where another client has changed it meanwhile."""
+        """End the commands of this run; False where another client has changed the limit meanwhile."""
         if self.asked is None:
             return True
         try:

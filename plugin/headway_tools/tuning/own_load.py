@@ -34,7 +34,7 @@ class OwnLoad:
         self._thread = threading.Thread(target=self._work, name="headway tune load", daemon=True)
 
     def __enter__(self) -> OwnLoad:
-        """Start it. Raises FailedError where the server does not suit."""
+        """Start the load. Raises FailedError where the server does not suit."""
         self._thread.start()
         if not self._ready.wait(_READY_WITHIN_S) or self._failed is not None:
             raise FailedError(str(self._failed or f"{self._url}: the load did not start"))

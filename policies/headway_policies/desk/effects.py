@@ -52,7 +52,7 @@ class Abort:
 
 @dataclass(slots=True)
 class Requeue:
-    """The engine it was running on is gone, and the ticket waits again, for another Dispatch or its end."""
+    """The ticket waits again, since its engine is gone, for another Dispatch or its end."""
 
     ticket_id: int
 

@@ -42,7 +42,7 @@ class Forecast:
         return self._waits.freed_per_s(limit)
 
     def turnover_per_s(self, limit: int) -> float | None:
-        """The same, from however little is known; None until a seat has come free."""
+        """The seats that come free in a second, from however little is known; None until a seat has come free."""
         return self._waits.turnover_per_s(limit)
 
     def waited(self, predicted_s: float, waited_s: float) -> None:

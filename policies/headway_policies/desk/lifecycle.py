@@ -295,7 +295,7 @@ class Lifecycle:
         self._scheduler.queue.remove(record.ticket, record.queue_class, record.lane)
 
     def _take_seats(self, record: Record, *, beside: bool = False) -> None:
-        """Give it seats of the limit, or of the bypass, and charge its order."""
+        """Give a ticket seats of the limit, or of the bypass, and charge its order."""
         ticket, queue_class = record.ticket, record.queue_class
         record.lane.order.charge(ticket, queue_class, record.expected_tokens)
         granted = ticket.seats if beside else self._seats.needed(queue_class, ticket.seats, self._capacity.limit)
@@ -387,7 +387,7 @@ class Lifecycle:
             self.crash_suspects.drop(ticket_id)
 
     def _learn(self, record: Record, ending: Ending, usage: Usage | None, now_s: float) -> None:
-        """Book what was really used; learn lengths from what ran to its end."""
+        """Book the tokens really used; learn lengths from requests that ran to their end."""
         ticket = record.ticket
         if record.charged and (usage is not None or record.token_s is None):  # else the guess stands
             used = usage or Usage(ticket.seats * ticket.prompt_tokens, 0)

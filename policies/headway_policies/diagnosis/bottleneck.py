@@ -56,7 +56,7 @@ class Bottleneck(StrEnum):
 
 
 class Severity(IntEnum):
-    """How bad it is.
+    """The severity of a finding.
 
     ok          every objective is kept, at most 1 % of the valid requests end without an answer
     watch       near a limit, or too little is measured to say more

@@ -142,7 +142,7 @@ def used_ratio(facts: Facts) -> float:
 
 
 def severity(facts: Facts, found: Bottleneck) -> Severity:
-    """How bad it is, for this bottleneck."""
+    """The severity of this bottleneck."""
     if found in (Bottleneck.ENGINE_DOWN, Bottleneck.ENGINE_SILENT, Bottleneck.STOPPED) and not facts.planned:
         return Severity.DOWN
     if facts.stuck is not None and found is Bottleneck.ENGINE_STUCK:

@@ -89,12 +89,12 @@ class StuckWatch:
             self._kv_most = max(self._kv_most, kv_usage_ratio)
 
     def stuck_s(self, now_s: float, config: Recovery) -> float:
-        """For how long it has stepped without service; 0 where it is not stuck, or has stopped stepping."""
+        """For how long the engine has stepped without service; 0 where it is not stuck, or has stopped stepping."""
         stopped = now_s - self._stepped_s > config.hang_after_s
         return 0.0 if stopped or self._unserved_s < STUCK_RATIO * config.hang_after_s else self._unserved_s
 
     def cause(self, *, compiling: bool) -> StuckCause:
-        """Why it serves nothing, of a stuck engine. ``compiling``: it compiles a grammar."""
+        """The cause why a stuck engine serves nothing. ``compiling``: the engine compiles a grammar."""
         deferred = self._sequences <= self._deferred
         if (self._kv_most if self._running else self._kv_ratio) >= _KV_FULL and not deferred:
             return StuckCause.KV_FULL

@@ -30,14 +30,14 @@ class TokenBucket:
         self._seen_s: float | None = None
 
     def take(self, amount: float, now_s: float) -> float:
-        """Take it and return 0, or take nothing and return the seconds until it would fit; infinite: it never fits."""
+        """Take the amount and return 0, or take nothing and return the seconds until it fits; infinite: never."""
         wait_s = self.wait_s(amount, now_s)
         if not wait_s:
             self.charge(amount)
         return wait_s
 
     def charge(self, amount: float) -> None:
-        """Take it whether it fits or not: what the bucket lacks is owed. The time is that of the last other call."""
+        """Take the amount, fitting or not: what the bucket lacks is owed. The time is that of the last other call."""
         self._level -= amount
 
     def wait_s(self, amount: float, now_s: float) -> float:

@@ -131,7 +131,7 @@ class WaitEstimate:
         return limit / self._residence_s if self._weight >= MIN_SAMPLES and self._residence_s > 0 else 0.0
 
     def turnover_per_s(self, limit: int) -> float | None:
-        """The same from the first seat on; None before."""
+        """The seats that come free in a second, from the first that did; None before."""
         return limit / max(self._residence_s, _MIN_RESIDENCE_S) if self._weight else None
 
     def waited(self, predicted_s: float, actual_s: float) -> None:

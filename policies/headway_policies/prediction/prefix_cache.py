@@ -69,7 +69,7 @@ class PrefixCache:
         return len(self._blocks)
 
     def watch(self, watcher: Watcher) -> None:
-        """Tell it of every block that comes in, as long as it exists."""
+        """Tell a watcher of every block that comes in, as long as the watcher exists."""
         self._watchers.add(watcher)
 
     def matched_tokens(self, ticket: Ticket) -> int:

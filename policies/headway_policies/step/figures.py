@@ -38,13 +38,13 @@ class StepFigures:
         return self.target_s / self.total_s if self.total_s else 0.0
 
     def since(self, before: StepFigures) -> StepFigures:
-        """What has come since then; all of it where the engine has been replaced meanwhile."""
+        """The growth since then; all of it where the engine has been replaced meanwhile."""
         if self.steps < before.steps:
             return self
         grown = {one.name: getattr(self, one.name) - getattr(before, one.name) for one in fields(self)}
         return StepFigures(**(grown | {"held_s": self.held_s if self.held > before.held else 0.0}))
 
     def __add__(self, other: StepFigures) -> StepFigures:
-        """Those of two engines together."""
+        """The figures of two engines together."""
         total = {one.name: getattr(self, one.name) + getattr(other, one.name) for one in fields(self)}
         return StepFigures(**(total | {"held_s": max(self.held_s, other.held_s)}))

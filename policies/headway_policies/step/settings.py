@@ -38,7 +38,7 @@ class StepTerms:
 
     @classmethod
     def of(cls, settings: StepSettings, classes: Mapping[int, PriorityClass]) -> StepTerms | None:
-        """Of classes by their priority in the engine; None where the engine is left to itself."""
+        """The terms of classes by their priority in the engine; None where the engine is left to itself."""
         share = settings.prefill_share
         inter_token_ms = shortest([one.inter_token_slo_ms for one in classes.values()])
         if share == "off" or (share == "auto" and inter_token_ms is None):
@@ -47,12 +47,12 @@ class StepTerms:
         return cls(share, inter_token_ms, first)
 
     def plain(self) -> dict[str, Any]:
-        """As a message to another process."""
+        """The terms as a message to another process."""
         first = {str(place): objective for place, objective in (self.first_token_s or {}).items()}
         return {"prefill_share": self.prefill_share, "inter_token_ms": self.inter_token_ms, "first_token_s": first}
 
     @classmethod
     def read(cls, plain: Mapping[str, Any]) -> StepTerms:
-        """From such a message."""
+        """The terms of such a message."""
         first = {int(place): objective for place, objective in plain["first_token_s"].items()}
         return cls(plain["prefill_share"], plain["inter_token_ms"], first)

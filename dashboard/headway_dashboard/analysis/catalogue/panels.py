@@ -118,7 +118,7 @@ class Panel:
 
     @property
     def expressions(self) -> tuple[Expression, ...]:
-        """Everything the chart reads."""
+        """The expressions that the chart reads."""
         lines = tuple(line.expression for line in self.lines)
         return lines if self.across is None else (*lines, self.across.expression)
 

@@ -45,7 +45,7 @@ class Headline:
 
     @property
     def sentence(self) -> str:
-        """All of it in one paragraph."""
+        """The whole headline in one paragraph."""
         return " ".join((*self.symptoms, self.statement))
 
 

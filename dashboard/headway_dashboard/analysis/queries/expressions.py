@@ -19,7 +19,7 @@ class Expression:
 
     @property
     def metric(self) -> Metric:
-        """The metric it reads; of several, the one that stands for all."""
+        """The metric that the expression reads; of several, the one that stands for all."""
         raise NotImplementedError
 
     @property
@@ -40,7 +40,7 @@ class OfMetric(Expression):
 
     @property
     def metric(self) -> Metric:
-        """The metric it reads."""
+        """The metric that the expression reads."""
         return self.of
 
 

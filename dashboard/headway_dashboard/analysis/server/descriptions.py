@@ -218,7 +218,7 @@ def prefix_words(status: Status) -> str:
 
 
 def step_words(status: Status) -> str:
-    """What prompts took of the steps beside sequences that decode, lately; empty where no step was planned then."""
+    """The part of recent steps that prompts took beside decoding sequences; empty where no step was planned."""
     steps = status.engine.steps
     if steps is None or steps.prefill_share is None:
         return ""
@@ -281,7 +281,7 @@ def server_tiles(reading: Reading, status: Status, state: Condition) -> list[Til
 
 
 def _deaths(reading: Reading) -> Point:
-    """Deaths that nobody planned; all of them where the causes are not known."""
+    """Unplanned deaths of the engine; all of them where the causes are not known."""
     known = unplanned(reading[engine_panels.DEATHS_BY_CAUSE])
     return _newest(reading, panels.DEATHS) if known is None else known
 

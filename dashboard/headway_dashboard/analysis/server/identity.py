@@ -39,7 +39,7 @@ class Identity:
 
     @property
     def words(self) -> str:
-        """All of it in one line, separated by dots."""
+        """The identity in one line, separated by dots."""
         parts = [
             self.address,
             f"model {self.model}" if self.model else "",

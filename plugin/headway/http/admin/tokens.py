@@ -44,7 +44,7 @@ class Tokens:
         return self.identify(authorization)[0]
 
     def identify(self, authorization: str | None) -> tuple[Role | None, str]:
-        """The same, and the beginning of the digest of the token that was sent, known or not; empty without one."""
+        """The role, and the beginning of the digest of the token that was sent, known or not; empty without a token."""
         if authorization is None or len(authorization) > MAX_HEADER_CHARS:
             return None, ""
         scheme, _, token = authorization.partition(" ")

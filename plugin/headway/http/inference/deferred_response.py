@@ -104,7 +104,7 @@ class DeferredResponse:
 
     @property
     def truncated(self) -> bool:
-        """Whether it began and has no end, neither the application's nor an error event, and its client stayed."""
+        """Whether the response began and has no end, the application's or an error event, and its client stayed."""
         return self.state is ResponseState.FORWARDING
 
     def watched(self, receive: Receive, first: Message | None = None) -> Receive:

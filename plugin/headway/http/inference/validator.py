@@ -112,7 +112,7 @@ async def _check(code: OperatorCode, call: Callable[[], object], refused: HTTPSt
 
 
 def _call_with_request(function: Callable[..., object], body: bytes | None, *whose: str | None) -> object:
-    """Call it with the object in the body. What is none is not checked: vLLM refuses it."""
+    """Call the validator with the object in the body. Any other body is not checked: vLLM refuses it."""
     try:
         request: Any = {} if body is None else json.loads(body)
     except (ValueError, RecursionError):
@@ -121,5 +121,5 @@ def _call_with_request(function: Callable[..., object], body: bytes | None, *who
 
 
 def _call_with_answer(function: Callable[..., object], body: bytes, *whose: str | None) -> object:
-    """Call it with the answer. Raises ValueError for one that is no JSON."""
+    """Call the validator with the answer. Raises ValueError for an answer that is no JSON."""
     return function(json.loads(body), *whose)

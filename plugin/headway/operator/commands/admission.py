@@ -47,7 +47,7 @@ class OperatorStop:
     ends_s: float | None = None
 
     def renews(self, other: OperatorStop) -> bool:
-        """Whether it only moves the end of another one: the same state, author and reason."""
+        """Whether this command only moves the end of another: the same state, author and reason."""
         if self.ends_s is None or other.ends_s is None:
             return False
         return (self.state, self.actor, self.reason) == (other.state, other.actor, other.reason)

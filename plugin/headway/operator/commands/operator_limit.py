@@ -41,7 +41,7 @@ class OperatorLimit:
         return f"{self.own.name}: {self.seats} seats{window}"
 
     def takes_over(self, other: OperatorLimit | None) -> bool:
-        """Whether it has another author, or another reason, than the command before it."""
+        """Whether this command has another author, or another reason, than the command before it."""
         return other is not None and (self.actor, self.reason) != (other.actor, other.reason)
 
 

@@ -53,7 +53,7 @@ class WarmupCommands:
         return TASK in self._tasks
 
     def begin(self, caller: Caller, reason: str = "") -> WarmupAccepted:
-        """Start one in the background. Raises NoWarmupError or CommandConflictError; then nothing has changed."""
+        """Start a warm-up in the background. Raises NoWarmupError or CommandConflictError; then nothing has changed."""
         try:
             warm = self._possible()
         except HeadwayError as error:

@@ -1,1 +1,1 @@
-"""What a server says of itself: its status, its snapshot for the metrics, and its diagnosis."""
+"""The state of a server: its status, its snapshot for the metrics, and its diagnosis."""

@@ -79,5 +79,5 @@ class Diagnostics:
         return self._reader.facts(self._samples)
 
     def steps(self) -> StepFigures | None:
-        """What came of the step policy in the last half minute; None where no step was planned yet."""
+        """The effect of the step policy in the last half minute; None where no step was planned yet."""
         return steps_lately(self._samples, self._gate.now_s())

@@ -214,7 +214,7 @@ class FactsReader:
 
 
 def steps_lately(samples: Iterable[Sample], now_s: float) -> StepFigures | None:
-    """What came of the step policy in the last half minute; ``held_s`` is the longest in it."""
+    """The effect of the step policy in the last half minute; ``held_s`` is the longest in it."""
     since_s = now_s - WINDOW_S
     recent = [sample.steps for sample in samples if sample.steps is not None and sample.at_s >= since_s]
     if not recent:

@@ -92,7 +92,7 @@ def text(outcome: Outcome) -> str:
 
 
 def as_json(outcome: Outcome) -> dict[str, object]:
-    """Everything."""
+    """The whole outcome, for scripts."""
     found: dict[str, object] = {
         "model": outcome.model,
         "workload": outcome.words,

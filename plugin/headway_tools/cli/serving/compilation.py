@@ -37,7 +37,7 @@ class Uncompiled:
     environment: Mapping[str, str] = field(default_factory=dict)
 
     def words(self) -> str:
-        """Both, as they would be typed; empty where there is none."""
+        """Both settings, as they would be typed; empty where there is none."""
         return " ".join([*self.flags, *(f"{name}={value}" for name, value in self.environment.items())])
 
 

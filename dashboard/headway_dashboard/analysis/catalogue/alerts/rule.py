@@ -32,7 +32,7 @@ class Record:
 
     @property
     def expr(self) -> str:
-        """Its PromQL, by server."""
+        """The PromQL of the alert, by server."""
         return by_server(self.expression).promql("5m")
 
 
