@@ -8,7 +8,8 @@ from collections.abc import Callable
 import pytest
 from app_pages import again_until, press, refresh_until, tiles, words
 from streamlit.testing.v1 import AppTest
-from stub_server import OPERATOR_TOKEN, VIEWER_TOKEN, WARM, StubServer
+from stub_server import OPERATOR_TOKEN, VIEWER_TOKEN, StubServer
+from stub_world import WARM
 
 from headway.api import schema
 from headway_policies.fallback.rungs import Rung
