@@ -1,5 +1,7 @@
-"""``headway.wrap`` around a real engine in a program: warm-up, clients that cancel, shutdown, and in the long form a
-kill of its engine core. One program does all of it in turn, so that one engine is enough."""
+"""``headway.wrap`` around a real engine in a program: warm-up, clients that cancel, a killed engine core, shutdown.
+
+One program does all of it in turn.
+"""
 
 from __future__ import annotations
 
@@ -10,8 +12,13 @@ import sys
 from typing import Any
 
 import pytest
-from engine_parts import ROUNDS, long_form
+from engine_parts import long_form
 from running_server import OFFLINE, ROOT, TINY_MODEL
+
+pytestmark = long_form(
+    "tests/plugin: test_wrap, test_wrap_whole and admission/test_faults have it with a fake engine,"
+    " vllm_adapter/contract what it uses of vLLM"
+)
 
 CLIENTS = 100
 
@@ -103,7 +110,7 @@ async def main():
     quiet = dict.fromkeys(("stdout", "stderr"), asyncio.subprocess.DEVNULL)
     bystander = await asyncio.create_subprocess_exec(sys.executable, "-c", "import time; time.sleep(1000)", **quiet)
     engine = headway.wrap(AsyncLLMEngine.from_engine_args(args), preset="throughput", warmup=True, registry=REGISTRY)
-    result = {step.__name__: await step(engine) for step in (warm, cancelled, killed)[:int(sys.argv[2])]}
+    result = {step.__name__: await step(engine) for step in (warm, cancelled, killed)}
     result["bystander"] = bystander.returncode is None
     engine.shutdown()
     await asyncio.sleep(0.5)
@@ -123,7 +130,7 @@ def result(real_engine: None, tmp_path_factory: pytest.TempPathFactory) -> dict[
     program = tmp_path_factory.mktemp("wrap") / "program.py"
     program.write_text(PROGRAM)
     environment = {**os.environ, **OFFLINE}
-    command = [sys.executable, str(program), str(TINY_MODEL), "2" if ROUNDS == 1 else "3"]
+    command = [sys.executable, str(program), str(TINY_MODEL)]
     done = subprocess.run(command, capture_output=True, text=True, timeout=600, env=environment, cwd=ROOT, check=False)
     lines = [line for line in done.stdout.splitlines() if line.startswith("RESULT ")]
     assert lines, done.stdout[-3000:] + done.stderr[-3000:]
@@ -139,7 +146,6 @@ def test_a_program_has_what_a_server_has(result: dict[str, Any]) -> None:
     assert (warm["tokens"], result["tasks"]) == (5, [])
 
 
-@long_form("test_wrap_whole has a dead engine replaced in a program, tests/chaos a killed EngineCore under a server")
 def test_a_killed_engine_core_is_replaced(result: dict[str, Any]) -> None:
     """The next request waits for the new one; another process of the program lives on."""
     killed = result["killed"]
