@@ -20,7 +20,7 @@ from headway.router.adapter import InstancesAdapter
 from headway.router.addresses import Address
 from headway.router.engine import InstancesEngine
 from headway.router.forwarding.exchange import InstanceClient
-from headway.router.instances.reading import Reading
+from headway.router.instances.reading import InstanceReading
 from headway.vllm_adapter.process.death_cause import read_death_cause
 from headway.vllm_adapter.process.limits_page import LimitsPage
 from headway.vllm_adapter.process.progress import ProgressReader
@@ -155,5 +155,5 @@ class OwnServerReplacer:
         await self._server.start()
         await wait_until_up(self._server, self._engine.client)
         link = self._engine.pool.links[ADDRESS.name]
-        link.health, link.reading = InstanceHealth(), Reading()
+        link.health, link.reading = InstanceHealth(), InstanceReading()
         self._engine.pool.heard(link)

@@ -12,7 +12,7 @@ from virtual_time import on_virtual_time
 from headway.engine import Ended
 from headway.router.adapter import InstancesAdapter
 from headway.router.forwarding.forwarded import CallParams, Piece
-from headway.router.instances.reading import Reading
+from headway.router.instances.reading import InstanceReading
 from headway_policies import Load, Usage
 
 
@@ -26,16 +26,16 @@ async def test_progress_is_carried_over_to_another_instance() -> None:
     await asyncio.sleep(0.1)
     first, other = engine.pool.links["a"], engine.pool.links["b"]
     for tokens in range(1, 40):
-        engine.pool.read(other, Reading(tokens=tokens), 0)
+        engine.pool.read(other, InstanceReading(tokens=tokens), 0)
     seen = [engine.progress_of("a")]
     for tokens in (5, 5, 9):
-        engine.pool.read(first, Reading(tokens=tokens), 1)
+        engine.pool.read(first, InstanceReading(tokens=tokens), 1)
         seen.append(engine.progress_of("a"))
     engine.pool.lost(first)
     await asyncio.sleep(0.1)
     assert client.asked == ["a", "b"]
     seen.append(engine.progress_of("a"))
-    engine.pool.read(other, Reading(tokens=99), 1)
+    engine.pool.read(other, InstanceReading(tokens=99), 1)
     seen.append(engine.progress_of("a"))
     assert seen == [0, 1, 1, 2, 3, 4]
     await cancelled(running)
@@ -60,9 +60,9 @@ async def test_the_load_is_that_of_the_healthy_instances() -> None:
     engine.report()
     engine.listen(listener)
     a, b, c = engine.pool.links.values()
-    engine.pool.read(a, Reading(running=3, waiting=1, kv_use=0.2), 0)
-    engine.pool.read(b, Reading(running=0, waiting=2, kv_use=0.6), 0)
-    engine.pool.read(c, Reading(running=9, waiting=9, kv_use=0.9), 0)
+    engine.pool.read(a, InstanceReading(running=3, waiting=1, kv_use=0.2), 0)
+    engine.pool.read(b, InstanceReading(running=0, waiting=2, kv_use=0.6), 0)
+    engine.pool.read(c, InstanceReading(running=9, waiting=9, kv_use=0.9), 0)
     engine.pool.unready(c)
     running = asyncio.create_task(statuses(engine))
     await asyncio.sleep(0.1)

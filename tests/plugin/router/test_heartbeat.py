@@ -22,7 +22,7 @@ from headway.router.engine import InstancesEngine
 from headway.router.forwarding.call import Call, InstanceLostError
 from headway.router.heartbeat import Heartbeat
 from headway.router.instances.instance import InstanceLink, Lease
-from headway.router.instances.reading import Reading
+from headway.router.instances.reading import InstanceReading
 from headway_policies.fallback import BreakerState, Verdict
 from headway_policies.routing import Demand
 from headway_policies.routing.health import LOST_S, SILENT_S
@@ -265,7 +265,7 @@ async def test_a_server_without_a_health_route_or_metrics_serves() -> None:
     """Its list of models says that it is there; without that it gets nothing. A whole answer does not seem to stall."""
     async with watched() as one:
         one.instance.missing = {"/headway/readyz", "/health", "/metrics"}
-        one.link.reading = Reading()
+        one.link.reading = InstanceReading()
         lease, running = await one.begin()
         await asyncio.sleep(LOST_S)
         assert (one.state, running.done(), lease.progress >= LOST_S - 2) == (BreakerState.CLOSED, False, True)

@@ -14,7 +14,7 @@ from headway.router.engine import InstancesEngine
 from headway.router.forwarding.call import Call, EngineGoneError, InstanceLostError
 from headway.router.forwarding.forwarded import CallParams, Forwarded, Piece
 from headway.router.instances.pool import InstancePool
-from headway.router.instances.reading import Reading
+from headway.router.instances.reading import InstanceReading
 from headway_policies import Load
 from headway_policies.routing import Demand
 
@@ -35,7 +35,7 @@ async def test_its_seats_are_those_of_the_engine_whatever_its_metrics_say() -> N
     (link,) = pool.links.values()
     for _ in range(3):
         await pool.lease(Call(), Demand(100, 50), frozenset())
-    pool.read(link, Reading(running=7, waiting=5, kv_use=0.5), link.sent)
+    pool.read(link, InstanceReading(running=7, waiting=5, kv_use=0.5), link.sent)
     assert (pool.seats(), pool.open_seats(), pool.most_seats(), link.others) == (SEATS, SEATS, SEATS, 0)
     assert pool.load() == Load(3, 5, 0.5)
     pool.lost(link)

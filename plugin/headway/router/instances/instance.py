@@ -10,7 +10,7 @@ from typing import Final
 from headway.distribution import Distribution
 from headway.router.addresses import Address
 from headway.router.forwarding.call import Call
-from headway.router.instances.reading import Reading, ServedModel
+from headway.router.instances.reading import InstanceReading, ServedModel
 from headway_policies.fallback import BreakerState
 from headway_policies.routing import Instance, InstanceHealth, InstanceSeats, SeatReading, SentPrefixes
 from headway_policies.routing.health import SILENT_S
@@ -36,7 +36,7 @@ class InstanceLink:
     usual_seats: int
     health: InstanceHealth = field(default_factory=InstanceHealth)
     prefixes: SentPrefixes = field(default_factory=SentPrefixes)
-    reading: Reading = field(default_factory=Reading)
+    reading: InstanceReading = field(default_factory=InstanceReading)
     model: ServedModel | None = None
     sent: int = 0
     others: int = 0
@@ -131,7 +131,7 @@ class InstanceLink:
             self.prefixes,
         )
 
-    def read(self, reading: Reading, sent_before: int) -> None:
+    def read(self, reading: InstanceReading, sent_before: int) -> None:
         """Take a reading, for which the instance was asked while ``sent_before`` sequences of this router ran."""
         if reading.tokens != self.reading.tokens:
             self.progress += 1

@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 from headway.api.schema import InstanceStatus
 from headway.router.forwarding.call import Call, InstanceLostError
 from headway.router.instances.instance import InstanceLink, Lease
-from headway.router.instances.reading import Reading
+from headway.router.instances.reading import InstanceReading
 from headway_policies import Load
 from headway_policies.fallback import BreakerState, Verdict
 from headway_policies.routing import Demand, Router
@@ -244,7 +244,7 @@ class InstancePool:
             link.progress += 1
         self._changed(link)
 
-    def read(self, link: InstanceLink, reading: Reading, sent_before: int) -> None:
+    def read(self, link: InstanceLink, reading: InstanceReading, sent_before: int) -> None:
         """Take an instance's metrics; ``sent_before``: what this router ran there when it asked for them."""
         before = link.progress
         link.read(reading, sent_before)

@@ -35,9 +35,10 @@ _BLOCK, _BLOCKS = re.compile(r'[{,]block_size="(\d{1,9})"'), re.compile(r'[{,]nu
 
 
 @dataclass(frozen=True, slots=True)
-class Reading:
-    """``limit`` is the live limit of a Headway instance and ``reach`` the most that it may come to; None for others.
+class InstanceReading:
+    """The figures of an instance at one moment, from one scrape of its metrics.
 
+    ``limit`` is the live limit of a Headway instance and ``reach`` the most that it may come to; None for others.
     ``running`` and ``waiting`` are requests, ``kv_use`` a share from 0 to 1, ``kv_tokens`` the space of the KV cache,
     None where it is not stated. The others are counts so far: ``tokens`` all of prompts and answers, or another figure
     that grows while the engine computes; ``prompt_tokens`` those of prompts that were in no cache, ``gaps`` between two
@@ -64,7 +65,7 @@ class Reading:
         return _LACKS["work"] not in self.lacks
 
 
-def read(exposition: str) -> Reading:
+def read(exposition: str) -> InstanceReading:
     """The reading in a scrape; a missing figure is 0."""
     found: dict[str, float] = {}
     limits: dict[str, int] = {}
@@ -83,7 +84,7 @@ def read(exposition: str) -> Reading:
     said = {name for name in _LACKS if any(key in found for key in getattr(dialect, name))}
     said |= {"kv_tokens"} if kv_tokens else set()
     said |= {"kv_use"} if kv_tokens and any(key in found for key in dialect.kv_used) else set()
-    return Reading(
+    return InstanceReading(
         limit=limits.get('kind="live"}'),
         reach=limits.get('kind="reach"}'),
         running=int(_first(found, dialect.running)),

@@ -20,7 +20,7 @@ from headway.admission import loop_time_s
 from headway.engine import StepListener
 from headway.router.instances.instance import InstanceLink
 from headway.router.instances.pool import InstancePool
-from headway.router.instances.reading import Reading
+from headway.router.instances.reading import InstanceReading
 from headway.router.instances.stream_pace import SAME_STEP_S, Steps, Stream, StreamPace
 from headway_policies import Load
 
@@ -54,7 +54,7 @@ class StepReports:
         self._untimed = 0
         self._timed = False
         self._progress = 0
-        self._before: dict[str, Reading] = {}
+        self._before: dict[str, InstanceReading] = {}
         self._reported_s = loop_time_s()
 
     @contextmanager
@@ -119,7 +119,7 @@ def _with(load: Load, steps: Steps) -> Load:
     return replace(load, inter_token_s=steps.step_s, steps=steps.count, prefill_tokens=steps.prefill_tokens)
 
 
-def _counted(grown: list[Reading], elapsed_s: float) -> Steps | None:
+def _counted(grown: list[InstanceReading], elapsed_s: float) -> Steps | None:
     """The steps since the last report, by the instances' own counts; None where they have none."""
     gaps, gaps_s = sum(growth.gaps for growth in grown), sum(growth.gaps_s for growth in grown)
     if gaps <= 0 or gaps_s <= 0:
@@ -129,11 +129,11 @@ def _counted(grown: list[Reading], elapsed_s: float) -> Steps | None:
     return Steps(count, step_s, round(sum(growth.prompt_tokens for growth in grown) / count), 0)
 
 
-def _grown(before: Reading, now: Reading) -> Reading:
+def _grown(before: InstanceReading, now: InstanceReading) -> InstanceReading:
     """The counts of a reading since the one before; 0 where they fell: the instance has begun anew."""
     if now.tokens < before.tokens:
-        return Reading()
-    return Reading(
+        return InstanceReading()
+    return InstanceReading(
         prompt_tokens=max(0.0, now.prompt_tokens - before.prompt_tokens),
         gaps=max(0.0, now.gaps - before.gaps),
         gaps_s=max(0.0, now.gaps_s - before.gaps_s),

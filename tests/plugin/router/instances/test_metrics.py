@@ -12,7 +12,7 @@ from virtual_time import on_virtual_time
 from headway.operator.metrics import METRIC_NAMES
 from headway.router.forwarding.call import Call
 from headway.router.instances.metrics import InstancesCollector
-from headway.router.instances.reading import Reading
+from headway.router.instances.reading import InstanceReading
 from headway_policies.fallback import Verdict
 from headway_policies.routing import Demand
 
@@ -24,7 +24,7 @@ async def test_every_instance_has_every_series_from_the_start() -> None:
     registry = CollectorRegistry()
     registry.register(InstancesCollector(pool))
     pool.heard(pool.links["a:1"])
-    pool.read(pool.links["a:1"], Reading(limit=3, running=2, kv_use=0.5), 0)
+    pool.read(pool.links["a:1"], InstanceReading(limit=3, running=2, kv_use=0.5), 0)
     lease = await pool.lease(Call(), Demand(100, 50, seats=1), frozenset())
 
     def read() -> Scrape:

@@ -12,7 +12,7 @@ from headway.router.addresses import Address
 from headway.router.forwarding.call import AbortedError, Call, InstanceLostError
 from headway.router.instances.instance import InstanceLink, Lease
 from headway.router.instances.pool import AllTriedError, InstancePool
-from headway.router.instances.reading import Reading
+from headway.router.instances.reading import InstanceReading
 from headway_policies.fallback import Verdict
 from headway_policies.routing import Demand, LeastLoaded
 
@@ -165,7 +165,7 @@ async def test_new_tokens_in_two_readings_end_a_probation() -> None:
     await lease(pool)
     opened = []
     for tokens in (10.0, 10.0, 20.0):
-        pool.read(link, Reading(limit=8, running=1, tokens=tokens), 1)
+        pool.read(link, InstanceReading(limit=8, running=1, tokens=tokens), 1)
         opened.append(pool.open_seats())
     assert opened == [1, 1, 8]
 
@@ -175,7 +175,7 @@ async def test_open_seats_are_those_that_requests_may_fill() -> None:
     """Without those of other clients; of an instance on probation one more than is filled, and of one that is away
     none."""
     pool = pool_of(8, 8, 8)
-    pool.read(pool.links["0"], Reading(limit=8, running=5), 0)
+    pool.read(pool.links["0"], InstanceReading(limit=8, running=5), 0)
     assert pool.open_seats() == 3 + 8 + 8
     pool.unready(pool.links["1"])
     assert pool.open_seats() == 3 + 8
@@ -185,7 +185,7 @@ async def test_open_seats_are_those_that_requests_may_fill() -> None:
     assert pool.open_seats() == 3 + 1 + 8
     assert (len(list(pool.healthy())), pool.working()) == (3, 2)
     assert pool.presence() == (2 / 3, 1), "the probe of the one on probation"
-    pool.read(pool.links["2"], Reading(limit=8, running=9), 0)
+    pool.read(pool.links["2"], InstanceReading(limit=8, running=9), 0)
     assert pool.open_seats() == 3 + 1
 
 
@@ -228,7 +228,7 @@ async def test_one_that_leaves_gets_nothing_and_is_forgotten_when_it_is_idle() -
 async def test_what_ended_during_a_scrape_is_nobody_elses() -> None:
     """The scrape counts requests of this router that are over when it is read."""
     pool = pool_of(8)
-    pool.read(pool.links["0"], Reading(limit=8, running=6), sent_before=6)
+    pool.read(pool.links["0"], InstanceReading(limit=8, running=6), sent_before=6)
     assert pool.links["0"].others == 0
 
 

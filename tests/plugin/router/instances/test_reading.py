@@ -14,7 +14,7 @@ from headway.router.instances.dialects import DIALECTS, Dialect
 from headway.router.instances.dialects import LLAMA_CPP as LLAMA
 from headway.router.instances.dialects import SGLANG as SGLANG_DIALECT
 from headway.router.instances.dialects import TGI as TGI_DIALECT
-from headway.router.instances.reading import Reading, ServedModel, read, read_info, read_models
+from headway.router.instances.reading import InstanceReading, ServedModel, read, read_info, read_models
 
 PLAIN = """\
 # HELP vllm:num_requests_running Number of requests
@@ -51,7 +51,7 @@ vllm:num_requests_waiting{engine="0",model_name="tiny"} 9.0
 
 def test_plain_vllm_says_no_seats() -> None:
     """Its engines are added up; of the KV cache the fullest counts, and what one does not say is nothing."""
-    assert read(PLAIN) == Reading(
+    assert read(PLAIN) == InstanceReading(
         running=5,
         waiting=4,
         kv_use=0.5,
@@ -112,17 +112,25 @@ vllm:inter_token_latency_seconds_count{model_name="tiny",engine="0"} 90
 
 @pytest.mark.parametrize(
     ("text", "lacks"),
-    [(SGLANG, ()), (TGI, ()), (LLAMA_CPP, ("KV use", "KV space")), (RUST, ("KV space",)), ("", tuple(Reading().lacks))],
+    [
+        (SGLANG, ()),
+        (TGI, ()),
+        (LLAMA_CPP, ("KV use", "KV space")),
+        (RUST, ("KV space",)),
+        ("", tuple(InstanceReading().lacks)),
+    ],
 )
 def test_each_maker_says_the_same_in_its_own_words(text: str, lacks: tuple[str, ...]) -> None:
     """But for what it does not say."""
     found = read(text)
-    said = Reading(running=3, waiting=4, kv_use=0.25, kv_tokens=4096, tokens=133.0, prompt_tokens=25.0, gaps=90.0,
-                   gaps_s=3.0)  # fmt: skip
+    said = InstanceReading(
+        running=3, waiting=4, kv_use=0.25, kv_tokens=4096,
+        tokens=133.0, prompt_tokens=25.0, gaps=90.0, gaps_s=3.0,
+    )  # fmt: skip
     without = {"KV use": {"kv_use": 0.0}, "KV space": {"kv_tokens": None}}
     for name in lacks:
         said = replace(said, **without.get(name, {}))
-    assert found == (said if text else Reading())
+    assert found == (said if text else InstanceReading())
     assert found.lacks == lacks
 
 

@@ -10,7 +10,7 @@ from virtual_time import on_virtual_time
 
 from headway.engine import Ended
 from headway.router.instances.pool import InstancePool
-from headway.router.instances.reading import Reading
+from headway.router.instances.reading import InstanceReading
 from headway.router.instances.step_reports import StepReports
 from headway_policies import Load
 
@@ -61,7 +61,9 @@ async def test_a_response_as_a_whole_is_timed_by_the_counts_of_the_instances() -
         made.report()
         for at, gaps in enumerate((10.0, 60.0, 20.0)):
             await asyncio.sleep(1.0)
-            reading = Reading(tokens=gaps + 1, prompt_tokens=gaps, gaps=gaps, gaps_s=0.04 * gaps, preemptions=float(at))
+            reading = InstanceReading(
+                tokens=gaps + 1, prompt_tokens=gaps, gaps=gaps, gaps_s=0.04 * gaps, preemptions=float(at)
+            )
             pool.read(pool.links["a"], reading, 0)
             made.report()
     first, second, grown, anew = listener.steps
@@ -80,7 +82,7 @@ async def test_a_timed_stream_goes_before_the_counts() -> None:
         for _ in range(30):
             await asyncio.sleep(0.02)
             made.came(stream, 1)
-        pool.read(pool.links["a"], Reading(tokens=40, gaps=30.0, gaps_s=0.6), 1)
+        pool.read(pool.links["a"], InstanceReading(tokens=40, gaps=30.0, gaps_s=0.6), 1)
         made.report()
     assert listener.steps[-1].inter_token_s is None
 
@@ -89,7 +91,7 @@ async def test_a_timed_stream_goes_before_the_counts() -> None:
 async def test_one_engine_that_computes_nothing_makes_no_step() -> None:
     """Else one that hangs would seem to work; its load is known all the same. Instances of others have heartbeats."""
     made, pool, listener = reports(exclusive=True)
-    pool.read(pool.links["a"], Reading(running=1, tokens=10.0), 0)
+    pool.read(pool.links["a"], InstanceReading(running=1, tokens=10.0), 0)
     made.report()
     made.report()
     assert (len(listener.steps), len(listener.looks)) == (1, 1)
