@@ -12,7 +12,7 @@ from headway_dashboard.analysis.queries.expressions import Expression
 from headway_dashboard.analysis.queries.model import Labels, Point, Series
 from headway_dashboard.analysis.server.objectives import ClassObjectives
 from headway_dashboard.analysis.server.status import Status
-from headway_dashboard.sources import Health, Reading
+from headway_dashboard.sources import Health, SourceReading
 from headway_policies.diagnosis import Severity
 
 INF, NAN = math.inf, math.nan
@@ -43,11 +43,11 @@ TOLD = Status(
 )
 
 
-def reading(answers: Answers) -> Reading:
+def reading(answers: Answers) -> SourceReading:
     """A reading with these newest points: one number, or one for each label."""
     lines = {one: found if isinstance(found, Mapping) else {(): found} for one, found in answers.items()}
     series = {one: Series(TIMES_S, {key: [point] * 2 for key, point in found.items()}) for one, found in lines.items()}
-    return Reading(series, Health(1002.0), 2.0, "test", range_s=4.0, end_s=1002.0)
+    return SourceReading(series, Health(1002.0), 2.0, "test", range_s=4.0, end_s=1002.0)
 
 
 def is_favourable(one: Headline) -> bool:

@@ -14,7 +14,7 @@ from headway_dashboard.analysis.server import descriptions, newest_values
 from headway_dashboard.analysis.server.status import Status
 from headway_dashboard.pages.charts import draw
 from headway_dashboard.pages.page_reading import Page, PageReading
-from headway_dashboard.sources import Reading
+from headway_dashboard.sources import SourceReading
 
 ALTERNATIVE = (
     "Seven sequences on four seats. static: 15 steps, seats empty 47% of the time; continuous: 8 steps, seats empty 0% "
@@ -52,7 +52,7 @@ def _batch_panels(status: Status) -> tuple[Panel, ...]:
     return tuple(panel for panel in BATCH_SECTION if windowed or panel is not engine_panels.WINDOW_PANEL)
 
 
-def _memory_panels(newest: Reading) -> tuple[Panel, ...]:
+def _memory_panels(newest: SourceReading) -> tuple[Panel, ...]:
     """The memory of GPU and host where there is a GPU, else of the host alone, under a title that says so."""
     memory = newest_values.memory_panel(newest)
     if memory is panels.GPU_PANEL:

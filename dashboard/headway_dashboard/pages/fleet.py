@@ -23,7 +23,7 @@ from headway_dashboard.components.banner import plain
 from headway_dashboard.pages.charts import draw
 from headway_dashboard.pages.page_reading import RECENT_S, Page, PageReading
 from headway_dashboard.shared import chosen_instance
-from headway_dashboard.sources import Reading, Source, read
+from headway_dashboard.sources import Source, SourceReading, read
 
 _HOW = (
     "One server is watched. This page compares several: name each of them with `--url`, or all of them in "
@@ -60,7 +60,7 @@ def _draw(reading: PageReading) -> None:
     _events(reading.events)
 
 
-def _servers(newest: Reading, span: Span) -> None:
+def _servers(newest: SourceReading, span: Span) -> None:
     zone = zone_of(st.context.timezone_offset)
     found = fleet_rows(newest, time.time(), zone) if span.live else fleet_rows(as_they_were(newest), newest.end_s, zone)
     with st.container(border=True, gap="xsmall", key="headway-servers"):
@@ -73,7 +73,7 @@ def _servers(newest: Reading, span: Span) -> None:
         st.caption(plain(f"{found.rule} {times}" if found.rule else times))
 
 
-def _routed(newest: Reading) -> None:
+def _routed(newest: SourceReading) -> None:
     """Draw the instances behind a router, where one is watched."""
     rows = routed.instance_rows(newest)
     if rows:
@@ -82,7 +82,7 @@ def _routed(newest: Reading) -> None:
             table(rows)
 
 
-def _events(history: Reading) -> None:
+def _events(history: SourceReading) -> None:
     zone = zone_of(st.context.timezone_offset)
     rows = scale_events.event_rows(scale_events.scale_events(history), zone)
     with st.container(border=True, gap="xsmall", key="headway-fleet-events"):

@@ -15,7 +15,7 @@ from headway_dashboard.components import headline, table, tile
 from headway_dashboard.components.banner import plain
 from headway_dashboard.pages import charts
 from headway_dashboard.pages.page_reading import Page, PageReading
-from headway_dashboard.sources import Reading
+from headway_dashboard.sources import SourceReading
 
 _TILE_PX = 150
 
@@ -44,7 +44,7 @@ def tiles(reading: PageReading, *, columns: int = 4, courses: bool = True) -> No
             tile(text, newest[expression].line() if courses else ())
 
 
-def _class_table(newest: Reading, classes: tuple[str, ...], status: Status) -> None:
+def _class_table(newest: SourceReading, classes: tuple[str, ...], status: Status) -> None:
     if not classes:
         return
     with st.container(border=True, gap="xsmall"):
@@ -54,7 +54,7 @@ def _class_table(newest: Reading, classes: tuple[str, ...], status: Status) -> N
             st.caption(plain(line))
 
 
-def _last_changes(history: Reading) -> None:
+def _last_changes(history: SourceReading) -> None:
     with st.container(border=True, gap="xsmall", key="headway-changes"):
         st.markdown("**Last changes**", help="Preset switches and changes of the engine's state, the newest first.")
         table(change_rows(history), "There were none in the time that is recorded.")

@@ -25,7 +25,7 @@ from headway_dashboard.analysis.server.engine_steps import without_dead_steps
 from headway_dashboard.analysis.server.status import Status
 from headway_dashboard.analysis.view import Span, View
 from headway_dashboard.settings import Settings
-from headway_dashboard.sources import Health, Reading, Source, StatusSource
+from headway_dashboard.sources import Health, Source, SourceReading, StatusSource
 
 RECENT_S = 300.0
 #: Events are looked for at least so far back, in seconds.
@@ -49,11 +49,11 @@ class PageReading:
     status: Status
     state: Condition
     headline: headlines.Headline
-    newest: Reading
-    history: Reading
-    events: Reading
+    newest: SourceReading
+    history: SourceReading
+    events: SourceReading
     marks: Sequence[Mark]
-    before: Reading | None
+    before: SourceReading | None
     longest_s: float
 
 
@@ -120,7 +120,7 @@ def read_page(page: Page, source: Source, server_status: StatusSource, view: Vie
     )
 
 
-def _of_time(span: Span, found: Reading) -> Reading:
+def _of_time(span: Span, found: SourceReading) -> SourceReading:
     """The answer for a span, without steps that no engine made; at a fixed time it ends where the span ends."""
     if span.end_s is not None:
         # Where nothing at all is known of that time, no chart may say that nothing happened in it.

@@ -12,7 +12,7 @@ from headway_dashboard.analysis.units import duration
 from headway_dashboard.components import table
 from headway_dashboard.pages.charts import draw
 from headway_dashboard.pages.page_reading import Page, PageReading
-from headway_dashboard.sources import Reading
+from headway_dashboard.sources import SourceReading
 
 _TABLE_PX = 420
 
@@ -31,7 +31,7 @@ def _draw(reading: PageReading) -> None:
         _moves(ladder)
 
 
-def _steps(recent: Reading) -> None:
+def _steps(recent: SourceReading) -> None:
     with st.container(border=True, gap="xsmall", height="stretch"):
         st.markdown(
             "**Steps of the ladder**", help="How often it moved to each rung since the server started, by trigger."

@@ -11,7 +11,7 @@ from headway_dashboard.components import table, tile
 from headway_dashboard.components.banner import plain
 from headway_dashboard.pages.charts import draw
 from headway_dashboard.pages.page_reading import Page, PageReading
-from headway_dashboard.sources import Reading
+from headway_dashboard.sources import SourceReading
 
 _TILE_PX = 150
 
@@ -25,7 +25,7 @@ def _draw(reading: PageReading) -> None:
     _warmup(newest, status)
 
 
-def _warmup(newest: Reading, status: Status) -> None:
+def _warmup(newest: SourceReading, status: Status) -> None:
     with st.container(border=True, gap="xsmall"):
         st.markdown(
             "**Warm-up**", help="The stages that ran through the engine before it took traffic, and their durations."

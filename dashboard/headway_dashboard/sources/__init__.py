@@ -1,6 +1,6 @@
 """The sources of series and status: Prometheus, direct scrapes, a fallback between them, and the admin API."""
 
-from headway_dashboard.analysis.queries.reading import Health, Questions, Reading, Source, read
+from headway_dashboard.analysis.queries.reading import Health, Questions, Source, SourceReading, read
 from headway_dashboard.sources.chosen import ChosenSource
 from headway_dashboard.sources.fallback import FallbackSource
 from headway_dashboard.sources.merged_status import MergedStatusSource
@@ -16,10 +16,10 @@ __all__ = [
     "MergedStatusSource",
     "PrometheusSource",
     "Questions",
-    "Reading",
     "ScrapeSource",
     "ServerStatusSource",
     "Source",
+    "SourceReading",
     "StatusSource",
     "read",
 ]

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 
 from headway_dashboard.analysis.queries.expressions import Expression
-from headway_dashboard.analysis.queries.reading import Health, Questions, Reading, Source
+from headway_dashboard.analysis.queries.reading import Health, Questions, Source, SourceReading
 from headway_dashboard.analysis.server.instances import of_instances
 from headway_dashboard.analysis.view import Span
 
@@ -23,7 +23,7 @@ class ChosenSource:
         """The longest time back that the whole source can answer."""
         return self.whole.longest_range_s
 
-    def read(self, questions: Questions) -> dict[Span, Reading]:
+    def read(self, questions: Questions) -> dict[Span, SourceReading]:
         """The answers for this server, under the expressions as they were asked."""
         narrowed = {
             span: {wide: of_instances(wide, (self.name,)) for wide in asked} for span, asked in questions.items()
@@ -31,7 +31,7 @@ class ChosenSource:
         found = self.whole.read({span: tuple(asked.values()) for span, asked in narrowed.items()})
         return {span: self._of_one(found[span], asked) for span, asked in narrowed.items()}
 
-    def _of_one(self, found: Reading, narrowed: Mapping[Expression, Expression]) -> Reading:
+    def _of_one(self, found: SourceReading, narrowed: Mapping[Expression, Expression]) -> SourceReading:
         answers = {wide: found.series[narrow] for wide, narrow in narrowed.items() if narrow in found.series}
         health = found.instances.get(self.name, found.health)
         return replace(found, series=answers, health=health, instances=_only(found, self.name))
@@ -40,5 +40,5 @@ class ChosenSource:
         """Leave the whole source open: others read it."""
 
 
-def _only(found: Reading, name: str) -> dict[str, Health]:
+def _only(found: SourceReading, name: str) -> dict[str, Health]:
     return {name: found.instances[name]} if name in found.instances else {}

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from headway_dashboard.analysis.queries.reading import Health, Questions, Reading
+from headway_dashboard.analysis.queries.reading import Health, Questions, SourceReading
 from headway_dashboard.analysis.view import Span
 from headway_dashboard.sources.prometheus import PrometheusSource
 from headway_dashboard.sources.scrape_source import ScrapeSource
@@ -19,7 +19,7 @@ class FallbackSource:
         self._prometheus = prometheus
         self._scrape = scrape
 
-    def read(self, questions: Questions) -> dict[Span, Reading]:
+    def read(self, questions: Questions) -> dict[Span, SourceReading]:
         """The answers of the source in charge. At first sight both are waited for at the same time."""
         self._scrape.begin()
         told = self._prometheus.read(questions)

@@ -26,7 +26,7 @@ from urllib3.util.retry import Retry
 from headway.api import BoundedAdapter, bounded_session
 from headway_dashboard.analysis.queries.expressions import Expression, Mean, Metric, Peak
 from headway_dashboard.analysis.queries.model import Grid, Labels, Point, Series, on_grid
-from headway_dashboard.analysis.queries.reading import Health, Questions, Reading, stale_after_s
+from headway_dashboard.analysis.queries.reading import Health, Questions, SourceReading, stale_after_s
 from headway_dashboard.analysis.server.instances import INSTANCE, health_of_all, of_instances
 from headway_dashboard.analysis.units import duration
 from headway_dashboard.analysis.view import Span
@@ -98,7 +98,7 @@ class PrometheusSource:
         """Whether Prometheus itself answered last; what it knows of the server is another matter."""
         return self._reached
 
-    def read(self, questions: Questions) -> dict[Span, Reading]:
+    def read(self, questions: Questions) -> dict[Span, SourceReading]:
         """The newest answers. New questions wait for theirs, 0.8 s at most; none wait while Prometheus is away."""
         wanted = {(expression, span.range_s, span.end_s) for span, asked in questions.items() for expression in asked}
         with self._changed:
@@ -108,8 +108,8 @@ class PrometheusSource:
             self._await(wanted)
             return {span: self._of_time(span.range_s, span.end_s, asked) for span, asked in questions.items()}
 
-    def _of_time(self, range_s: float, end_s: float | None, asked: Sequence[Expression]) -> Reading:
-        return Reading(
+    def _of_time(self, range_s: float, end_s: float | None, asked: Sequence[Expression]) -> SourceReading:
+        return SourceReading(
             {
                 expression: self._answers[expression, range_s, end_s]
                 for expression in asked

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable, Sequence
 
 from headway_dashboard.analysis.queries.expressions import Expression, Metric
 from headway_dashboard.analysis.queries.model import Grid, Series, grid
-from headway_dashboard.analysis.queries.reading import Questions, Reading, stale_after_s
+from headway_dashboard.analysis.queries.reading import Questions, SourceReading, stale_after_s
 from headway_dashboard.analysis.server.instances import health_of_all, instance_name
 from headway_dashboard.analysis.view import Span
 from headway_dashboard.sources.continued import Continued
@@ -57,7 +57,7 @@ class ScrapeSource:
             for url in urls
         }
 
-    def read(self, questions: Questions) -> dict[Span, Reading]:
+    def read(self, questions: Questions) -> dict[Span, SourceReading]:
         """Answer from the rings. Only the first readings wait, 1.5 s in all, for the first scrapes."""
         self.begin()
         self._await_first()
@@ -65,12 +65,14 @@ class ScrapeSource:
             now_s = self._now_s()
             return {span: self._of_time(span, asked, now_s) for span, asked in questions.items()}
 
-    def _of_time(self, span: Span, asked: Sequence[Expression], now_s: float) -> Reading:
+    def _of_time(self, span: Span, asked: Sequence[Expression], now_s: float) -> SourceReading:
         on = grid(now_s if span.end_s is None else span.end_s, span.range_s, self._interval_s)
         found = {expression: self._answer(expression, on, now_s if span.live else None) for expression in asked}
         healths = {name: server.health for name, server in self._servers.items()}
         health, range_s = health_of_all(healths.values()), span.range_s
-        return Reading(found, health, self._interval_s, self.name, range_s=range_s, end_s=on.end_s, instances=healths)
+        return SourceReading(
+            found, health, self._interval_s, self.name, range_s=range_s, end_s=on.end_s, instances=healths
+        )
 
     def poll(self) -> None:
         """One scrape of each server, one after the other. Never raises."""

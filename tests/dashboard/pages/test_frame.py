@@ -19,7 +19,7 @@ from headway_dashboard.analysis.queries.model import grid
 from headway_dashboard.analysis.view import Span
 from headway_dashboard.deep_links import PATHS
 from headway_dashboard.pages import page_reading
-from headway_dashboard.sources import Questions, Reading, ScrapeSource
+from headway_dashboard.sources import Questions, ScrapeSource, SourceReading
 
 pytestmark = pytest.mark.slow
 
@@ -210,7 +210,7 @@ def test_a_fixed_time_is_what_the_sources_are_asked_for(
     asked: list[float | None] = []
     read = ScrapeSource.read
 
-    def recording(self: ScrapeSource, questions: Questions) -> dict[Span, Reading]:
+    def recording(self: ScrapeSource, questions: Questions) -> dict[Span, SourceReading]:
         asked.extend(span.end_s for span in questions)
         return read(self, questions)
 

@@ -9,7 +9,7 @@ from headway_dashboard.analysis.server.identity import LAST_CHANGE
 from headway_dashboard.analysis.view import Span, View
 from headway_dashboard.page import PAGES
 from headway_dashboard.pages.page_reading import EVENTS_S, RECENT_S, Page, read_page
-from headway_dashboard.sources import Health, MergedStatusSource, Questions, Reading
+from headway_dashboard.sources import Health, MergedStatusSource, Questions, SourceReading
 
 
 class Counting:
@@ -20,11 +20,11 @@ class Counting:
     def __init__(self) -> None:
         self.asked: list[set[Span]] = []
 
-    def read(self, questions: Questions) -> dict[Span, Reading]:
+    def read(self, questions: Questions) -> dict[Span, SourceReading]:
         """Nothing but the last change."""
         self.asked.append({*questions})
         changed = {LAST_CHANGE: Series((1000.0,), {(): [700.0]})}
-        return {one: Reading(changed, Health(1000.0), 2.0, "test", range_s=one.range_s) for one in questions}
+        return {one: SourceReading(changed, Health(1000.0), 2.0, "test", range_s=one.range_s) for one in questions}
 
     def close(self) -> None:
         """Nothing to close."""

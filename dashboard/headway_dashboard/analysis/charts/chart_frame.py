@@ -9,7 +9,7 @@ from typing import Any
 from headway_dashboard.analysis.catalogue.panels import Panel
 from headway_dashboard.analysis.charts.marks import MarkGroup, inside, merged
 from headway_dashboard.analysis.queries.model import Mark
-from headway_dashboard.analysis.queries.reading import Reading
+from headway_dashboard.analysis.queries.reading import SourceReading
 
 CHART_HEIGHT_PX = 280
 
@@ -34,7 +34,7 @@ def milliseconds(times_s: Sequence[float]) -> list[int]:
     return [round(time_s * 1000) for time_s in times_s]
 
 
-def emptiness(panel: Panel, reading: Reading, measured: bool) -> str:
+def emptiness(panel: Panel, reading: SourceReading, measured: bool) -> str:
     """The reason why a chart is empty: all zero, nothing happened, or nothing known. Never drawn as a line at zero."""
     if measured and panel.quiet:
         return panel.quiet
@@ -42,7 +42,7 @@ def emptiness(panel: Panel, reading: Reading, measured: bool) -> str:
     return panel.idle if reached and panel.idle else "no data in this time"
 
 
-def over_time(panel: Panel, reading: Reading, marks: Sequence[Mark]) -> dict[str, Any]:
+def over_time(panel: Panel, reading: SourceReading, marks: Sequence[Mark]) -> dict[str, Any]:
     """The layout of a chart over time: the whole range of the reading, whatever was measured in it, and the marks."""
     groups = merged(inside(marks, reading), reading.range_s)
     return {
@@ -53,7 +53,7 @@ def over_time(panel: Panel, reading: Reading, marks: Sequence[Mark]) -> dict[str
     }
 
 
-def marks_words(marks: Sequence[Mark], reading: Reading) -> str:
+def marks_words(marks: Sequence[Mark], reading: SourceReading) -> str:
     """The marks of a chart for who cannot see them, the newest last; empty where there are none."""
     found = [words for group in merged(inside(marks, reading), reading.range_s) for words in group.words]
     return f" Marks: {', '.join(found)}." if found else ""

@@ -7,14 +7,14 @@ from typing import Any
 from headway_dashboard.analysis.catalogue.panels import Panel
 from headway_dashboard.analysis.charts.chart_frame import milliseconds
 from headway_dashboard.analysis.charts.drawn_lines import drawn_lines
-from headway_dashboard.analysis.queries.reading import Reading
+from headway_dashboard.analysis.queries.reading import SourceReading
 from headway_dashboard.analysis.units import Scale, duration
 
 #: The shape of each kind of line that can be compared; bars and bands of two times would cover each other.
 _SHAPES = {"line": "linear", "step": "hv"}
 
 
-def compared(panel: Panel, reading: Reading, before: Reading, chosen: Scale) -> list[dict[str, Any]]:
+def compared(panel: Panel, reading: SourceReading, before: SourceReading, chosen: Scale) -> list[dict[str, Any]]:
     """The traces of the other time: thin, dotted and faint, in the colours of those they are compared with."""
     lines, times_s = drawn_lines(panel, before)
     moved_ms = milliseconds([time_s + reading.end_s - before.end_s for time_s in times_s])
@@ -36,7 +36,7 @@ def compared(panel: Panel, reading: Reading, before: Reading, chosen: Scale) -> 
     ]
 
 
-def comparison_words(before: Reading | None) -> str:
+def comparison_words(before: SourceReading | None) -> str:
     """The meaning of the dotted lines; or why there are none."""
     if before is None:
         return "Compare: no change of the preset is known."

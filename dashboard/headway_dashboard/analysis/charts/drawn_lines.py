@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from headway_dashboard.analysis.catalogue import palette
 from headway_dashboard.analysis.catalogue.panels import Line, Panel
 from headway_dashboard.analysis.queries.model import Labels, Point, Series, newest, value_of
-from headway_dashboard.analysis.queries.reading import Reading
+from headway_dashboard.analysis.queries.reading import SourceReading
 from headway_dashboard.analysis.units import Unit, written
 
 
@@ -33,7 +33,7 @@ class Drawn:
         return any(point is not None and point != 0 for point in self.points)
 
 
-def drawn_lines(panel: Panel, reading: Reading) -> tuple[list[Drawn], tuple[float, ...]]:
+def drawn_lines(panel: Panel, reading: SourceReading) -> tuple[list[Drawn], tuple[float, ...]]:
     """Every line of a panel, drawn or not, and the instants of their points; the constant bounds come last."""
     found: list[Drawn] = []
     times_s: tuple[float, ...] = ()

@@ -18,7 +18,7 @@ from headway_dashboard.analysis.charts.drawn_lines import Drawn, drawn_lines
 from headway_dashboard.analysis.charts.heat_map import heat_map
 from headway_dashboard.analysis.charts.scatter import scatter
 from headway_dashboard.analysis.queries.model import Mark, Point, newest
-from headway_dashboard.analysis.queries.reading import Reading
+from headway_dashboard.analysis.queries.reading import SourceReading
 from headway_dashboard.analysis.units import Scale, scale, written
 
 #: Names stand in two columns at worst; rows beyond these make the chart higher, so that none is cut off.
@@ -32,7 +32,9 @@ _FAR = 3.0
 _BAND = 0.8
 
 
-def figure(panel: Panel, reading: Reading, marks: Sequence[Mark] = (), before: Reading | None = None) -> Figure:
+def figure(
+    panel: Panel, reading: SourceReading, marks: Sequence[Mark] = (), before: SourceReading | None = None
+) -> Figure:
     """The panel's chart over the range of the reading, its lines compared with those of ``before`` if it is given."""
     if panel.across is not None:
         return scatter(panel, panel.across, reading)
@@ -91,7 +93,7 @@ def _band(one: Drawn) -> dict[str, Any]:
 
 
 def _layout(
-    panel: Panel, reading: Reading, chosen: Scale, marks: Sequence[Mark], empty: str, lines: Sequence[Drawn]
+    panel: Panel, reading: SourceReading, chosen: Scale, marks: Sequence[Mark], empty: str, lines: Sequence[Drawn]
 ) -> dict[str, Any]:
     layout = over_time(panel, reading, marks)
     if empty:

@@ -14,7 +14,7 @@ from headway_dashboard.analysis.catalogue import palette
 from headway_dashboard.analysis.catalogue.panels import Panel
 from headway_dashboard.analysis.charts.chart_frame import Figure, emptiness, marks_words, milliseconds, over_time
 from headway_dashboard.analysis.queries.model import Mark, Point, Series, grid
-from headway_dashboard.analysis.queries.reading import Reading
+from headway_dashboard.analysis.queries.reading import SourceReading
 from headway_dashboard.analysis.units import Unit, compact, duration, written
 
 #: At most so many columns: more would only be finer than the screen.
@@ -33,7 +33,7 @@ _COLOUR_BAR: dict[str, Any] = {
 _MIN_COUNT = 1e-9
 
 
-def heat_map(panel: Panel, reading: Reading, marks: Sequence[Mark]) -> Figure:
+def heat_map(panel: Panel, reading: SourceReading, marks: Sequence[Mark]) -> Figure:
     """The chart of a panel with one expression of buckets."""
     series = reading[panel.lines[0].expression]
     rows = bucket_rows(series)
@@ -76,7 +76,7 @@ def _cell(point: Point) -> Point:
     return None if point is None or point < _MIN_COUNT else float(f"{point:.3g}")
 
 
-def _look_back_s(reading: Reading) -> float:
+def _look_back_s(reading: SourceReading) -> float:
     """The time that a cell counts, as both sources look back."""
     window_s = grid(reading.end_s, reading.range_s, reading.interval_s).window_s
     return max(window_s, 2.5 * reading.interval_s)

@@ -14,7 +14,7 @@ from headway_dashboard.analysis.catalogue import engine_panels, palette, panels
 from headway_dashboard.analysis.diagnosis import alerts
 from headway_dashboard.analysis.queries.expressions import Expression
 from headway_dashboard.analysis.queries.model import UP, Mark, MarkKind, Series, change_marks, newest, onset_marks
-from headway_dashboard.analysis.queries.reading import Reading
+from headway_dashboard.analysis.queries.reading import SourceReading
 from headway_dashboard.analysis.server.fleet import scale_events
 
 #: What a reading must hold for all marks but those of alerts.
@@ -93,7 +93,7 @@ def asked(range_s: float) -> tuple[Expression, ...]:
     return (*EXPRESSIONS, *(alerts.EXPRESSIONS if range_s <= _ALERTS_UP_TO_S else ()))
 
 
-def marks_of(history: Reading) -> list[Mark]:
+def marks_of(history: SourceReading) -> list[Mark]:
     """The marks of every kind; ``history`` holds what was ``asked``."""
     presets = change_marks(history[panels.PRESETS_SEEN])
     states = onset_marks(history[panels.ENGINE_STATES_SEEN], _TROUBLE)
@@ -131,7 +131,7 @@ def merged(marks: Iterable[Mark], range_s: float) -> list[MarkGroup]:
     return [MarkGroup(tuple(group)) for group in groups]
 
 
-def inside(marks: Sequence[Mark], reading: Reading) -> list[Mark]:
+def inside(marks: Sequence[Mark], reading: SourceReading) -> list[Mark]:
     """The marks that are in the time of a reading."""
     return [mark for mark in marks if reading.end_s - reading.range_s <= mark.time_s <= reading.end_s]
 

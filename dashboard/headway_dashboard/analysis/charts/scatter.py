@@ -9,13 +9,13 @@ from headway_dashboard.analysis.catalogue.panels import Across, Panel
 from headway_dashboard.analysis.charts.chart_frame import Figure, emptiness, plain_layout
 from headway_dashboard.analysis.charts.drawn_lines import Drawn, drawn_lines
 from headway_dashboard.analysis.queries.model import Point
-from headway_dashboard.analysis.queries.reading import Reading
+from headway_dashboard.analysis.queries.reading import SourceReading
 from headway_dashboard.analysis.units import Scale, compact, scale, written
 
 Pair = tuple[float, float]
 
 
-def scatter(panel: Panel, across: Across, reading: Reading) -> Figure:
+def scatter(panel: Panel, across: Across, reading: SourceReading) -> Figure:
     """The chart of a panel with ``across``. Old dots are faint, and the newest one is the darkest."""
     x = reading[across.expression]
     at = dict(zip(x.times_s, x.line(), strict=False))

@@ -11,7 +11,7 @@ from headway_dashboard.analysis.catalogue.panels import Line, Panel
 from headway_dashboard.analysis.charts.drawn_lines import line_name, ordered
 from headway_dashboard.analysis.queries.expressions import Expression
 from headway_dashboard.analysis.queries.model import Point, Series
-from headway_dashboard.analysis.queries.reading import Reading
+from headway_dashboard.analysis.queries.reading import SourceReading
 from headway_dashboard.analysis.units import Unit
 
 _UNITS: Mapping[Unit, str] = {"count": "", "per_s": "1/s", "seconds": "s", "bytes": "bytes", "ratio": "ratio"}
@@ -19,7 +19,7 @@ _UNITS: Mapping[Unit, str] = {"count": "", "per_s": "1/s", "seconds": "s", "byte
 Column = tuple[str, Mapping[float, Point]]
 
 
-def series_csv(panels: Iterable[Panel], reading: Reading) -> str:
+def series_csv(panels: Iterable[Panel], reading: SourceReading) -> str:
     """The text; times are in UTC, and a point that was not measured is left empty."""
     columns = [column for panel in panels for column in _columns(panel, reading)]
     instants = sorted({time_s for _, points in columns for time_s in points})
@@ -32,7 +32,7 @@ def series_csv(panels: Iterable[Panel], reading: Reading) -> str:
     return out.getvalue()
 
 
-def _columns(panel: Panel, reading: Reading) -> Iterator[Column]:
+def _columns(panel: Panel, reading: SourceReading) -> Iterator[Column]:
     for line in panel.lines:
         yield from _of_line(panel, line, reading[line.expression])
     if panel.across is not None:
@@ -47,7 +47,7 @@ def _of_line(panel: Panel, line: Line, series: Series) -> Iterator[Column]:
         yield title, dict(zip(series.times_s, series.lines[labels], strict=True))
 
 
-def _points(reading: Reading, expression: Expression) -> Mapping[float, Point]:
+def _points(reading: SourceReading, expression: Expression) -> Mapping[float, Point]:
     series = reading[expression]
     return dict(zip(series.times_s, series.line(), strict=False))
 

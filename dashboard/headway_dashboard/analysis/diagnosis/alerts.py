@@ -17,7 +17,7 @@ from headway_dashboard.analysis.catalogue.alerts.rule import Rule, Severity
 from headway_dashboard.analysis.queries.expressions import Expression
 from headway_dashboard.analysis.queries.metric import INSTANCE
 from headway_dashboard.analysis.queries.model import Mark
-from headway_dashboard.analysis.queries.reading import Reading
+from headway_dashboard.analysis.queries.reading import SourceReading
 from headway_dashboard.analysis.server.condition import Condition, State
 
 _SHOWN: Mapping[Expression, Rule] = {rule.asked: rule for rule in RULES if rule.asked.metric.name != "up"}
@@ -35,7 +35,7 @@ class Alert:
     text: str
 
 
-def alerts_of(reading: Reading, state: Condition) -> tuple[Alert, ...]:
+def alerts_of(reading: SourceReading, state: Condition) -> tuple[Alert, ...]:
     """The alerts that hold now, the worst first; none while the figures are old."""
     if state.state is State.DOWN:
         return (Alert(DOWN.name, DOWN.severity, DOWN.text),)
@@ -43,7 +43,7 @@ def alerts_of(reading: Reading, state: Condition) -> tuple[Alert, ...]:
     return tuple(sorted(found, key=lambda alert: _ORDER.index(alert.severity)))
 
 
-def alert_marks(history: Reading) -> list[Mark]:
+def alert_marks(history: SourceReading) -> list[Mark]:
     """The beginnings of the conditions of rules. The first known instant is no beginning."""
     marks: list[Mark] = []
     for condition, rule in _rules(history):
@@ -55,11 +55,11 @@ def alert_marks(history: Reading) -> list[Mark]:
     return marks
 
 
-def _rules(reading: Reading) -> list[tuple[Expression, Rule]]:
+def _rules(reading: SourceReading) -> list[tuple[Expression, Rule]]:
     return [(asked, rule) for asked, rule in _SHOWN.items() if len(reading.instances) > 1 or not rule.of_several]
 
 
-def _holding(reading: Reading) -> Iterator[Alert]:
+def _holding(reading: SourceReading) -> Iterator[Alert]:
     """An alert for each rule that holds, with the words of its largest value; of several servers, of which one."""
     for condition, rule in _rules(reading):
         values = {key: line[-1] for key, line in reading[condition].lines.items() if line and line[-1] is not None}

@@ -8,7 +8,7 @@ from math import fsum
 from headway_dashboard.analysis.catalogue import causes, engine_panels, panels
 from headway_dashboard.analysis.diagnosis.doubling_gain import doubling_gain
 from headway_dashboard.analysis.queries.model import Point
-from headway_dashboard.analysis.queries.reading import Reading
+from headway_dashboard.analysis.queries.reading import SourceReading
 from headway_dashboard.analysis.server import descriptions
 from headway_dashboard.analysis.server.engine_deaths import RECYCLE, last_cause
 from headway_dashboard.analysis.server.newest_values import causes_now, classes_of, now, running_preset
@@ -24,7 +24,7 @@ _NOT_KNOWN = ClassObjectives(None, None, None)
 _STATES: Mapping[str, EngineState] = {state.value: state for state in EngineState}
 
 
-def facts_of(reading: Reading, status: Status) -> Facts:
+def facts_of(reading: SourceReading, status: Status) -> Facts:
     """The facts of one server. ``reading`` must hold what the Overview page asks for."""
     error_share, failures = now(reading, panels.ERROR_SHARE), causes_now(reading)
     rung_set = status.ladder.ordered is not None
@@ -63,7 +63,7 @@ def facts_of(reading: Reading, status: Status) -> Facts:
 # ---------------------------------------------------------------------- whether requests are dispatched
 
 
-def _engine(reading: Reading, status: Status) -> EngineState | None:
+def _engine(reading: SourceReading, status: Status) -> EngineState | None:
     """The engine's state. A server that is not warm yet reports the state lost as well: that is no lost engine."""
     state = _reported_engine(reading, status)
     if state is EngineState.LOST and (not status.known or status.warmup.state in _NOT_WARM):
@@ -71,7 +71,7 @@ def _engine(reading: Reading, status: Status) -> EngineState | None:
     return state
 
 
-def _stopped(reading: Reading, status: Status) -> str:
+def _stopped(reading: SourceReading, status: Status) -> str:
     """The reason why no request is dispatched, in the server's words where it says so; empty during dispatch."""
     if status.reasons:
         return ", ".join(status.reasons)
@@ -84,37 +84,37 @@ def _stopped(reading: Reading, status: Status) -> str:
     return "the server is not ready" if now(reading, panels.READY) == 0 else ""
 
 
-def _planned(reading: Reading, status: Status) -> bool:
+def _planned(reading: SourceReading, status: Status) -> bool:
     """Whether the stop was commanded; without a status by the last engine's end, while another one is being started."""
     if status.known or descriptions.engine_state_of(reading) != EngineState.RESTARTING.value:
         return status.recycling or (status.admission == "draining" and not operator_stop(status))
     return last_cause(reading[engine_panels.DEATHS_BY_CAUSE]) == RECYCLE
 
 
-def _reported_engine(reading: Reading, status: Status) -> EngineState | None:
+def _reported_engine(reading: SourceReading, status: Status) -> EngineState | None:
     return _STATES.get(status.engine.state or descriptions.engine_state_of(reading))
 
 
-def _rung(reading: Reading, status: Status) -> str:
+def _rung(reading: SourceReading, status: Status) -> str:
     return status.ladder.rung or descriptions.rung(reading)
 
 
 # ---------------------------------------------------------------------- seats and memory
 
 
-def _seats_taken(reading: Reading) -> Point:
+def _seats_taken(reading: SourceReading) -> Point:
     """Seats taken; a server without that metric has the sequences of an engine step."""
     taken = now(reading, panels.SEATS)
     return _mean_batch(reading) if taken is None else taken
 
 
-def _mean_batch(reading: Reading) -> Point:
+def _mean_batch(reading: SourceReading) -> Point:
     """The mean batch of an engine, times the number of engines whose seats the limit counts together."""
     batch, limit, of_one = (now(reading, figure) for figure in (panels.BATCH, panels.LIMIT, panels.LIMIT_OF_ONE))
     return batch * limit / of_one if batch is not None and limit and of_one else batch
 
 
-def _reserved_seats(reading: Reading) -> float:
+def _reserved_seats(reading: SourceReading) -> float:
     """Seats that are kept for a class and free: the metric counts those that the class has taken, too."""
     reserved, running = reading[panels.RESERVED_SEATS_BY_CLASS], reading[panels.IN_FLIGHT_BY_CLASS]
     return fsum(
@@ -124,7 +124,7 @@ def _reserved_seats(reading: Reading) -> float:
     )
 
 
-def _kv_ratio(reading: Reading) -> Point:
+def _kv_ratio(reading: SourceReading) -> Point:
     """KV cache in use. The engine reports it with each step: without a sequence the last report is of the past."""
     ratio = now(reading, panels.KV_USE)
     return 0.0 if ratio is not None and now(reading, panels.SEATS) == 0 else ratio
@@ -148,7 +148,7 @@ def _valid_part(failures: Mapping[str, float]) -> float:
     return 1.0 - failures.get(causes.words(Outcome.REJECTED_INVALID), 0.0) / whole if whole > 0 else 1.0
 
 
-def _class_facts(reading: Reading, status: Status, name: str, valid_part: float) -> ClassFacts:
+def _class_facts(reading: SourceReading, status: Status, name: str, valid_part: float) -> ClassFacts:
     activity = (panels.ARRIVALS_BY_CLASS, panels.QUEUED_BY_CLASS, panels.IN_FLIGHT_BY_CLASS)
     objectives, errors = status.objectives.get(name, _NOT_KNOWN), reading[panels.ERROR_SHARE_BY_CLASS].latest(name)
     return ClassFacts(

@@ -12,7 +12,7 @@ from headway_dashboard.analysis.catalogue import panels
 from headway_dashboard.analysis.catalogue.memory_panels import GPU_BUSY, PROCESSOR_BUSY
 from headway_dashboard.analysis.catalogue.thresholds import GPU_IDLE_RATIO, PROCESSOR_RATIO
 from headway_dashboard.analysis.queries.expressions import Expression
-from headway_dashboard.analysis.queries.reading import Reading
+from headway_dashboard.analysis.queries.reading import SourceReading
 from headway_dashboard.analysis.units import counted, duration, written
 
 FULL_FROM_RATIO = 0.995
@@ -23,7 +23,7 @@ _LATELY_S = 30.0
 EXPRESSIONS: tuple[Expression, ...] = (GPU_BUSY, PROCESSOR_BUSY, panels.QUEUED)
 
 
-def gpu_alarms(reading: Reading) -> list[str]:
+def gpu_alarms(reading: SourceReading) -> list[str]:
     """The alarms that hold over the last half minute, in sentences; none without a GPU. ``reading`` has EXPRESSIONS."""
     queued = _lately(reading, panels.QUEUED).get("", [])
     if not queued or sum(point > 0 for point in queued) < _MOSTLY * len(queued):
@@ -38,18 +38,18 @@ def gpu_alarms(reading: Reading) -> list[str]:
     return found
 
 
-def _processor(reading: Reading) -> str:
+def _processor(reading: SourceReading) -> str:
     """The advice where the GPU is not the bottleneck."""
     full = [name for name, busy in _means(reading, PROCESSOR_BUSY).items() if busy >= PROCESSOR_RATIO]
     return "; the processor is busy all the time and may be the bottleneck" if full else ""
 
 
-def _means(reading: Reading, expression: Expression) -> dict[str, float]:
+def _means(reading: SourceReading, expression: Expression) -> dict[str, float]:
     lines = _lately(reading, expression)
     return {name: fsum(points) / len(points) for name, points in lines.items() if points}
 
 
-def _lately(reading: Reading, expression: Expression) -> dict[str, list[float]]:
+def _lately(reading: SourceReading, expression: Expression) -> dict[str, list[float]]:
     """The measured points of the last half minute, by the label of each line."""
     series = reading[expression]
     since_s = reading.end_s - _LATELY_S

@@ -10,7 +10,7 @@ from headway.api import schema
 from headway_dashboard.analysis.catalogue import engine_panels, panels
 from headway_dashboard.analysis.diagnosis.facts import facts_of
 from headway_dashboard.analysis.queries.expressions import Expression
-from headway_dashboard.analysis.queries.reading import Reading
+from headway_dashboard.analysis.queries.reading import SourceReading
 from headway_dashboard.analysis.server.condition import State
 from headway_dashboard.analysis.server.engine_steps import without_dead_steps
 from headway_dashboard.analysis.server.instances import by_instance, reading_of_one
@@ -49,7 +49,7 @@ class Headline:
         return " ".join((*self.symptoms, self.statement))
 
 
-def headline_of(reading: Reading, state: State, status: Status) -> Headline:
+def headline_of(reading: SourceReading, state: State, status: Status) -> Headline:
     """The diagnosis of the newest figures; while they are old, what is known in its place.
 
     Of several servers, whose figures by server the reading holds, it is that of the worst.
@@ -89,7 +89,7 @@ def worst(each: Mapping[str, Headline]) -> Headline:
     return Headline(found.severity, f"{name}: {found.statement}", symptoms, remedy)
 
 
-def _of_each(reading: Reading, status: Status) -> dict[str, Headline]:
+def _of_each(reading: SourceReading, status: Status) -> dict[str, Headline]:
     """The headline of each of several servers that answers; none where the reading does not tell them apart."""
     if len(reading.instances) < 2 or by_instance(panels.READY) not in reading.series:
         return {}
@@ -107,7 +107,7 @@ def tab_title(severity: Severity | None) -> str:
     return f"{severity.word} · {TITLE}" if severity else TITLE
 
 
-def _diagnosis(reading: Reading, status: Status) -> Diagnosis:
+def _diagnosis(reading: SourceReading, status: Status) -> Diagnosis:
     """The server's own where it says it: it knows more, forecasts among it. Else one of the figures on this page."""
     own = None if status.diagnosis is None else _told(status.diagnosis)
     found = own or diagnose(facts_of(reading, status))

@@ -39,7 +39,7 @@ class Health:
 
 
 @dataclass(frozen=True, slots=True)
-class Reading:
+class SourceReading:
     """The answers of one time.
 
     ``instances`` are the servers that the figures are of, by name, and how well each is reached; empty where a source
@@ -67,7 +67,7 @@ class Source(Protocol):
         """The longest time back that the source can answer, in seconds."""
         ...
 
-    def read(self, questions: Questions) -> dict[Span, Reading]:
+    def read(self, questions: Questions) -> dict[Span, SourceReading]:
         """Answer everything at one moment, from what is already here. Never raises for a target that is away."""
         ...
 
@@ -76,7 +76,9 @@ class Source(Protocol):
         ...
 
 
-def read(source: Source, expressions: Sequence[Expression], range_s: float, end_s: float | None = None) -> Reading:
+def read(
+    source: Source, expressions: Sequence[Expression], range_s: float, end_s: float | None = None
+) -> SourceReading:
     """The answer of a source for one time."""
     span = Span(range_s, end_s)
     return source.read({span: expressions})[span]

@@ -11,7 +11,7 @@ from headway.api.schema import FallbackState, WarmupStatus
 from headway_dashboard.analysis.catalogue import engine_panels, palette, panels
 from headway_dashboard.analysis.queries.expressions import Expression
 from headway_dashboard.analysis.queries.model import Point, held_s, newest
-from headway_dashboard.analysis.queries.reading import Reading
+from headway_dashboard.analysis.queries.reading import SourceReading
 from headway_dashboard.analysis.server.condition import Condition
 from headway_dashboard.analysis.server.engine_deaths import last_cause, unplanned
 from headway_dashboard.analysis.server.newest_values import TileText, now
@@ -45,7 +45,7 @@ _TRIGGERS = {
 }
 
 
-def engine_state_of(reading: Reading) -> str:
+def engine_state_of(reading: SourceReading) -> str:
     """The engine's state: up, silent, restarting or lost; empty where it is not known.
 
     Of several servers' engines one that is up is enough: the table of the servers shows the others.
@@ -55,14 +55,14 @@ def engine_state_of(reading: Reading) -> str:
     return "up" if "up" in states else next(iter(states), "")
 
 
-def rung(reading: Reading) -> str:
+def rung(reading: SourceReading) -> str:
     """The rung of the fallback ladder, by the metrics; empty where it is not known."""
     at = now(reading, panels.RUNG)
     steps = engine_panels.RUNG_PANEL.steps
     return steps[int(at)] if at is not None and 0 <= at < len(steps) else ""
 
 
-def situation(reading: Reading) -> Situation:
+def situation(reading: SourceReading) -> Situation:
     """The engine's state, by the metrics."""
     engine_state = engine_state_of(reading)
     series, deaths = reading[panels.ENGINE_STATE], reading[engine_panels.DEATHS_BY_CAUSE]
@@ -76,12 +76,12 @@ def situation(reading: Reading) -> Situation:
     )
 
 
-def notices_of(reading: Reading, status: Status, state: Condition) -> list[Notice]:
+def notices_of(reading: SourceReading, status: Status, state: Condition) -> list[Notice]:
     """The notices at the top of a page; none while the figures are old."""
     return notices(situation(reading), status) if state.current else []
 
 
-def step_rows(reading: Reading) -> list[dict[str, str]]:
+def step_rows(reading: SourceReading) -> list[dict[str, str]]:
     """The moves of the ladder since the server started, with their number and reason; only those that have happened."""
     counted = [
         (rung_place(labels[0]), labels[0], labels[1], number)
@@ -152,7 +152,7 @@ def trigger_words(trigger: str) -> str:
     return _TRIGGERS.get(trigger) or trigger.replace("_", " ")
 
 
-def warmup_rows(reading: Reading, status: WarmupStatus) -> list[dict[str, str]]:
+def warmup_rows(reading: SourceReading, status: WarmupStatus) -> list[dict[str, str]]:
     """The stages of the warm-up in their order: all rounds where the status is known, else the last by the metrics."""
     last_s = {labels[0]: newest(line) for labels, line in reading[engine_panels.WARMUP_S].lines.items()}
     rounds: dict[str, list[float]] = dict(status.stages) or {
@@ -193,7 +193,7 @@ def warmup_words(status: WarmupStatus) -> str:
     return f"{end}{attempt}{reason}{size}"
 
 
-def limit_words(reading: Reading, status: Status) -> str:
+def limit_words(reading: SourceReading, status: Status) -> str:
     """The limit in one line: live, proposed, ceiling, and why it is what it is; one by command with its end."""
     figures = [("live", panels.LIMIT), ("proposed", engine_panels.PROPOSED), ("ceiling", panels.CEILING)]
     line = " · ".join(f"{words} **{_compact(now(reading, figure))}**" for words, figure in figures)
@@ -231,7 +231,7 @@ def step_words(status: Status) -> str:
     )
 
 
-def prediction_words(reading: Reading) -> str:
+def prediction_words(reading: SourceReading) -> str:
     """The number of samples behind the prediction errors."""
     lines = reading[engine_panels.PREDICTION_SAMPLES].lines
     say = palette.words_of(palette.PREDICTIONS)
@@ -249,7 +249,7 @@ def pause_words(status: Status) -> str:
     return f"Longest garbage-collection pause since the server started: {duration(longest_s)}." if longest_s else ""
 
 
-def server_tiles(reading: Reading, status: Status, state: Condition) -> list[TileText]:
+def server_tiles(reading: SourceReading, status: Status, state: Condition) -> list[TileText]:
     """The server page's key figures."""
     engine_state = status.engine.state or engine_state_of(reading)
     state_words = palette.words_of(palette.ENGINE_STATES)(engine_state) if engine_state and state.current else MISSING
@@ -280,13 +280,13 @@ def server_tiles(reading: Reading, status: Status, state: Condition) -> list[Til
     return tiles
 
 
-def _deaths(reading: Reading) -> Point:
+def _deaths(reading: SourceReading) -> Point:
     """Unplanned deaths of the engine; all of them where the causes are not known."""
     known = unplanned(reading[engine_panels.DEATHS_BY_CAUSE])
     return _newest(reading, panels.DEATHS) if known is None else known
 
 
-def _newest(reading: Reading, expression: Expression) -> Point:
+def _newest(reading: SourceReading, expression: Expression) -> Point:
     return newest(reading[expression].line())
 
 

@@ -12,7 +12,7 @@ from dataclasses import replace
 from headway_dashboard.analysis.catalogue import panels
 from headway_dashboard.analysis.queries.expressions import Either, Expression
 from headway_dashboard.analysis.queries.model import Point, Series
-from headway_dashboard.analysis.queries.reading import Reading
+from headway_dashboard.analysis.queries.reading import SourceReading
 
 #: Metrics that are of an engine step.
 OF_STEPS = frozenset(
@@ -31,7 +31,7 @@ _UP = "up"
 WORDS = {"restarting": "engine down", "lost": "engine down", "silent": "no response"}
 
 
-def without_dead_steps(reading: Reading) -> Reading:
+def without_dead_steps(reading: SourceReading) -> SourceReading:
     """The reading without figures of steps that no engine made; it must hold the engine's state to know."""
     away = _away(reading[panels.ENGINE_STATE])
     if not any(away.values()):
@@ -43,7 +43,7 @@ def without_dead_steps(reading: Reading) -> Reading:
     return replace(reading, series=series)
 
 
-def engine_away(reading: Reading) -> str:
+def engine_away(reading: SourceReading) -> str:
     """The reason why the engine's steps have no figures now, in two words; empty while it works or is unknown.
 
     Of several servers' engines one that works is enough.

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from headway_dashboard.analysis.catalogue import panels
 from headway_dashboard.analysis.queries.expressions import Expression, Gauge, Metric
 from headway_dashboard.analysis.queries.model import newest
-from headway_dashboard.analysis.queries.reading import Reading
+from headway_dashboard.analysis.queries.reading import SourceReading
 from headway_dashboard.analysis.server.newest_values import running_preset
 from headway_dashboard.analysis.server.status import Status
 from headway_dashboard.analysis.units import duration
@@ -56,7 +56,7 @@ class Identity:
         return f"{self.preset} · revision {self.revision}" if self.revision else self.preset
 
 
-def identity_of(address: str, reading: Reading, status: Status, now_s: float) -> Identity:
+def identity_of(address: str, reading: SourceReading, status: Status, now_s: float) -> Identity:
     """The identity by the status, else by the metrics. ``reading`` holds ``EXPRESSIONS``."""
     version, backend = _labels(reading, BUILD, 2)
     (model,) = _labels(reading, MODEL, 1)
@@ -76,7 +76,7 @@ def identity_of(address: str, reading: Reading, status: Status, now_s: float) ->
     )
 
 
-def _preset(reading: Reading) -> tuple[str, str]:
+def _preset(reading: SourceReading) -> tuple[str, str]:
     """The preset in force and its revision; of several servers with different ones, how many they are."""
     lines = reading[panels.PRESET].lines
     names = {labels[0] for labels, line in lines.items() if line and line[-1] == 1}
@@ -91,7 +91,7 @@ def _up_s(status: Status, revision: str, preset_s: float | None) -> float | None
     return preset_s if revision == _FIRST_REVISION else None
 
 
-def _labels(reading: Reading, expression: Expression, count: int) -> Iterable[str]:
+def _labels(reading: SourceReading, expression: Expression, count: int) -> Iterable[str]:
     """The labels of the line that is there now, else of any; as many empty texts where there is none."""
     lines = reading[expression].lines
     present = [labels for labels, line in lines.items() if line and line[-1] is not None]

@@ -15,7 +15,7 @@ from headway_dashboard.analysis.queries.metric import INSTANCE as INSTANCE  # al
 from headway_dashboard.analysis.queries.metric import by_instance as by_instance
 from headway_dashboard.analysis.queries.metric import with_metrics
 from headway_dashboard.analysis.queries.model import Series
-from headway_dashboard.analysis.queries.reading import Health, Reading
+from headway_dashboard.analysis.queries.reading import Health, SourceReading
 from headway_dashboard.analysis.server.condition import Activity, Condition, condition
 
 #: The choice of all servers together.
@@ -52,13 +52,13 @@ def health_of_all(healths: Iterable[Health]) -> Health:
     )
 
 
-def condition_of_one(reading: Reading, name: str, now_s: float, activity: Activity | None = None) -> Condition:
+def condition_of_one(reading: SourceReading, name: str, now_s: float, activity: Activity | None = None) -> Condition:
     """The condition of one of the servers."""
     health = reading.instances.get(name, Health())
     return condition(health, Activity() if activity is None else activity, now_s, reading.interval_s)
 
 
-def away(reading: Reading, now_s: float) -> dict[str, Condition]:
+def away(reading: SourceReading, now_s: float) -> dict[str, Condition]:
     """The servers whose figures are not current, with their condition; those not asked yet are left out."""
     found = {name: condition_of_one(reading, name, now_s) for name in reading.instances}
     return {
@@ -68,7 +68,7 @@ def away(reading: Reading, now_s: float) -> dict[str, Condition]:
     }
 
 
-def away_words(reading: Reading, now_s: float) -> str:
+def away_words(reading: SourceReading, now_s: float) -> str:
     """The number of servers that do not answer; empty where all do, or none, or where there is only one."""
     missing, whole = len(away(reading, now_s)), len(reading.instances)
     if whole < 2 or not 0 < missing < whole:
@@ -76,7 +76,7 @@ def away_words(reading: Reading, now_s: float) -> str:
     return f"{missing} of {whole} servers {'does' if missing == 1 else 'do'} not answer."
 
 
-def away_details(reading: Reading, now_s: float) -> str:
+def away_details(reading: SourceReading, now_s: float) -> str:
     """The servers that do not answer, and why; empty where there is nothing to say."""
     if not away_words(reading, now_s):
         return ""
@@ -84,7 +84,7 @@ def away_details(reading: Reading, now_s: float) -> str:
     return f"{away_words(reading, now_s)} Left out of all figures: {', '.join(reasons)}."
 
 
-def reading_of_one(reading: Reading, expressions: Iterable[Expression], name: str) -> Reading:
+def reading_of_one(reading: SourceReading, expressions: Iterable[Expression], name: str) -> SourceReading:
     """The part of a reading for one server, under the plain expressions; it must hold them by instance."""
     series = {expression: _lines_of(reading[by_instance(expression)], name) for expression in expressions}
     health = reading.instances.get(name, Health())

@@ -7,13 +7,13 @@ from datetime import UTC, datetime
 from headway_dashboard.analysis.catalogue import palette, panels
 from headway_dashboard.analysis.queries.expressions import Expression
 from headway_dashboard.analysis.queries.model import Mark, change_marks, onset_marks
-from headway_dashboard.analysis.queries.reading import Reading
+from headway_dashboard.analysis.queries.reading import SourceReading
 
 EXPRESSIONS: tuple[Expression, ...] = (panels.PRESETS_SEEN, panels.ENGINE_STATES_SEEN)
 MOST = 5
 
 
-def change_rows(history: Reading) -> list[dict[str, str]]:
+def change_rows(history: SourceReading) -> list[dict[str, str]]:
     """The last changes in the time of a reading, the newest first."""
     presets = [Mark(mark.time_s, f"Preset {mark.label}") for mark in change_marks(history[panels.PRESETS_SEEN])]
     states = onset_marks(history[panels.ENGINE_STATES_SEEN], palette.ENGINE_WORDS)

@@ -9,7 +9,7 @@ from headway_dashboard.analysis.catalogue import causes, palette, panels
 from headway_dashboard.analysis.catalogue.panels import Panel, Tile, for_classes
 from headway_dashboard.analysis.queries.expressions import Expression
 from headway_dashboard.analysis.queries.model import Point, newest, value_of
-from headway_dashboard.analysis.queries.reading import Reading
+from headway_dashboard.analysis.queries.reading import SourceReading
 from headway_dashboard.analysis.server.condition import Activity, Condition, State, condition
 from headway_dashboard.analysis.server.engine_steps import engine_away
 from headway_dashboard.analysis.server.instances import away_words
@@ -19,12 +19,12 @@ from headway_dashboard.analysis.units import MISSING, Unit, compact, written
 Tone = Literal["off", "blue", "green", "orange", "red"]
 
 
-def now(reading: Reading, expression: Expression) -> Point:
+def now(reading: SourceReading, expression: Expression) -> Point:
     """The newest point of an expression without labels; None where it was not measured."""
     return reading[expression].latest()
 
 
-def running_preset(reading: Reading) -> tuple[str, str]:
+def running_preset(reading: SourceReading) -> tuple[str, str]:
     """Name and revision of the preset that ran at the last scrape we have; empty strings where none is known."""
     found = ("", "")
     for labels, line in reading[panels.PRESET].lines.items():
@@ -34,7 +34,7 @@ def running_preset(reading: Reading) -> tuple[str, str]:
     return found
 
 
-def condition_of(reading: Reading, now_s: float) -> Condition:
+def condition_of(reading: SourceReading, now_s: float) -> Condition:
     """The condition the banner shows."""
     activity = Activity(
         ready=now(reading, panels.READY),
@@ -47,7 +47,7 @@ def condition_of(reading: Reading, now_s: float) -> Condition:
     return replace(found, sentence=f"{missing} {found.sentence}") if missing else found
 
 
-def causes_now(reading: Reading) -> dict[str, float]:
+def causes_now(reading: SourceReading) -> dict[str, float]:
     """Errors a second of each cause, by its words; only what happens now."""
     rates: dict[str, float] = {}
     for labels, line in reading[panels.ERRORS_BY_CAUSE].lines.items():
@@ -57,7 +57,7 @@ def causes_now(reading: Reading) -> dict[str, float]:
     return rates
 
 
-def classes_of(reading: Reading) -> tuple[str, ...]:
+def classes_of(reading: SourceReading) -> tuple[str, ...]:
     """The class names the server reports, in the usual order."""
     return tuple(palette.class_order({labels[0] for labels in reading[panels.QUEUED_BY_CLASS].lines}))
 
@@ -73,7 +73,7 @@ class TileText:
     tone: Tone = "off"
 
 
-def tile_text(one: Tile, reading: Reading, expression: Expression, state: Condition) -> TileText:
+def tile_text(one: Tile, reading: SourceReading, expression: Expression, state: Condition) -> TileText:
     """A tile's value now; while the server is away the last known one, named as such."""
     line = reading[expression].line()
     value = line[-1] if state.current and line else newest(line)
@@ -91,7 +91,7 @@ def tile_text(one: Tile, reading: Reading, expression: Expression, state: Condit
     return TileText(one.label, text, one.help, note)
 
 
-def memory_tile(reading: Reading) -> Tile:
+def memory_tile(reading: SourceReading) -> Tile:
     """GPU memory where there is a GPU, else the processes' resident memory; the label says which."""
     if not reading[panels.GPU_USED].empty:
         return replace(panels.TILES[-1], label="GPU memory", help=panels.GPU_PANEL.help, expression=panels.GPU_USED)
@@ -99,7 +99,7 @@ def memory_tile(reading: Reading) -> Tile:
     return replace(panels.TILES[-1], label="Memory (CPU)") if on_cpu else panels.TILES[-1]
 
 
-def memory_panel(reading: Reading) -> Panel:
+def memory_panel(reading: SourceReading) -> Panel:
     """The memory chart that fits the server's hardware: never a GPU chart without a GPU."""
     if not reading[panels.GPU_TOTAL].empty:
         return panels.GPU_PANEL
@@ -107,7 +107,7 @@ def memory_panel(reading: Reading) -> Panel:
     return panels.GPU_UNKNOWN_PANEL if on_gpu else panels.CPU_PANEL
 
 
-def class_rows(reading: Reading, classes: tuple[str, ...]) -> list[dict[str, str]]:
+def class_rows(reading: SourceReading, classes: tuple[str, ...]) -> list[dict[str, str]]:
     """The class table: one row a class, already in words. Nothing runs while there is no engine."""
     columns: tuple[tuple[str, Expression, Unit], ...] = (
         ("Waiting", panels.QUEUED_BY_CLASS, "count"),

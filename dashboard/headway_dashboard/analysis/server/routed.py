@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from headway_dashboard.analysis.queries.expressions import Expression, Gauge, Mean, Metric, Rate
-from headway_dashboard.analysis.queries.reading import Reading
+from headway_dashboard.analysis.queries.reading import SourceReading
 from headway_dashboard.analysis.units import compact, written
 
 _NAME, _ENDED, _SENT_BY = "instance_name", "ended", "sent_by"
@@ -29,7 +29,7 @@ EXPLANATION = (
 )
 
 
-def instance_rows(reading: Reading) -> list[dict[str, str]]:
+def instance_rows(reading: SourceReading) -> list[dict[str, str]]:
     """The rows by the names of the instances, with their columns; none where no router is watched.
 
     ``reading`` holds ``EXPRESSIONS``.
@@ -38,7 +38,7 @@ def instance_rows(reading: Reading) -> list[dict[str, str]]:
     return [_row(reading, name) for name in names]
 
 
-def _row(reading: Reading, name: str) -> dict[str, str]:
+def _row(reading: SourceReading, name: str) -> dict[str, str]:
     def per_s(ended: str) -> str:
         return written(reading[EXCHANGES].latest(name, ended), "per_s")
 
@@ -56,7 +56,7 @@ def _row(reading: Reading, name: str) -> dict[str, str]:
     }
 
 
-def _running(reading: Reading, name: str) -> str:
+def _running(reading: SourceReading, name: str) -> str:
     own, others = (reading[RUNNING].latest(name, sent_by) for sent_by in ("router", "others"))
     beside = f" + {compact(others)} of others" if others else ""
     return f"{written(own, 'count')}{beside} / {written(reading[SEATS].latest(name), 'count')}"

@@ -9,7 +9,7 @@ from math import isfinite
 from headway_dashboard.analysis.catalogue import panels, thresholds
 from headway_dashboard.analysis.catalogue.panels import Tile
 from headway_dashboard.analysis.queries.expressions import Expression, Gauge, Metric
-from headway_dashboard.analysis.queries.reading import Reading
+from headway_dashboard.analysis.queries.reading import SourceReading
 from headway_dashboard.analysis.server.condition import Condition
 from headway_dashboard.analysis.server.newest_values import TileText, Tone
 from headway_dashboard.analysis.server.status import Status
@@ -32,7 +32,7 @@ Judgement = tuple[str, Tone]
 _NONE: Judgement = ("", "blue")
 
 
-def noted(text: TileText, one: Tile, reading: Reading, status: Status, state: Condition, view: View) -> TileText:
+def noted(text: TileText, one: Tile, reading: SourceReading, status: Status, state: Condition, view: View) -> TileText:
     """The tile with its note; one that is already there ("last known") stays. ``reading`` has ``EXPRESSIONS``."""
     if text.note or not state.current:
         return text
@@ -48,7 +48,7 @@ def _classes(one: Tile, view: View) -> str:
     return f"{', '.join(view.classes)} only" if one.expression.metric.name in panels.BY_CLASS else "all classes"
 
 
-def _first_token(reading: Reading, status: Status, view: View) -> Judgement:
+def _first_token(reading: SourceReading, status: Status, view: View) -> Judgement:
     """Each class is compared with its own objective; the value of the tile is of all together."""
     objectives = _objectives(reading, status)
     measured = {name: reading[panels.TTFT_P95_BY_CLASS].latest(name) for name in _shown(view)}
@@ -67,27 +67,27 @@ def _origin(names: Sequence[str], objectives: Mapping[str, float], status: Statu
     return f" (objective {duration(objectives[names[0]])} = {own.multiple} of this engine alone)"
 
 
-def _objectives(reading: Reading, status: Status) -> dict[str, float]:
+def _objectives(reading: SourceReading, status: Status) -> dict[str, float]:
     by_metrics = {labels[0]: line[-1] for labels, line in reading[OBJECTIVE].lines.items() if line}
     by_status = {name: objective.ttft_slo_s for name, objective in status.objectives.items()}
     known = {**by_metrics, **by_status}
     return {name: bound_s for name, bound_s in known.items() if bound_s is not None and isfinite(bound_s)}
 
 
-def _oldest(reading: Reading, status: Status, view: View) -> Judgement:
+def _oldest(reading: SourceReading, status: Status, view: View) -> Judgement:
     waits = {name: reading[panels.OLDEST_BY_CLASS].latest(name) or 0.0 for name in _shown(view)}
     old = [name for name, wait_s in waits.items() if wait_s > thresholds.QUEUE_AGE_S.get(name, float("inf"))]
     return (f"too old: {', '.join(old)}", "orange") if old else _NONE
 
 
-def _queue(reading: Reading, status: Status, view: View) -> Judgement:
+def _queue(reading: SourceReading, status: Status, view: View) -> Judgement:
     queued, limit = reading[panels.QUEUED].latest(), reading[panels.LIMIT].latest()
     if queued is None or not limit or queued <= thresholds.QUEUE_BATCHES * limit:
         return _NONE
     return f"over {thresholds.QUEUE_BATCHES} batches", "orange"
 
 
-def _errors(reading: Reading, status: Status, view: View) -> Judgement:
+def _errors(reading: SourceReading, status: Status, view: View) -> Judgement:
     share = reading[panels.ERROR_SHARE].latest()
     if share is None or share <= thresholds.ERROR_RATIO:
         return _NONE
@@ -98,7 +98,7 @@ def _shown(view: View) -> tuple[str, ...]:
     return view.classes or view.known
 
 
-_JUDGES: Mapping[str, Callable[[Reading, Status, View], Judgement]] = {
+_JUDGES: Mapping[str, Callable[[SourceReading, Status, View], Judgement]] = {
     "ttft": _first_token,
     "oldest": _oldest,
     "queue": _queue,

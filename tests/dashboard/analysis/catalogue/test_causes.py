@@ -24,7 +24,7 @@ from headway_dashboard.analysis.catalogue import panels
 from headway_dashboard.analysis.catalogue.causes import BY_REASON, COLOURS, NOT_FAILED, colour, words
 from headway_dashboard.analysis.queries.model import Grid, Point
 from headway_dashboard.analysis.server import newest_values
-from headway_dashboard.sources import Health, Reading
+from headway_dashboard.sources import Health, SourceReading
 from headway_dashboard.sources.exposition import samples
 from headway_dashboard.sources.ring import Ring
 from headway_policies import Outcome, Reason
@@ -110,11 +110,11 @@ def test_a_new_name_is_never_omitted(key: tuple[str, tuple[tuple[str, str], ...]
     ) == len(GRID.times_s)
 
 
-def reading_of(ring: Ring) -> Reading:
+def reading_of(ring: Ring) -> SourceReading:
     """Everything the overview asks for, from a ring."""
     wanted = (*panels.FACTS, *panels.CLASS_TABLE, *panels.ERROR_PANEL.expressions)
     series = {one: ring.evaluate(one, GRID) for one in wanted}
-    return Reading(series, Health(GRID.end_s), STEP_S, "test", range_s=40.0, end_s=GRID.end_s)
+    return SourceReading(series, Health(GRID.end_s), STEP_S, "test", range_s=40.0, end_s=GRID.end_s)
 
 
 # ---------------------------------------------------------------------- through the stub

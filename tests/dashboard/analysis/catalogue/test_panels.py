@@ -12,7 +12,7 @@ from headway_dashboard.analysis.charts.figure import figure
 from headway_dashboard.analysis.queries.expressions import Buckets, Expression
 from headway_dashboard.analysis.queries.model import Mark, Series
 from headway_dashboard.analysis.server import newest_values
-from headway_dashboard.sources import Health, Reading
+from headway_dashboard.sources import Health, SourceReading
 from headway_policies.fallback import Degradation
 
 PANELS = (*dict.fromkeys(panel for page in ALL_PANELS.values() for panel in page), panels.CPU_PANEL)
@@ -27,9 +27,9 @@ def test_class_filter_touches_only_metrics_that_know_classes() -> None:
     assert for_classes(panels.ERRORS_BY_CAUSE, ("batch",)).promql("1m").count('class=~"batch"') == 1
 
 
-def reading(series: dict[Expression, Series], health: Health | None = None) -> Reading:
+def reading(series: dict[Expression, Series], health: Health | None = None) -> SourceReading:
     """A reading with these answers."""
-    return Reading(series, health or Health(1004.0), 2.0, "test", range_s=4.0, end_s=1004.0)
+    return SourceReading(series, health or Health(1004.0), 2.0, "test", range_s=4.0, end_s=1004.0)
 
 
 def labels_of(expression: Expression) -> tuple[str, ...]:

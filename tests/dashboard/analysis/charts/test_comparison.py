@@ -10,13 +10,13 @@ from readings import END_S, reading_of
 from headway_dashboard.analysis.catalogue import panels
 from headway_dashboard.analysis.charts.comparison import comparison_words
 from headway_dashboard.analysis.charts.figure import figure
-from headway_dashboard.analysis.queries.reading import Reading
+from headway_dashboard.analysis.queries.reading import SourceReading
 
 NOW = reading_of({panels.TTFT[0.5]: [2.0, 3.0, 4.0], panels.TTFT[0.95]: [5.0, 6.0, 7.0]})
 BEFORE = replace(reading_of({panels.TTFT[0.5]: [1.0, None, 2.0]}), end_s=END_S)
 
 
-def moved(by_s: float) -> Reading:
+def moved(by_s: float) -> SourceReading:
     """The earlier reading, some time ago."""
     series = {
         one: replace(found, times_s=tuple(time_s - by_s for time_s in found.times_s))

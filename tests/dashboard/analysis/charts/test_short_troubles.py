@@ -11,7 +11,7 @@ from headway_dashboard.analysis.catalogue import panels
 from headway_dashboard.analysis.charts.marks import EXPRESSIONS, marks_of
 from headway_dashboard.analysis.queries.expressions import Peak
 from headway_dashboard.analysis.queries.model import Grid, Mark, grid
-from headway_dashboard.analysis.queries.reading import Health, Reading
+from headway_dashboard.analysis.queries.reading import Health, SourceReading
 from headway_dashboard.sources.continued import Continued
 from headway_dashboard.sources.exposition import SampleKey
 from headway_dashboard.sources.ring import Ring
@@ -29,7 +29,7 @@ def samples(state: str, revision: int = 1) -> Iterator[tuple[SampleKey, float]]:
 
 def found_in(ring: Ring, on: Grid) -> list[Mark]:
     series = {expression: ring.evaluate(expression, on) for expression in EXPRESSIONS}
-    return marks_of(Reading(series, Health(), EVERY_S, "test", range_s=on.end_s - on.start_s, end_s=on.end_s))
+    return marks_of(SourceReading(series, Health(), EVERY_S, "test", range_s=on.end_s - on.start_s, end_s=on.end_s))
 
 
 def on_from(at_s: float, step_s: float = 20.0) -> Grid:
@@ -56,7 +56,7 @@ def test_a_short_restart_stays_marked_while_the_chart_goes_on() -> None:
         ring.add(now_s, samples("restarting" if at in (101, 102) else "up"))
         on = grid(now_s, RANGE_S, EVERY_S)
         series = {expression: continued.evaluate(expression, on, now_s) for expression in EXPRESSIONS}
-        marks = marks_of(Reading(series, Health(), EVERY_S, "test", range_s=RANGE_S, end_s=on.end_s))
+        marks = marks_of(SourceReading(series, Health(), EVERY_S, "test", range_s=RANGE_S, end_s=on.end_s))
         assert [mark.label for mark in marks] == ["engine restarting"] * (at >= 101)
 
 

@@ -14,7 +14,7 @@ from running_server import ROOT
 from headway_dashboard.analysis.catalogue.alerts import RULES
 from headway_dashboard.analysis.diagnosis.alerts import EXPRESSIONS, Alert, alert_marks, alerts_of
 from headway_dashboard.analysis.queries.model import Grid
-from headway_dashboard.analysis.queries.reading import Health, Reading
+from headway_dashboard.analysis.queries.reading import Health, SourceReading
 from headway_dashboard.analysis.server.condition import Condition, State
 from headway_dashboard.sources.exposition import SampleKey
 from headway_dashboard.sources.ring import Ring
@@ -58,12 +58,12 @@ def ring_of(series: Mapping[str, str], interval_s: float = STEP_S) -> Ring:
     return ring
 
 
-def reading_of(ring: Ring, end_s: float, range_s: float = 300.0, instances: Iterable[str] = ("a",)) -> Reading:
+def reading_of(ring: Ring, end_s: float, range_s: float = 300.0, instances: Iterable[str] = ("a",)) -> SourceReading:
     """What a page knows at a time."""
     on = Grid(end_s - range_s, end_s, STEP_S, 30.0)
     series = {expression: ring.evaluate(expression, on) for expression in EXPRESSIONS}
     healths = {name: Health(end_s) for name in instances}
-    return Reading(series, Health(end_s), STEP_S, "test", range_s=range_s, end_s=end_s, instances=healths)
+    return SourceReading(series, Health(end_s), STEP_S, "test", range_s=range_s, end_s=end_s, instances=healths)
 
 
 def names(ring: Ring, end_s: float) -> list[str]:

@@ -17,7 +17,7 @@ from headway_dashboard.analysis.queries.expressions import Expression
 from headway_dashboard.analysis.queries.model import Labels, Point, Series
 from headway_dashboard.analysis.server.objectives import ClassObjectives
 from headway_dashboard.analysis.server.status import Status
-from headway_dashboard.sources import Health, Reading
+from headway_dashboard.sources import Health, SourceReading
 from headway_policies.diagnosis import ClassFacts, Facts
 from headway_policies.engine import EngineState
 from headway_policies.fallback import Rung
@@ -26,11 +26,11 @@ TIMES_S = (1000.0, 1002.0)
 WARM = Status(known=True, admission="open", warmup=WarmupStatus(state="done"))
 
 
-def reading(answers: Mapping[Expression, Point | Mapping[Labels, Point]]) -> Reading:
+def reading(answers: Mapping[Expression, Point | Mapping[Labels, Point]]) -> SourceReading:
     """A reading with these newest points: one number, or one for each label."""
     lines = {one: found if isinstance(found, Mapping) else {(): found} for one, found in answers.items()}
     series = {one: Series(TIMES_S, {key: [point] * 2 for key, point in found.items()}) for one, found in lines.items()}
-    return Reading(series, Health(1002.0), 2.0, "test", range_s=4.0, end_s=1002.0)
+    return SourceReading(series, Health(1002.0), 2.0, "test", range_s=4.0, end_s=1002.0)
 
 
 def test_nothing_measured_is_nothing_known() -> None:

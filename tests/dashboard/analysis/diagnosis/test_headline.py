@@ -18,7 +18,7 @@ from headway_dashboard.analysis.server import newest_values
 from headway_dashboard.analysis.server.condition import State
 from headway_dashboard.analysis.server.instances import by_instance
 from headway_dashboard.analysis.server.status import Status
-from headway_dashboard.sources import Health, Reading
+from headway_dashboard.sources import Health, SourceReading
 from headway_policies.diagnosis import Remedy, Severity
 
 IDLE: Answers = {
@@ -199,7 +199,7 @@ def test_the_tab_names_what_is_worse_than_ok(severity: Severity | None) -> None:
 # ---------------------------------------------------------------------- several servers
 
 
-def of_servers(answers: Mapping[str, Answers], away: tuple[str, ...] = ()) -> Reading:
+def of_servers(answers: Mapping[str, Answers], away: tuple[str, ...] = ()) -> SourceReading:
     """One reading of several servers, with their figures apart."""
     apart: dict[Expression, dict[Labels, Point]] = {}
     for name, found in answers.items():

@@ -19,7 +19,7 @@ from headway_dashboard.analysis.server import descriptions, newest_values
 from headway_dashboard.analysis.server.condition import Condition, State
 from headway_dashboard.analysis.server.objectives import ClassObjectives
 from headway_dashboard.analysis.server.status import Status
-from headway_dashboard.sources import Health, Reading
+from headway_dashboard.sources import Health, SourceReading
 from headway_policies.diagnosis import Severity
 from headway_policies.limits import WHYS
 
@@ -34,7 +34,7 @@ BY_CLASS = (*panels.CLASS_TABLE, *panels.FACTS_BY_CLASS)
 
 
 @st.composite
-def readings(draw: st.DrawFn, points: st.SearchStrategy[Point] = POINTS) -> Reading:
+def readings(draw: st.DrawFn, points: st.SearchStrategy[Point] = POINTS) -> SourceReading:
     """A server that does well, but for a few of its figures and the health of the source: so that each rule is met."""
     answers: dict[Expression, Point | Mapping[Labels, Point]] = dict(WELL)
     for one in draw(st.lists(st.sampled_from([one for one in FIGURES if not one.by]), max_size=3)):
@@ -82,7 +82,7 @@ statuses = st.just(TOLD) | st.builds(
 )
 
 
-def said(found: Reading, status: Status, state: Condition) -> str:
+def said(found: SourceReading, status: Status, state: Condition) -> str:
     """Every sentence that the functions behind the pages make of the newest numbers."""
     diagnosed = headline_of(found, state.state, status)
     remedy = diagnosed.remedy
@@ -103,7 +103,7 @@ def said(found: Reading, status: Status, state: Condition) -> str:
     )
 
 
-def goes_wrong(found: Reading, status: Status) -> bool:
+def goes_wrong(found: SourceReading, status: Status) -> bool:
     """Errors above 1 %, in all or in a class, or first tokens after an objective: written anew, not taken from the
     diagnosis."""
     names = newest_values.classes_of(found)
@@ -119,7 +119,7 @@ def goes_wrong(found: Reading, status: Status) -> bool:
 
 
 @given(readings(), statuses)
-def test_no_page_is_friendly_while_something_goes_wrong(found: Reading, status: Status) -> None:
+def test_no_page_is_friendly_while_something_goes_wrong(found: SourceReading, status: Status) -> None:
     """Headline, banner, notices, ladder, limit, warm-up and tiles together, in every state of the server."""
     state = newest_values.condition_of(found, 1002.0)
     stopped = state.current and (found[panels.READY].latest() == 0 or bool(status.reasons))
@@ -129,7 +129,7 @@ def test_no_page_is_friendly_while_something_goes_wrong(found: Reading, status: 
 
 
 @given(readings(), statuses)
-def test_a_busy_server_is_praised_only_where_all_is_known(found: Reading, status: Status) -> None:
+def test_a_busy_server_is_praised_only_where_all_is_known(found: SourceReading, status: Status) -> None:
     """The error share, the KV cache, the queue, and the objectives of each class that has first tokens."""
     state = newest_values.condition_of(found, 1002.0)
     busy = any(found[panels.ARRIVALS_BY_CLASS].latest(name) != 0 for name in newest_values.classes_of(found))
@@ -140,7 +140,7 @@ def test_a_busy_server_is_praised_only_where_all_is_known(found: Reading, status
 
 
 @given(readings(WILD), statuses, st.sampled_from(State))
-def test_a_headline_has_no_holes(found: Reading, status: Status, state: State) -> None:
+def test_a_headline_has_no_holes(found: SourceReading, status: Status, state: State) -> None:
     """Whatever is missing or no number, there are sentences, and they never say None, nan or inf."""
     one = headline_of(found, state, status)
     remedy = "" if one.remedy is None else f"{one.remedy.action} {one.remedy.cost} {one.remedy.command}"
@@ -149,7 +149,7 @@ def test_a_headline_has_no_holes(found: Reading, status: Status, state: State) -
 
 
 @given(readings(), statuses)
-def test_no_page_has_holes(found: Reading, status: Status) -> None:
+def test_no_page_has_holes(found: SourceReading, status: Status) -> None:
     """Every sentence behind the pages: what was not measured is a dash or is left out."""
     text = said(found, status, newest_values.condition_of(found, 1002.0))
     assert not re.search(r"\b(None|nan|inf)\b", text)

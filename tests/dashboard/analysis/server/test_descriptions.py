@@ -19,7 +19,7 @@ from headway_dashboard.analysis.queries.model import Series
 from headway_dashboard.analysis.server import descriptions
 from headway_dashboard.analysis.server.condition import Condition, State
 from headway_dashboard.analysis.server.status import NO_LADDER, Status
-from headway_dashboard.sources import Health, Reading
+from headway_dashboard.sources import Health, SourceReading
 from headway_policies.engine.warmup import Stage
 from headway_policies.fallback.rungs import Rung, Trigger
 from headway_policies.limits.governor import WHYS
@@ -28,10 +28,10 @@ TIMES_S = (1000.0, 1002.0, 1004.0)
 NOW = Condition(State.LIVE, "")
 
 
-def reading(*answers: tuple[Expression, dict[tuple[str, ...], list[float | None]]]) -> Reading:
+def reading(*answers: tuple[Expression, dict[tuple[str, ...], list[float | None]]]) -> SourceReading:
     """A reading with these answers."""
     series = {expression: Series(TIMES_S, lines) for expression, lines in answers}
-    return Reading(series, Health(1004.0), 2.0, "test", range_s=4.0, end_s=1004.0)
+    return SourceReading(series, Health(1004.0), 2.0, "test", range_s=4.0, end_s=1004.0)
 
 
 def test_every_rung_has_words() -> None:

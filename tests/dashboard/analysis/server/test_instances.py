@@ -9,7 +9,7 @@ import pytest
 from headway_dashboard.analysis.catalogue import ALL_PANELS, panels
 from headway_dashboard.analysis.catalogue.fleet_panels import READY_SERVERS
 from headway_dashboard.analysis.queries import expressions as ex
-from headway_dashboard.analysis.queries.reading import Health, Reading
+from headway_dashboard.analysis.queries.reading import Health, SourceReading
 from headway_dashboard.analysis.server.instances import (
     away_details,
     away_words,
@@ -61,11 +61,11 @@ def test_the_health_of_all(healths: list[Health], expected: Health) -> None:
 
 def test_words_about_those_that_are_away() -> None:
     """How many, which and why; silence where all answer, or none."""
-    reading = Reading({}, GOOD, 2.0, "test", instances={"a": GOOD, "b": REFUSED, "c": SILENT})
+    reading = SourceReading({}, GOOD, 2.0, "test", instances={"a": GOOD, "b": REFUSED, "c": SILENT})
     assert away_words(reading, 100.0) == "2 of 3 servers do not answer."
     assert "b (nothing answers), c (no answer in time)" in away_details(reading, 100.0)
     for instances in ({"a": GOOD, "b": GOOD}, {"a": REFUSED, "b": SILENT}, {"a": REFUSED}, {}):
-        assert away_words(Reading({}, GOOD, 2.0, "test", instances=instances), 100.0) == ""
+        assert away_words(SourceReading({}, GOOD, 2.0, "test", instances=instances), 100.0) == ""
 
 
 def test_limits_and_lines_by_instance_reach_every_metric() -> None:

@@ -5,12 +5,12 @@ from __future__ import annotations
 from typing import Any
 
 from headway_dashboard.analysis.queries.model import Series
-from headway_dashboard.analysis.queries.reading import Health, Reading
+from headway_dashboard.analysis.queries.reading import Health, SourceReading
 from headway_dashboard.analysis.server import routed
 from headway_dashboard.analysis.units import MISSING, written
 
 
-def reading(**lines: dict[tuple[str, ...], Any]) -> Reading:
+def reading(**lines: dict[tuple[str, ...], Any]) -> SourceReading:
     """A reading with the newest points of some of the expressions."""
     named = {
         "up": routed.UP,
@@ -22,7 +22,7 @@ def reading(**lines: dict[tuple[str, ...], Any]) -> Reading:
         "ended": routed.EXCHANGES,
     }
     series = {named[name]: Series((0.0,), {key: (value,) for key, value in one.items()}) for name, one in lines.items()}
-    return Reading(series, Health(), 1.0, "a test")
+    return SourceReading(series, Health(), 1.0, "a test")
 
 
 def test_each_instance_has_a_row_with_its_load_and_its_endings() -> None:

@@ -8,7 +8,7 @@ from datetime import datetime, tzinfo
 
 from headway_dashboard.analysis.catalogue import panels
 from headway_dashboard.analysis.queries.model import Point
-from headway_dashboard.analysis.queries.reading import Health, Reading
+from headway_dashboard.analysis.queries.reading import Health, SourceReading
 from headway_dashboard.analysis.server.condition import Activity, Condition
 from headway_dashboard.analysis.server.engine_steps import WORDS
 from headway_dashboard.analysis.server.fleet import columns
@@ -31,7 +31,7 @@ class Rows:
     rule: str
 
 
-def fleet_rows(reading: Reading, now_s: float, zone: tzinfo) -> Rows:
+def fleet_rows(reading: SourceReading, now_s: float, zone: tzinfo) -> Rows:
     """The rows of a reading, which holds ``columns.EXPRESSIONS``. Only servers that answer are compared."""
     states = {name: _state(reading, name, now_s) for name in reading.instances}
     current = [name for name, state in states.items() if state.current]
@@ -64,7 +64,7 @@ def fleet_rows(reading: Reading, now_s: float, zone: tzinfo) -> Rows:
     return Rows(rows, _all(reading, len(current)), rule_words(len(current)) if len(current) > 1 else "")
 
 
-def as_they_were(reading: Reading) -> Reading:
+def as_they_were(reading: SourceReading) -> SourceReading:
     """A reading of a fixed time with the servers as they were at its end; how a source reaches them is of now."""
     answered = {labels[0] for labels, line in reading[columns.READY].lines.items() if line and line[-1] is not None}
     there = Health(last_ok_s=reading.end_s)
@@ -90,7 +90,7 @@ def rule_words(servers: int) -> str:
     )
 
 
-def preset_of(reading: Reading, name: str) -> tuple[str, str]:
+def preset_of(reading: SourceReading, name: str) -> tuple[str, str]:
     """The preset in force on a server, and its revision; empty where it is not known."""
     found = [
         labels[1:]
@@ -101,13 +101,13 @@ def preset_of(reading: Reading, name: str) -> tuple[str, str]:
     return preset, revision
 
 
-def version_of(reading: Reading, name: str) -> str:
+def version_of(reading: SourceReading, name: str) -> str:
     """The version of Headway on a server; empty where it is not known."""
     lines = reading[columns.BUILD].lines
     return next((labels[1] for labels, line in lines.items() if labels[0] == name and line and line[-1] == 1), "")
 
 
-def _state(reading: Reading, name: str, now_s: float) -> Condition:
+def _state(reading: SourceReading, name: str, now_s: float) -> Condition:
     activity = Activity(
         ready=reading[columns.READY].latest(name),
         arrivals_per_s=reading[columns.REQUESTS.each].latest(name),
@@ -117,19 +117,19 @@ def _state(reading: Reading, name: str, now_s: float) -> Condition:
     return condition_of_one(reading, name, now_s, activity)
 
 
-def _value(reading: Reading, column: Column, name: str) -> Point:
+def _value(reading: SourceReading, column: Column, name: str) -> Point:
     if column.of_steps and _engine_words(reading, name):
         return None
     return reading[column.each].latest(name)
 
 
-def _engine_words(reading: Reading, name: str) -> str:
+def _engine_words(reading: SourceReading, name: str) -> str:
     """The reason why this server's engine makes no steps; empty while it does."""
     states = reading[columns.ENGINE]
     return next((words for state, words in WORDS.items() if states.latest(name, state) == 1), "")
 
 
-def _state_cell(reading: Reading, name: str, state: Condition) -> Cell:
+def _state_cell(reading: SourceReading, name: str, state: Condition) -> Cell:
     engine = _engine_words(reading, name)
     words = state.state.capitalize()
     text = f"{words}, {engine}" if engine else words
@@ -140,7 +140,7 @@ def _ready_cell(ready: Point) -> Cell:
     return Cell(MISSING) if ready is None else Cell("yes" if ready > 0 else "no", ready)
 
 
-def _figure(reading: Reading, column: Column, name: str, value: Point, side: Side | None) -> Cell:
+def _figure(reading: SourceReading, column: Column, name: str, value: Point, side: Side | None) -> Cell:
     text = _of_limit(column, value, reading[columns.LIMIT].latest(name))
     return Cell(text if side is None else f"{MARKS[side]} {text}", value)
 
@@ -162,7 +162,7 @@ def _since(time_s: Point, now_s: float, zone: tzinfo) -> Cell:
     return Cell(f"{then:%H:%M:%S}" if then.date() == now.date() else f"{then:%Y-%m-%d %H:%M}", time_s)
 
 
-def _away(reading: Reading, name: str, state: Condition, now_s: float, zone: tzinfo) -> tuple[Cell, ...]:
+def _away(reading: SourceReading, name: str, state: Condition, now_s: float, zone: tzinfo) -> tuple[Cell, ...]:
     """A server without current figures: none of the past stands beside those of the others."""
     health, words = reading.instances[name], state.state.capitalize()
     gap = (Cell(MISSING),) * (len(HEADINGS) - 4)
@@ -175,7 +175,7 @@ def _away(reading: Reading, name: str, state: Condition, now_s: float, zone: tzi
     )
 
 
-def _all(reading: Reading, current: int) -> tuple[Cell, ...]:
+def _all(reading: SourceReading, current: int) -> tuple[Cell, ...]:
     """The figures of all servers that answer, merged as on every other page."""
     ready = sum(reading[columns.READY].latest(name) == 1 for name in reading.instances)
     limit = reading[panels.LIMIT].latest()

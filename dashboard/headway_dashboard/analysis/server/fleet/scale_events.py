@@ -15,7 +15,7 @@ from headway_dashboard.analysis.catalogue.fleet_panels import STARTED_S, UP
 from headway_dashboard.analysis.queries.expressions import Expression
 from headway_dashboard.analysis.queries.metric import by_instance
 from headway_dashboard.analysis.queries.model import Mark, Point
-from headway_dashboard.analysis.queries.reading import Reading, stale_after_s
+from headway_dashboard.analysis.queries.reading import SourceReading, stale_after_s
 
 _UP, _STARTED_S, _READY = by_instance(UP), by_instance(STARTED_S), by_instance(panels.READY)
 EXPRESSIONS: tuple[Expression, ...] = (_UP, _STARTED_S, _READY)
@@ -24,7 +24,7 @@ APPEARED, GONE, RESTARTED = "appeared", "gone", "restarted"
 _FIRST_SCRAPES_S = 10.0
 
 
-def scale_events(history: Reading) -> list[Mark]:
+def scale_events(history: SourceReading) -> list[Mark]:
     """The events of all servers in the order of their times; ``history`` holds ``EXPRESSIONS``.
 
     Prometheus has ``up`` of everything that it scrapes: only what has Headway's metrics is a server. A server is gone

@@ -5,7 +5,7 @@ from __future__ import annotations
 from headway_dashboard.analysis.catalogue import fleet_panels, panels
 from headway_dashboard.analysis.queries.expressions import Expression, Imbalance
 from headway_dashboard.analysis.queries.metric import by_instance
-from headway_dashboard.analysis.queries.reading import Reading
+from headway_dashboard.analysis.queries.reading import SourceReading
 from headway_dashboard.analysis.units import compact, written
 
 _FIRST_TOKEN = by_instance(panels.TTFT[0.95])
@@ -21,7 +21,7 @@ EXPRESSIONS: tuple[Expression, ...] = (
 )
 
 
-def imbalance_words(newest: Reading) -> list[str]:
+def imbalance_words(newest: SourceReading) -> list[str]:
     """The sentences of each quantity: its imbalance now, and the server that has most of it."""
     found = []
     for title, expression in _SPREAD:
@@ -35,7 +35,7 @@ def imbalance_words(newest: Reading) -> list[str]:
     return found
 
 
-def worst_words(newest: Reading) -> str:
+def worst_words(newest: SourceReading) -> str:
     """The merged p95 of the first token beside that of the worst server; empty where there were no first tokens."""
     merged, worst = newest[panels.TTFT[0.95]].latest(), _largest(newest, _FIRST_TOKEN)
     if merged is None or worst is None:
@@ -44,7 +44,7 @@ def worst_words(newest: Reading) -> str:
     return f"First token, p95: {written(merged, 'seconds')} of all, {written(value_s, 'seconds')} on {name}, the worst."
 
 
-def _largest(newest: Reading, each: Expression) -> tuple[str, float] | None:
+def _largest(newest: SourceReading, each: Expression) -> tuple[str, float] | None:
     """The server with the largest value, and that value."""
     values = {labels[0]: value for labels in newest[each].lines if (value := newest[each].latest(*labels)) is not None}
     return max(values.items(), key=lambda item: item[1], default=None)

@@ -11,7 +11,7 @@ from headway_dashboard.analysis.catalogue import panels
 from headway_dashboard.analysis.queries.expressions import Expression
 from headway_dashboard.analysis.queries.metric import by_instance
 from headway_dashboard.analysis.queries.model import Labels
-from headway_dashboard.analysis.queries.reading import Health, Reading
+from headway_dashboard.analysis.queries.reading import Health, SourceReading
 from headway_dashboard.analysis.server.fleet import columns
 from headway_dashboard.analysis.server.fleet.columns import EXPRESSIONS, HEADINGS, Cell
 from headway_dashboard.analysis.server.fleet.rows import Rows, as_they_were, fleet_rows, rule_words
@@ -36,7 +36,7 @@ def reading(
     away: dict[str, Health] | None = None,
     engines: dict[str, str] | None = None,
     starts_s: dict[str, float] | None = None,
-) -> Reading:
+) -> SourceReading:
     """A reading of these servers; a figure that is not given is ``PLAIN``'s."""
     names = list(figures)
     each: dict[Expression, dict[Labels, list[float]]] = {

@@ -13,7 +13,7 @@ from headway_dashboard.analysis.catalogue import panels
 from headway_dashboard.analysis.catalogue.fleet_panels import STARTED_S, UP
 from headway_dashboard.analysis.queries.metric import by_instance
 from headway_dashboard.analysis.queries.model import Mark, Point
-from headway_dashboard.analysis.queries.reading import Health, Reading
+from headway_dashboard.analysis.queries.reading import Health, SourceReading
 from headway_dashboard.analysis.server.fleet.scale_events import EXPRESSIONS, event_rows, scale_events
 
 STEP_S = 10.0
@@ -27,7 +27,7 @@ def history(
     servers: Sequence[str] = ("a", "b"),
     step_s: float = STEP_S,
     interval_s: float = 2.0,
-) -> Reading:
+) -> SourceReading:
     """A reading of ``up`` by instance; what is no server has no metric of Headway."""
     ready = {(name,): [1.0] * len(line) for name, line in up.items() if name in servers}
     answers = {
@@ -41,7 +41,7 @@ def history(
     return replace(reading_of(known, step_s=step_s), instances=instances, interval_s=interval_s)
 
 
-def told(reading: Reading, step_s: float = STEP_S) -> list[tuple[int, str, str]]:
+def told(reading: SourceReading, step_s: float = STEP_S) -> list[tuple[int, str, str]]:
     """The events by the place of their instant, the server and the word."""
     last = len(next(iter(reading.series.values())).times_s) - 1
     return [(last - round((END_S - one.time_s) / step_s), one.of, one.label) for one in scale_events(reading)]
