@@ -62,32 +62,20 @@ ALONE: tuple[str, ...] = (
 )
 #: Files without fixtures whose tests take many seconds each: every test is a part of its own, after ``ALONE``.
 DIVIDED: tuple[str, ...] = ("tests/scenarios/test_any_engine.py",)
-#: Tests without an engine, a browser or much memory, by how their paths begin.
-LIGHT: tuple[str, ...] = (
-    "tests/policies/",
-    "tests/scenarios/",
-    "tests/plugin/admission/",
-    "tests/plugin/api/",
-    "tests/plugin/batcher/",
-    "tests/tools/cli/",
-    "tests/tools/console/",
-    "tests/plugin/fallback/",
-    "tests/plugin/http/",
-    "tests/plugin/operator/",
-    "tests/simulator/",
-    "tests/plugin/supervision/",
-    "tests/plugin/test_",
-    "tests/plugin/warmup/",
-    "tests/benchmarks/",
-    "tests/dashboard/analysis/",
-    "tests/dashboard/pages/",
-    "tests/dashboard/sources/",
-    "tests/dashboard/test_",
-    "tests/mutation/",
-    "tests/test_",
-)
-#: Of those, what measures times and so has to be given a processor at once.
-TIMED: tuple[str, ...] = (
+#: Tests with an engine, a browser, an installer or servers in processes of their own, by how their paths begin; the
+#: last two measure times, and so have to be given a processor at once.
+HEAVY: tuple[str, ...] = (
+    "tests/browser/",
+    "tests/chaos/",
+    "tests/deploy/",
+    "tests/engine/",
+    "tests/plugin/own_server/",
+    "tests/plugin/router/test_other_servers.py",
+    "tests/plugin/router/test_routing.py",
+    "tests/plugin/router/test_two_fronts.py",
+    "tests/plugin/vllm_adapter/",
+    "tests/tools/demo/",
+    "tests/tools/load/",
     "tests/tools/cli/test_bench.py",
     "tests/tools/cli/test_tune.py",
 )
@@ -115,7 +103,7 @@ def rank(nodeid: str) -> int:
 
 def is_light(part: str) -> bool:
     """Whether the last worker may take this part."""
-    return part.startswith(LIGHT) and part not in TIMED
+    return part not in TOGETHER and not part.startswith(HEAVY)
 
 
 def workers() -> int:
