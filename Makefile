@@ -1,7 +1,7 @@
 # Every target sets up what it needs; a set-up that is there already costs about a second.
 .DEFAULT_GOAL := help
 .ONESHELL:
-.PHONY: help setup demo fleet fleet-test test test-fast test-long test-versions mutants bench bench-batching bench-forecasts bench-prefixes bench-policies bench-engine bench-dashboard bench-fleet bench-front bench-engines check audit reference site format lock release clean
+.PHONY: help setup demo fleet fleet-test test test-fast test-long test-versions contract mutants bench bench-batching bench-forecasts bench-prefixes bench-policies bench-engine bench-dashboard bench-fleet bench-front bench-engines check audit reference site format lock release clean
 
 PYTHON ?= python3
 BIN := .venv/bin
@@ -54,6 +54,9 @@ test-long: ## the nightly tier: make test with every seed, and the tests that ar
 
 test-versions: setup ## the parts of vLLM that Headway uses in releases 0.29 to 0.33; ARGS: releases, --keep
 	@exec $(BIN)/python deploy/versions.py $(ARGS)
+
+contract: setup ## the names of vLLM that a release lacks and Headway uses, a line each; ARGS: folders that hold a `vllm`, --write
+	@exec $(BIN)/python deploy/contract.py $(ARGS)
 
 mutants: setup ## faults made by mutmut, and whether the tests notice them; ARGS: --all (an hour) or words of file names
 	@exec $(BIN)/python tests/mutation/run.py $(ARGS)

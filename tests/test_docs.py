@@ -13,7 +13,7 @@ import reference
 from headway_site import check
 from headway_site.presets import EVERY_SETTING
 from running_server import ROOT
-from vllm_source import VllmSource
+from vllm_source import found_source
 
 from headway_policies import Outcome, conformance, parse_preset
 
@@ -129,7 +129,7 @@ def test_every_message_of_the_troubleshooting_list_is_one_that_is_said() -> None
     section = _read("deploy/site/docs/operate/troubleshooting.md")
     symptoms = re.findall(r"^\| (.*?) \|", section, re.MULTILINE)[2:]
     said = "\n".join(_said_in(ast.parse(path.read_text(encoding="utf-8"))) for path in SOURCES)
-    source = VllmSource.found()
+    source = found_source()
     said += " Available memory on node" if source is None else source.text("vllm.v1.worker.cpu_worker") or ""
     messages = [message for symptom in symptoms for message in re.findall(r"`([^`]+ [^`]+)`", symptom)]
     parts = [part.strip(" .:") for message in messages for part in re.split(r"\.\.\.|running$|failed:", message)]

@@ -28,7 +28,7 @@ import aiohttp
 from headway.admission import loop_time_s
 from headway.router.engine import InstancesEngine
 from headway.router.instances.instance import InstanceLink
-from headway.router.instances.reading import Reading, read, read_info, read_models
+from headway.router.instances.reading import InstanceReading, read, read_info, read_models
 from headway_policies.fallback import BreakerState
 
 log = logging.getLogger(__name__)
@@ -131,7 +131,7 @@ class Heartbeat:
             with suppress(aiohttp.ClientError, OSError):
                 await self._read_model(link)
 
-    async def _reading(self, link: InstanceLink) -> Reading | None:
+    async def _reading(self, link: InstanceLink) -> InstanceReading | None:
         """The figures in the instance's metrics; None where it does not answer with them."""
         link.asked_s = loop_time_s()
         try:

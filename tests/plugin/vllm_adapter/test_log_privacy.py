@@ -15,14 +15,14 @@ from pathlib import Path
 
 import pytest
 import uvicorn
-from vllm_source import VllmSource
+from vllm_source import found_source
 
 from headway.errors import HeadwayError
 from headway.logs import ContentRecords
 from headway.vllm_adapter.log_privacy import CONTENT, RULES, hide_content, hide_engine_content, warn_of_content
 
 SECRET = "what-the-client-sent"
-SOURCE = VllmSource.found()
+SOURCE = found_source()
 LEVELS = {"debug", "info", "warning", "error", "exception", "critical", "log"}
 
 #: Names of what a client sent or the model wrote, in the arguments of vLLM's log calls.

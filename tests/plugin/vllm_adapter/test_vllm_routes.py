@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 from fastapi import APIRouter, FastAPI
 from starlette.routing import Mount
-from vllm_source import VllmSource
+from vllm_source import VllmSource, found_source
 
 from headway.http.access import RouteTable
 from headway.openai.routes import WEBSOCKET, RouteAccess
@@ -139,7 +139,7 @@ def _methods(call: ast.Call) -> list[str]:
 
 def test_every_route_of_the_installed_vllm_is_in_the_table() -> None:
     """Its development mode and all its flags included: what is missing would be closed to its clients."""
-    source = VllmSource.found()
+    source = found_source()
     if source is None:
         pytest.skip("vLLM is not installed")
     routes = set(source_routes(source))

@@ -6,7 +6,7 @@ import re
 from itertools import chain
 
 import pytest
-from vllm_source import VllmSource
+from vllm_source import found_source
 
 from headway.operator.metrics import METRIC_NAMES
 from headway_dashboard.analysis.catalogue import ALL_PANELS, panels
@@ -28,7 +28,7 @@ def asked() -> set[str]:
 
 def of_the_engine() -> set[str]:
     """The names that the installed vLLM gives its metrics, as they stand in its source."""
-    source = VllmSource.found()
+    source = found_source()
     text = None if source is None else source.text("vllm.v1.metrics.loggers")
     if text is None:
         pytest.skip("vLLM is not installed")
