@@ -52,7 +52,7 @@ test-fast: setup ## the quick tests: no engine, browser or installer, nothing th
 test-long: ## the nightly tier: make test with every seed, and the tests that are marked long_form
 	@HEADWAY_LONG_TESTS=1 exec $(MAKE) --no-print-directory test
 
-test-versions: setup ## the parts of vLLM that Headway uses in releases 0.29 to 0.33; ARGS: releases, --keep
+test-versions: setup ## the parts of vLLM that Headway uses in releases 0.28 to 0.33, and a server of each; ARGS: releases, --keep, --no-serve, --write
 	@exec $(BIN)/python deploy/versions.py $(ARGS)
 
 contract: setup ## the names of vLLM that a release lacks and Headway uses, a line each; ARGS: folders that hold a `vllm`, --write
