@@ -26,7 +26,7 @@ log = logging.getLogger(__name__)
 #: Has vLLM start its front end in Rust.
 RUST: Final = "VLLM_USE_RUST_FRONTEND"
 
-_OLDEST_VLLM = (0, 29)
+_OLDEST_VLLM = (0, 28)
 _OLDEST_STARLETTE = (1, 0, 1)
 _DEV_ROUTES = "/pause, /sleep, /abort_requests, /collective_rpc and others"
 #: Flags of ``--data-parallel-``: each server has some of the ranks, and something else divides the requests.
@@ -89,8 +89,8 @@ def inference_keys(args: Namespace, environment: Mapping[str, str]) -> list[str]
 def _check_versions(args: Namespace, environment: Mapping[str, str]) -> _Checks:
     vllm, starlette = vllm_version(), _version_of("starlette")
     if _older(vllm, _OLDEST_VLLM):
-        what = f"vLLM {vllm} is older than 0.29, and lacks what Headway's admission control needs"
-        yield fail(what, "install vLLM 0.29 or later")
+        what = f"vLLM {vllm} is older than 0.28, and lacks what Headway's admission control needs"
+        yield fail(what, "install vLLM 0.28 or later")
     if _older(starlette, _OLDEST_STARLETTE):
         what = f"Starlette {starlette} takes the path of a request from its Host header (CVE-2026-48710)"
         yield fail(what, "install starlette>=1.0.1")

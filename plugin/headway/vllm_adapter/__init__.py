@@ -1,8 +1,8 @@
 """The adapter to vLLM: the only package of Headway that imports vLLM.
 
-The adapter checks for features, never for version numbers. Engines are tried with 0.32. From 0.29 on, where
-``check_admission`` appeared, releases have what the adapter looks for (``make test-versions``); an older release ends
-the start.
+The adapter checks for features, never for version numbers. Engines are tried with 0.32. From 0.28 on releases have what
+the adapter needs (``make test-versions``); an older release ends the start. ``check_admission`` appeared with 0.29:
+before, a request waits for its seat in ``generate``, its prompt rendered.
 
     endpoint           the endpoint plugin: middleware, routes, warm-up, and the engine client made a policy client
     stats              the stat-logger plugin: the figures of each step, and the sequences that ended

@@ -47,6 +47,8 @@ def _error_class() -> type[Refused]:
 
     names = ("GracefulHTTPError", "GenerationError")
     bases = [getattr(exceptions, name) for name in names if hasattr(exceptions, name)]
+    if not bases:
+        bases = _old_errors()
 
     def initialise(self: Any, refused: Refused) -> None:
         # Not Refused.__init__: it would go on to vLLM's constructors, which want other arguments.
@@ -57,6 +59,15 @@ def _error_class() -> type[Refused]:
         self.status_code = HTTPStatus(refused.status)
 
     return type("VllmRefused", (Refused, *bases), {"__init__": initialise, "__doc__": "A refusal in vLLM's terms."})
+
+
+def _old_errors() -> list[type[Exception]]:
+    """The class of errors inside a stream where releases before 0.29 keep it."""
+    try:
+        from vllm.entrypoints.openai.engine.protocol import GenerationError
+    except ImportError:
+        return []
+    return [GenerationError]
 
 
 @functools.cache

@@ -102,7 +102,7 @@ def test_the_development_mode_may_be_allowed_on_this_machine_only() -> None:
 @pytest.mark.parametrize(
     ("package", "version", "refused"),
     [
-        ("vllm", "0.28.9", True), ("vllm", "0.29.0", False), ("vllm", "0.32.0+cpu", False), ("vllm", "", False),
+        ("vllm", "0.27.9", True), ("vllm", "0.28.0", False), ("vllm", "0.32.0+cpu", False), ("vllm", "", False),
         ("vllm", "0.1.dev7+g1a2b3c", False), ("starlette", "1.0.0", True), ("starlette", "0.52.1", True),
         ("starlette", "1.0.1", False), ("starlette", "1.10.0", False), ("starlette", "", False),
     ],

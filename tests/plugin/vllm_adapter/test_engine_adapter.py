@@ -12,7 +12,7 @@ import pytest
 
 from headway.engine.port import Ended, EngineSettings, PlainAdapter, prompt_tokens
 from headway.errors import refusal
-from headway.vllm_adapter.engine_adapter import VllmAdapter
+from headway.vllm_adapter.engine_adapter import VllmAdapter, _error_class
 from headway_policies import Block, Load, Reason, Usage
 
 
@@ -307,3 +307,16 @@ def test_a_refusal_in_vllms_terms_says_the_same(reason: Reason) -> None:
     assert str(error) == error.message == str(plain)
     assert (error.reason, error.retry_after_s, error.retry) == (reason, 7, plain.retry)
     assert error.status_code == error.http_status == plain.status
+
+
+def test_a_release_before_0_29_keeps_the_error_of_streams_elsewhere(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A refusal is one of that class there, so that vLLM logs no traceback of it."""
+    exceptions = pytest.importorskip("vllm.exceptions")
+    for name in ("GracefulHTTPError", "GenerationError"):
+        monkeypatch.delattr(exceptions, name)
+    older: Any = ModuleType("vllm.entrypoints.openai.engine.protocol")
+    older.GenerationError = type("GenerationError", (Exception,), {})
+    monkeypatch.setitem(sys.modules, older.__name__, older)
+    made = _error_class.__wrapped__()
+    assert issubclass(made, older.GenerationError)
+    assert made(refusal(Reason.QUEUE_FULL, 3)).status_code == 429
