@@ -4,6 +4,7 @@
     engine_flags   what makes the engine smaller or slower than vLLM's own choices, with its price
     machine        cores, memory, KV space, GPU, disk and port
     versions       Python, Headway, vLLM, and the packages of the dashboard
+    contract       the names of vLLM that Headway uses, and those that an installed one lacks
     server         what a running server answers to a client without a key
 
 A check is a function that yields findings; none of them changes anything.
