@@ -57,6 +57,16 @@ PATCHES: Final = (
         "There the limit is kept by that queue alone, and prefill_share has no effect.",
     ),
     Patch(
+        "step-ring",
+        (
+            "vllm.v1.engine.core:EngineCore.step",
+            "vllm.v1.engine.core:EngineCore.step_with_batch_queue",
+            "vllm.v1.core.sched.scheduler:Scheduler.update_from_output",
+        ),
+        "Each step is written down for the queue before several API servers or vLLM's front end in Rust.",
+        "There the queue knows steps by the tokens of its streams alone: several in one, and prompts by their length.",
+    ),
+    Patch(
         "steps",
         (
             "vllm.v1.core.sched.scheduler:Scheduler.schedule",

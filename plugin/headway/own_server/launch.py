@@ -33,6 +33,7 @@ from headway.vllm_adapter.process.interrupted_start import INTERRUPTED, TERMINAT
 from headway.vllm_adapter.process.limits_page import LimitsPage
 from headway.vllm_adapter.process.parent_watch import watch_this_process
 from headway.vllm_adapter.process.progress import ProgressReader, prepare_progress
+from headway.vllm_adapter.process.step_ring import StepRingReader
 from headway_policies.routing import LeastLoaded
 
 log = logging.getLogger(__name__)
@@ -88,7 +89,8 @@ async def _serve(words: Sequence[str], settings: Settings) -> None:
         check_tls(options.ssl_certfile, options.ssl_keyfile)
         facts = await wait_until_up(server, client)
         link = InstanceLink(ADDRESS, facts.seats, exclusive=True)
-        engine = InstancesEngine(InstancePool([link], LeastLoaded(), loop_time_s), client, server)
+        steps = None if "step-ring" in switched_off() else StepRingReader.from_environment(facts.ranks)
+        engine = InstancesEngine(InstancePool([link], LeastLoaded(), loop_time_s), client, server, steps)
         server.on_dead = engine.engine_gone
         await Heartbeat(engine).once()
         page = None if "limits-page" in switched_off() else LimitsPage.from_environment()

@@ -29,7 +29,7 @@ from headway.router.forwarding.forwarded import CallParams, Forwarded, Piece
 from headway.router.forwarding.tries import AWAY, MOST_LOST, Held, reason_of
 from headway.router.instances.instance import InstanceLink, Lease
 from headway.router.instances.pool import AllTriedError, InstancePool
-from headway.router.instances.step_reports import StepReports
+from headway.router.instances.step_reports import StepReports, StepSource
 from headway_policies.fallback import Verdict
 from headway_policies.routing import Demand
 
@@ -61,16 +61,23 @@ class StartedServer(Protocol):
 class InstancesEngine:
     """The engine of the router. Call it on one event loop only.
 
-    ``own`` is the only instance where this process has started it, None where the instances belong to others.
+    ``own`` is the only instance where this process has started it, None where the instances belong to others. ``steps``
+    are those of its engine, where that writes them down.
     """
 
-    def __init__(self, pool: InstancePool, client: InstanceClient, own: StartedServer | None = None) -> None:
+    def __init__(
+        self,
+        pool: InstancePool,
+        client: InstanceClient,
+        own: StartedServer | None = None,
+        steps: StepSource | None = None,
+    ) -> None:
         self.pool = pool
         self.client = client
         self._own = own
         self.max_num_seqs = max(1, pool.most_seats())
         self._calls: dict[str, tuple[Call, Callable[[], int]]] = {}
-        self._reports = StepReports(pool)
+        self._reports = StepReports(pool, steps)
         self._limits = _AddedLimits()
 
     @property

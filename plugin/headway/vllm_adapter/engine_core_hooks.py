@@ -27,6 +27,7 @@ from headway.vllm_adapter.process.progress import prepare_progress, report_compi
 from headway.vllm_adapter.process.ranks import bind_ranks
 from headway.vllm_adapter.process.worker_cache import clear_worker_caches
 from headway.vllm_adapter.process.worker_memory import engine_memory
+from headway.vllm_adapter.step_recorder import record_steps
 from headway.vllm_adapter.step_shaper import shape_steps
 from headway_policies import Block
 
@@ -74,6 +75,8 @@ def _change_core(off: frozenset[str]) -> None:
     proc = getattr(module, "EngineCoreProc", None)
     if "limits-page" not in off:
         follow_limits_page(core, set_limits)
+    if "step-ring" not in off:
+        record_steps(core)  # before the first step is shaped, so that the ring has what the scheduler itself says
     if "progress" not in off:
         report_progress(core, proc)
     if "grammar-times" not in off:

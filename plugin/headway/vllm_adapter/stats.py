@@ -12,23 +12,13 @@ those of the one step.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any
 
 from vllm.v1.metrics.loggers import AggregateStatLoggerBase
 
 from headway.engine import Ended, StepListener
+from headway.vllm_adapter.rank_loads import RankLoad, RankLoads
 from headway_policies import Load
-
-
-@dataclass(frozen=True, slots=True)
-class _RankLoad:
-    """The load of one rank after its last step."""
-
-    running: int
-    waiting: int
-    deferred: int
-    kv_usage_ratio: float
 
 
 class HeadwayStatLogger(AggregateStatLoggerBase):
@@ -37,7 +27,7 @@ class HeadwayStatLogger(AggregateStatLoggerBase):
     def __init__(self, vllm_config: Any, engine_indexes: Sequence[int] = (0,)) -> None:
         self.listener: StepListener | None = None
         self._ranks = max(1, len(engine_indexes))
-        self._loads: dict[int, _RankLoad] = {}
+        self._loads = RankLoads()
         self._cache_config = getattr(vllm_config, "cache_config", None)
         self._kv_capacity_tokens: int | None = None
 
@@ -55,13 +45,12 @@ class HeadwayStatLogger(AggregateStatLoggerBase):
         if scheduler_stats is not None:
             prefixes = getattr(scheduler_stats, "prefix_cache_stats", None)
             own = _rank_load(scheduler_stats)
-            self._loads[engine_idx] = own
-            ranks = self._loads.values()
+            total = self._loads.add(engine_idx, own)
             sequences = max(sequences, own.running)
             load = Load(
-                running=sum(rank.running for rank in ranks),
-                waiting=sum(rank.waiting for rank in ranks),
-                kv_usage_ratio=max(rank.kv_usage_ratio for rank in ranks),
+                running=total.running,
+                waiting=total.waiting,
+                kv_usage_ratio=total.kv_usage_ratio,
                 inter_token_s=sum(between_s) / len(between_s) if between_s else None,
                 prefill_tokens=_prefill_tokens(iteration_stats),
                 preemptions=int(getattr(iteration_stats, "num_preempted_reqs", 0)),
@@ -70,7 +59,7 @@ class HeadwayStatLogger(AggregateStatLoggerBase):
                 prefix_hit_tokens=int(getattr(prefixes, "hits", 0)),
                 prefix_cleared=bool(getattr(prefixes, "reset", False)),
                 first_tokens=first_tokens,
-                deferred=sum(one.deferred for one in ranks),
+                deferred=total.deferred,
             )
         self.listener.step(
             load, sequences, [_ended(sequence) for sequence in finished if hasattr(sequence, "request_id")]
@@ -78,7 +67,7 @@ class HeadwayStatLogger(AggregateStatLoggerBase):
 
     def forget_loads(self) -> None:
         """Forget the loads of the old ranks, which have been replaced."""
-        self._loads.clear()
+        self._loads.forget()
 
     def log_engine_initialized(self) -> None:
         """Log nothing."""
@@ -98,10 +87,10 @@ class HeadwayStatLogger(AggregateStatLoggerBase):
         return self._kv_capacity_tokens
 
 
-def _rank_load(scheduler_stats: Any) -> _RankLoad:
+def _rank_load(scheduler_stats: Any) -> RankLoad:
     """vLLM counts those that it skips apart from the others that wait."""
     deferred = int(getattr(scheduler_stats, "num_skipped_waiting_reqs", 0))
-    return _RankLoad(
+    return RankLoad(
         int(scheduler_stats.num_running_reqs),
         int(scheduler_stats.num_waiting_reqs) + deferred,
         deferred,

@@ -149,14 +149,11 @@ class StepShaper:
 
     def _scheduled(self, output: Any, began_s: float, *, planned: bool) -> None:
         self.policy.preempted(len(output.preempted_req_ids or ()))
-        each = output.num_scheduled_tokens
         total = output.total_num_scheduled_tokens
-        decoding, prompt_tokens = len(each), 0
         if planned:
             decoding, prompt_tokens = self._decoding, max(0, total - self._decoding * self._per_decode)
-        elif total > len(each) * self._per_decode:
-            decoding, decoded_tokens = _decoded(list(each.values()), self._per_decode)
-            prompt_tokens = total - decoded_tokens
+        else:
+            decoding, prompt_tokens = parts(output, self._per_decode)
         self._prompts_left = prompt_tokens > 0 or planned
         if total:
             self._in_flight.append((output, began_s, decoding, prompt_tokens, self._plan if planned else None))
@@ -178,8 +175,7 @@ class StepShaper:
         """Leave the scheduler to itself for good."""
         log.warning("the step policy is off, vLLM shapes its steps itself: %s: %s", type(error).__name__, error)
         self.policy.terms = None
-        for name in ("schedule", "update_from_output"):
-            self._scheduler.__dict__.pop(name, None)
+        self._scheduler.schedule, self._scheduler.update_from_output = self._schedule, self._update
 
 
 def _prompt(request: Any, now_s: float) -> Prompt:
@@ -187,13 +183,17 @@ def _prompt(request: Any, now_s: float) -> Prompt:
     return Prompt(tokens, tokens - request.num_computed_tokens, request.priority, waited_s)
 
 
-def _decoded(tokens: list[int], per_decode: int) -> tuple[int, int]:
-    """The sequences that decode, and their tokens."""
+def parts(output: Any, per_decode: int) -> tuple[int, int]:
+    """The sequences of a step that decode, of at most so many tokens each, and its prompt tokens."""
+    each, total = output.num_scheduled_tokens, output.total_num_scheduled_tokens
+    if total <= len(each) * per_decode:
+        return len(each), 0
+    tokens = list(each.values())
     if per_decode == 1:
         ones = tokens.count(1)
-        return ones, ones
+        return ones, total - ones
     decoded = [one for one in tokens if one <= per_decode]
-    return len(decoded), sum(decoded)
+    return len(decoded), total - sum(decoded)
 
 
 def _in_order(plan: Plan, per_decode: int, decoding: int, before: int) -> tuple[int, int]:

@@ -9,7 +9,7 @@ import pytest
 
 from headway import HeadwayError
 from headway.patches import PATCHES, in_force_words, switched_off
-from headway.vllm_adapter.process.progress import PAGE_BYTES, REPORTS_BYTES
+from headway.vllm_adapter.process.progress import FILE_BYTES
 
 hooks = importlib.import_module("headway.vllm_adapter.engine_core_hooks")
 
@@ -43,7 +43,7 @@ def test_a_name_that_is_none_is_refused() -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("name", ["progress", "death-cause", "limits-page", "none of these"])
+@pytest.mark.parametrize("name", ["progress", "death-cause", "limits-page", "step-ring", "none of these"])
 def test_each_of_the_engine_can_be_switched_off(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """What is switched off leaves EngineCore as vLLM made it; all others are made."""
     core, proc = (
@@ -53,14 +53,16 @@ def test_each_of_the_engine_can_be_switched_off(name: str, tmp_path: Path, monke
     module = type("Module", (), {"EngineCore": core, "EngineCoreProc": proc})
     monkeypatch.setitem(hooks.sys.modules, "vllm.v1.engine.core", module)
     file = tmp_path / "engine.progress"
-    file.write_bytes(bytes(REPORTS_BYTES + PAGE_BYTES))
+    file.write_bytes(bytes(FILE_BYTES))
     monkeypatch.setenv("HEADWAY_ENGINE_PROGRESS", str(file))
+    monkeypatch.setenv("HEADWAY_BEHIND_QUEUE", "1")
     tell = proc._send_engine_dead  # type: ignore[attr-defined]
     hooks._change_core(frozenset({name}))
     made = {
         "progress": hasattr(core, "headway_reports_progress"),
         "death-cause": proc._send_engine_dead is not tell,  # type: ignore[attr-defined]
         "limits-page": hasattr(core, "headway_limits_page"),
+        "step-ring": hasattr(core, "headway_records_steps"),
     }
     assert made == {other: other != name for other in made}
     assert hasattr(core, hooks.SET_LIMITS)

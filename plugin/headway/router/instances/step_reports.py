@@ -1,5 +1,7 @@
 """The work of the instances as steps of one engine, for the policies that follow an engine's steps.
 
+    the engine itself an engine of this process's own server writes each step down (``StepSource``); once it has,
+                      nothing else is a step
     a stream          the gaps between its tokens (``stream_pace``), reported several times a second
     the metrics       where no stream was timed since the last report: vLLM's own count of the gaps between tokens
     neither           the load alone; what a preset says of the time between tokens has no effect then
@@ -11,10 +13,10 @@ for its instance, for the metrics.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
-from typing import Final
+from typing import Final, Protocol
 
 from headway.admission import loop_time_s
 from headway.engine import StepListener
@@ -44,12 +46,23 @@ class TimedStream:
             self.link.inter_token.add((now_s - last_s) / tokens, now_s)
 
 
-class StepReports:
-    """The reports to one listener, None while there is none."""
+class StepSource(Protocol):
+    """The steps of an engine, as it has written them down."""
 
-    def __init__(self, pool: InstancePool) -> None:
+    def read(self) -> Sequence[tuple[Load, int]]:
+        """Those since the last call, each with its number of sequences. Cheap where there are none."""
+        ...
+
+
+class StepReports:
+    """The reports to one listener, None while there is none. ``source`` is the engine itself, where it says."""
+
+    def __init__(self, pool: InstancePool, source: StepSource | None = None) -> None:
         self.listener: StepListener | None = None
         self._pool = pool
+        self._source = source
+        self._told = self._stepped = False  # by the source: ever, and since the last report
+        self._kv_capacity_tokens: int | None = None
         self._pace = StreamPace()
         self._untimed = 0
         self._timed = False
@@ -78,10 +91,13 @@ class StepReports:
 
     def came(self, timed: TimedStream | None, tokens: int) -> None:
         """Note tokens of a stream that came at once."""
+        self._read()
         if timed is None or not tokens:
             return
         now_s = loop_time_s()
         timed.came(tokens, now_s)
+        if self._told:
+            return
         steps = self._pace.came(timed.stream, tokens, now_s)
         if steps is not None and self.listener is not None:
             self._timed = True
@@ -96,6 +112,31 @@ class StepReports:
 
     def report(self) -> None:
         """Tell the listener that every instance was read."""
+        self._read()
+        if self._told:
+            self._report_told()
+        else:
+            self._report_seen()
+
+    def _read(self) -> None:
+        """Report the steps that the engine has written down."""
+        if self._source is None or self.listener is None:
+            return
+        for load, sequences in self._source.read():
+            self._told = self._stepped = True
+            waiting = load.waiting + self._pool.waiting
+            known = replace(load, waiting=waiting, kv_capacity_tokens=self._kv_capacity_tokens)
+            self.listener.step(known, sequences, ())
+
+    def _report_told(self) -> None:
+        """Pass on what was read of an engine that makes no steps, and its size."""
+        load, stepped, self._stepped = self._pool.load(), self._stepped, False
+        self._kv_capacity_tokens = load.kv_capacity_tokens
+        if self.listener is not None and not stepped:
+            self.listener.seen(load)
+
+    def _report_seen(self) -> None:
+        """Report what the instances' own counts show."""
         now_s, links = loop_time_s(), self._pool.links
         progress = sum(link.progress for link in links.values())
         grown = [_grown(self._before.get(name, link.reading), link.reading) for name, link in links.items()]
@@ -103,11 +144,13 @@ class StepReports:
         elapsed_s, self._reported_s = now_s - self._reported_s, now_s
         timed, self._timed = self._timed, False
         stood, self._progress = progress == self._progress, progress
+        load = self._pool.load()
+        self._kv_capacity_tokens = load.kv_capacity_tokens
         if self.listener is None:
             return
         first_tokens = None if self._untimed else 0  # those of streams are reported as they come
         preemptions = int(sum(growth.preemptions for growth in grown))
-        load = replace(self._pool.load(), preemptions=preemptions, first_tokens=first_tokens)
+        load = replace(load, preemptions=preemptions, first_tokens=first_tokens)
         if stood and any(link.exclusive for link in links.values()):
             self.listener.seen(load)
             return

@@ -45,6 +45,9 @@ _FIELDS = 24  # 192 bytes for each engine, one of 8 bytes is read or written at 
 REPORTS_BYTES = _MAX_ENGINES * _FIELDS * 8
 #: Behind the reports, for what the engine has to keep (``limits_page``).
 PAGE_BYTES = 4096
+#: Behind that, for the last steps of each engine (``step_ring``). What is never written takes no room.
+RING_BYTES = 65536
+FILE_BYTES = REPORTS_BYTES + PAGE_BYTES + _MAX_ENGINES * RING_BYTES
 _PID, _BEATS, _WORKS, _STOPPED, _CPU_MS, _COMPILING_MS, _HELD_MS = range(7)
 _STEP_FIGURES = slice(12, 12 + len(STEP_UNITS))
 _BEAT_S = 0.5
@@ -63,11 +66,16 @@ def prepare_progress() -> None:
     if _prepared_by == os.getpid():  # the variable alone may be that of a server above this one
         return
     handle, path = tempfile.mkstemp(prefix="headway-", suffix=".progress")
-    os.truncate(handle, REPORTS_BYTES + PAGE_BYTES)
+    os.truncate(handle, FILE_BYTES)
     os.close(handle)
     os.environ[VARIABLE] = path
     remove_at_the_end(path)
     _prepared_by = os.getpid()
+
+
+def ring_start(index: int) -> int:
+    """The place of an engine's ring in the file."""
+    return REPORTS_BYTES + PAGE_BYTES + index % _MAX_ENGINES * RING_BYTES
 
 
 def keep_progress() -> None:

@@ -11,7 +11,7 @@ from virtual_time import on_virtual_time
 from headway.engine import Ended
 from headway.router.instances.pool import InstancePool
 from headway.router.instances.reading import InstanceReading
-from headway.router.instances.step_reports import StepReports
+from headway.router.instances.step_reports import StepReports, StepSource
 from headway_policies import Load
 
 
@@ -30,10 +30,10 @@ class Listener:
         self.looks.append(load)
 
 
-def reports(*, exclusive: bool = False) -> tuple[StepReports, InstancePool, Listener]:
+def reports(*, exclusive: bool = False, source: StepSource | None = None) -> tuple[StepReports, InstancePool, Listener]:
     """Of two healthy instances."""
     pool = pool_of("a", "b", exclusive=exclusive)
-    found, listener = StepReports(pool), Listener()
+    found, listener = StepReports(pool, source), Listener()
     found.listener = listener
     return found, pool, listener
 
@@ -93,6 +93,53 @@ async def test_one_engine_that_computes_nothing_makes_no_step() -> None:
     made, pool, listener = reports(exclusive=True)
     pool.read(pool.links["a"], InstanceReading(running=1, tokens=10.0), 0)
     made.report()
+    made.report()
+    assert (len(listener.steps), len(listener.looks)) == (1, 1)
+
+
+class Written:
+    """The steps that an engine has written down."""
+
+    def __init__(self) -> None:
+        self.steps: list[tuple[Load, int]] = []
+
+    def read(self) -> list[tuple[Load, int]]:
+        found, self.steps = self.steps, []
+        return found
+
+
+@on_virtual_time
+async def test_the_steps_that_the_engine_writes_down_go_before_all_else() -> None:
+    """Each of them once, with the next piece of any response; an engine that writes none is known by its streams."""
+    source = Written()
+    made, pool, listener = reports(exclusive=True, source=source)
+    pool.read(pool.links["a"], InstanceReading(kv_tokens=400.0), 0)
+    pool.read(pool.links["b"], InstanceReading(kv_tokens=200.0), 0)
+    made.report()
+    with made.timed(50, pool.links["a"], streams=True) as stream:
+        for _ in range(20):
+            await asyncio.sleep(0.02)
+            made.came(stream, 1)
+        assert max(step.steps for step in listener.steps) > 1
+        listener.steps.clear()
+        for number in range(20):
+            await asyncio.sleep(0.02)
+            source.steps += [(Load(2, 1, 0.5, 0.01, number), 2)] * 2
+            made.came(stream if number % 2 else None, 1)
+    made.report()
+    assert [step.prefill_tokens for step in listener.steps] == [number for number in range(20) for _ in "ab"]
+    assert {(step.kv_capacity_tokens, step.waiting, step.steps) for step in listener.steps} == {(600, 1, 1)}
+
+
+@on_virtual_time
+async def test_an_engine_that_writes_no_steps_any_more_is_seen() -> None:
+    """Not as one that steps, however its metrics grow; what it has written by then is reported with the heartbeat."""
+    source = Written()
+    made, pool, listener = reports(exclusive=True, source=source)
+    source.steps.append((Load(2, 0, 0.5), 2))
+    made.report()
+    assert (len(listener.steps), len(listener.looks)) == (1, 0)
+    pool.read(pool.links["a"], InstanceReading(running=1, tokens=10.0, gaps=9.0, gaps_s=0.2), 0)
     made.report()
     assert (len(listener.steps), len(listener.looks)) == (1, 1)
 
