@@ -63,8 +63,8 @@ PATCHES: Final = (
             "vllm.v1.engine.core:EngineCore.step_with_batch_queue",
             "vllm.v1.core.sched.scheduler:Scheduler.update_from_output",
         ),
-        "Each step is written down for the queue before several API servers or vLLM's front end in Rust.",
-        "There the queue knows steps by the tokens of its streams alone: several in one, and prompts by their length.",
+        "Each step is written down for the process with the queue, with the prompt tokens that it computed.",
+        "A prompt in chunks is known by its last step alone; several API servers by the tokens of their streams.",
     ),
     Patch(
         "steps",

@@ -84,11 +84,13 @@ class EngineActivity:
                 self._gateway.gate.observe(load if busy is None else replace(load, gpu_busy_ratio=busy))
 
     def _watch(self, load: Load | None, ended: Sequence[Ended], now_s: float) -> None:
-        """Tell the stuck watch, where there is one. An engine that does not count first tokens is taken to serve."""
+        """Tell the stuck watch, where there is one. An engine that does not count first tokens is taken to serve; a
+        part of a prompt is no service: sequences that preempt one another compute the same parts again.
+        """
         watch = self._gateway.link.stuck_watch
         if watch is None or load is None:
             return
-        served = bool(ended) or load.inter_token_s is not None or load.first_tokens != 0 or load.prefill_tokens > 0
+        served = bool(ended) or load.inter_token_s is not None or load.first_tokens != 0
         watch.stepped(
             now_s,
             served=served,

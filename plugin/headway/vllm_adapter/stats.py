@@ -1,8 +1,10 @@
 """The stat-logger plugin: the figures of each engine step, and the sequences that ended in it.
 
 vLLM calls ``record`` once for each step with output, and never while idle. The plugin reads the fields it knows and
-does without those that a version lacks. Known weak spot: vLLM counts the tokens of a chunked prefill when its last
-chunk is done.
+does without those that a version lacks. The figures of the step itself are what EngineCore has written down
+(``process.step_ring``): vLLM counts the tokens of a chunked prefill when its last chunk is done, and the fit of the
+engine's speed takes the chunks for steps of a slower engine. What is written is ahead of what vLLM sends, so it may be
+some steps at once or none. Where there is none for a step, and none was ahead, vLLM's own count stands for it.
 
 With data parallelism each rank steps by itself. The load reported with a step is that of all ranks: the sequences of
 all of them by the last step of each, the KV use of the fullest, the KV capacity of all. The times and the tokens are
@@ -11,12 +13,14 @@ those of the one step.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 from typing import Any
 
 from vllm.v1.metrics.loggers import AggregateStatLoggerBase
 
 from headway.engine import Ended, StepListener
+from headway.vllm_adapter.process.step_ring import EngineStep, StepRingReader, load_of
 from headway.vllm_adapter.rank_loads import RankLoad, RankLoads
 from headway_policies import Load
 
@@ -28,6 +32,10 @@ class HeadwayStatLogger(AggregateStatLoggerBase):
         self.listener: StepListener | None = None
         self._ranks = max(1, len(engine_indexes))
         self._loads = RankLoads()
+        self._ring: StepRingReader | None = None
+        self._ring_sought = False
+        self._ahead = Counter[int]()  # by rank: steps that were read before vLLM's own record of them
+        self._prefixes = Counter[str]()
         self._cache_config = getattr(vllm_config, "cache_config", None)
         self._kv_capacity_tokens: int | None = None
 
@@ -37,37 +45,76 @@ class HeadwayStatLogger(AggregateStatLoggerBase):
         """Report one engine step: its load, the sequences in it, and those that ended."""
         if self.listener is None:
             return
+        ended = [
+            _ended(sequence)
+            for sequence in getattr(iteration_stats, "finished_requests", ())
+            if hasattr(sequence, "request_id")
+        ]
+        if scheduler_stats is None:
+            self.listener.step(None, _sequences(iteration_stats), ended)
+            return
+        self._note_prefixes(getattr(scheduler_stats, "prefix_cache_stats", None))
+        steps = self._written(engine_idx)
+        if steps is None:
+            load, sequences = self._counted(scheduler_stats, iteration_stats, engine_idx)
+            self.listener.step(load, sequences, ended)
+        elif not steps:
+            self.listener.step(None, 0, ended)
+        for step, total in steps or ():
+            self.listener.step(load_of(step, total, **self._known()), step.sequences, ended)
+            ended = []
+
+    def _written(self, rank: int) -> list[tuple[EngineStep, RankLoad]] | None:
+        """The new steps that the engine has written down, which are ahead of what it sends; None without this one's."""
+        if not self._ring_sought:
+            self._ring_sought = True
+            self._ring = StepRingReader.from_environment(self._ranks, self._loads)
+            if self._ring is not None:
+                self._ring.read()  # what was before
+        if self._ring is None or rank >= self._ranks:
+            return None
+        steps = self._ring.read_rank(rank)
+        self._ahead[rank] = ahead = self._ahead[rank] + len(steps) - 1
+        if ahead < 0:
+            self._ahead[rank] = 0
+            return None
+        return steps
+
+    def _counted(self, scheduler_stats: Any, iteration_stats: Any, rank: int) -> tuple[Load, int]:
+        """A step as vLLM counts it, and the number of its sequences."""
         between_s: Sequence[float] = getattr(iteration_stats, "inter_token_latencies_iter", ())
-        first_tokens = _first_tokens(iteration_stats)
-        sequences = len(between_s) + (first_tokens or 0)
-        finished = getattr(iteration_stats, "finished_requests", ())
-        load = None
-        if scheduler_stats is not None:
-            prefixes = getattr(scheduler_stats, "prefix_cache_stats", None)
-            own = _rank_load(scheduler_stats)
-            total = self._loads.add(engine_idx, own)
-            sequences = max(sequences, own.running)
-            load = Load(
-                running=total.running,
-                waiting=total.waiting,
-                kv_usage_ratio=total.kv_usage_ratio,
-                inter_token_s=sum(between_s) / len(between_s) if between_s else None,
-                prefill_tokens=_prefill_tokens(iteration_stats),
-                preemptions=int(getattr(iteration_stats, "num_preempted_reqs", 0)),
-                kv_capacity_tokens=self._kv_capacity_tokens or self._read_kv_capacity_tokens(),
-                prefix_queried_tokens=int(getattr(prefixes, "queries", 0)),
-                prefix_hit_tokens=int(getattr(prefixes, "hits", 0)),
-                prefix_cleared=bool(getattr(prefixes, "reset", False)),
-                first_tokens=first_tokens,
-                deferred=total.deferred,
-            )
-        self.listener.step(
-            load, sequences, [_ended(sequence) for sequence in finished if hasattr(sequence, "request_id")]
+        own = _rank_load(scheduler_stats)
+        total = self._loads.add(rank, own)
+        load = Load(
+            running=total.running,
+            waiting=total.waiting,
+            kv_usage_ratio=total.kv_usage_ratio,
+            inter_token_s=sum(between_s) / len(between_s) if between_s else None,
+            prefill_tokens=_prefill_tokens(iteration_stats),
+            preemptions=int(getattr(iteration_stats, "num_preempted_reqs", 0)),
+            first_tokens=_first_tokens(iteration_stats),
+            deferred=total.deferred,
+            **self._known(),
         )
+        return load, max(_sequences(iteration_stats), own.running)
+
+    def _note_prefixes(self, prefixes: Any) -> None:
+        """Keep what vLLM alone says of its prefix cache for the next step that is reported."""
+        self._prefixes["prefix_queried_tokens"] += int(getattr(prefixes, "queries", 0))
+        self._prefixes["prefix_hit_tokens"] += int(getattr(prefixes, "hits", 0))
+        if getattr(prefixes, "reset", False):
+            self._prefixes["prefix_cleared"] = True
+
+    def _known(self) -> dict[str, Any]:
+        """What is known of the engine beside a step."""
+        known = {"kv_capacity_tokens": self._kv_capacity_tokens or self._read_kv_capacity_tokens(), **self._prefixes}
+        self._prefixes.clear()
+        return known
 
     def forget_loads(self) -> None:
         """Forget the loads of the old ranks, which have been replaced."""
         self._loads.forget()
+        self._ahead.clear()
 
     def log_engine_initialized(self) -> None:
         """Log nothing."""
@@ -102,6 +149,11 @@ def _prefill_tokens(iteration_stats: Any) -> int:
     """The prompt tokens computed in the step; where a version does not distinguish them, the cached ones as well."""
     sources = getattr(iteration_stats, "prompt_token_stats", None)
     return int(getattr(iteration_stats, "num_prompt_tokens", 0) if sources is None else sources.computed)
+
+
+def _sequences(iteration_stats: Any) -> int:
+    """The sequences that had a token."""
+    return len(getattr(iteration_stats, "inter_token_latencies_iter", ())) + (_first_tokens(iteration_stats) or 0)
 
 
 def _first_tokens(iteration_stats: Any) -> int | None:

@@ -1,8 +1,8 @@
-"""The steps of one scheduler, written into the ring that the queue before several API servers reads.
+"""The steps of one scheduler, written into the ring that the process with the queue reads.
 
 A step ends with ``update_from_output``, whose outputs have the scheduler's statistics. Where anything is not as it has
-to be nothing is written, and the queue knows the steps by the tokens of its streams. With ``--disable-log-stats`` there
-are no statistics, and in a pipeline several steps are under way at once.
+to be nothing is written, and the queue knows the steps by what is answered. With ``--disable-log-stats`` there are no
+statistics, and in a pipeline several steps are under way at once.
 """
 
 from __future__ import annotations
@@ -15,7 +15,6 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from headway.settings import Environment
 from headway.vllm_adapter.process.progress import STEPS, VARIABLE
 from headway.vllm_adapter.process.step_ring import EngineStep, StepRing
 from headway.vllm_adapter.step_shaper import parts
@@ -52,18 +51,20 @@ class StepRecorder:
         return outputs
 
     def _record(self, output: Any, outputs: Any) -> None:
-        """A sequence that was not running before computes its prompt, and be it one token long."""
+        """A sequence that was not running before computes its prompt, and be it one token long; one that has no token
+        of a step was not served by it.
+        """
         stats = next((one.scheduler_stats for one in outputs.values() if one.scheduler_stats is not None), None)
         if stats is None:
             return
         now_s, step_s = self._clock(), 0.0
         decoding, prompt_tokens = parts(output, self._per_decode)
-        decoding, new = min(decoding, self._running), max(0, decoding - self._running)
+        answered = sum([len(one.outputs) for one in outputs.values()])
+        new, decoding = max(0, decoding - self._running), min(decoding, self._running, answered)
         if output.total_num_scheduled_tokens:
             if decoding:
                 step_s = now_s - self._ended_s
             self._ended_s, self._running = now_s, stats.num_running_reqs
-        served = sum([len(one.outputs) for one in outputs.values()])
         deferred = getattr(stats, "num_skipped_waiting_reqs", 0)
         self._ring.write(
             EngineStep(
@@ -74,15 +75,15 @@ class StepRecorder:
                 deferred,
                 prompt_tokens + new,
                 len(output.preempted_req_ids or ()),
-                max(0, served - decoding),
+                answered - decoding,
                 max(len(output.num_scheduled_tokens), stats.num_running_reqs),
             )
         )
 
 
 def record_steps(core: type[Any]) -> None:
-    """In EngineCore's process: record the steps, where a queue before several API servers reads them."""
-    if VARIABLE not in os.environ or not Environment().behind_queue or hasattr(core, "headway_records_steps"):
+    """In EngineCore's process: record the steps."""
+    if VARIABLE not in os.environ or hasattr(core, "headway_records_steps"):
         return
     core.headway_records_steps = True
     for name in STEPS:

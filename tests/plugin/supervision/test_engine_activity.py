@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import asyncio
+from dataclasses import replace
 
 from engines import installed
 from virtual_time import on_virtual_time
 
 from headway.engine.fake import FakeEngine
-from headway_policies import Load, bundled_presets
+from headway_policies import Load, Recovery, bundled_presets
+from headway_policies.engine import StuckWatch
 from headway_policies.limits.limit import LimitSettings
 
 
@@ -36,3 +38,23 @@ async def test_the_limit_learns_nothing_from_the_warm_up() -> None:
     with parts.activity.internal_requests(measured=True):
         assert await slow_steps() < 32
     assert await slow_steps() < 32
+
+
+@on_virtual_time
+async def test_parts_of_prompts_that_are_computed_again_and_again_are_no_service() -> None:
+    """As of sequences that preempt one another in a full KV cache; the end of a prompt is one, and so is a token."""
+    _, parts = installed(FakeEngine(), bundled_presets()["balanced"])
+    link, terms = parts.gateway.link, Recovery(hang_after_s=10.0)
+    link.stuck_watch = StuckWatch()
+
+    async def named_after(load: Load) -> float:
+        assert link.stuck_watch is not None
+        for _ in range(100):
+            await asyncio.sleep(0.1)
+            parts.activity.step(load, load.running, ())
+        return link.stuck_watch.stuck_s(parts.gateway.gate.now_s(), terms)
+
+    part = Load(2, 1, 1.0, prefill_tokens=64, preemptions=1, first_tokens=0)
+    assert await named_after(replace(part, first_tokens=1)) == 0.0
+    assert await named_after(replace(part, inter_token_s=0.1)) == 0.0
+    assert await named_after(part) > 7.5

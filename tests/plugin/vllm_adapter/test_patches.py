@@ -55,7 +55,6 @@ def test_each_of_the_engine_can_be_switched_off(name: str, tmp_path: Path, monke
     file = tmp_path / "engine.progress"
     file.write_bytes(bytes(FILE_BYTES))
     monkeypatch.setenv("HEADWAY_ENGINE_PROGRESS", str(file))
-    monkeypatch.setenv("HEADWAY_BEHIND_QUEUE", "1")
     tell = proc._send_engine_dead  # type: ignore[attr-defined]
     hooks._change_core(frozenset({name}))
     made = {

@@ -1,4 +1,4 @@
-"""The steps of a scheduler that stands in for vLLM's, as the queue before several API servers reads them."""
+"""The steps of a scheduler that stands in for vLLM's, as the process with the queue reads them."""
 
 from __future__ import annotations
 
@@ -27,14 +27,14 @@ MODEL = FAMILY["two cores"]
 class SeveralClients(StandInScheduler):
     """Answers as vLLM's does: what each of two API servers gets, and the statistics with the first of these."""
 
-    stats = True
+    stats, mute = True, False
 
     def update_from_output(self, output: Output, _: Any = None) -> Any:
         """Those that have a token, by the parity of their ids."""
         super().update_from_output(output)
         found: dict[int, Any] = {}
         for one in output.num_scheduled_tokens:
-            if not one.is_prefill_chunk:
+            if not one.is_prefill_chunk and not self.mute:
                 found.setdefault(one.id % 2, SimpleNamespace(outputs=[], scheduler_stats=None)).outputs.append(one)
         first = next(iter(found.values()), None) or found.setdefault(0, SimpleNamespace(outputs=[]))
         numbers = {"num_running_reqs": len(self.running), "num_waiting_reqs": len(self.waiting)}
@@ -49,7 +49,6 @@ def file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     path.touch()
     os.truncate(path, FILE_BYTES)
     monkeypatch.setenv(VARIABLE, str(path))
-    monkeypatch.setenv("HEADWAY_BEHIND_QUEUE", "1")
     return path
 
 
@@ -122,6 +121,19 @@ def test_a_step_without_a_token_is_a_step(file: Path, monkeypatch: pytest.Monkey
     assert loads == [(0, 1, 0, None)] * 2
 
 
+def test_a_sequence_without_a_token_is_not_served(file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Though it decodes in each step, as one that is stuck."""
+    scheduler = SeveralClients(MODEL)
+    core, reader = core_of(scheduler, monkeypatch), StepRingReader(file, 1)
+    scheduler.waiting.append(StandInRequest(16, 40))
+    core.step()
+    core.step()
+    scheduler.mute = True
+    core.step()
+    loads = [(one.running, one.first_tokens, one.inter_token_s is None) for one, _ in reader.read()]
+    assert loads == [(1, 1, True), (1, 0, False), (1, 0, True)]
+
+
 def test_it_goes_on_below_a_step_policy_and_after_that_gave_up(file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Both take the place of a method of the scheduler."""
     scheduler = SeveralClients(MODEL)
@@ -146,7 +158,7 @@ def test_an_error_leaves_the_step_as_it_is(
     assert caplog.text.count("EngineCore records its steps no longer: TypeError") == 1
 
 
-@pytest.mark.parametrize("why", ["no statistics", "a pipeline", "no file", "no queue"])
+@pytest.mark.parametrize("why", ["no statistics", "a pipeline", "no file"])
 def test_steps_that_cannot_be_recorded_are_not(file: Path, monkeypatch: pytest.MonkeyPatch, why: str) -> None:
     """The engine works all the same."""
     scheduler = SeveralClients(MODEL)
@@ -154,9 +166,7 @@ def test_steps_that_cannot_be_recorded_are_not(file: Path, monkeypatch: pytest.M
         scheduler.stats = False
     elif why == "a pipeline":
         scheduler.parallel_config = SimpleNamespace(pipeline_parallel_size=2)  # type: ignore[attr-defined]
-    elif why == "no file":
-        monkeypatch.setenv(VARIABLE, "/nowhere")
     else:
-        monkeypatch.delenv("HEADWAY_BEHIND_QUEUE")
+        monkeypatch.setenv(VARIABLE, "/nowhere")
     assert recorded(core_of(scheduler, monkeypatch), file, StandInRequest(16, 5)) == []
     assert scheduler.steps

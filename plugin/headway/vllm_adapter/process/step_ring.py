@@ -1,9 +1,10 @@
-"""The ring of steps: the last steps of EngineCore, for a process that gets no statistics from it.
+"""The ring of steps: the last steps of EngineCore as it made them, for the process with the queue.
 
 vLLM sends the figures of a step to one of several API servers, and its front end in Rust loads no plugin. The queue
 before them would know steps by the tokens that pass through it: several in one report, prompts by their estimated
-length, and nothing of a step without a streamed token. So EngineCore writes each step into a ring behind the page of
-limits (``limits_page``), one for each rank.
+length, and nothing of a step without a streamed token. A single API server is told of each step, but of a prompt that
+takes several of them with the last one alone. So EngineCore writes each step into a ring behind the page of limits
+(``limits_page``), one for each rank.
 
 One process writes and nothing is locked. A record has the number of its step and a checksum: one that is being written,
 or was left in the middle by an engine that died, fails it and is read again later. An engine that is started in place
@@ -17,9 +18,9 @@ import mmap
 import os
 import struct
 import zlib
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Final, NamedTuple
+from typing import Any, Final, NamedTuple
 
 from headway.vllm_adapter.process.progress import FILE_BYTES, RING_BYTES, VARIABLE, ring_start
 from headway.vllm_adapter.rank_loads import RankLoad, RankLoads
@@ -86,51 +87,56 @@ class StepRing:
 class StepRingReader:
     """The reading side, for all ranks of one engine."""
 
-    def __init__(self, path: Path, ranks: int) -> None:
+    def __init__(self, path: Path, ranks: int, loads: RankLoads | None = None) -> None:
         self._rings = [_ring(path, rank) for rank in range(ranks)]
         self._next = [1] * ranks
-        self._loads = RankLoads()
+        self._loads = RankLoads() if loads is None else loads
 
     @classmethod
-    def from_environment(cls, ranks: int) -> StepRingReader | None:
+    def from_environment(cls, ranks: int, loads: RankLoads | None = None) -> StepRingReader | None:
         """The rings of the server's engine; None where there is no such file."""
         try:
-            return cls(Path(os.environ[VARIABLE]), ranks)
+            return cls(Path(os.environ[VARIABLE]), ranks, loads)
         except (KeyError, OSError, ValueError) as error:
-            log.warning("the steps of the engine are known by its streams alone: %s", error)
+            log.warning("the engine's steps are not read from it, but counted by what it answers: %s", error)
             return None
 
     def read(self) -> Sequence[tuple[Load, int]]:
-        """The steps since the last call, each with its number of sequences: at most those that the rings hold.
+        """The steps of all ranks since the last call, each with its number of sequences: at most what the rings hold.
 
         The load is that of all ranks, the times and tokens those of the one step.
         """
-        found = []
-        for rank in range(len(self._rings)):
-            for step in self._steps(rank):
-                own = RankLoad(step.running, step.waiting, step.deferred, step.kv_usage_ratio)
-                total = self._loads.add(rank, own)
-                load = Load(
-                    running=total.running,
-                    waiting=total.waiting,
-                    kv_usage_ratio=total.kv_usage_ratio,
-                    inter_token_s=step.step_s or None,
-                    prefill_tokens=step.prompt_tokens,
-                    preemptions=step.preemptions,
-                    first_tokens=step.first_tokens,
-                    deferred=total.deferred,
-                )
-                found.append((load, step.sequences))
-        return found
+        return [
+            (load_of(step, total), step.sequences)
+            for rank in range(len(self._rings))
+            for step, total in self.read_rank(rank)
+        ]
 
-    def _steps(self, rank: int) -> Iterator[EngineStep]:
-        """The new steps of one rank."""
-        ring, most = self._rings[rank], RING_STEPS
-        while most and (record := _read(ring, expected := self._next[rank])) is not None and record[0] >= expected:
+    def read_rank(self, rank: int) -> list[tuple[EngineStep, RankLoad]]:
+        """The steps of one rank since the last call, each with the load of all ranks after it."""
+        ring, expected, found = self._rings[rank], self._next[rank], list[tuple[EngineStep, RankLoad]]()
+        while (record := _read(ring, expected)) is not None and record[0] >= expected and len(found) < RING_STEPS:
             number, step = record
             if number > expected:  # overwritten, and the oldest of those that are left are about to be
-                self._next[rank] = number - RING_STEPS // 2
+                expected = number - RING_STEPS // 2
                 continue
-            self._next[rank] = number + 1
-            most -= 1
-            yield step
+            expected += 1
+            own = RankLoad(step.running, step.waiting, step.deferred, step.kv_usage_ratio)
+            found.append((step, self._loads.add(rank, own)))
+        self._next[rank] = expected
+        return found
+
+
+def load_of(step: EngineStep, total: RankLoad, **more: Any) -> Load:
+    """A step as the policies have it, with the load of all ranks after it and ``more`` that is known of the engine."""
+    return Load(
+        running=total.running,
+        waiting=total.waiting,
+        kv_usage_ratio=total.kv_usage_ratio,
+        inter_token_s=step.step_s or None,
+        prefill_tokens=step.prompt_tokens,
+        preemptions=step.preemptions,
+        first_tokens=step.first_tokens,
+        deferred=total.deferred,
+        **more,
+    )

@@ -1,4 +1,4 @@
-"""The ring of steps: written by EngineCore, and read by the queue before several API servers."""
+"""The ring of steps: written by EngineCore, and read by the process with the queue."""
 
 from __future__ import annotations
 
@@ -123,7 +123,7 @@ def test_a_reader_beside_a_writing_process_has_only_whole_steps(file: Path) -> N
     assert seen == sorted(set(seen))
 
 
-def test_without_the_file_the_streams_alone_are_known(
+def test_without_the_file_there_is_no_ring(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     """A file of another size counts as none."""
@@ -132,4 +132,4 @@ def test_without_the_file_the_streams_alone_are_known(
     (tmp_path / "short").write_bytes(bytes(64))
     monkeypatch.setenv(VARIABLE, str(tmp_path / "short"))
     assert StepRingReader.from_environment(1) is None
-    assert caplog.text.count("the steps of the engine are known by its streams alone") == 2
+    assert caplog.text.count("the engine's steps are not read from it") == 2

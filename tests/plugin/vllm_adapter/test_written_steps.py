@@ -1,0 +1,141 @@
+"""The steps of a single API server: what EngineCore has written down, with the ends that vLLM reports."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from headway.engine import Ended
+from headway.vllm_adapter.process.progress import FILE_BYTES, VARIABLE
+from headway.vllm_adapter.process.step_ring import RING_STEPS, EngineStep, StepRing
+from headway_policies import Load
+from headway_policies.limits import EngineFit
+
+CHUNK, PROMPT = 128, 1024
+
+
+class Notes:
+    """A listener that records its calls."""
+
+    def __init__(self) -> None:
+        self.steps: list[tuple[Load | None, int, list[str]]] = []
+
+    def step(self, load: Load | None, sequences: int, ended: Sequence[Ended]) -> None:
+        self.steps.append((load, sequences, [one.request_id for one in ended]))
+
+    def prompts(self) -> list[int | None]:
+        """The prompt tokens of each step, None where it has no load."""
+        return [load and load.prefill_tokens for load, _, _ in self.steps]
+
+
+@pytest.fixture
+def ring(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> StepRing:
+    """The writer's side, of a file as the server prepares it, with a step of before."""
+    path = tmp_path / "engine.progress"
+    path.touch()
+    os.truncate(path, FILE_BYTES)
+    monkeypatch.setenv(VARIABLE, str(path))
+    found = StepRing(path, 0)
+    found.write(step(99))
+    return found
+
+
+def step(prompt_tokens: int, step_s: float = 0.02) -> EngineStep:
+    """A step with eight sequences that decode."""
+    return EngineStep(step_s, 0.25, 8, 1, 0, prompt_tokens, 0, 0, 9)
+
+
+def vllms(prompt_tokens: int, *ended: str, step_s: float = 0.02, queries: int = 0) -> tuple[Any, Any]:
+    """What vLLM says of such a step."""
+    numbers = {"num_running_reqs": 8, "num_waiting_reqs": 1, "kv_cache_usage": 0.25}
+    prefixes = SimpleNamespace(queries=queries, hits=0, reset=False)
+    finished = [SimpleNamespace(request_id=one, num_prompt_tokens=1, num_generation_tokens=1) for one in ended]
+    counted = {"inter_token_latencies_iter": [step_s] * 8, "time_to_first_tokens_iter": []}
+    tokens = SimpleNamespace(computed=prompt_tokens)
+    return (
+        SimpleNamespace(**numbers, prefix_cache_stats=prefixes),
+        SimpleNamespace(**counted, finished_requests=finished, prompt_token_stats=tokens, num_preempted_reqs=0),
+    )
+
+
+def heard(logger_class: Any, ranks: int = 1) -> tuple[Any, Notes]:
+    """A logger with its listener, which has heard one step by vLLM's count: nothing was written for it."""
+    cache = SimpleNamespace(kv_cache_size_tokens=800)
+    logger, notes = logger_class(SimpleNamespace(cache_config=cache), range(ranks)), Notes()
+    logger.listener = notes
+    logger.record(*vllms(7))
+    assert notes.prompts() == [7]
+    notes.steps.clear()
+    return logger, notes
+
+
+def test_a_step_is_what_the_engine_has_written(logger_class: Any, ring: StepRing) -> None:
+    """With the ends and the prefix cache that vLLM reports; the step before the first record is none."""
+    logger, notes = heard(logger_class)
+    ring.write(step(CHUNK))
+    logger.record(*vllms(0, "a", queries=50))
+    ((load, sequences, ended),) = notes.steps
+    expected = Load(8, 1, 0.25, 0.02, CHUNK, kv_capacity_tokens=800, prefix_queried_tokens=50, first_tokens=0)
+    assert (load, sequences, ended) == (expected, 9, ["a"])
+
+
+def test_steps_that_are_ahead_of_vllms_records_count_once(logger_class: Any, ring: StepRing) -> None:
+    """All with the first record, ends and prefixes each with its own; then vLLM's count again, where it must be."""
+    logger, notes = heard(logger_class)
+    for tokens in (1, 2, 3):
+        ring.write(step(tokens))
+    for number, name in enumerate(("a", "b", "c")):
+        logger.record(*vllms(0, name, queries=10 * number))
+    assert [(load and load.prefill_tokens, ended) for load, _, ended in notes.steps] == [
+        (1, ["a"]), (2, []), (3, []), (None, ["b"]), (None, ["c"]),
+    ]  # fmt: skip
+    ring.write(step(4))
+    logger.record(*vllms(0))
+    assert notes.steps[-1][0] is not None
+    assert (notes.steps[-1][0].prefill_tokens, notes.steps[-1][0].prefix_queried_tokens) == (4, 30)
+    logger.record(*vllms(5))
+    assert notes.prompts()[-1] == 5
+
+
+def test_each_step_has_one_report_also_where_the_ring_was_overwritten(logger_class: Any, ring: StepRing) -> None:
+    """As many as vLLM has records: those that are lost there are vLLM's."""
+    logger, notes = heard(logger_class)
+    made = 2 * RING_STEPS
+    for _ in range(made):
+        ring.write(step(1))
+    for _ in range(made):
+        logger.record(*vllms(1))
+    assert sum(load is not None for load, _, _ in notes.steps) == made
+
+
+def test_a_rank_that_writes_nothing_is_counted_by_vllm(logger_class: Any, ring: StepRing) -> None:
+    """As one on another machine; the load is that of both."""
+    logger, notes = heard(logger_class, ranks=2)
+    logger.record(*vllms(3), engine_idx=1)
+    ring.write(step(4))
+    logger.record(*vllms(0), engine_idx=0)
+    assert [(load and load.prefill_tokens, load and load.running) for load, _, _ in notes.steps] == [(3, 16), (4, 16)]
+
+
+def test_a_prompt_in_chunks_costs_what_it_takes(logger_class: Any, ring: StepRing) -> None:
+    """By vLLM's count, which has all of it in the last step, the fit takes the chunks for a slower engine."""
+    logger, notes = heard(logger_class)
+    fits = {"written": EngineFit(), "counted": EngineFit()}
+    token_s = 50e-6
+    for number in range(600):
+        chunk = CHUNK if number % 20 < PROMPT // CHUNK else 0
+        whole = PROMPT if number % 20 == PROMPT // CHUNK - 1 else 0
+        took_s = 0.01 + token_s * chunk
+        ring.write(step(chunk, took_s))
+        logger.record(*vllms(whole, step_s=took_s))
+        load = notes.steps[-1][0]
+        assert load is not None
+        fits["written"].step(load)
+        fits["counted"].step(Load(8, 1, 0.25, took_s, whole))
+    assert fits["written"].step_costs.prefill_token_s == pytest.approx(token_s, rel=0.1)
+    assert fits["counted"].step_costs.prefill_token_s < token_s / 2
