@@ -65,7 +65,7 @@ class WatchedShell(Shell):
             deferred=0,
             kv_usage_ratio=engine.kv_usage_ratio - uncomputed / engine.blocks,
         )
-        self.unserved_s = max(self.unserved_s, self.watch._unserved_s)
+        self.unserved_s = max(self.unserved_s, self.watch._worst._unserved_s)
         self.stuck_s = max(self.stuck_s, self.watch.stuck_s(self._now_s, TERMS))
 
 

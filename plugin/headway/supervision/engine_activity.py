@@ -91,13 +91,15 @@ class EngineActivity:
         if watch is None or load is None:
             return
         served = bool(ended) or load.inter_token_s is not None or load.first_tokens != 0
+        own = load if load.own is None else load.own
         watch.stepped(
             now_s,
             served=served,
-            running=load.running,
-            waiting=load.waiting,
-            deferred=load.deferred,
-            kv_usage_ratio=load.kv_usage_ratio,
+            running=own.running,
+            waiting=own.waiting,
+            deferred=own.deferred,
+            kv_usage_ratio=own.kv_usage_ratio,
+            rank=load.rank,
         )
 
     def seen(self, load: Load) -> None:

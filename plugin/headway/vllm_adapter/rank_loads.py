@@ -2,18 +2,9 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import Any
 
-
-class RankLoad(NamedTuple):
-    """The load of one rank after its last step, or of all. Of those that are ``waiting``, ``deferred`` wait for what no
-    room in the engine gives them.
-    """
-
-    running: int
-    waiting: int
-    deferred: int
-    kv_usage_ratio: float
+from headway_policies.limits import RankLoad
 
 
 class RankLoads:
@@ -22,13 +13,16 @@ class RankLoads:
     def __init__(self) -> None:
         self._loads: dict[int, RankLoad] = {}
 
-    def add(self, rank: int, load: RankLoad) -> RankLoad:
-        """Note the load of a rank; returns the sequences of all ranks, and the KV use of the fullest."""
-        self._loads[rank] = load
+    def add(self, rank: int, own: RankLoad) -> dict[str, Any]:
+        """Note the load of a rank; returns the part of a ``Load`` that it is: the sequences of all ranks, the KV use of
+        the fullest.
+        """
+        self._loads[rank] = own
         if len(self._loads) == 1:
-            return load
+            return {**own._asdict(), "rank": rank}
         running, waiting, deferred, kv_usage = zip(*self._loads.values(), strict=True)
-        return RankLoad(sum(running), sum(waiting), sum(deferred), max(kv_usage))
+        total = RankLoad(sum(running), sum(waiting), sum(deferred), max(kv_usage))
+        return total._asdict() | {"rank": rank, "own": own}
 
     def forget(self) -> None:
         """Forget the loads of the old ranks, which have been replaced."""

@@ -15,14 +15,16 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 from vllm.v1.metrics.loggers import AggregateStatLoggerBase
 
 from headway.engine import Ended, StepListener
-from headway.vllm_adapter.process.step_ring import EngineStep, StepRingReader, load_of
-from headway.vllm_adapter.rank_loads import RankLoad, RankLoads
+from headway.vllm_adapter.process.step_ring import StepRingReader
+from headway.vllm_adapter.rank_loads import RankLoads
 from headway_policies import Load
+from headway_policies.limits import RankLoad
 
 
 class HeadwayStatLogger(AggregateStatLoggerBase):
@@ -60,11 +62,11 @@ class HeadwayStatLogger(AggregateStatLoggerBase):
             self.listener.step(load, sequences, ended)
         elif not steps:
             self.listener.step(None, 0, ended)
-        for step, total in steps or ():
-            self.listener.step(load_of(step, total, **self._known()), step.sequences, ended)
+        for load, sequences in steps or ():
+            self.listener.step(replace(load, **self._known()), sequences, ended)
             ended = []
 
-    def _written(self, rank: int) -> list[tuple[EngineStep, RankLoad]] | None:
+    def _written(self, rank: int) -> list[tuple[Load, int]] | None:
         """The new steps that the engine has written down, which are ahead of what it sends; None without this one's."""
         if not self._ring_sought:
             self._ring_sought = True
@@ -84,16 +86,12 @@ class HeadwayStatLogger(AggregateStatLoggerBase):
         """A step as vLLM counts it, and the number of its sequences."""
         between_s: Sequence[float] = getattr(iteration_stats, "inter_token_latencies_iter", ())
         own = _rank_load(scheduler_stats)
-        total = self._loads.add(rank, own)
         load = Load(
-            running=total.running,
-            waiting=total.waiting,
-            kv_usage_ratio=total.kv_usage_ratio,
+            **self._loads.add(rank, own),
             inter_token_s=sum(between_s) / len(between_s) if between_s else None,
             prefill_tokens=_prefill_tokens(iteration_stats),
             preemptions=int(getattr(iteration_stats, "num_preempted_reqs", 0)),
             first_tokens=_first_tokens(iteration_stats),
-            deferred=total.deferred,
             **self._known(),
         )
         return load, max(_sequences(iteration_stats), own.running)

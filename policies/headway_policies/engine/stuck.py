@@ -22,9 +22,13 @@ sequences, and shows no service:
 Nothing is ended for it: the time-outs of its requests empty the engine, and a cause outside of it, such as a store of
 KV blocks, would meet the next one as well.
 
-Weak spots: one stuck sequence among others is left to its own time-outs, and one stuck rank among others is not seen. A
-model without full attention holds as many blocks for a long prompt as for a short one: a prompt that takes so long,
-alone in the engine, counts as no service.
+Each rank of data parallelism is judged by its own steps: what the others serve says nothing of it. All of them count as
+one engine, as for the hang watchdog.
+
+Weak spots: one stuck sequence among others is left to its own time-outs. One that waits may be passed over or preempted
+for others as long as these come, and nothing that the engine reports tells that from a fault. A model without full
+attention holds as many blocks for a long prompt as for a short one: a prompt that takes so long, alone in the engine,
+counts as no service.
 """
 
 from __future__ import annotations
@@ -64,18 +68,52 @@ STUCK_WORDS = {
 
 
 class StuckWatch:
-    """Remembers for how long one engine has stepped without service, and what it had then."""
+    """The watch over one engine, by its ranks."""
+
+    def __init__(self) -> None:
+        self._ranks: dict[int, _RankWatch] = {}
+        self._worst = _RankWatch()
+
+    def stepped(
+        self,
+        now_s: float,
+        *,
+        served: bool,
+        running: int,
+        waiting: int,
+        deferred: int,
+        kv_usage_ratio: float,
+        rank: int = 0,
+    ) -> None:
+        """A rank made a step. ``served``: a token, an end of a sequence or of a prompt. ``deferred`` of those that wait
+        cannot be admitted whatever room there is.
+        """
+        watch = self._ranks.get(rank)
+        if watch is None:
+            watch = self._ranks[rank] = _RankWatch()
+        watch.stepped(now_s, served, running, waiting, deferred, kv_usage_ratio)
+
+    def stuck_s(self, now_s: float, config: Recovery) -> float:
+        """For how long a rank has stepped without service; 0 where none is stuck, or those have stopped stepping."""
+        ranks = self._ranks.values()
+        self._worst = max(ranks, key=lambda watch: watch.stuck_s(now_s, config), default=self._worst)
+        return self._worst.stuck_s(now_s, config)
+
+    def cause(self, *, compiling: bool) -> StuckCause:
+        """Why the rank of the last answer serves nothing. ``compiling``: the engine compiles a grammar."""
+        return self._worst.cause(compiling=compiling)
+
+
+class _RankWatch:
+    """Remembers for how long one rank has stepped without service, and what it had then."""
 
     def __init__(self) -> None:
         self._unserved_s = self._stepped_s = self._kv_ratio = self._kv_most = 0.0
         self._sequences = self._running = self._deferred = 0
 
     def stepped(
-        self, now_s: float, *, served: bool, running: int, waiting: int, deferred: int, kv_usage_ratio: float
+        self, now_s: float, served: bool, running: int, waiting: int, deferred: int, kv_usage_ratio: float
     ) -> None:
-        """The engine made a step. ``served``: a token, an end of a sequence or of a prompt. ``deferred`` of those that
-        wait cannot be admitted whatever room there is.
-        """
         step_s, self._stepped_s = min(now_s - self._stepped_s, MOST_STEP_S), now_s
         had, ran, self._sequences, self._running = self._sequences, self._running, running + waiting, running
         self._deferred, self._kv_ratio = deferred, kv_usage_ratio
@@ -89,12 +127,10 @@ class StuckWatch:
             self._kv_most = max(self._kv_most, kv_usage_ratio)
 
     def stuck_s(self, now_s: float, config: Recovery) -> float:
-        """For how long the engine has stepped without service; 0 where it is not stuck, or has stopped stepping."""
         stopped = now_s - self._stepped_s > config.hang_after_s
         return 0.0 if stopped or self._unserved_s < STUCK_RATIO * config.hang_after_s else self._unserved_s
 
     def cause(self, *, compiling: bool) -> StuckCause:
-        """The cause why a stuck engine serves nothing. ``compiling``: the engine compiles a grammar."""
         deferred = self._sequences <= self._deferred
         if (self._kv_most if self._running else self._kv_ratio) >= _KV_FULL and not deferred:
             return StuckCause.KV_FULL

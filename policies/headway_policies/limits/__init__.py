@@ -14,7 +14,7 @@ from headway_policies.limits.governor import (
 )
 from headway_policies.limits.interval import IntervalMeter
 from headway_policies.limits.learnt import Learns, Learnt
-from headway_policies.limits.limit import FixedLimit, Interval, Limit, LimitSettings, Load, Signals
+from headway_policies.limits.limit import FixedLimit, Interval, Limit, LimitSettings, Load, RankLoad, Signals
 from headway_policies.limits.objectives_now import ObjectivesNow
 from headway_policies.limits.pacing import PrefillPacer
 from headway_policies.limits.resolved import Resolved, resolved
@@ -37,6 +37,7 @@ __all__ = [
     "Load",
     "ObjectivesNow",
     "PrefillPacer",
+    "RankLoad",
     "Resolved",
     "Signals",
     "StepTime",

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from math import inf
-from typing import Annotated, Protocol
+from typing import Annotated, NamedTuple, Protocol
 
 from pydantic import BaseModel, ConfigDict, Field
 
@@ -21,6 +21,15 @@ _NORMAL_95 = 1.645  # standard deviations
 _MEASURED_RATIO = 0.95
 
 
+class RankLoad(NamedTuple):
+    """The load of one rank of an engine after its last step. ``deferred`` as in ``Load``."""
+
+    running: int
+    waiting: int
+    deferred: int
+    kv_usage_ratio: float
+
+
 @dataclass(frozen=True, slots=True)
 class Load:
     """The engine's report of one step, or of ``steps`` equal ones.
@@ -30,7 +39,8 @@ class Load:
     in which the busiest GPU computed, read every few seconds; None without a GPU. Of ``prefix_queried_tokens`` prompt
     tokens of new sequences the engine found ``prefix_hit_tokens`` in its prefix cache; ``prefix_cleared``: it was
     emptied. ``first_tokens`` sequences had their first token; None where the engine does not say. Of those that are
-    ``waiting``, ``deferred`` wait for what no room in the engine gives them: a grammar, KV blocks from elsewhere.
+    ``waiting``, ``deferred`` wait for what no room in the engine gives them: a grammar, KV blocks from elsewhere. Of an
+    engine with several ranks ``rank`` made the step, and ``own`` is its load; the rest is the load of all of them.
     """
 
     running: int
@@ -47,6 +57,8 @@ class Load:
     first_tokens: int | None = None
     steps: int = 1
     deferred: int = 0
+    rank: int = 0
+    own: RankLoad | None = None
 
 
 @dataclass(frozen=True, slots=True)

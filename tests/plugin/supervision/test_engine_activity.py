@@ -10,7 +10,8 @@ from virtual_time import on_virtual_time
 
 from headway.engine.fake import FakeEngine
 from headway_policies import Load, Recovery, bundled_presets
-from headway_policies.engine import StuckWatch
+from headway_policies.engine import StuckCause, StuckWatch
+from headway_policies.limits import RankLoad
 from headway_policies.limits.limit import LimitSettings
 
 
@@ -47,14 +48,19 @@ async def test_parts_of_prompts_that_are_computed_again_and_again_are_no_service
     link, terms = parts.gateway.link, Recovery(hang_after_s=10.0)
     link.stuck_watch = StuckWatch()
 
-    async def named_after(load: Load) -> float:
+    async def named_after(*loads: Load) -> float:
         assert link.stuck_watch is not None
         for _ in range(100):
             await asyncio.sleep(0.1)
-            parts.activity.step(load, load.running, ())
+            for load in loads:
+                parts.activity.step(load, load.running, ())
         return link.stuck_watch.stuck_s(parts.gateway.gate.now_s(), terms)
 
     part = Load(2, 1, 1.0, prefill_tokens=64, preemptions=1, first_tokens=0)
     assert await named_after(replace(part, first_tokens=1)) == 0.0
     assert await named_after(replace(part, inter_token_s=0.1)) == 0.0
     assert await named_after(part) > 7.5
+    serves = Load(6, 1, 0.5, inter_token_s=0.1, first_tokens=0, own=RankLoad(4, 0, 0, 0.5))
+    assert await named_after(serves) == 0.0
+    assert await named_after(serves, replace(serves, inter_token_s=None, rank=1, own=RankLoad(2, 1, 0, 0.3))) > 7.5
+    assert link.stuck_watch.cause(compiling=False) is StuckCause.NO_TOKENS

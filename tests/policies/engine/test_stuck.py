@@ -149,3 +149,30 @@ def test_a_watch_that_hears_nothing_for_a_while_counts_a_second_of_it() -> None:
     for _ in range(6):
         watched.now_s += 60.0
         assert watched.steps([Step(running=1)] * 50, 0.0)[-1] == 0.0
+
+
+def test_a_cache_that_was_full_is_no_cause_once_nothing_runs() -> None:
+    """It has room then; a watch that has heard nothing names nothing."""
+    watched = Watched()
+    assert watched.stuck_s == 0.0
+    watched.steps([Step(running=2, waiting=1, kv=0.97)] * 40, 0.1)
+    watched.steps([Step(waiting=3, kv=0.3)] * 80, 0.1)
+    assert watched.watch.cause(compiling=False) is StuckCause.NOT_ADMITTED
+
+
+@pytest.mark.parametrize("rank", [0, 1])
+def test_one_stuck_rank_beside_others_that_serve_is_named(rank: int) -> None:
+    """After as long as an engine of one rank, with its own cause; once it serves again none is named."""
+    watch, serves = StuckWatch(), {"served": True, "running": 4, "waiting": 9, "deferred": 0, "kv_usage_ratio": 0.99}
+    stuck = serves | {"served": False, "running": 0, "kv_usage_ratio": 0.3}
+    now_s, found = 1000.0, list[float]()
+    for _ in range(100):
+        now_s += 0.1
+        watch.stepped(now_s, rank=1 - rank, **serves)  # type: ignore[arg-type]  # a dictionary of several kinds
+        watch.stepped(now_s, rank=rank, **stuck)  # type: ignore[arg-type]
+        found.append(watch.stuck_s(now_s, TERMS))
+    first = next(place for place, stuck_s in enumerate(found) if stuck_s)
+    assert 0.1 * first == pytest.approx(NAMED_S, abs=1.1)
+    assert watch.cause(compiling=False) is StuckCause.NOT_ADMITTED
+    watch.stepped(now_s, rank=rank, **serves)  # type: ignore[arg-type]
+    assert watch.stuck_s(now_s, TERMS) == 0.0

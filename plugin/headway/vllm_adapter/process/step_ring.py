@@ -20,11 +20,12 @@ import struct
 import zlib
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any, Final, NamedTuple
+from typing import Final, NamedTuple
 
 from headway.vllm_adapter.process.progress import FILE_BYTES, RING_BYTES, VARIABLE, ring_start
-from headway.vllm_adapter.rank_loads import RankLoad, RankLoads
+from headway.vllm_adapter.rank_loads import RankLoads
 from headway_policies import Load
+from headway_policies.limits import RankLoad
 
 log = logging.getLogger(__name__)
 
@@ -106,15 +107,11 @@ class StepRingReader:
 
         The load is that of all ranks, the times and tokens those of the one step.
         """
-        return [
-            (load_of(step, total), step.sequences)
-            for rank in range(len(self._rings))
-            for step, total in self.read_rank(rank)
-        ]
+        return [found for rank in range(len(self._rings)) for found in self.read_rank(rank)]
 
-    def read_rank(self, rank: int) -> list[tuple[EngineStep, RankLoad]]:
-        """The steps of one rank since the last call, each with the load of all ranks after it."""
-        ring, expected, found = self._rings[rank], self._next[rank], list[tuple[EngineStep, RankLoad]]()
+    def read_rank(self, rank: int) -> list[tuple[Load, int]]:
+        """The steps of one rank since the last call."""
+        ring, expected, found = self._rings[rank], self._next[rank], list[tuple[Load, int]]()
         while (record := _read(ring, expected)) is not None and record[0] >= expected and len(found) < RING_STEPS:
             number, step = record
             if number > expected:  # overwritten, and the oldest of those that are left are about to be
@@ -122,21 +119,13 @@ class StepRingReader:
                 continue
             expected += 1
             own = RankLoad(step.running, step.waiting, step.deferred, step.kv_usage_ratio)
-            found.append((step, self._loads.add(rank, own)))
+            load = Load(
+                **self._loads.add(rank, own),
+                inter_token_s=step.step_s or None,
+                prefill_tokens=step.prompt_tokens,
+                preemptions=step.preemptions,
+                first_tokens=step.first_tokens,
+            )
+            found.append((load, step.sequences))
         self._next[rank] = expected
         return found
-
-
-def load_of(step: EngineStep, total: RankLoad, **more: Any) -> Load:
-    """A step as the policies have it, with the load of all ranks after it and ``more`` that is known of the engine."""
-    return Load(
-        running=total.running,
-        waiting=total.waiting,
-        kv_usage_ratio=total.kv_usage_ratio,
-        inter_token_s=step.step_s or None,
-        prefill_tokens=step.prompt_tokens,
-        preemptions=step.preemptions,
-        first_tokens=step.first_tokens,
-        deferred=total.deferred,
-        **more,
-    )

@@ -11,6 +11,7 @@ import pytest
 
 from headway.vllm_adapter.process.progress import FILE_BYTES, VARIABLE, ring_start
 from headway.vllm_adapter.process.step_ring import RING_STEPS, EngineStep, StepRing, StepRingReader
+from headway_policies.limits import RankLoad
 
 #: Writes so many steps, each of which has its number in every field.
 _WRITER = """
@@ -66,6 +67,7 @@ def test_a_step_is_a_load_of_all_ranks(file: Path) -> None:
     assert (first.inter_token_s, first.first_tokens, first.preemptions, in_first) == (0.02, 1, 2, 4)
     assert (second.running, second.waiting, second.deferred, second.kv_usage_ratio) == (6, 1, 1, 0.75)
     assert (second.inter_token_s, second.prefill_tokens, in_second) == (None, 0, 3)
+    assert (first.own, second.rank, second.own) == (None, 1, RankLoad(2, 0, 0, 0.75))
 
 
 @pytest.mark.parametrize("unread", [RING_STEPS, RING_STEPS + 1, 5 * RING_STEPS + 7])
