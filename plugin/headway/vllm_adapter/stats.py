@@ -38,6 +38,7 @@ class HeadwayStatLogger(AggregateStatLoggerBase):
         self._ring_sought = False
         self._ahead = Counter[int]()  # by rank: steps that were read before vLLM's own record of them
         self._prefixes = Counter[str]()
+        self._first_tokens: int | None = 0
         self._cache_config = getattr(vllm_config, "cache_config", None)
         self._kv_capacity_tokens: int | None = None
 
@@ -55,7 +56,7 @@ class HeadwayStatLogger(AggregateStatLoggerBase):
         if scheduler_stats is None:
             self.listener.step(None, _sequences(iteration_stats), ended)
             return
-        self._note_prefixes(getattr(scheduler_stats, "prefix_cache_stats", None))
+        self._note(getattr(scheduler_stats, "prefix_cache_stats", None), _first_tokens(iteration_stats))
         steps = self._written(engine_idx)
         if steps is None:
             load, sequences = self._counted(scheduler_stats, iteration_stats, engine_idx)
@@ -91,13 +92,13 @@ class HeadwayStatLogger(AggregateStatLoggerBase):
             inter_token_s=sum(between_s) / len(between_s) if between_s else None,
             prefill_tokens=_prefill_tokens(iteration_stats),
             preemptions=int(getattr(iteration_stats, "num_preempted_reqs", 0)),
-            first_tokens=_first_tokens(iteration_stats),
             **self._known(),
         )
         return load, max(_sequences(iteration_stats), own.running)
 
-    def _note_prefixes(self, prefixes: Any) -> None:
-        """Keep what vLLM alone says of its prefix cache for the next step that is reported."""
+    def _note(self, prefixes: Any, first_tokens: int | None) -> None:
+        """Keep what vLLM alone says, or says best, for the next step that is reported."""
+        self._first_tokens = None if first_tokens is None else (self._first_tokens or 0) + first_tokens
         self._prefixes["prefix_queried_tokens"] += int(getattr(prefixes, "queries", 0))
         self._prefixes["prefix_hit_tokens"] += int(getattr(prefixes, "hits", 0))
         if getattr(prefixes, "reset", False):
@@ -105,7 +106,9 @@ class HeadwayStatLogger(AggregateStatLoggerBase):
 
     def _known(self) -> dict[str, Any]:
         """What is known of the engine beside a step."""
-        known = {"kv_capacity_tokens": self._kv_capacity_tokens or self._read_kv_capacity_tokens(), **self._prefixes}
+        capacity_tokens = self._kv_capacity_tokens or self._read_kv_capacity_tokens()
+        known = {"kv_capacity_tokens": capacity_tokens, "first_tokens": self._first_tokens, **self._prefixes}
+        self._first_tokens = self._first_tokens and 0
         self._prefixes.clear()
         return known
 

@@ -113,6 +113,20 @@ def test_each_step_has_one_report_also_where_the_ring_was_overwritten(logger_cla
     assert sum(load is not None for load, _, _ in notes.steps) == made
 
 
+def test_first_tokens_are_those_that_vllm_counts(logger_class: Any, ring: StepRing) -> None:
+    """Each once, with the next step that is reported: the engine takes a prompt of one token for one that decodes."""
+    logger, notes = heard(logger_class)
+    for _ in range(3):
+        ring.write(step(1)._replace(first_tokens=5))
+    for first_tokens in (1, 2, 4):
+        scheduler, iteration = vllms(0)
+        iteration.time_to_first_tokens_iter = [0.1] * first_tokens
+        logger.record(scheduler, iteration)
+    ring.write(step(1))
+    logger.record(*vllms(0))
+    assert [load.first_tokens for load, _, _ in notes.steps if load] == [1, 0, 0, 6]
+
+
 def test_a_rank_that_writes_nothing_is_counted_by_vllm(logger_class: Any, ring: StepRing) -> None:
     """As one on another machine; the load is that of both."""
     logger, notes = heard(logger_class, ranks=2)
