@@ -12,6 +12,7 @@ from dataclasses import dataclass, replace
 from headway.admission import Gateway
 from headway.engine import Ended
 from headway_policies import Load
+from headway_policies.limits import RankLoad
 from headway_policies.preset import Ability
 from headway_policies.step import StepFigures
 
@@ -91,7 +92,7 @@ class EngineActivity:
         if watch is None or load is None:
             return
         served = bool(ended) or load.inter_token_s is not None or load.first_tokens != 0
-        own = load if load.own is None else load.own
+        own: Load | RankLoad = load if load.own is None else load.own
         watch.stepped(
             now_s,
             served=served,

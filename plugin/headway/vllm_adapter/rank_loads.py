@@ -20,8 +20,13 @@ class RankLoads:
         self._loads[rank] = own
         if len(self._loads) == 1:
             return {**own._asdict(), "rank": rank}
-        running, waiting, deferred, kv_usage = zip(*self._loads.values(), strict=True)
-        total = RankLoad(sum(running), sum(waiting), sum(deferred), max(kv_usage))
+        ranks = self._loads.values()
+        total = RankLoad(
+            sum(one.running for one in ranks),
+            sum(one.waiting for one in ranks),
+            sum(one.deferred for one in ranks),
+            max(one.kv_usage_ratio for one in ranks),
+        )
         return total._asdict() | {"rank": rank, "own": own}
 
     def forget(self) -> None:
