@@ -18,8 +18,9 @@ class ClassFacts:
     """One class; None for what is not known.
 
     ``error_share`` is the share of its requests that ended without an answer, apart from those that clients cancelled
-    and those that were invalid. An objective or time-out is infinite where the class has none, None where the preset is not known. ``overloaded``: its
-    queue stands, so that waits are cut. ``idle``: none of its requests has come lately, waits or runs.
+    and those that were invalid. An objective or time-out is infinite where the class has none, None where the preset is
+    not known. ``overloaded``: its queue stands, so that waits are cut. ``idle``: none of its requests has come lately,
+    waits or runs.
     """
 
     name: str
