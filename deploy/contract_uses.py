@@ -67,6 +67,7 @@ _OTHERWISE: Final[dict[tuple[str, str], str | None]] = {
     ("engine_replacer", "core"): _CORE_CLIENT,
     ("death_cause", "core"): "vllm.v1.engine.core:EngineCoreProc",
     ("progress", "core"): "vllm.v1.engine.core:EngineCoreProc",
+    ("step_recorder", "core"): "vllm.v1.engine.core:EngineCoreProc",
     ("progress", "manager"): "vllm.v1.structured_output:StructuredOutputManager",
     ("worker_memory", "model"): None,
     ("worker_memory", "worker"): "vllm.v1.worker.worker_base:WorkerBase",

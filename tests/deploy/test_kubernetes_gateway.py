@@ -10,7 +10,7 @@ import pytest
 import yaml
 from helm_chart import CUSTOM, Resource, put_together
 from published_schemas import VARIABLE, faults, schemas
-from vllm_source import VllmSource
+from vllm_source import found_source
 
 from headway.settings import VARIABLES
 from headway.vllm_adapter.waiting_metric import WAITING
@@ -85,7 +85,7 @@ def test_a_server_behind_the_picker_shows_its_queue_under_vllms_name(made: list[
     assert {name for name in server if name.startswith("HEADWAY_")} <= {
         name for variable in VARIABLES for name in variable.names
     }
-    source = VllmSource.found()
+    source = found_source()
     if source is None:
         pytest.skip("there is no vLLM")
     text = source.text("vllm.v1.metrics.loggers") or ""

@@ -106,7 +106,7 @@ def answer(length: int) -> Reads:
 
         def read() -> None:
             response: Any = SimpleNamespace(content=SimpleNamespace(iter_any=pieces))
-            request: Any = SimpleNamespace(path="/v1/completions", send=send, class_name="normal")
+            request: Any = SimpleNamespace(path="/v1/completions", send=send, class_name="normal", lowered=None)
             to_client = ClientAnswer(request, "model=small")
             with asyncio.Runner() as runner, refused():
                 runner.run(_whole(response, to_client, _Held(MAX_ANSWER_BYTES)))

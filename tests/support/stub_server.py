@@ -50,7 +50,8 @@ class StubServer:
         self.forced: dict[tuple[str, str], tuple[int, dict[str, Any] | str]] = {}
         self.requests: list[tuple[str, str]] = []
         self._registry = CollectorRegistry()
-        self._registry.register(WorldMetrics(self.world))
+        self.metrics = WorldMetrics(self.world)
+        self._registry.register(self.metrics)
         self._stop = threading.Event()
         self._http = ThreadingHTTPServer(("127.0.0.1", port), self._handler())
         self._http.daemon_threads = True

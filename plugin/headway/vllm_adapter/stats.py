@@ -37,7 +37,7 @@ class HeadwayStatLogger(AggregateStatLoggerBase):
         self._ring: StepRingReader | None = None
         self._ring_sought = False
         self._ahead = Counter[int]()  # by rank: steps that were read before vLLM's own record of them
-        self._prefixes = Counter[str]()
+        self._cache_counts = Counter[str]()
         self._first_tokens: int | None = 0
         self._cache_config = getattr(vllm_config, "cache_config", None)
         self._kv_capacity_tokens: int | None = None
@@ -99,17 +99,17 @@ class HeadwayStatLogger(AggregateStatLoggerBase):
     def _note(self, prefixes: Any, first_tokens: int | None) -> None:
         """Keep what vLLM alone says, or says best, for the next step that is reported."""
         self._first_tokens = None if first_tokens is None else (self._first_tokens or 0) + first_tokens
-        self._prefixes["prefix_queried_tokens"] += int(getattr(prefixes, "queries", 0))
-        self._prefixes["prefix_hit_tokens"] += int(getattr(prefixes, "hits", 0))
+        self._cache_counts["prefix_queried_tokens"] += int(getattr(prefixes, "queries", 0))
+        self._cache_counts["prefix_hit_tokens"] += int(getattr(prefixes, "hits", 0))
         if getattr(prefixes, "reset", False):
-            self._prefixes["prefix_cleared"] = True
+            self._cache_counts["prefix_cleared"] = True
 
     def _known(self) -> dict[str, Any]:
         """What is known of the engine beside a step."""
         capacity_tokens = self._kv_capacity_tokens or self._read_kv_capacity_tokens()
-        known = {"kv_capacity_tokens": capacity_tokens, "first_tokens": self._first_tokens, **self._prefixes}
+        known = {"kv_capacity_tokens": capacity_tokens, "first_tokens": self._first_tokens, **self._cache_counts}
         self._first_tokens = self._first_tokens and 0
-        self._prefixes.clear()
+        self._cache_counts.clear()
         return known
 
     def forget_loads(self) -> None:

@@ -121,12 +121,12 @@ class StepProfile:
             least = _LEAST_PART * expected_s / load[i] if load[i] else 0.0
             row[i] += (_DRIFT * max(costs[i], least)) ** 2
         spread = [sum(row[j] * load[j] for j in _THREE) for row in covariance]
-        variance = _dot(spread, load) + noise
         most_s = _MOST_MOVE * expected_s
-        moved = max(-most_s, min(missing_s, most_s)) / variance
+        trusted = min(1.0, most_s / abs(missing_s)) if missing_s else 1.0
+        weight = trusted / (_dot(spread, load) + noise)
         for i in _THREE:
-            costs[i] = max(0.0, costs[i] + moved * spread[i])
-            row, gain = covariance[i], spread[i] / variance
+            row, gain = covariance[i], weight * spread[i]
+            costs[i] = max(0.0, costs[i] + gain * missing_s)
             for j in _THREE:
                 row[j] -= gain * spread[j]
 

@@ -53,8 +53,8 @@ class Latencies(Collector):
 
 def older(stub: StubServer) -> StubServer:
     """The stub as a server that measures first tokens and batches alone."""
-    families = stub.world._histogram_families
-    stub.world._histogram_families = lambda: (one for one in families() if one.name in OLD)  # type: ignore[method-assign]  # an older server
+    families = stub.metrics._histogram_families
+    stub.metrics._histogram_families = lambda: (one for one in families() if one.name in OLD)  # type: ignore[method-assign]  # an older server
     stub.moving = True
     return stub
 
