@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib.util
 import json
 import re
 import shlex
@@ -26,7 +25,7 @@ def install_command(*extras: str) -> str:
 
 def _install() -> str:
     """A command that installs into this Python: its own pip, or uv where it has none."""
-    if importlib.util.find_spec("pip") is None:
+    if not any(metadata.distributions(name="pip")):  # to look for the module would replace distutils in this process
         return f"uv pip install --python {shlex.quote(sys.executable)}"
     its_pip = str(Path(sys.executable).with_name("pip"))
     return "pip install" if shutil.which("pip") == its_pip else f"{shlex.quote(sys.executable)} -m pip install"

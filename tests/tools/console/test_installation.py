@@ -91,5 +91,5 @@ def test_the_command_installs_into_the_python_that_runs(monkeypatch: pytest.Monk
     _came(monkeypatch, None)
     monkeypatch.setattr(shutil, "which", lambda name: "/another/pip")
     assert install_command("tools") == f"{sys.executable} -m pip install 'vllm-headway[tools]'"
-    monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
+    monkeypatch.setattr(metadata, "distributions", lambda name: iter(()))
     assert install_command("tools") == f"uv pip install --python {sys.executable} 'vllm-headway[tools]'"
