@@ -64,7 +64,7 @@ def _error_class() -> type[Refused]:
 def _old_errors() -> list[type[Exception]]:
     """The class of errors inside a stream where releases before 0.29 keep it."""
     try:
-        from vllm.entrypoints.openai.engine.protocol import GenerationError  # type: ignore[import-not-found]
+        from vllm.entrypoints.openai.engine.protocol import GenerationError  # type: ignore[import-not-found]  # gone in 0.29
     except ImportError:
         return []
     return [GenerationError]

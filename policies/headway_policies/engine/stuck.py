@@ -127,6 +127,7 @@ class _RankWatch:
             self._kv_most = max(self._kv_most, kv_usage_ratio)
 
     def stuck_s(self, now_s: float, config: Recovery) -> float:
+        """For how long the rank has stepped without service; 0 where it is not stuck, or has stopped stepping."""
         stopped = now_s - self._stepped_s > config.hang_after_s
         return 0.0 if stopped or self._unserved_s < STUCK_RATIO * config.hang_after_s else self._unserved_s
 

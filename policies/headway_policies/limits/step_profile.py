@@ -11,7 +11,7 @@ tell the costs apart. So nothing is forgotten by time here. Two things move the 
 
 A step that takes longer than expected is attributed to the costs in proportion to how unsure each is. Of a load that
 was never seen the cost of a sequence or of a prompt token is less sure than the speed, which was right at the last
-step: so an engine that starts into an overload does not look like one that became slower.
+step: so less of an overload that follows a start is taken for an engine that became slower.
 
 The noise of the speed adapts (Trigg and Leach, Operational Research Quarterly 1967): the more alike the signs of the
 recent errors are, the more of each is a change of speed. A change of half is followed within some ten steps. The noise

@@ -34,10 +34,6 @@ class StepTime:
         """The predicted duration of a step."""
         return self.base_s + self.sequence_s * running + self.prefill_token_s * prefill_tokens
 
-    def times(self, factor: float) -> StepTime:
-        """The costs of an engine that takes so many times as long."""
-        return StepTime(factor * self.base_s, factor * self.sequence_s, factor * self.prefill_token_s)
-
 
 class StepTimeFit:
     """Learns a StepTime from samples; each new one weights the older ones by ``forgetting``."""

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from functools import partial
 from pathlib import Path
 from types import SimpleNamespace
@@ -10,11 +9,12 @@ from typing import Any
 
 import pytest
 from engine_family import FAMILY
+from progress_file import prepared_file
 from stand_in_scheduler import Output, StandInRequest, StandInScheduler
 
 from headway.vllm_adapter import step_recorder
 from headway.vllm_adapter.engine_core_hooks import set_limits
-from headway.vllm_adapter.process.progress import FILE_BYTES, VARIABLE
+from headway.vllm_adapter.process.progress import VARIABLE
 from headway.vllm_adapter.process.step_ring import StepRingReader
 from headway.vllm_adapter.step_recorder import StepRecorder, record_steps
 from headway.vllm_adapter.step_shaper import StepShaper
@@ -45,11 +45,7 @@ class SeveralClients(StandInScheduler):
 @pytest.fixture
 def file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """The file between EngineCore and the queue, as the server prepares it."""
-    path = tmp_path / "engine.progress"
-    path.touch()
-    os.truncate(path, FILE_BYTES)
-    monkeypatch.setenv(VARIABLE, str(path))
-    return path
+    return prepared_file(tmp_path, monkeypatch)
 
 
 def core_of(scheduler: SeveralClients, monkeypatch: pytest.MonkeyPatch) -> Any:

@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Sequence
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
+from progress_file import prepared_file
 
 from headway.engine import Ended
-from headway.vllm_adapter.process.progress import FILE_BYTES, VARIABLE
 from headway.vllm_adapter.process.step_ring import RING_STEPS, EngineStep, StepRing
 from headway_policies import Load
 from headway_policies.limits import EngineFit
@@ -36,11 +35,7 @@ class Notes:
 @pytest.fixture
 def ring(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> StepRing:
     """The writer's side, of a file as the server prepares it, with a step of before."""
-    path = tmp_path / "engine.progress"
-    path.touch()
-    os.truncate(path, FILE_BYTES)
-    monkeypatch.setenv(VARIABLE, str(path))
-    found = StepRing(path, 0)
+    found = StepRing(prepared_file(tmp_path, monkeypatch), 0)
     found.write(step(99))
     return found
 

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-import os
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
+from progress_file import prepared_file
 
-from headway.vllm_adapter.process.progress import FILE_BYTES, VARIABLE, ring_start
+from headway.vllm_adapter.process.progress import VARIABLE, ring_start
 from headway.vllm_adapter.process.step_ring import RING_STEPS, EngineStep, StepRing, StepRingReader
 from headway_policies.limits import RankLoad
 
@@ -27,11 +27,7 @@ for number in range(1, int(sys.argv[2]) + 1):
 @pytest.fixture
 def file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """The file between them, as the server prepares it."""
-    path = tmp_path / "engine.progress"
-    path.touch()
-    os.truncate(path, FILE_BYTES)
-    monkeypatch.setenv(VARIABLE, str(path))
-    return path
+    return prepared_file(tmp_path, monkeypatch)
 
 
 def step(number: int, **changed: float) -> EngineStep:
