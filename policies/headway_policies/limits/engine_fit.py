@@ -72,7 +72,6 @@ class EngineFit:
         self._seat_tokens: float | None = None
         self._taken = 0.0
         self._steps = StepProfile()
-        self._dropped_steps = 0
 
     @property
     def unloaded_from(self) -> str:
@@ -86,15 +85,12 @@ class EngineFit:
         return "recalled" if self.error_ratio is None else "intervals"
 
     def step(self, load: Load) -> None:
-        """Fit one step more, or a few equal ones. Up to two in a row far beyond the others are a pause."""
+        """Fit one step more, or a few equal ones."""
         step_s = load.inter_token_s
         if step_s is None or load.preemptions or load.running <= 0:
             return
-        known = self._steps.samples >= _MIN_STEPS
-        far = known and step_s > _OUTLIER_RATIO * self._steps.costs.step_s(load.running, load.prefill_tokens)
-        self._dropped_steps = self._dropped_steps + 1 if far and self._dropped_steps < _MAX_DROPPED else 0
-        for _ in range(0 if self._dropped_steps else min(load.steps, _MOST_EQUAL)):
-            self._steps.add(load.running, load.prefill_tokens, step_s)
+        times = min(load.steps, _MOST_EQUAL)
+        self._steps.add(load.running, load.prefill_tokens, step_s, load.kv_usage_ratio, times=times)
 
     @property
     def step_costs(self) -> StepTime:

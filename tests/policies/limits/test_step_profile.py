@@ -208,3 +208,27 @@ def test_a_pace_that_was_never_seen_follows_from_the_costs() -> None:
         for running in (4, 8, 16, 32):
             steps(profile, running, 1)
     assert profile.token_s == pytest.approx(ALONE_S, rel=0.1)
+
+
+@pytest.mark.parametrize("full_s", [0.0, 0.03, 0.15])
+def test_contexts_that_grow_are_not_taken_for_a_slower_engine(full_s: float) -> None:
+    """Requests that start together and whose contexts fill half of the KV cache, twice, whether that costs time or
+    not: the pace of one of them with its context stays right within a seventh.
+    """
+    noise, profile = varied(Random(1), 0.05), seen(noise=varied(Random(2), 0.05))
+    for step in range(1600):
+        running, used = 32, 0.1 + 0.4 * (step % 800) / 800
+        profile.add(running, 0, next(noise) * (COSTS.step_s(running, 0) + full_s * used), used)
+        if step > 800:
+            assert profile.token_s == pytest.approx(ALONE_S + full_s * used / running, rel=0.15)
+
+
+def test_a_report_of_several_steps_that_take_far_too_long_is_a_pause() -> None:
+    """Up to two of them in a row are; from the third one on the engine is slow."""
+    profile = seen()
+    for _ in range(2):
+        profile.add(8, 0, 10 * COSTS.step_s(8, 0), times=8)
+    assert profile.token_s == pytest.approx(ALONE_S, rel=0.1)
+    for _ in range(12):
+        profile.add(8, 0, 10 * COSTS.step_s(8, 0), times=8)
+    assert profile.token_s == pytest.approx(10 * ALONE_S, rel=0.2)
