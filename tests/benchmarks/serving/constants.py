@@ -10,8 +10,8 @@ in between, cost far more: so as many requests of W1 as the ceiling allows run a
 of a prompt token are scaled to the time between tokens that is found there.
 
 A machine changes its speed by a tenth within a quarter of an hour, and some presets keep multiples of the pace as it
-is, while a cap keeps the number that was best at the start. So the pace of one request alone is measured again before
-each block, and the block is judged by the objectives that follow from it, whatever its arm.
+is, while a cap keeps the number that was best at the start. So the pace of one request alone is measured again between
+the blocks, and a block is judged by the objectives that follow from the mean of before and after it, whatever its arm.
 """
 
 from __future__ import annotations

@@ -219,7 +219,7 @@ def below(results: Results) -> str:
     )
     paces = [one.pace for one in blocks]
     if paces and (min(paces), max(paces)) != (1.0, 1.0):
-        objectives += f", times the pace of the engine just before each block ({min(paces):.2f} to {max(paces):.2f})"
+        objectives += f", times the pace of the engine around each block ({min(paces):.2f} to {max(paces):.2f})"
     return (
         f"({in_words(machine)}: {possible}{objectives}. "
         f"Median of {rounds} rounds, least and largest; {disturbed} of {len(blocks)} blocks disturbed by other "

@@ -66,6 +66,7 @@ class Run:
         self._trace = None if trace is None else shortened(trace)
         self._fastest_s = min(spin_s() for _ in range(5))
         self._engines: dict[str, Engine] = {}
+        self._slower: float | None = None  # than at the start, after the last block
         self._learnt = ""  # the folder of what the engines that are started for a block learn
 
     async def play(self) -> None:
@@ -134,12 +135,12 @@ class Run:
 
     async def _block(self, part: Part, name: str, workload: Workload, block: Arrivals) -> dict[str, BlockFigures]:
         """One arm under these arrivals, each spell that is counted by its name, and how much it was disturbed: 0 where
-        it was not. The objectives are those of the engine's pace just before.
+        it was not. The objectives are those of the engine's mean pace just before and just after.
         """
         at_start, span, played = self.results.constants, self.form.span_of(part), part.workload
         assert at_start is not None
-        engine_slower = await slower_now(self._engines["usual"], at_start, self.form.level_s)
-        constants = at_start.slower_by(engine_slower)
+        slower_before = self._slower or await slower_now(self._engines["usual"], at_start, self.form.level_s)
+        constants = at_start.slower_by(slower_before)
         arm = all_arms(workload, constants.model, constants.slo, part.grid)[name]
         async with self._engine_of(arm, block) as engine:
             slower, before = min(spin_s() for _ in range(3)), Times.now()
@@ -150,13 +151,15 @@ class Run:
             await engine.idle()
             await asyncio.sleep(_SETTLE_S)
         slower /= self._fastest_s
+        self._slower = await slower_now(self._engines["usual"], at_start, self.form.level_s)
+        engine_slower = (slower_before + self._slower) / 2
         if played == LONG_PROMPTS:
             by_length(answers)
         others = 0.0 if played == SPINNING else others_share(before, after)
         return {
             spell: judged(
                 answers,
-                constants.slo,
+                at_start.slower_by(engine_slower).slo,
                 count_s=(began_s + from_s, began_s + to_s),
                 ceiling_per_s=block.ceiling_per_s,
                 client_s=client_s,
