@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any, Literal
 
 import pytest
 import requests
+from dashboard_process import dashboard_process
 from engine_parts import long_form
 from playwright.sync_api import Page, expect
 from real_browser import drag
@@ -26,6 +27,16 @@ BUSY = 3.0
 PAGES = ("Overview", "Requests & priorities", "Latency & SLO", "Batching & memory", "Server & diagnostics")
 #: A chart in its card, or the line that says why there is none.
 PANEL = "[class*='st-key-panel-']"
+
+
+@pytest.fixture(scope="module")
+def busy(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    """The address of one dashboard of a busy server, for the tests that only look: each has a session of its own."""
+    with StubServer(moving=True) as stub:
+        stub.world.load = BUSY
+        token = {"HEADWAY_ADMIN_TOKEN": OPERATOR_TOKEN}
+        with dashboard_process(stub.url, tmp_path_factory.mktemp("busy") / "dashboard.log", **token) as running:
+            yield running.url
 
 
 def status(server_url: str, token: str) -> dict[str, Any]:
@@ -71,22 +82,21 @@ def test_switch_the_preset_of_a_stub(page: Page, dashboard: Callable[..., str]) 
         assert stub.world.audit[0].actor == "tester"
 
 
-def test_zoom_survives_refreshes(page: Page, dashboard: Callable[..., str]) -> None:
+def test_zoom_survives_refreshes(page: Page, busy: str) -> None:
     """After a drag the chart keeps its node and its range while data go on arriving; a double click ends the zoom."""
-    with StubServer(moving=True) as stub:
-        page.goto(dashboard(stub.url, OPERATOR_TOKEN), wait_until="domcontentloaded")
-        page.locator(PLOT).first.wait_for()
-        page.evaluate("() => { document.querySelector('.js-plotly-plot').__mine = true; }")
-        area = drag(page)
-        chosen = page.evaluate("() => document.querySelector('.js-plotly-plot').__headway.zoom")
-        for _ in range(3):
-            wait_for_refresh(page)
-        assert page.evaluate("() => document.querySelector('.js-plotly-plot').__mine") is True
-        assert page.evaluate("() => document.querySelector('.js-plotly-plot').layout.xaxis.range") == chosen
-        area.dblclick()
-        page.wait_for_function("() => document.querySelector('.js-plotly-plot').__headway.zoom === null")
+    page.goto(busy, wait_until="domcontentloaded")
+    page.locator(PLOT).first.wait_for()
+    page.evaluate("() => { document.querySelector('.js-plotly-plot').__mine = true; }")
+    area = drag(page)
+    chosen = page.evaluate("() => document.querySelector('.js-plotly-plot').__headway.zoom")
+    for _ in range(3):
         wait_for_refresh(page)
-        assert page.evaluate("() => document.querySelector('.js-plotly-plot').layout.xaxis.range") != chosen
+    assert page.evaluate("() => document.querySelector('.js-plotly-plot').__mine") is True
+    assert page.evaluate("() => document.querySelector('.js-plotly-plot').layout.xaxis.range") == chosen
+    area.dblclick()
+    page.wait_for_function("() => document.querySelector('.js-plotly-plot').__headway.zoom === null")
+    wait_for_refresh(page)
+    assert page.evaluate("() => document.querySelector('.js-plotly-plot').layout.xaxis.range") != chosen
 
 
 def address(page: Page) -> dict[str, str]:
@@ -113,42 +123,40 @@ def expect_time(page: Page, chosen: list[int]) -> None:
     )
 
 
-def test_a_dragged_time_is_that_of_all_pages_until_back_to_live(page: Page, dashboard: Callable[..., str]) -> None:
+def test_a_dragged_time_is_that_of_all_pages_until_back_to_live(page: Page, busy: str) -> None:
     """One button after a drag: the time is in the address, on every page and in a link, and nothing moves it."""
-    with StubServer(moving=True) as stub:
-        url = dashboard(stub.url, OPERATOR_TOKEN)
-        page.goto(url, wait_until="domcontentloaded")
-        page.locator(PLOT).first.wait_for()
-        button = page.get_by_role("button", name="Show this time on all pages")
-        expect(button).to_have_count(0)
-        for _ in range(3):
-            wait_for_refresh(page)  # the time has something to show
-        live_ms = shown_ms(page)[0]
-        drag(page, upto=0.99)
-        expect(button).to_have_count(1)
-        button.click()
-        page.wait_for_url("**/*from=*")
-        expect(page.get_by_text("Paused", exact=True).first).to_be_visible()
-        expect(button).to_have_count(0)
-        chosen = [int(address(page)[name]) * 1000 for name in ("from", "to")]
-        part_ms = (live_ms[1] - live_ms[0]) * 0.39
-        assert part_ms * 0.8 < chosen[1] - chosen[0] < part_ms * 1.2
-        assert live_ms[0] + part_ms < chosen[0] < chosen[1] < live_ms[1] + 60_000
-        expect_time(page, chosen)
+    page.goto(busy, wait_until="domcontentloaded")
+    page.locator(PLOT).first.wait_for()
+    button = page.get_by_role("button", name="Show this time on all pages")
+    expect(button).to_have_count(0)
+    for _ in range(3):
+        wait_for_refresh(page)  # the time has something to show
+    live_ms = shown_ms(page)[0]
+    drag(page, upto=0.99)
+    expect(button).to_have_count(1)
+    button.click()
+    page.wait_for_url("**/*from=*")
+    expect(page.get_by_text("Paused", exact=True).first).to_be_visible()
+    expect(button).to_have_count(0)
+    chosen = [int(address(page)[name]) * 1000 for name in ("from", "to")]
+    part_ms = (live_ms[1] - live_ms[0]) * 0.39
+    assert part_ms * 0.8 < chosen[1] - chosen[0] < part_ms * 1.2
+    assert live_ms[0] + part_ms < chosen[0] < chosen[1] < live_ms[1] + 60_000
+    expect_time(page, chosen)
 
-        page.get_by_role("link", name="Batching & memory").click()
-        page.wait_for_url(f"{url}/engine?*")
-        expect_time(page, chosen)
-        assert address(page) == {"from": str(chosen[0] // 1000), "to": str(chosen[1] // 1000)}
-        page.goto(page.url, wait_until="domcontentloaded")  # the link, in a session of its own
-        page.locator(PLOT).first.wait_for()
-        expect_time(page, chosen)
+    page.get_by_role("link", name="Batching & memory").click()
+    page.wait_for_url(f"{busy}/engine?*")
+    expect_time(page, chosen)
+    assert address(page) == {"from": str(chosen[0] // 1000), "to": str(chosen[1] // 1000)}
+    page.goto(page.url, wait_until="domcontentloaded")  # the link, in a session of its own
+    page.locator(PLOT).first.wait_for()
+    expect_time(page, chosen)
 
-        page.get_by_role("button", name="Back to live").click()
-        page.wait_for_url(f"{url}/engine")
-        wait_for_refresh(page)
-        wait_for_refresh(page)
-        assert shown_ms(page)[0][1] > chosen[1]
+    page.get_by_role("button", name="Back to live").click()
+    page.wait_for_url(f"{busy}/engine")
+    wait_for_refresh(page)
+    wait_for_refresh(page)
+    assert shown_ms(page)[0][1] > chosen[1]
 
 
 def test_a_pause_stops_every_chart(page: Page, dashboard: Callable[..., str]) -> None:
@@ -168,45 +176,41 @@ def test_a_pause_stops_every_chart(page: Page, dashboard: Callable[..., str]) ->
 @pytest.mark.parametrize(
     "scheme", ["light", pytest.param("dark", marks=long_form("other colours take no other room than light ones"))]
 )
-def test_a_wall_fits_its_screen(page: Page, dashboard: Callable[..., str], scheme: Literal["light", "dark"]) -> None:
+def test_a_wall_fits_its_screen(page: Page, busy: str, scheme: Literal["light", "dark"]) -> None:
     """Diagnosis, tiles and four charts on 1920 by 1080 without scrolling; nothing can be pressed; it refreshes."""
     page.set_viewport_size({"width": 1920, "height": 1080})
     page.emulate_media(color_scheme=scheme)
-    with StubServer(moving=True) as stub:
-        stub.world.load = BUSY
-        page.goto(f"{dashboard(stub.url, OPERATOR_TOKEN)}/?wall=1", wait_until="domcontentloaded")
-        expect(page.locator(".js-plotly-plot")).to_have_count(4)
-        expect(page.get_by_test_id("stMetric")).to_have_count(8)
-        expect(page.locator(".st-key-headway-headline")).to_be_visible()
-        assert page.locator("button:visible").count() == 0
-        assert page.get_by_role("link", name="Control").count() == 0
-        wait_for_refresh(page)
-        page.wait_for_function(
-            "() => [...document.querySelectorAll('.js-plotly-plot')]"
-            ".every(plot => plot.getBoundingClientRect().bottom <= window.innerHeight)"
-        )
-        assert page.evaluate("() => document.documentElement.scrollWidth <= window.innerWidth")
+    page.goto(f"{busy}/?wall=1", wait_until="domcontentloaded")
+    expect(page.locator(".js-plotly-plot")).to_have_count(4)
+    expect(page.get_by_test_id("stMetric")).to_have_count(8)
+    expect(page.locator(".st-key-headway-headline")).to_be_visible()
+    assert page.locator("button:visible").count() == 0
+    assert page.get_by_role("link", name="Control").count() == 0
+    wait_for_refresh(page)
+    page.wait_for_function(
+        "() => [...document.querySelectorAll('.js-plotly-plot')]"
+        ".every(plot => plot.getBoundingClientRect().bottom <= window.innerHeight)"
+    )
+    assert page.evaluate("() => document.documentElement.scrollWidth <= window.innerWidth")
 
 
-def test_every_chart_and_control_has_a_name(page: Page, dashboard: Callable[..., str]) -> None:
+def test_every_chart_and_control_has_a_name(page: Page, busy: str) -> None:
     """A chart is reached with the keyboard and says what it shows; each control of the bar says what it chooses."""
-    with StubServer(moving=True) as stub:
-        stub.world.load = BUSY
-        page.goto(dashboard(stub.url, OPERATOR_TOKEN), wait_until="domcontentloaded")
-        page.locator(PLOT).first.wait_for()
-        figures = page.get_by_role("figure")
-        page.locator(".js-plotly-plot").nth(3).wait_for()
-        expect(figures).to_have_count(4)
-        names = [figures.nth(at).get_attribute("aria-label") or "" for at in range(4)]
-        assert len(set(names)) == 4
-        assert all("Newest values: " in name or " in this time." in name for name in names)
-        for _ in range(200):
-            page.keyboard.press("Tab")
-            if page.evaluate("() => document.activeElement.classList.contains('headway-plot')"):
-                break
-        assert page.evaluate("() => document.activeElement.classList.contains('headway-plot')")
-        for label in ("Range", "Refresh", "Classes", "Compare"):
-            expect(page.locator(".st-key-headway-bar").get_by_label(label, exact=True).first).to_be_attached()
+    page.goto(busy, wait_until="domcontentloaded")
+    page.locator(PLOT).first.wait_for()
+    figures = page.get_by_role("figure")
+    page.locator(".js-plotly-plot").nth(3).wait_for()
+    expect(figures).to_have_count(4)
+    names = [figures.nth(at).get_attribute("aria-label") or "" for at in range(4)]
+    assert len(set(names)) == 4
+    assert all("Newest values: " in name or " in this time." in name for name in names)
+    for _ in range(200):
+        page.keyboard.press("Tab")
+        if page.evaluate("() => document.activeElement.classList.contains('headway-plot')"):
+            break
+    assert page.evaluate("() => document.activeElement.classList.contains('headway-plot')")
+    for label in ("Range", "Refresh", "Classes", "Compare"):
+        expect(page.locator(".st-key-headway-bar").get_by_label(label, exact=True).first).to_be_attached()
 
 
 def panels_of(title: str) -> int:
@@ -222,56 +226,50 @@ def wait_for_refresh(page: Page) -> None:
     page.wait_for_function(f"(before) => ({last})() > before", arg=page.evaluate(last))
 
 
-def test_every_page_draws_all_its_charts_and_fits_a_phone(page: Page, dashboard: Callable[..., str]) -> None:
+def test_every_page_draws_all_its_charts_and_fits_a_phone(page: Page, busy: str) -> None:
     """Each chart is drawn, on a wide screen and on a narrow one, and nothing sticks out sideways."""
-    with StubServer(moving=True) as stub:
-        stub.world.load = BUSY
-        page.goto(dashboard(stub.url, OPERATOR_TOKEN), wait_until="domcontentloaded")
-        for name in PAGES:
-            page.set_viewport_size({"width": 1280, "height": 900})  # a phone has its menu folded
-            page.get_by_role("link", name=name).click()
-            expect(page.locator(PANEL)).to_have_count(panels_of(name))
-            expect(page.get_by_role("link", name=name)).to_have_attribute("aria-current", "page")
-            page.locator(PLOT).first.wait_for()
-            for width in (2200, 390):
-                page.set_viewport_size({"width": width, "height": 900})
-                page.wait_for_function(
-                    "() => document.documentElement.scrollWidth <= window.innerWidth"
-                    " && [...document.querySelectorAll('.js-plotly-plot')]"
-                    ".every(p => 100 < p.clientWidth && p.clientWidth < window.innerWidth)"
-                )
+    page.goto(busy, wait_until="domcontentloaded")
+    for name in PAGES:
+        page.set_viewport_size({"width": 1280, "height": 900})  # a phone has its menu folded
+        page.get_by_role("link", name=name).click()
+        expect(page.locator(PANEL)).to_have_count(panels_of(name))
+        expect(page.get_by_role("link", name=name)).to_have_attribute("aria-current", "page")
+        page.locator(PLOT).first.wait_for()
+        for width in (2200, 390):
+            page.set_viewport_size({"width": width, "height": 900})
+            page.wait_for_function(
+                "() => document.documentElement.scrollWidth <= window.innerWidth"
+                " && [...document.querySelectorAll('.js-plotly-plot')]"
+                ".every(p => 100 < p.clientWidth && p.clientWidth < window.innerWidth)"
+            )
 
 
-def test_a_link_is_opened_as_it_was_sent(page: Page, dashboard: Callable[..., str]) -> None:
+def test_a_link_is_opened_as_it_was_sent(page: Page, busy: str) -> None:
     """A deep link with choices: no request is answered with 404, and the choices stay when the page changes."""
     missing: list[str] = []
     page.on("response", lambda answer: missing.append(answer.url) if answer.status == 404 else None)
-    with StubServer(moving=True) as stub:
-        url = dashboard(stub.url, OPERATOR_TOKEN)
-        page.goto(f"{url}/requests?range=15m&classes=batch&compare=before", wait_until="domcontentloaded")
-        page.locator(PLOT).first.wait_for()
-        page.get_by_role("link", name="Control").click()
-        page.wait_for_url(f"{url}/control?*")
-        expect(page.get_by_text("Operator actions")).to_be_visible()
-        chosen = page.evaluate("() => Object.fromEntries(new URLSearchParams(window.location.search))")
-        assert chosen == {"range": "15m", "classes": "batch", "compare": "before"}
-        assert missing == []
+    page.goto(f"{busy}/requests?range=15m&classes=batch&compare=before", wait_until="domcontentloaded")
+    page.locator(PLOT).first.wait_for()
+    page.get_by_role("link", name="Control").click()
+    page.wait_for_url(f"{busy}/control?*")
+    expect(page.get_by_text("Operator actions")).to_be_visible()
+    chosen = page.evaluate("() => Object.fromEntries(new URLSearchParams(window.location.search))")
+    assert chosen == {"range": "15m", "classes": "batch", "compare": "before"}
+    assert missing == []
 
 
-def test_a_choice_is_in_the_address_until_it_is_the_default_again(page: Page, dashboard: Callable[..., str]) -> None:
+def test_a_choice_is_in_the_address_until_it_is_the_default_again(page: Page, busy: str) -> None:
     """What is chosen in the bar can be sent as a link, and the default makes it short again."""
-    with StubServer(moving=True) as stub:
-        url = dashboard(stub.url, OPERATOR_TOKEN)
-        page.goto(url, wait_until="domcontentloaded")
-        bar = page.locator(".st-key-headway-bar")
-        bar.get_by_text("15m", exact=True).click()
-        page.wait_for_url("**/*range=15m")
-        bar.get_by_text("batch", exact=True).click()
-        page.wait_for_url("**/*classes=batch*")
-        assert address(page) == {"range": "15m", "classes": "batch"}
-        bar.get_by_text("5m", exact=True).click()
-        bar.get_by_text("batch", exact=True).click()
-        page.wait_for_function("() => window.location.search === ''")
+    page.goto(busy, wait_until="domcontentloaded")
+    bar = page.locator(".st-key-headway-bar")
+    bar.get_by_text("15m", exact=True).click()
+    page.wait_for_url("**/*range=15m")
+    bar.get_by_text("batch", exact=True).click()
+    page.wait_for_url("**/*classes=batch*")
+    assert address(page) == {"range": "15m", "classes": "batch"}
+    bar.get_by_text("5m", exact=True).click()
+    bar.get_by_text("batch", exact=True).click()
+    page.wait_for_function("() => window.location.search === ''")
 
 
 @long_form("test_pages has the notice, the headline and the tab, analysis/charts the marks")
@@ -333,12 +331,11 @@ def test_down_is_said_without_a_trace(page: Page, dashboard: Callable[..., str])
     assert page.get_by_test_id("stException").count() == 0
 
 
-def test_a_slow_refresh_does_not_dim_the_page(page: Page, dashboard: Callable[..., str]) -> None:
+def test_a_slow_refresh_does_not_dim_the_page(page: Page, busy: str) -> None:
     """Streamlit fades what a running refresh has not redrawn yet; the banner says how old the figures are."""
-    with StubServer(moving=True) as stub:
-        page.goto(dashboard(stub.url, OPERATOR_TOKEN), wait_until="domcontentloaded")
-        page.locator(PLOT).first.wait_for()
-        opacity = page.get_by_test_id("stElementContainer").first.evaluate(
-            "one => { one.style.opacity = '0.33'; one.dataset.stale = 'true'; return getComputedStyle(one).opacity }"
-        )
-        assert opacity == "1"
+    page.goto(busy, wait_until="domcontentloaded")
+    page.locator(PLOT).first.wait_for()
+    opacity = page.get_by_test_id("stElementContainer").first.evaluate(
+        "one => { one.style.opacity = '0.33'; one.dataset.stale = 'true'; return getComputedStyle(one).opacity }"
+    )
+    assert opacity == "1"
