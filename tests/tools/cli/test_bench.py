@@ -12,7 +12,7 @@ from tcp_servers import closed_address
 
 from headway_tools.cli import main
 
-SHORT = ("--duration", "1", "--rate", "40", "--timeout", "10")
+SHORT = ("--duration", "0.4", "--rate", "100", "--timeout", "10")
 
 
 def bench(*words: str) -> int:
@@ -25,7 +25,7 @@ def test_the_table_has_each_class_with_its_figures(capsys: pytest.CaptureFixture
     with LoadStandIn() as server:
         assert bench("--url", server.url, *SHORT) == 0
     out = capsys.readouterr().out
-    assert "model stand-in\nopen loop of 40.00 requests/s\n" in out
+    assert "model stand-in\nopen loop of 100.00 requests/s\n" in out
     rows = [line.split("  ")[0].strip() for line in out.splitlines()]
     for name in (
         "every class",
@@ -148,7 +148,7 @@ def test_the_same_seed_offers_the_same(capsys: pytest.CaptureFixture[str]) -> No
 def test_two_servers_are_compared(capsys: pytest.CaptureFixture[str]) -> None:
     """Both columns and the ratios with their extremes."""
     with LoadStandIn() as a, LoadStandIn() as b:
-        assert bench("--url", a.url, "--compare", b.url, *SHORT, "--block", "0.5") == 0
+        assert bench("--url", a.url, "--compare", b.url, *SHORT, "--block", "0.2") == 0
         assert a.classes == b.classes
     out = capsys.readouterr().out
     assert f"A {a.url}  B {b.url}" in out
