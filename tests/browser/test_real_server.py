@@ -169,6 +169,35 @@ def agreeing(page: Page, raw: RawMetrics) -> tuple[dict[str, tuple[float, Spread
     return pairs, charts
 
 
+# before the next test, which needs a window of figures: it begins to fill with the server's first reader
+def test_a_viewer_changes_nothing_on_the_page_or_at_the_server(
+    page: Page, watched: Watched, dashboard: Callable[..., str]
+) -> None:
+    """Every button that would send something is off, and the server refuses each order of this token."""
+    server = watched.server
+    token, before = server.viewer_token, server.status()
+    url = dashboard(server.url, None, HEADWAY_VIEWER_TOKEN=token)
+    page.goto(f"{url}/control", wait_until="domcontentloaded")
+    expect(page.get_by_text("a viewer's token, which may only read")).to_be_visible()
+    page.locator(".st-key-card-latency").get_by_role("button", name="Compare").click()
+    expect(page.get_by_role("button", name="Apply latency")).to_be_disabled()
+    main = page.get_by_test_id("stMain")
+    for name in ("Forecast", "Recycle the engine", "Warm the engine up"):
+        expect(main.get_by_role("button", name=name, exact=True)).to_be_disabled()
+    proposal = page.locator(".st-key-headway-proposal")
+    for label in ("Reason", "Revert after", "Revert if"):
+        expect(proposal.get_by_role("textbox", name=label)).to_be_disabled()
+    changing = [(route.method, route.path) for route in TABLE if route.role is Role.OPERATOR]
+    assert len(changing) > 8
+    for method, path in changing:
+        answer = requests.request(
+            method, f"{server.url}{path}", json={}, headers={"Authorization": f"Bearer {token}"}, timeout=20
+        )
+        assert answer.status_code == 403, (method, path, answer.text)
+    after = server.status()
+    assert (after["preset"], after["limit"], after["state"]) == (before["preset"], before["limit"], before["state"])
+
+
 def test_every_page_loads_under_light_load_and_its_numbers_are_those_of_the_metrics(
     page: Page, watched: Watched
 ) -> None:
@@ -245,34 +274,6 @@ def test_a_preset_is_forecast_tried_watched_and_undone(page: Page, watched: Watc
     assert after["preset"].get("trial") is None
     entries = server.admin("GET", "audit").json()["entries"]
     assert any(one["actor"] == "tester" and one["after"].startswith("latency") for one in entries)
-
-
-def test_a_viewer_changes_nothing_on_the_page_or_at_the_server(
-    page: Page, watched: Watched, dashboard: Callable[..., str]
-) -> None:
-    """Every button that would send something is off, and the server refuses each order of this token."""
-    server = watched.server
-    token, before = server.viewer_token, server.status()
-    url = dashboard(server.url, None, HEADWAY_VIEWER_TOKEN=token)
-    page.goto(f"{url}/control", wait_until="domcontentloaded")
-    expect(page.get_by_text("a viewer's token, which may only read")).to_be_visible()
-    page.locator(".st-key-card-latency").get_by_role("button", name="Compare").click()
-    expect(page.get_by_role("button", name="Apply latency")).to_be_disabled()
-    main = page.get_by_test_id("stMain")
-    for name in ("Forecast", "Recycle the engine", "Warm the engine up"):
-        expect(main.get_by_role("button", name=name, exact=True)).to_be_disabled()
-    proposal = page.locator(".st-key-headway-proposal")
-    for label in ("Reason", "Revert after", "Revert if"):
-        expect(proposal.get_by_role("textbox", name=label)).to_be_disabled()
-    changing = [(route.method, route.path) for route in TABLE if route.role is Role.OPERATOR]
-    assert len(changing) > 8
-    for method, path in changing:
-        answer = requests.request(
-            method, f"{server.url}{path}", json={}, headers={"Authorization": f"Bearer {token}"}, timeout=20
-        )
-        assert answer.status_code == 403, (method, path, answer.text)
-    after = server.status()
-    assert (after["preset"], after["limit"], after["state"]) == (before["preset"], before["limit"], before["state"])
 
 
 @long_form("test_dashboard_page has the zoom and the link with a stub")
