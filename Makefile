@@ -1,13 +1,15 @@
 # Every target sets up what it needs; a set-up that is there already costs about a second.
 .DEFAULT_GOAL := help
 .ONESHELL:
-.PHONY: help setup demo fleet fleet-test test test-fast test-long test-versions contract mutants bench bench-batching bench-forecasts bench-prefixes bench-policies bench-engine bench-dashboard bench-fleet bench-front bench-engines check audit reference site format lock release clean
+.PHONY: help setup demo fleet fleet-test test test-fast test-long test-versions contract mutants bench bench-batching bench-forecasts bench-prefixes bench-policies bench-engine bench-dashboard bench-fleet bench-front bench-engines gpu-check check audit reference site format lock release clean
 
 PYTHON ?= python3
 BIN := .venv/bin
 FLEET_BIN := out/fleet/venv/bin
 AUDIT := out/audit/bin
 SITE := out/site/bin
+# An environment with vLLM for the GPU.
+GPU_BIN ?= out/gpu/bin
 TESTS ?= tests
 # How many, and which takes what: tests/support/worker_shares.py.
 WORKERS := -n auto --dist loadfile --no-loadscope-reorder
@@ -90,6 +92,12 @@ bench-front: setup ## what one `headway route` costs a request and a token, ten 
 
 bench-engines: setup ## the bundled presets on a family of engines, beside each engine alone, on the simulator, ten minutes; ARGS: --strict, --write
 	@PYTHONPATH=tests/support exec $(BIN)/python tests/benchmarks/presets_on_engines.py $(ARGS)
+
+gpu-check: ## does all of Headway work on this GPU? a report to attach to an issue, a quarter of an hour; ARGS: --model M, --short
+	@set -e
+	test -x $(GPU_BIN)/headway || { $(PYTHON) -m venv out/gpu && $(GPU_BIN)/pip install --quiet -e '.[gpu,tools]'; }
+	unset HF_HUB_OFFLINE
+	exec $(GPU_BIN)/python tests/benchmarks/gpu_check.py $(ARGS)
 
 check: setup ## lint, format check, types, import contracts
 	@set -e

@@ -27,7 +27,10 @@ ENVIRONMENT: Mapping[str, str] = {
 
 @asynccontextmanager
 async def running(
-    command: Sequence[str], environment: Mapping[str, str], ready: str = "/headway/readyz"
+    command: Sequence[str],
+    environment: Mapping[str, str],
+    ready: str = "/headway/readyz",
+    within_s: float = START_S,
 ) -> AsyncIterator[tuple[Family, int]]:
     """Its processes and its port, once the path ``ready`` answers; it is stopped at the end."""
     with socket.socket() as probe:
@@ -38,14 +41,14 @@ async def running(
         log = Path(folder) / "server.log"
         family.start("server", [*command, "--port", str(port)], {**os.environ, **ENVIRONMENT, **environment}, log)
         try:
-            await _answers(family, f"http://127.0.0.1:{port}{ready}")
+            await _answers(family, f"http://127.0.0.1:{port}{ready}", within_s)
             yield family, port
         finally:
             await family.stop(20.0)
 
 
-async def _answers(family: Family, url: str) -> None:
-    async with asyncio.timeout(START_S), httpx.AsyncClient() as http:
+async def _answers(family: Family, url: str, within_s: float) -> None:
+    async with asyncio.timeout(within_s), httpx.AsyncClient() as http:
         while True:
             with suppress(httpx.HTTPError):
                 if (await http.get(url)).is_success:

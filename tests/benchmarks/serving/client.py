@@ -33,6 +33,7 @@ TINY = Path(__file__).resolve().parents[3] / ".models" / "tiny"
 _BLOCK_TOKENS = 32
 _CALLER = Caller("benchmark")
 _LOOK_S = 0.05
+_MOST_WORDS = 40_000  # ids of tokens, of a vocabulary that has more
 #: vLLM's priorities: a smaller number is more urgent.
 _RANKS = {"realtime": 0, "normal": 1, "batch": 2}
 
@@ -93,6 +94,7 @@ class Engine:
         self.seats = seats
         self._ids = count()
         self._random = Random(0)
+        self._vocabulary = min(_MOST_WORDS, engine.model_config.get_vocab_size())
 
     async def use(self, preset: Preset) -> None:
         """Put a preset in force, without a forecast of it: a block would be measured beside the forecast's process."""
@@ -168,11 +170,9 @@ class Engine:
 
         kind = RequestOutputKind.DELTA
         params = SamplingParams(max_tokens=request.output_tokens, ignore_eos=True, temperature=0.0, output_kind=kind)
-        shared, own = (
-            _words(Random(request.prefix), request.prefix_tokens),
-            request.prompt_tokens - request.prefix_tokens,
-        )
-        prompt = {"prompt_token_ids": shared + _words(self._random, own)}
+        most, own = self._vocabulary, request.prompt_tokens - request.prefix_tokens
+        shared = _words(Random(request.prefix), request.prefix_tokens, most)
+        prompt = {"prompt_token_ids": shared + _words(self._random, own, most)}
         more = {} if tenant is None else {"tenant": tenant}
         return generate(prompt, params, f"b{next(self._ids)}", priority=priority, **more)
 
@@ -188,8 +188,8 @@ class Engine:
         answer.end = "completed"
 
 
-def _words(random: Random, count: int) -> list[int]:
-    return [random.randrange(1000, 40_000) for _ in range(count)]
+def _words(random: Random, count: int, most: int) -> list[int]:
+    return [random.randrange(1000, most) for _ in range(count)]
 
 
 @asynccontextmanager
@@ -208,14 +208,14 @@ async def started(
     ``kv_tokens``: the size of its KV cache; ``learnt``: the folder that its limit starts from, "" for none. Its weights
     have the type that ``headway serve`` would choose here.
     """
-    on_gpu = prepare()
+    eager = not prepare()
     os.environ["HEADWAY_CACHE_DIR"] = learnt
     from vllm import AsyncEngineArgs
     from vllm.engine.async_llm_engine import AsyncLLMEngine
 
     args = AsyncEngineArgs(
         model=str(model),
-        enforce_eager=not on_gpu,
+        enforce_eager=eager,
         max_model_len=model_len,
         max_num_seqs=seats,
         scheduling_policy="priority",
@@ -237,13 +237,18 @@ def prepare() -> bool:
 
     Whether there is a GPU.
     """
-    on_gpu = shutil.which("nvidia-smi") is not None
+    found = on_gpu()
     os.environ |= {"HF_HUB_OFFLINE": "1", "VLLM_NO_USAGE_STATS": "1", "HEADWAY_CACHE_DIR": ""}
     os.environ.setdefault("VLLM_LOGGING_LEVEL", "ERROR")
-    if not on_gpu:
+    if not found:
         os.environ.setdefault("TORCHDYNAMO_DISABLE", "1")
         os.environ.setdefault("VLLM_CPU_KVCACHE_SPACE", "1")
-    return on_gpu
+    return found
+
+
+def on_gpu() -> bool:
+    """Whether there is an NVIDIA GPU."""
+    return shutil.which("nvidia-smi") is not None
 
 
 def dtype() -> Literal["auto", "float32"]:

@@ -17,7 +17,7 @@ def describe(model: Path) -> dict[str, Any]:
     import vllm
 
     return {
-        "processor": _processor(),
+        "processor": processor(),
         "dtype": dtype(),
         "cores": os.cpu_count(),
         "gpu": torch.cuda.get_device_name() if torch.cuda.is_available() else "",
@@ -33,8 +33,8 @@ def in_words(machine: Mapping[str, Any]) -> str:
     return f"vLLM {machine['vllm']}, {machine['model']}{weights}, {where}"
 
 
-def _processor() -> str:
-    """Its name where the system tells it, and whether it lacks AVX-512."""
+def processor() -> str:
+    """The processor: its name where the system tells it, and whether it lacks AVX-512."""
     try:
         lines = Path("/proc/cpuinfo").read_text(encoding="utf-8").splitlines()
     except OSError:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from html import escape
 from pathlib import Path
 
-from accepted import SERVING
+from accepted import SERVING, Accepted
 from goal import Goal
 from report import as_markdown, judged, put_into, summary, table
 
@@ -34,11 +34,11 @@ class Report:
     missed: bool
 
 
-def report(results: Results) -> Report:
-    """All that the results allow to say."""
+def report(results: Results, listed: Accepted = SERVING) -> Report:
+    """All that the results allow to say; ``listed`` are the misses that are accepted."""
     found = list(_goals(results))
     there = {(goal.name, goal.figure) for goal in found}
-    accepted = {key: reason for key, reason in SERVING.items() if key in there}
+    accepted = {key: reason for key, reason in listed.items() if key in there}
     lines = [judged(goal, accepted) for goal in found]
     loads = _loads(results)
     shown = _LOAD if _LOAD in loads or not loads else loads[-1]

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from statistics import mean, median
 
-from accepted import STEP
+from accepted import STEP, Accepted
 from goal import Goal
 from report import as_markdown, judged, summary, table
 
@@ -25,12 +25,12 @@ _FIXED = ("budget-", "threshold-")
 _FROM_LOAD = 1.0  # where more comes than can be served
 
 
-def step_report(results: Results) -> Report:
-    """All that the results allow to say."""
-    lines = [judged(goal, STEP) for goal in step_goals(results)]
+def step_report(results: Results, listed: Accepted = STEP) -> Report:
+    """All that the results allow to say; ``listed`` are the misses that are accepted."""
+    lines = [judged(goal, listed) for goal in step_goals(results)]
     loads = dict.fromkeys(load for workload, load in results.parts() if workload == LONG_PROMPTS)
     tables = [_streams(results), *(_mix(results, load) for load in loads), below(results)]
-    goals = [as_markdown(lines), *summary(lines, STEP)]
+    goals = [as_markdown(lines), *summary(lines, listed)]
     shown = "\n\n".join(tables)
     text = "\n\n".join([shown, *goals]) + "\n"
     named = {name: results.named(BESIDE).get(name, name) for name in (ALONE, OWN)}

@@ -1,0 +1,154 @@
+"""The stages on a server of their own: its start and warm-up, an engine that is killed, and one that is recycled."""
+
+from __future__ import annotations
+
+import asyncio
+import secrets
+import sys
+from collections.abc import AsyncIterator, Callable
+from contextlib import AsyncExitStack, asynccontextmanager
+from pathlib import Path
+
+import psutil
+from own_server import running
+from serving.client import MODEL_LEN, on_gpu
+
+from gpu.stages import Outcome, Show, StageError
+from headway.api import AdminClient, AdminError, Status
+from headway_simulator.engine_model.capacity import Slo
+from headway_simulator.traffic.workload import WORKLOADS
+from headway_tools.demo.children import Family
+from headway_tools.load.completions import Completions
+from headway_tools.load.measured import Measured
+from headway_tools.load.offered import Source
+from headway_tools.load.run import Load, capacity_per_s, offer
+
+_LOAD, _CLIENTS = 0.5, 8
+_CAPACITY_S, _TRAFFIC_S, _END_S = 10.0, 25.0, 240.0
+_SHORT_CAPACITY_S, _SHORT_TRAFFIC_S = 3.0, 8.0
+_LOOK_S = 0.1
+_CORE = "EngineCore"
+#: A server as it comes: on a GPU it compiles, whatever ``own_server`` sets for a processor.
+_COMPILES = {"TORCHDYNAMO_DISABLE": "0"}
+
+
+class Life:
+    """One server with this model, from the first of these stages until ``stack`` is closed."""
+
+    def __init__(self, model: Path, stack: AsyncExitStack, within_s: float, *, short: bool) -> None:
+        self._model, self._stack, self._within_s = model, stack, within_s
+        self._measure_s, self._traffic_s = (_SHORT_CAPACITY_S, _SHORT_TRAFFIC_S) if short else (_CAPACITY_S, _TRAFFIC_S)
+        self._family: Family
+        self._admin: AdminClient
+        self._client: Completions
+        self._source: Source
+        self._rate_per_s = 0.0
+
+    async def start(self, outcome: Outcome, show: Show) -> None:
+        """Start the server, and measure how long that and the warm-up take, and what it can serve."""
+        clock, token = asyncio.get_running_loop().time, secrets.token_hex(16)
+        words = ["--host", "127.0.0.1", "--served-model-name", "model", "--max-model-len", str(MODEL_LEN)]
+        command = [sys.executable, "-m", "headway", "serve", str(self._model), *words]
+        environment = {"HEADWAY_ADMIN_TOKEN": token, **(_COMPILES if on_gpu() else {})}
+        begin_s = clock()
+        show("starts and warms up", 0.0)
+        command += [] if on_gpu() else ["--quick-start"]
+        server = running(command, environment, within_s=self._within_s)
+        self._family, port = await self._stack.enter_async_context(server)
+        outcome.figures["start_s"] = round(clock() - begin_s, 1)
+        url = f"http://127.0.0.1:{port}"
+        self._admin = self._stack.enter_context(AdminClient(url, token))
+        status = await self._status()
+        engine, warmup = status.engine, status.warmup
+        outcome.figures["warmup"] = warmup.model_dump(exclude={"reason"})
+        known = {"dtype", "quantization", "kv_cache_dtype", "kv_cache_tokens", "max_model_len", "step_tokens"}
+        outcome.figures["engine"] = engine.model_dump(include=known)
+        outcome.check(warmup.state == "done", f"the warm-up is {warmup.state or 'not known'}")
+        self._client = await self._stack.enter_async_context(Completions(url, timeout_s=_END_S))
+        self._source = Source(WORKLOADS["W1"], classes={"normal": 1.0}, max_tokens=self._client.model.max_tokens)
+        show("the capacity", 0.8)
+        found_per_s = await capacity_per_s(self._client, self._source, 1, _CLIENTS, self._measure_s)
+        self._rate_per_s = _LOAD * found_per_s
+        outcome.figures[f"requests_per_s_of_{_CLIENTS}_clients"] = round(found_per_s, 2)
+
+    async def kill(self, outcome: Outcome, show: Show) -> None:
+        """Kill the engine under load: it is replaced, and each request gets an end."""
+        clock, deaths = asyncio.get_running_loop().time, _total((await self._status()).engine.deaths)
+        async with self._traffic(outcome) as load:
+            at_kill = await self._until(lambda status: status.in_flight > 1)
+            show("the engine is killed", 0.3)
+            begin_s = clock()
+            self._core().kill()
+            await self._until(lambda status: _total(status.engine.deaths) > deaths and status.ready)
+            outcome.figures |= {"replaced_s": round(clock() - begin_s, 1), "running_at_kill": at_kill.in_flight}
+            show("a new engine serves", 0.7)
+            broken = (await load).all.failed.total()
+        outcome.check(
+            broken <= at_kill.in_flight, f"{broken} answers broke off, and {at_kill.in_flight} requests were running"
+        )
+
+    async def recycle(self, outcome: Outcome, show: Show) -> None:
+        """Replace the engine alive under load: no request notices."""
+        clock, recycled = asyncio.get_running_loop().time, _total((await self._status()).memory.recycled)
+        async with self._traffic(outcome) as load:
+            await self._until(lambda status: status.in_flight > 1)
+            show("the engine is recycled", 0.3)
+            begin_s = clock()
+            await asyncio.to_thread(self._admin.recycle, reason="gpu-check")
+            after = await self._until(lambda status: _total(status.memory.recycled) > recycled and status.ready)
+            form = after.memory.recycle_form.partition(":")[0]
+            outcome.figures |= {"recycled_s": round(clock() - begin_s, 1), "new_engine": form}
+            show("a new engine serves", 0.7)
+            broken = (await load).all.failed.total()
+        outcome.check(not broken, f"{broken} answers broke off")
+
+    @asynccontextmanager
+    async def _traffic(self, outcome: Outcome) -> AsyncIterator[asyncio.Task[Measured]]:
+        """Chat at half of what can be served; the figures and the lost requests are in the outcome at the end."""
+        requests = self._source.requests(2, self._rate_per_s, self._traffic_s)
+        load = Load(requests, self._traffic_s, Slo(), _END_S)
+        task = asyncio.create_task(offer(self._client, load, lambda words, done: None))
+        try:
+            yield task
+        finally:
+            task.cancel()
+            await asyncio.gather(task, return_exceptions=True)
+        measured = task.result()
+        found = measured.all
+        outcome.figures |= {
+            "sent": len(requests),
+            "completed": found.completed,
+            "refused": dict(found.refused),
+            "broken_off": found.failed.total() - found.unanswered,
+            "lost": measured.unanswered,
+            "first_token_p95_s": found.ttft.quantile(0.95),
+        }
+        outcome.check(not measured.unanswered, f"{measured.unanswered} requests got neither an answer nor a refusal")
+
+    def _core(self) -> psutil.Process:
+        """EngineCore, as it is now."""
+        tree = psutil.Process(self._family.children[0].process.pid).children(recursive=True)
+        found = next((one for one in tree if _CORE in " ".join(one.cmdline())), None)
+        if found is None:
+            raise StageError("no process of the engine was found")
+        return found
+
+    async def _status(self) -> Status:
+        return await asyncio.to_thread(self._admin.status)
+
+    async def _until(self, condition: Callable[[Status], bool]) -> Status:
+        """The first status for which this is so; the stage's time bounds it."""
+        while True:
+            try:
+                status = await self._status()
+            except AdminError:
+                status = None
+            if status is not None and condition(status):
+                return status
+            if self._family.children[0].exit_code is not None:
+                raise StageError("the server ended")
+            await asyncio.sleep(_LOOK_S)
+
+
+def _total(counts: dict[str, int]) -> int:
+    return sum(counts.values())

@@ -1,0 +1,173 @@
+"""Tests of ``make gpu-check``: its stages, its report, and what never gets into it."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import shutil
+import subprocess
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import gpu_check
+import pytest
+from gpu.hardware import watched
+from gpu.parts import in_process, keep
+from gpu.report import held, text, written
+from gpu.stages import Outcome, Show, Stage, StageError, State, play_all
+from serving.client import TINY
+from tiers import long_form
+from until import until
+from virtual_time import on_virtual_time
+
+RECORDED = Path(__file__).parent / "results"
+SCRIPT = Path(__file__).with_name("gpu_check.py")
+MACHINE = {"model": "my-model", "headway": "0.1.0", "gpus": [{"name": "NVIDIA H100", "memory": "81559 MiB"}]}
+CANARIES = ("hf_CanaryToken", "/home/canary/models", "canary-host.example", "a prompt of canaries")
+
+
+def read(report: str) -> dict[str, Any]:
+    """The figures at the end of a report."""
+    found: dict[str, Any] = json.loads(report.partition("```json\n")[2].partition("\n```")[0])
+    return found
+
+
+async def play(stages: Sequence[Stage], report: Path) -> list[Outcome]:
+    """Run these stages, with the report after each."""
+    outcomes = list[Outcome]()
+    await play_all(stages, outcomes, lambda words, done: None, lambda: written(report, MACHINE, outcomes, short=False))
+    return outcomes
+
+
+def stage(name: str, error: BaseException | None = None, *, for_s: float = 0.0, needs: str = "") -> Stage:
+    """A stage of at most ten seconds that has a figure, and then takes so long or fails."""
+
+    async def run(outcome: Outcome, show: Show) -> None:
+        outcome.figures["requests_per_s"] = 12.5
+        await asyncio.sleep(for_s)
+        if error is not None:
+            raise error
+
+    return Stage(name, f"the {name}", 10.0, run, needs)
+
+
+@on_virtual_time
+async def test_a_stage_that_fails_leaves_a_report_with_its_reason_and_figures(tmp_path: Path) -> None:
+    """What needs that stage is not run, and all else is."""
+    report = tmp_path / "report.md"
+    stages = [stage("load"), stage("start", StageError("no capacity")), stage("kill", needs="start"), stage("step")]
+    outcomes = await play(stages, report)
+    assert [one.state for one in outcomes] == [State.DONE, State.FAILED, State.NOT_RUN, State.DONE]
+    found = read(report.read_text())["stages"]
+    assert found["start"]["figures"] == {"requests_per_s": 12.5}
+    assert "| the start | failed: no capacity |" in report.read_text()
+    assert "| the kill | not run: needs the stage start | - |" in report.read_text()
+    assert not held(outcomes)
+
+
+@on_virtual_time
+async def test_a_stage_that_does_not_end_is_cut(tmp_path: Path) -> None:
+    """It fails when its time is up, and the next one is run."""
+    outcomes = await play([stage("load", for_s=1e6), stage("step")], tmp_path / "report.md")
+    assert [(one.state, one.reason) for one in outcomes] == [(State.FAILED, "took longer than 10 s"), (State.DONE, "")]
+
+
+@on_virtual_time
+async def test_an_interrupted_check_leaves_a_report_of_what_was_measured(tmp_path: Path) -> None:
+    """The stage that was cut has its figures, and the rest is not run."""
+    report = tmp_path / "report.md"
+    task = asyncio.create_task(play([stage("load"), stage("step", for_s=5.0), stage("start")], report))
+    await asyncio.sleep(1.0)
+    task.cancel()
+    outcomes = await task
+    assert [(one.state, one.reason) for one in outcomes] == [
+        (State.DONE, ""),
+        (State.FAILED, "interrupted"),
+        (State.NOT_RUN, "interrupted"),
+    ]
+    assert read(report.read_text())["stages"]["step"]["figures"] == {"requests_per_s": 12.5}
+
+
+async def test_nothing_that_an_error_says_is_in_the_report(tmp_path: Path) -> None:
+    """Neither an exception of a stage nor the output of its process: the names of the errors are all."""
+    said = " ".join(CANARIES)
+    lines = f"import sys; print({said!r}); sys.exit('vllm.MemoryError: {said}')"
+
+    async def run(outcome: Outcome, show: Show) -> None:
+        await in_process([sys.executable, "-c", lines], os.environ, tmp_path / "load.log", show)
+
+    stages = [Stage("load", "the load", 60.0, run), stage("step", ValueError(said))]
+    outcomes = await play(stages, tmp_path / "report.md")
+    assert [one.reason for one in outcomes] == ["its process ended with MemoryError", "ended with ValueError"]
+    report = (tmp_path / "report.md").read_text()
+    assert not [one for one in CANARIES if one in report]
+    assert all(one in (tmp_path / "load.log").read_text() for one in CANARIES)
+
+
+@pytest.mark.parametrize("short", [False, True])
+def test_the_report_of_recorded_figures(short: bool) -> None:
+    """Tables for people and the same figures as JSON; the goals of the short form do not count."""
+    outcome = Outcome("load", "the load", State.DONE)
+    keep("load", RECORDED / "short.json", outcome, short=short)
+    assert len(outcome.figures["blocks"]) == 17
+    report = text(MACHINE, [outcome], short=short)
+    assert "| 1.5 | Headway, balanced, as it comes | " in report
+    assert "| gpus | name NVIDIA H100, memory 81559 MiB |" in report
+    assert read(report)["stages"]["load"]["figures"] == outcome.figures
+    if short:
+        assert outcome.held
+
+
+def test_what_a_part_has_not_measured_is_no_error(tmp_path: Path) -> None:
+    """A part that ended before its first figure leaves none."""
+    outcome = Outcome("load", "the load", State.FAILED)
+    keep("load", tmp_path / "none.json", outcome, short=False)
+    keep("step", RECORDED / "short.json", outcome, short=False)
+    assert (outcome.figures, outcome.text, outcome.missed) == ({}, "", [])
+
+
+async def test_what_the_gpus_did_is_among_the_figures(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """Their memory, use and power as far as the driver tells; without a GPU nothing is there."""
+    monkeypatch.setenv("PATH", str(tmp_path))
+    monkeypatch.setattr("gpu.hardware._LOOK_EVERY_S", 0.0)
+    figures, asked = dict[str, Any](), tmp_path / "asked"
+    async with watched(figures):
+        await asyncio.sleep(0)
+    assert figures == {}
+    program = tmp_path / "nvidia-smi"
+    program.write_text(f"#!/bin/sh\necho . >> {asked}\necho '40000, 87, 350.5'\necho '3, [N/A], [N/A]'\n")
+    program.chmod(0o755)
+    async with watched(figures):
+        await until(lambda: asked.exists() and len(asked.read_text().split()) > 1)
+    assert figures["gpus"] == [
+        {"most_memory_mib": 40000.0, "busy_percent": 87.0, "power_w": 350.5},
+        {"most_memory_mib": 3.0, "busy_percent": None, "power_w": None},
+    ]
+
+
+def test_the_model_is_named_as_its_folder_is(tmp_path: Path) -> None:
+    """The link has the model's own name, and leads to its folder."""
+    own = tmp_path / "canary" / "my-model"
+    own.mkdir(parents=True)
+    (own / "config.json").write_text("{}")
+    link = gpu_check._named(f"{own}/", tmp_path)
+    assert (link.name, link.resolve()) == ("my-model", own)
+
+
+@long_form("two engines and a server for minutes; the tests above have the stages, the report and its reasons")
+@pytest.mark.engine
+def test_the_short_form_holds_on_this_machine(tmp_path: Path) -> None:
+    """All stages are done and every check holds; a token of the environment is not in the report."""
+    model = tmp_path / "canary" / "tiny"
+    shutil.copytree(TINY, model)
+    report = tmp_path / "report.md"
+    command = [sys.executable, str(SCRIPT), "--short", "--model", str(model), "--report", str(report)]
+    environment = {**os.environ, "HF_TOKEN": CANARIES[0], "HEADWAY_ADMIN_TOKEN": CANARIES[0] * 3}
+    done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
+    found = report.read_text()
+    assert done.returncode == 0, f"{done.stdout}{done.stderr}{found}"
+    assert {one["state"] for one in read(found)["stages"].values()} == {"done"}
+    assert not [one for one in (*CANARIES, str(tmp_path), "canary", os.uname().nodename) if one in found]
