@@ -117,7 +117,7 @@ def stages_of(model: Path, folder: Path, stack: AsyncExitStack, *, short: bool) 
     folder.mkdir(parents=True, exist_ok=True)
     results = folder / "results.json"
     results.unlink(missing_ok=True)
-    life = Life(model, stack, _START_S, short=short)
+    life = Life(model, folder / "serve.log", stack, _START_S, short=short)
 
     async def part(name: str, outcome: Outcome, show: Show) -> None:
         command = part_command(Path(__file__), name, model, results, short=short)

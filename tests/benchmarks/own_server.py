@@ -31,15 +31,16 @@ async def running(
     environment: Mapping[str, str],
     ready: str = "/headway/readyz",
     within_s: float = START_S,
+    log: Path | None = None,
 ) -> AsyncIterator[tuple[Family, int]]:
-    """Its processes and its port, once the path ``ready`` answers; it is stopped at the end."""
+    """Its processes and its port, once the path ``ready`` answers; it is stopped at the end. ``log`` is kept where it is given."""
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         port = int(probe.getsockname()[1])
     family = Family()
     with tempfile.TemporaryDirectory() as folder:
-        log = Path(folder) / "server.log"
-        family.start("server", [*command, "--port", str(port)], {**os.environ, **ENVIRONMENT, **environment}, log)
+        environ = {**os.environ, **ENVIRONMENT, **environment}
+        family.start("server", [*command, "--port", str(port)], environ, log or Path(folder) / "server.log")
         try:
             await _answers(family, f"http://127.0.0.1:{port}{ready}", within_s)
             yield family, port

@@ -94,14 +94,14 @@ async def test_an_interrupted_check_leaves_a_report_of_what_was_measured(tmp_pat
 async def test_nothing_that_an_error_says_is_in_the_report(tmp_path: Path) -> None:
     """Neither an exception of a stage nor the output of its process: the names of the errors are all."""
     said = " ".join(CANARIES)
-    lines = f"import sys; print({said!r}); sys.exit('vllm.MemoryError: {said}')"
+    lines = f"import sys; print({said!r}); sys.exit('(EngineCore) ERROR torch.OutOfMemoryError: {said}')"
 
     async def run(outcome: Outcome, show: Show) -> None:
         await in_process([sys.executable, "-c", lines], os.environ, tmp_path / "load.log", show)
 
     stages = [Stage("load", "the load", 60.0, run), stage("step", ValueError(said))]
     outcomes = await play(stages, tmp_path / "report.md")
-    assert [one.reason for one in outcomes] == ["its process ended with MemoryError", "ended with ValueError"]
+    assert [one.reason for one in outcomes] == ["its process ended with OutOfMemoryError", "ended with ValueError"]
     report = (tmp_path / "report.md").read_text()
     assert not [one for one in CANARIES if one in report]
     assert all(one in (tmp_path / "load.log").read_text() for one in CANARIES)
@@ -112,7 +112,7 @@ def test_the_report_of_recorded_figures(short: bool) -> None:
     """Tables for people and the same figures as JSON; the goals of the short form do not count."""
     outcome = Outcome("load", "the load", State.DONE)
     keep("load", RECORDED / "short.json", outcome, short=short)
-    assert len(outcome.figures["blocks"]) == 17
+    assert len(outcome.figures["bench"]["blocks"]) == 17
     report = text(MACHINE, [outcome], short=short)
     assert "| 1.5 | Headway, balanced, as it comes | " in report
     assert "| gpus | name NVIDIA H100, memory 81559 MiB |" in report

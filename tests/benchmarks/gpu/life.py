@@ -13,6 +13,7 @@ import psutil
 from own_server import running
 from serving.client import MODEL_LEN, on_gpu
 
+from gpu.parts import errors_in
 from gpu.stages import Outcome, Show, StageError
 from headway.api import AdminClient, AdminError, Status
 from headway_simulator.engine_model.capacity import Slo
@@ -22,6 +23,7 @@ from headway_tools.load.completions import Completions
 from headway_tools.load.measured import Measured
 from headway_tools.load.offered import Source
 from headway_tools.load.run import Load, capacity_per_s, offer
+from headway_tools.load.served import FAILED
 
 _LOAD, _CLIENTS = 0.5, 8
 _CAPACITY_S, _TRAFFIC_S, _END_S = 10.0, 25.0, 240.0
@@ -35,8 +37,8 @@ _COMPILES = {"TORCHDYNAMO_DISABLE": "0"}
 class Life:
     """One server with this model, from the first of these stages until ``stack`` is closed."""
 
-    def __init__(self, model: Path, stack: AsyncExitStack, within_s: float, *, short: bool) -> None:
-        self._model, self._stack, self._within_s = model, stack, within_s
+    def __init__(self, model: Path, log: Path, stack: AsyncExitStack, within_s: float, *, short: bool) -> None:
+        self._model, self._log, self._stack, self._within_s = model, log, stack, within_s
         self._measure_s, self._traffic_s = (_SHORT_CAPACITY_S, _SHORT_TRAFFIC_S) if short else (_CAPACITY_S, _TRAFFIC_S)
         self._family: Family
         self._admin: AdminClient
@@ -53,14 +55,18 @@ class Life:
         begin_s = clock()
         show("starts and warms up", 0.0)
         command += [] if on_gpu() else ["--quick-start"]
-        server = running(command, environment, within_s=self._within_s)
-        self._family, port = await self._stack.enter_async_context(server)
+        server = running(command, environment, within_s=self._within_s, log=self._log)
+        try:
+            self._family, port = await self._stack.enter_async_context(server)
+        except (RuntimeError, TimeoutError):
+            raise StageError(f"the server did not get ready: {errors_in(self._log) or 'see serve.log'}") from None
         outcome.figures["start_s"] = round(clock() - begin_s, 1)
         url = f"http://127.0.0.1:{port}"
         self._admin = self._stack.enter_context(AdminClient(url, token))
         status = await self._status()
         engine, warmup = status.engine, status.warmup
-        outcome.figures["warmup"] = warmup.model_dump(exclude={"reason"})
+        outcome.figures["warmup"] = warmup.model_dump(include={"state", "single_s", "batch_s", "batch_size", "settled"})
+        outcome.figures["warmup_rounds_s"] = warmup.stages
         known = {"dtype", "quantization", "kv_cache_dtype", "kv_cache_tokens", "max_model_len", "step_tokens"}
         outcome.figures["engine"] = engine.model_dump(include=known)
         outcome.check(warmup.state == "done", f"the warm-up is {warmup.state or 'not known'}")
@@ -82,7 +88,7 @@ class Life:
             await self._until(lambda status: _total(status.engine.deaths) > deaths and status.ready)
             outcome.figures |= {"replaced_s": round(clock() - begin_s, 1), "running_at_kill": at_kill.in_flight}
             show("a new engine serves", 0.7)
-            broken = (await load).all.failed.total()
+            broken = (await load).all.endings[FAILED]
         outcome.check(
             broken <= at_kill.in_flight, f"{broken} answers broke off, and {at_kill.in_flight} requests were running"
         )
@@ -99,7 +105,7 @@ class Life:
             form = after.memory.recycle_form.partition(":")[0]
             outcome.figures |= {"recycled_s": round(clock() - begin_s, 1), "new_engine": form}
             show("a new engine serves", 0.7)
-            broken = (await load).all.failed.total()
+            broken = (await load).all.endings[FAILED]
         outcome.check(not broken, f"{broken} answers broke off")
 
     @asynccontextmanager
@@ -117,9 +123,10 @@ class Life:
         found = measured.all
         outcome.figures |= {
             "sent": len(requests),
+            "sent_after_the_first_tenth": found.offered,  # what the next three are of
             "completed": found.completed,
             "refused": dict(found.refused),
-            "broken_off": found.failed.total() - found.unanswered,
+            "broken_off": found.endings[FAILED],
             "lost": measured.unanswered,
             "first_token_p95_s": found.ttft.quantile(0.95),
         }

@@ -26,7 +26,7 @@ from serving.run import Run
 from serving.step_report import step_report
 
 from gpu.stages import Outcome, Show, StageError
-from headway_tools.demo.children import Child, Family
+from headway_tools.demo.children import Family
 
 _ARMS = ("plain", "default")
 _OVERLOAD = Span(30.0, 20.0, 4.0)  # the default preset lets a burst of half a minute wait, and cuts waits after it
@@ -42,8 +42,9 @@ _STEP = replace(_LOAD, parts=(), beside=("plain", "steps"))
 FORMS: Mapping[str, Form] = {"load": _LOAD, "step": _STEP}
 _REPORTS: Mapping[str, Callable[[Results, Accepted], Report]] = {"load": report, "step": step_report}
 _SHORT_SPAN = Span(1.0, 4.0, 1.0)
+_NAMED = 3
 _MARK, _LOOK_S, _GRACE_S = "@progress ", 0.5, 15.0
-_ERROR = re.compile(r"^\S*?(\w+(?:Error|Exception|Interrupt))\b")
+_ERROR = re.compile(r"\b(\w+(?:Error|Exception))(?=:|$)", re.MULTILINE)
 
 
 def form_of(name: str, *, short: bool) -> Form:
@@ -79,7 +80,7 @@ async def in_process(command: list[str], environ: Mapping[str, str], log: Path, 
         ended.cancel()
         await family.stop(_GRACE_S)
     if child.exit_code != 0:
-        raise StageError(f"its process ended with {_cause(child)}")
+        raise StageError(f"its process ended with {errors_in(log) or f'exit code {child.exit_code}'}")
 
 
 def keep(name: str, path: Path, outcome: Outcome, *, short: bool) -> None:
@@ -95,8 +96,14 @@ def keep(name: str, path: Path, outcome: Outcome, *, short: bool) -> None:
     outcome.text = found.text
     plain = json.loads(path.read_text(encoding="utf-8"))
     wanted = ("beside", "chat") if name == "step" else ("constants", "arms", "blocks")
-    outcome.figures |= {one: plain[one] for one in wanted}
+    outcome.figures["bench"] = {one: plain[one] for one in wanted}
     outcome.check(short or not found.missed, "a goal of this stage was missed: see its table")
+
+
+def errors_in(log: Path) -> str:
+    """The names of the last exceptions in a log: what they say may hold paths and keys, and stays out."""
+    names = _ERROR.findall(log.read_text(encoding="utf-8", errors="replace")) if log.is_file() else []
+    return ", ".join(list(dict.fromkeys(reversed(names)))[:_NAMED][::-1])
 
 
 def part_command(script: Path, name: str, model: Path, path: Path, *, short: bool) -> list[str]:
@@ -107,9 +114,3 @@ def part_command(script: Path, name: str, model: Path, path: Path, *, short: boo
 
 def _print_progress(words: str, done: float) -> None:
     print(f"{_MARK}{done:.3f} {words}", flush=True)
-
-
-def _cause(child: Child) -> str:
-    """The names of the exceptions in its output: what they say may hold paths and keys, and stays out."""
-    names = [found[1] for line in child.output() if (found := _ERROR.match(line.strip()))]
-    return ", ".join(list(dict.fromkeys(names))[-3:]) or f"exit code {child.exit_code}"

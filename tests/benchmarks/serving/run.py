@@ -31,11 +31,12 @@ from serving.layer import layer_cost
 from serving.quiet import MAX_OTHERS, MAX_SLOWER, Times, others_share, spin_s
 from serving.results import BESIDE, Key, Results
 from serving.spinning import beside, repeated, spells
-from serving.streams import beside_prompts, chat_tokens_per_s
+from serving.streams import STREAM_TOKENS, beside_prompts, chat_tokens_per_s
 
 _AT_ONCE = (1, 16)  # clients, where the cost of the layer is measured
 _SETTLE_S = 2.0  # after the last request has left the engine
 _PROMPTS, _ALONE_S = 3, 3.0  # of a block of streams, the first of them not counted; and the pauses beside them
+_OF_STREAM = 0.15  # the most that a pause takes of a stream: that of a fast engine ends before its block otherwise
 _CHAT_TURNS = ("plain", "steps", "steps", "plain")
 _LEARN_S = 30.0  # of load, where an engine is to find what another one learnt and there is nothing yet
 SEATS = 128  # vLLM's own default for a server on the CPU
@@ -197,13 +198,14 @@ class Run:
     async def _beside(self, engine: Engine, constants: Constants) -> None:
         """Streams beside long prompts under each arm, and plain chat there and back."""
         found = all_arms(workload_of(LONG_PROMPTS, 1.0, 1.0), constants.model, constants.slo, ())
+        pause_s = min(_ALONE_S, _OF_STREAM * STREAM_TOKENS * _pace(constants)[0])
         results, arms = self.results, {name: seated(arm) for name, arm in found.items()}
         results.arms[BESIDE] = {name: arms[name].words for name in self.form.beside}
         for name in self.form.beside:
             self.show(f"streams beside long prompts: {name}", 0.0)
             async with self._engine_of(arms[name]):
                 before = engine.step_figures()
-                block = await beside_prompts(name, arms[name].send(engine), _PROMPTS, _ALONE_S)
+                block = await beside_prompts(name, arms[name].send(engine), _PROMPTS, pause_s)
                 await engine.idle()
                 steps = engine.step_figures().since(before)
             planned = replace(block, planned=steps.steps, pressed=steps.pressed, share=steps.prefill_share)

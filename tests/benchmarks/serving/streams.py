@@ -20,7 +20,8 @@ from serving.figures import quantiles
 STREAMS = 8
 MEAN_TOKENS = 64
 LONG_TOKENS = 32 * MEAN_TOKENS
-_PROMPT_TOKENS, _MOST_TOKENS = 16, 2400  # of a stream
+STREAM_TOKENS = 2400  # the most
+_PROMPT_TOKENS = 16  # of a stream
 _UNTIL_TOKENS = 20  # until the pace is that of all streams
 _LOOK_S = 0.05
 _BIN_S = 0.1
@@ -70,7 +71,7 @@ async def beside_prompts(
     """Streams that go on, ``pause_s`` alone, and then so many prompts with as long a pause after each."""
     now_s = asyncio.get_running_loop().time
     streams = [Answer("normal", "", _PROMPT_TOKENS, now_s()) for _ in range(STREAMS)]
-    request = Request(0.0, "normal", _PROMPT_TOKENS, _MOST_TOKENS)
+    request = Request(0.0, "normal", _PROMPT_TOKENS, STREAM_TOKENS)
     tasks = [asyncio.create_task(send(request, one)) for one in streams]
     while any(  # noqa: ASYNC110 - answers have no event for it
         one.tokens < _UNTIL_TOKENS and not task.done() for one, task in zip(streams, tasks, strict=True)
