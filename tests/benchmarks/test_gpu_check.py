@@ -5,8 +5,6 @@ from __future__ import annotations
 import asyncio
 import json
 import os
-import shutil
-import subprocess
 import sys
 from collections.abc import Sequence
 from pathlib import Path
@@ -18,13 +16,10 @@ from gpu.hardware import watched
 from gpu.parts import in_process, keep
 from gpu.report import held, text, written
 from gpu.stages import Outcome, Show, Stage, StageError, State, play_all
-from serving.client import TINY
-from tiers import long_form
 from until import until
 from virtual_time import on_virtual_time
 
 RECORDED = Path(__file__).parent / "results"
-SCRIPT = Path(__file__).with_name("gpu_check.py")
 MACHINE = {"model": "my-model", "headway": "0.1.0", "gpus": [{"name": "NVIDIA H100", "memory": "81559 MiB"}]}
 CANARIES = ("hf_CanaryToken", "/home/canary/models", "canary-host.example", "a prompt of canaries")
 
@@ -155,19 +150,3 @@ def test_the_model_is_named_as_its_folder_is(tmp_path: Path) -> None:
     (own / "config.json").write_text("{}")
     link = gpu_check._named(f"{own}/", tmp_path)
     assert (link.name, link.resolve()) == ("my-model", own)
-
-
-@long_form("two engines and a server for minutes; the tests above have the stages, the report and its reasons")
-@pytest.mark.engine
-def test_the_short_form_holds_on_this_machine(tmp_path: Path) -> None:
-    """All stages are done and every check holds; a token of the environment is not in the report."""
-    model = tmp_path / "canary" / "tiny"
-    shutil.copytree(TINY, model)
-    report = tmp_path / "report.md"
-    command = [sys.executable, str(SCRIPT), "--short", "--model", str(model), "--report", str(report)]
-    environment = {**os.environ, "HF_TOKEN": CANARIES[0], "HEADWAY_ADMIN_TOKEN": CANARIES[0] * 3}
-    done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
-    found = report.read_text()
-    assert done.returncode == 0, f"{done.stdout}{done.stderr}{found}"
-    assert {one["state"] for one in read(found)["stages"].values()} == {"done"}
-    assert not [one for one in (*CANARIES, str(tmp_path), "canary", os.uname().nodename) if one in found]
