@@ -31,6 +31,7 @@ import signal
 import sys
 from collections.abc import Sequence
 from contextlib import AsyncExitStack
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -39,7 +40,7 @@ from gpu.hardware import versions, watched
 from gpu.life import Life
 from gpu.parts import FORMS, in_process, keep, part_command, play_part
 from gpu.report import held, written
-from gpu.stages import Outcome, Show, Stage, State, play_all
+from gpu.stages import Outcome, Play, Show, Stage, State, play_all
 
 from headway_tools.console import Bar, has_vllm, install_command
 from headway_tools.console.exits import INTERRUPTED, Exit
@@ -122,18 +123,22 @@ def stages_of(model: Path, folder: Path, stack: AsyncExitStack, *, short: bool) 
     async def part(name: str, outcome: Outcome, show: Show) -> None:
         command = part_command(Path(__file__), name, model, results, short=short)
         try:
-            async with watched(outcome.figures):
-                await in_process(command, os.environ, folder / f"{name}.log", show)
+            await in_process(command, os.environ, folder / f"{name}.log", show)
         finally:
             keep(name, results, outcome, short=short)
 
-    return [
+    async def beside_gpus(play: Play, outcome: Outcome, show: Show) -> None:
+        async with watched(outcome.figures):
+            await play(outcome, show)
+
+    found = [
         Stage("load", "The default preset beside vLLM alone", 900.0, partial(part, "load")),
         Stage("step", "The step policy beside long prompts", 480.0, partial(part, "step")),
         Stage("start", "A server: start, warm-up, capacity", _START_S + 60.0, life.start),
         Stage("kill", "An engine that is killed under load", 300.0, life.kill, needs="start"),
         Stage("recycle", "An engine that is recycled under load", 300.0, life.recycle, needs="start"),
     ]
+    return [replace(stage, play=partial(beside_gpus, stage.play)) for stage in found]
 
 
 if __name__ == "__main__":

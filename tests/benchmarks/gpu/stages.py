@@ -51,6 +51,8 @@ class Outcome:
 
 #: Called with what is done, and the share of the stage that is done, 0 to 1.
 Show = Callable[[str, float], None]
+#: Measures one stage, and writes what it finds into its outcome.
+Play = Callable[[Outcome, Show], Awaitable[None]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,7 +62,7 @@ class Stage:
     name: str
     title: str
     within_s: float
-    play: Callable[[Outcome, Show], Awaitable[None]]
+    play: Play
     needs: str = ""
 
 
