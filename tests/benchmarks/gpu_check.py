@@ -2,7 +2,7 @@
 
     make gpu-check ARGS="--model Qwen/Qwen3-8B"                  a model of the Hugging Face hub, fetched if need be
     make gpu-check ARGS="--model /models/my-model"               a folder with a config.json
-    make gpu-check ARGS="--model DIR --short" GPU_BIN=.venv/bin  five minutes, also without a GPU: does all of it work?
+    make gpu-check ARGS="--model DIR --short" GPU_BIN=.venv/bin  minutes, also without a GPU: does all of it work?
     make gpu-check GPU_BIN=/path/of/an/environment/bin ...       where vLLM is there already (with vllm-headway[tools])
 
 Nothing else should use the GPU meanwhile. The stages, each bounded in time:
@@ -11,7 +11,7 @@ Nothing else should use the GPU meanwhile. The stages, each bounded in time:
              first, in turn, and back in the second round: what the queue costs, and what it keeps in an overload
     step     streams beside long prompts, with the step policy on and off
     start    `headway serve` as it comes: until it is ready, its warm-up, its capacity
-    kill     its engine is killed under load: a new one replaces it, and every request gets an end
+    kill     its engine is killed under load: a new one serves what waited, and running answers alone break off
     recycle  its engine is replaced alive under load: no request notices
 
 The report is one Markdown file with all figures as JSON at its end; attach it to an issue. It names GPU, driver,
@@ -56,7 +56,7 @@ def main(words: Sequence[str]) -> int:
     """Check, or with ``--part`` run one part of a check."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--model", required=True, metavar="NAME_OR_PATH", help="of the hub, or a folder")
-    parser.add_argument("--short", action="store_true", help="five minutes: tries that all works; goals do not count")
+    parser.add_argument("--short", action="store_true", help="minutes: tries that all works; goals do not count")
     parser.add_argument("--report", type=Path, default=REPORT, metavar="FILE",
                         help="where the report is written (default: out/gpu-check/report.md)")  # fmt: skip
     parser.add_argument("--part", choices=FORMS, help=argparse.SUPPRESS)
@@ -135,8 +135,8 @@ def stages_of(model: Path, folder: Path, stack: AsyncExitStack, *, short: bool) 
         Stage("load", "The default preset beside vLLM alone", 900.0, partial(part, "load")),
         Stage("step", "The step policy beside long prompts", 480.0, partial(part, "step")),
         Stage("start", "A server: start, warm-up, capacity", _START_S + 60.0, life.start),
-        Stage("kill", "An engine that is killed under load", 300.0, life.kill, needs="start"),
-        Stage("recycle", "An engine that is recycled under load", 300.0, life.recycle, needs="start"),
+        Stage("kill", "An engine that is killed under load", 480.0, life.kill, needs="start"),
+        Stage("recycle", "An engine that is recycled under load", 480.0, life.recycle, needs="start"),
     ]
     return [replace(stage, play=partial(beside_gpus, stage.play)) for stage in found]
 

@@ -26,9 +26,11 @@ from headway_tools.load.run import Load, capacity_per_s, offer
 from headway_tools.load.served import FAILED
 
 _LOAD, _CLIENTS = 0.5, 8
-_CAPACITY_S, _TRAFFIC_S, _END_S = 10.0, 25.0, 240.0
+_CAPACITY_S, _TRAFFIC_S, _END_S = 10.0, 25.0, 360.0
 _SHORT_CAPACITY_S, _SHORT_TRAFFIC_S = 3.0, 8.0
 _LOOK_S = 0.1
+#: Whose requests wait for as long as an engine may take to be loaded: none of them may be refused.
+_PATIENT, _CLASS = "offline", "batch"
 _CORE = "EngineCore"
 #: A server as it comes: on a GPU it compiles, whatever ``own_server`` sets for a processor.
 _COMPILES = {"TORCHDYNAMO_DISABLE": "0"}
@@ -71,11 +73,13 @@ class Life:
         outcome.figures["engine"] = engine.model_dump(include=known)
         outcome.check(warmup.state == "done", f"the warm-up is {warmup.state or 'not known'}")
         self._client = await self._stack.enter_async_context(Completions(url, timeout_s=_END_S))
-        self._source = Source(WORKLOADS["W1"], classes={"normal": 1.0}, max_tokens=self._client.model.max_tokens)
+        self._source = Source(WORKLOADS["W1"], classes={_CLASS: 1.0}, max_tokens=self._client.model.max_tokens)
         show("the capacity", 0.8)
         found_per_s = await capacity_per_s(self._client, self._source, 1, _CLIENTS, self._measure_s)
         self._rate_per_s = _LOAD * found_per_s
         outcome.figures[f"requests_per_s_of_{_CLIENTS}_clients"] = round(found_per_s, 2)
+        revision = (await self._status()).preset.revision
+        await asyncio.to_thread(self._admin.switch, _PATIENT, revision=revision, reason="gpu-check")
 
     async def kill(self, outcome: Outcome, show: Show) -> None:
         """Kill the engine under load: it is replaced, and each request gets an end."""
@@ -130,6 +134,7 @@ class Life:
             "lost": measured.unanswered,
             "first_token_p95_s": found.ttft.quantile(0.95),
         }
+        outcome.check(not found.refused, f"{found.refused.total()} requests were refused")
         outcome.check(not measured.unanswered, f"{measured.unanswered} requests got neither an answer nor a refusal")
 
     def _core(self) -> psutil.Process:
