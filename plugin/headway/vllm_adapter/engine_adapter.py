@@ -317,7 +317,7 @@ class VllmAdapter:
             loggers = [HeadwayStatLogger(engine.vllm_config, range(ranks_of(engine.vllm_config)))]
             manager.stat_loggers.extend(loggers)
         for logger in loggers:
-            logger.listener = listener
+            logger.listen(listener)
         return True
 
 

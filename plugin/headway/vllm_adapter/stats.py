@@ -3,8 +3,8 @@
 vLLM calls ``record`` once for each step with output, and never while idle. The plugin reads the fields it knows and
 does without those that a version lacks. The figures of the step itself are what EngineCore has written down
 (``process.step_ring``): vLLM counts the tokens of a chunked prefill when its last chunk is done, and the fit of the
-engine's speed takes the chunks for steps of a slower engine. What is written is ahead of what vLLM sends, so it may be
-some steps at once or none. Where there is none for a step, and none was ahead, vLLM's own count stands for it.
+engine's speed takes the chunks for steps of a slower engine. EngineCore writes before it sends, so that a call finds
+some steps at once or none. A rank whose steps are not written (``step_recorder`` says when) is counted by vLLM.
 
 With data parallelism each rank steps by itself. The load reported with a step is that of all ranks: the sequences of
 all of them by the last step of each, the KV use of the fullest, the KV capacity of all. The times and the tokens are
@@ -35,12 +35,17 @@ class HeadwayStatLogger(AggregateStatLoggerBase):
         self._ranks = max(1, len(engine_indexes))
         self._loads = RankLoads()
         self._ring: StepRingReader | None = None
-        self._ring_sought = False
-        self._ahead = Counter[int]()  # by rank: steps that were read before vLLM's own record of them
         self._cache_counts = Counter[str]()
         self._first_tokens: int | None = 0
         self._cache_config = getattr(vllm_config, "cache_config", None)
         self._kv_capacity_tokens: int | None = None
+
+    def listen(self, listener: StepListener) -> None:
+        """Pass the steps from now on to this listener."""
+        self.listener = listener
+        self._ring = StepRingReader.from_environment(self._ranks, self._loads)
+        if self._ring is not None:
+            self._ring.read()  # what was before
 
     def record(
         self, scheduler_stats: Any, iteration_stats: Any, mm_cache_stats: Any = None, engine_idx: int = 0
@@ -59,29 +64,21 @@ class HeadwayStatLogger(AggregateStatLoggerBase):
         self._note(getattr(scheduler_stats, "prefix_cache_stats", None), _first_tokens(iteration_stats))
         steps = self._written(engine_idx)
         if steps is None:
-            load, sequences = self._counted(scheduler_stats, iteration_stats, engine_idx)
-            self.listener.step(load, sequences, ended)
-        elif not steps:
+            steps = [self._counted(scheduler_stats, iteration_stats, engine_idx)]
+        if not steps:
             self.listener.step(None, 0, ended)
-        for load, sequences in steps or ():
-            self.listener.step(replace(load, **self._known()), sequences, ended)
+        for load, sequences in steps:
+            self.listener.step(load, sequences, ended)
             ended = []
 
     def _written(self, rank: int) -> list[tuple[Load, int]] | None:
-        """The new steps that the engine has written down, which are ahead of what it sends; None without this one's."""
-        if not self._ring_sought:
-            self._ring_sought = True
-            self._ring = StepRingReader.from_environment(self._ranks, self._loads)
-            if self._ring is not None:
-                self._ring.read()  # what was before
+        """The new steps that EngineCore has written down; None where it writes none of this rank."""
         if self._ring is None or rank >= self._ranks:
             return None
         steps = self._ring.read_rank(rank)
-        self._ahead[rank] = ahead = self._ahead[rank] + len(steps) - 1
-        if ahead < 0:
-            self._ahead[rank] = 0
+        if not steps and not self._ring.is_written(rank):
             return None
-        return steps
+        return [(replace(load, **self._known()), sequences) for load, sequences in steps]
 
     def _counted(self, scheduler_stats: Any, iteration_stats: Any, rank: int) -> tuple[Load, int]:
         """A step as vLLM counts it, and the number of its sequences."""
@@ -115,7 +112,6 @@ class HeadwayStatLogger(AggregateStatLoggerBase):
     def forget_loads(self) -> None:
         """Forget the loads of the old ranks, which have been replaced."""
         self._loads.forget()
-        self._ahead.clear()
 
     def log_engine_initialized(self) -> None:
         """Log nothing."""

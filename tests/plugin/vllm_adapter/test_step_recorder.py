@@ -146,12 +146,16 @@ def test_it_goes_on_below_a_step_policy_and_after_that_gave_up(file: Path, monke
 def test_an_error_leaves_the_step_as_it_is(
     file: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """It is logged once, and nothing more is recorded."""
+    """It is logged once, nothing more is recorded, and the reader can tell."""
     scheduler = SeveralClients(MODEL)
-    core = core_of(scheduler, monkeypatch)
+    core, reader = core_of(scheduler, monkeypatch), StepRingReader(file, 1)
+    assert recorded(core, file, StandInRequest(16, 5))
+    reader.read()
+    assert reader.is_written(0)
     monkeypatch.setattr("headway.vllm_adapter.step_recorder.parts", None)
     assert recorded(core, file, StandInRequest(16, 5)) == []
     assert caplog.text.count("EngineCore records its steps no longer: TypeError") == 1
+    assert not reader.is_written(0)
 
 
 @pytest.mark.parametrize("why", ["no statistics", "a pipeline", "no file"])

@@ -11,7 +11,7 @@ import pytest
 from progress_file import prepared_file
 
 from headway.engine import Ended
-from headway.vllm_adapter.process.step_ring import RING_STEPS, EngineStep, StepRing
+from headway.vllm_adapter.process.step_ring import EngineStep, StepRing
 from headway_policies import Load
 from headway_policies.limits import EngineFit
 
@@ -58,20 +58,17 @@ def vllms(prompt_tokens: int, *ended: str, step_s: float = 0.02, queries: int = 
     )
 
 
-def heard(logger_class: Any, ranks: int = 1) -> tuple[Any, Notes]:
-    """A logger with its listener, which has heard one step by vLLM's count: nothing was written for it."""
+def listened(logger_class: Any, ranks: int = 1) -> tuple[Any, Notes]:
+    """A logger with its listener."""
     cache = SimpleNamespace(kv_cache_size_tokens=800)
     logger, notes = logger_class(SimpleNamespace(cache_config=cache), range(ranks)), Notes()
-    logger.listener = notes
-    logger.record(*vllms(7))
-    assert notes.prompts() == [7]
-    notes.steps.clear()
+    logger.listen(notes)
     return logger, notes
 
 
 def test_a_step_is_what_the_engine_has_written(logger_class: Any, ring: StepRing) -> None:
-    """With the ends and the prefix cache that vLLM reports; the step before the first record is none."""
-    logger, notes = heard(logger_class)
+    """With the ends and the prefix cache that vLLM reports; a step before the listener's time is none."""
+    logger, notes = listened(logger_class)
     ring.write(step(CHUNK))
     logger.record(*vllms(0, "a", queries=50))
     ((load, sequences, ended),) = notes.steps
@@ -80,8 +77,8 @@ def test_a_step_is_what_the_engine_has_written(logger_class: Any, ring: StepRing
 
 
 def test_steps_that_are_ahead_of_vllms_records_count_once(logger_class: Any, ring: StepRing) -> None:
-    """All with the first record, ends and prefixes each with its own; then vLLM's count again, where it must be."""
-    logger, notes = heard(logger_class)
+    """All with the first record, ends and prefixes each with its own."""
+    logger, notes = listened(logger_class)
     for tokens in (1, 2, 3):
         ring.write(step(tokens))
     for number, name in enumerate(("a", "b", "c")):
@@ -93,24 +90,22 @@ def test_steps_that_are_ahead_of_vllms_records_count_once(logger_class: Any, rin
     logger.record(*vllms(0))
     assert notes.steps[-1][0] is not None
     assert (notes.steps[-1][0].prefill_tokens, notes.steps[-1][0].prefix_queried_tokens) == (4, 30)
-    logger.record(*vllms(5))
-    assert notes.prompts()[-1] == 5
 
 
-def test_each_step_has_one_report_also_where_the_ring_was_overwritten(logger_class: Any, ring: StepRing) -> None:
-    """As many as vLLM has records: those that are lost there are vLLM's."""
-    logger, notes = heard(logger_class)
-    made = 2 * RING_STEPS
-    for _ in range(made):
-        ring.write(step(1))
-    for _ in range(made):
-        logger.record(*vllms(1))
-    assert sum(load is not None for load, _, _ in notes.steps) == made
+def test_vllm_counts_once_the_engine_has_given_up_writing(logger_class: Any, ring: StepRing) -> None:
+    """The step in which it gave up included."""
+    logger, notes = listened(logger_class)
+    ring.write(step(4))
+    logger.record(*vllms(0))
+    ring.clear()
+    for tokens in (5, 6):
+        logger.record(*vllms(tokens))
+    assert notes.prompts() == [4, 5, 6]
 
 
 def test_first_tokens_are_those_that_vllm_counts(logger_class: Any, ring: StepRing) -> None:
     """Each once, with the next step that is reported: the engine takes a prompt of one token for one that decodes."""
-    logger, notes = heard(logger_class)
+    logger, notes = listened(logger_class)
     for _ in range(3):
         ring.write(step(1)._replace(first_tokens=5))
     for first_tokens in (1, 2, 4):
@@ -124,7 +119,7 @@ def test_first_tokens_are_those_that_vllm_counts(logger_class: Any, ring: StepRi
 
 def test_a_rank_that_writes_nothing_is_counted_by_vllm(logger_class: Any, ring: StepRing) -> None:
     """As one on another machine; the load is that of both."""
-    logger, notes = heard(logger_class, ranks=2)
+    logger, notes = listened(logger_class, ranks=2)
     logger.record(*vllms(3), engine_idx=1)
     ring.write(step(4))
     logger.record(*vllms(0), engine_idx=0)
@@ -133,7 +128,7 @@ def test_a_rank_that_writes_nothing_is_counted_by_vllm(logger_class: Any, ring: 
 
 def test_a_prompt_in_chunks_costs_what_it_takes(logger_class: Any, ring: StepRing) -> None:
     """By vLLM's count, which has all of it in the last step, the fit takes the chunks for a slower engine."""
-    logger, notes = heard(logger_class)
+    logger, notes = listened(logger_class)
     fits = {"written": EngineFit(), "counted": EngineFit()}
     token_s = 50e-6
     for number in range(600):

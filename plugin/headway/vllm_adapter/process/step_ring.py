@@ -84,6 +84,10 @@ class StepRing:
         fields, place = _FIELDS.pack(number, *step), number % RING_STEPS * _RECORD_BYTES
         self._ring[place : place + _RECORD.size] = _RECORD.pack(fields, zlib.crc32(fields))
 
+    def clear(self) -> None:
+        """Let the reader know that no more steps are written."""
+        self._ring[:] = bytes(RING_BYTES)
+
 
 class StepRingReader:
     """The reading side, for all ranks of one engine."""
@@ -108,6 +112,12 @@ class StepRingReader:
         The load is that of all ranks, the times and tokens those of the one step.
         """
         return [found for rank in range(len(self._rings)) for found in self.read_rank(rank)]
+
+    def is_written(self, rank: int) -> bool:
+        """Whether the steps of a rank are written: the ring still has the last one read, or a later one."""
+        last = self._next[rank] - 1
+        record = _read(self._rings[rank], last)
+        return record is not None and record[0] >= last
 
     def read_rank(self, rank: int) -> list[tuple[Load, int]]:
         """The steps of one rank since the last call."""
