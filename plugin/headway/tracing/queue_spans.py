@@ -11,8 +11,7 @@ import importlib
 import time
 from typing import TYPE_CHECKING, Any
 
-from headway.tracing.current_request import CURRENT_REQUEST
-from headway.tracing.trace_parent import TraceParent
+from headway.tracing.current_request import CURRENT_REQUEST, TraceParent
 
 if TYPE_CHECKING:  # the processes of the engine log with this package, and have no gate
     from headway.admission.request_context import RequestContext

@@ -14,8 +14,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
-from headway.tracing.current_request import CURRENT_REQUEST, CurrentRequest
-from headway.tracing.trace_parent import TraceParent, parse_trace_parent
+from headway.tracing.current_request import CURRENT_REQUEST, CurrentRequest, parse_trace_parent
 
 if TYPE_CHECKING:  # the processes of the engine log with this package, and serve nothing
     from starlette.types import ASGIApp, Message, Receive, Scope, Send
@@ -74,7 +73,7 @@ def identify(fields: Iterable[_Field]) -> tuple[CurrentRequest, list[_Field]]:
         request_id = ids[0].decode("ascii")
         engine_id = f"{request_id[:_KEPT_CHARS]}-{own[:_UNIQUE_CHARS]}"
     kept.append((HEADER, engine_id.encode("ascii")))
-    trace: TraceParent | None = parse_trace_parent(parents[0]) if len(parents) == 1 else None
+    trace = parse_trace_parent(parents[0]) if len(parents) == 1 else None
     return CurrentRequest(request_id, engine_id, trace), kept
 
 

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from headway.tracing.trace_parent import MAX_BYTES, TraceParent, parse_trace_parent
+from headway.tracing.current_request import MAX_BYTES, TraceParent, parse_trace_parent
 
 TRACE = "4bf92f3577b34da6a3ce929d0e0e4736"
 SPAN = "00f067aa0ba902b7"

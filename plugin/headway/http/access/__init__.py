@@ -3,8 +3,8 @@
     route_guard   the ASGI middleware
     access        its decisions: the identity of a request, or a refusal
     route_table   the routes in force, and how a path is read
-    identity      the sender of a request
-    api_keys, proxies, anonymous, lockout   the ways to an identity, and the bound on wrong keys
+    identity      the sender of a request, anonymous where no key is asked for
+    api_keys, proxies, lockout   the ways to an identity, and the bound on wrong keys
 
 It depends on ASGI only, and not on vLLM.
 """

@@ -18,31 +18,27 @@ import math
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from http import HTTPStatus
-from typing import Final
 
 from starlette.types import Scope
 
 from headway.api.routes import Role
 from headway.api_errors import BadRequest
-from headway.http.access.anonymous import AnonymousIdentity
 from headway.http.access.api_keys import ApiKeys
-from headway.http.access.identity import Credentials, Identity
+from headway.http.access.identity import (
+    KEY_OF_VLLM,
+    NO_TENANT,
+    OPERATOR,
+    TRUSTED,
+    AnonymousIdentity,
+    Credentials,
+    Identity,
+)
 from headway.http.access.lockout import MOST_WRONG, WINDOW_S, Lockout
 from headway.http.access.proxies import TrustedProxies
 from headway.http.access.route_table import RouteTable
 from headway.keys import KeysFile
 from headway.openai.routes import RouteAccess
 from headway_policies import Preset
-from headway_policies.entitlement import Entitlement
-
-#: Of a request that no tenant has sent: a probe, or a call of the admin API. It has the least urgent class only.
-NO_TENANT: Final = Identity(Entitlement("none", classes=frozenset()))
-#: Of an operator's call of a route of vLLM.
-OPERATOR: Final = Identity(Entitlement("operator"))
-#: Of a trusted proxy's request without a key.
-TRUSTED: Final = Identity(Entitlement("default"), trusted=True)
-#: Of a request with one of vLLM's own keys, which tell no tenants apart.
-KEY_OF_VLLM: Final = Identity(Entitlement("default"))
 
 _BEARER = ((b"www-authenticate", b"Bearer"),)
 

@@ -24,8 +24,8 @@ from typing import Final
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from headway.api_errors import answer
-from headway.http.access.access import NO_TENANT, Access, AccessRefused
-from headway.http.access.identity import IDENTITY, Identity
+from headway.http.access.access import Access, AccessRefused
+from headway.http.access.identity import IDENTITY, NO_TENANT, Identity
 from headway.http.access.route_table import plain_path
 from headway.openai.routes import WEBSOCKET, Route, RouteAccess
 

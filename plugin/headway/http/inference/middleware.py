@@ -31,10 +31,10 @@ from headway.http.access.identity import identity_of
 from headway.http.access.route_table import plain_path
 from headway.http.inference.deferred_response import DeferredResponse
 from headway.http.inference.fallback_route import FallbackRoute
+from headway.http.inference.request_class import known_to_vllm
 from headway.http.inference.request_info import read_request_info
 from headway.http.inference.request_rules import RequestRules
 from headway.http.inference.retries import Retries
-from headway.http.inference.service_tier import known_to_vllm
 from headway.http.inference.tenant_charge import TenantCharges
 from headway.http.inference.validator import CheckedAnswer
 from headway.http.limits import BODY, whole_body

@@ -13,10 +13,13 @@ from collections.abc import Mapping
 from http import HTTPStatus
 from typing import Final
 
+from msgspec import Raw
+
 from headway.admission.request_context import LoweredClass
 from headway.api_errors import BadRequest
 from headway.http.access.identity import Identity
 from headway.openai.asked import Asked
+from headway.openai.fields import Fields
 from headway_policies import Preset
 from headway_policies.close_name import no_such
 
@@ -56,6 +59,12 @@ def used_tier(asked: Asked, class_name: str, preset: Preset) -> str | None:
     tiers = [_ANSWERED.get(tier, tier) for tier in preset.classes[class_name].service_tiers]
     wanted = _ANSWERED.get(asked.service_tier, asked.service_tier)
     return wanted if wanted in tiers else next(iter(tiers), _USUAL_TIER)
+
+
+def known_to_vllm(fields: Fields) -> Fields:
+    """The fields of a body with a tier that vLLM knows: it refuses ``fast``, which means what ``priority`` does."""
+    asked = bytes(fields.get("service_tier", b""))
+    return {**fields, "service_tier": Raw(b'"priority"')} if asked == b'"fast"' else fields
 
 
 def refuse_priority(headers: Mapping[str, str], asked: Asked) -> None:

@@ -20,7 +20,6 @@ import msgspec
 from starlette.datastructures import MutableHeaders
 from starlette.types import Message
 
-from headway.openai.fields import Fields
 from headway.openai.routes import Api, route_at
 
 _FIELD = "service_tier"
@@ -30,11 +29,6 @@ _DATA = b"data: "
 
 #: OpenAI's tiers in Anthropic's answers; any other is the standard one.
 _ANTHROPIC = {"priority": "priority", "flex": "batch"}
-
-
-def known_to_vllm(fields: Fields) -> Fields:
-    """The fields of a body with a tier that vLLM knows: it refuses ``fast``, which means what ``priority`` does."""
-    return {**fields, _FIELD: msgspec.Raw(b'"priority"')} if bytes(fields.get(_FIELD, b"")) == b'"fast"' else fields
 
 
 class TierEcho:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from small_presets import small_preset, terms
 
-from headway.http.access.anonymous import AnonymousIdentity, anonymous_entitlement
+from headway.http.access.identity import AnonymousIdentity, anonymous_entitlement
 from headway_policies import bundled_presets
 
 

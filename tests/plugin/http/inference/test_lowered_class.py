@@ -11,8 +11,7 @@ from small_presets import small_preset
 from starlette.types import Receive, Scope, Send
 from virtual_time import on_virtual_time
 
-from headway.http.access.anonymous import AnonymousIdentity
-from headway.http.access.identity import IDENTITY, Identity
+from headway.http.access.identity import IDENTITY, AnonymousIdentity, Identity
 from headway.operator.metrics.snapshot_families import snapshot_families
 from headway_policies.entitlement import Entitlement
 

@@ -13,7 +13,8 @@ from starlette.types import Message
 
 from headway.admission import RequestContext
 from headway.http.inference.deferred_response import DeferredResponse
-from headway.http.inference.service_tier import TierEcho, known_to_vllm
+from headway.http.inference.request_class import known_to_vllm
+from headway.http.inference.service_tier import TierEcho
 from headway.openai import fields as body_fields
 from headway.openai.fields import read_fields
 
