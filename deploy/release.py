@@ -80,7 +80,7 @@ def refusals(root: Path, version: str) -> list[str]:
 
 
 def git(root: Path, *words: str) -> str:
-    """What git prints; raises StepError where it fails."""
+    """The output of git. Raises StepError where git fails."""
     done = subprocess.run(["git", "-C", str(root), *words], capture_output=True, text=True, check=False)
     if done.returncode != 0:
         raise StepError(f"git {words[0]}: {done.stderr.strip()}")
@@ -123,7 +123,7 @@ def _write_sums(folder: Path) -> None:
 
 
 def next_steps(version: str, folder: Path) -> str:
-    """What was made, and what the maintainer does next."""
+    """The files that were made, and the next steps of the maintainer."""
     made = sorted(folder.iterdir())
     return NEXT_STEPS.format(
         folder=folder.relative_to(ROOT),

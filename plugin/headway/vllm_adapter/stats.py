@@ -102,7 +102,7 @@ class HeadwayStatLogger(AggregateStatLoggerBase):
             self._cache_counts["prefix_cleared"] = True
 
     def _known(self) -> dict[str, Any]:
-        """What is known of the engine beside a step."""
+        """The facts of the engine that no step has."""
         capacity_tokens = self._kv_capacity_tokens or self._read_kv_capacity_tokens()
         known = {"kv_capacity_tokens": capacity_tokens, "first_tokens": self._first_tokens, **self._cache_counts}
         self._first_tokens = self._first_tokens and 0

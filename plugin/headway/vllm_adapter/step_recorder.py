@@ -52,8 +52,8 @@ class StepRecorder:
         return outputs
 
     def _record(self, output: Any, outputs: Any) -> None:
-        """A sequence that was not running before computes its prompt, and be it one token long; one that has no token
-        of a step was not served by it.
+        """Write the step. A sequence that was not running before computes its prompt, and be it one token long; without
+        a token of the step a sequence was not served by it.
         """
         stats = next((one.scheduler_stats for one in outputs.values() if one.scheduler_stats is not None), None)
         if stats is None:

@@ -46,7 +46,7 @@ def _target(extras: str) -> str:
 
 
 def _source() -> dict[str, Any]:
-    """What the installer wrote down (PEP 610); nothing for an index."""
+    """The source that the installer wrote down (PEP 610); nothing for an index."""
     try:
         text = metadata.distribution(DISTRIBUTION).read_text("direct_url.json")
     except metadata.PackageNotFoundError:

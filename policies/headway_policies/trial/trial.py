@@ -1,8 +1,8 @@
-"""One trial of a preset: it stays when somebody confirms it, and goes when a condition holds or its time is over.
+"""A trial of a preset: the preset stays when somebody confirms it, and goes when a condition holds or time is over.
 
 With ``revert_after_s`` nobody's word is needed to go back: without a confirmation until then the earlier settings
 return, as with a router's "reload in 5" or the confirmed commit of NETCONF (RFC 6241, section 8.4). With conditions
-alone it is a watch: it stays if none of them has held for ``WATCH_S``.
+alone a trial is a watch: the preset stays if none of them has held for ``WATCH_S``.
 
 A condition is judged by what was served since the change, and while requests are dispatched at all: an engine that is
 being restarted, or a server that drains, says nothing of a preset.

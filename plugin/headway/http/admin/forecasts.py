@@ -20,7 +20,7 @@ from headway_policies.preset import Issue
 
 
 async def _forecast(control: Control, request: Request, caller: Caller) -> Response:
-    """A forecast changes nothing: it is in no audit log."""
+    """Answer a forecast, which changes nothing and is in no audit log."""
     wanted = command(request, schema.ForecastCommand)
     if wanted.presets is not None and wanted.toml is not None:
         raise ProblemError(HTTPStatus.UNPROCESSABLE_ENTITY, "Give either presets or toml.")

@@ -50,7 +50,7 @@ class StepSource(Protocol):
     """The steps of an engine, as it has written them down."""
 
     def read(self) -> Sequence[tuple[Load, int]]:
-        """Those since the last call, each with its number of sequences. Cheap where there are none."""
+        """The steps since the last call, each with its number of sequences. Cheap where there are none."""
         ...
 
 

@@ -38,7 +38,7 @@ class VllmSource:
         return next((file.read_text(encoding="utf-8") for file in files if file.exists()), None)
 
     def names(self, module: str) -> set[str]:
-        """What a module defines, assigns or imports, at any depth."""
+        """The names that a module defines, assigns or imports, at any depth."""
         found: set[str] = set()
         tree = _parsed(self.text(module) or "")
         for node in (one for one in ast.walk(tree) if not isinstance(one, ast.Module)):
