@@ -17,14 +17,9 @@ from headway_tools.cli import (
     dashboard,
     demo,
     doctor,
-    drain,
     export,
-    fallback,
     keys,
-    pause,
     preset,
-    recycle,
-    resume,
     route,
     serve,
     share,
@@ -32,8 +27,8 @@ from headway_tools.cli import (
     status,
     traffic,
     tune,
-    warmup,
 )
+from headway_tools.cli.control import drain, fallback, pause, recycle, resume, warmup
 from headway_tools.console import (
     INTERRUPTED,
     CliError,

@@ -17,7 +17,7 @@ from headway.api import TlsError, UnreachableError
 from headway.errors import HeadwayError
 from headway.router.addresses import read_addresses
 from headway_policies.sharing import PauseTerms, SeatShares
-from headway_tools.cli.command_options import actor_of
+from headway_tools.cli.control.command_options import actor_of
 from headway_tools.console import INTERRUPTED, Exit, UsageError, add_json, connect, port, seconds, try_bind
 from headway_tools.sharing.arbiter import Arbiter, Standing
 from headway_tools.sharing.server import EXPIRES_S, SharedServer

@@ -26,7 +26,7 @@ from headway_policies import Block, Ending, Load, Preset, Reason
 from headway_policies.desk import DeskReading
 from headway_policies.fallback.degradation import Degradation
 from headway_policies.fallback.rungs import Fallback, FallbackSignals, Rung
-from headway_tools.cli import fallback
+from headway_tools.cli.control import fallback
 
 CLASSES = {
     "normal": terms(2, fallback_max_tokens=64, may_divert=True),

@@ -7,7 +7,7 @@ import os
 import time
 
 from headway.api import AdminClient, AdmissionChanged
-from headway_tools.cli.command_options import actor_of, add_command_options, counted
+from headway_tools.cli.control.command_options import actor_of, add_command_options, counted
 from headway_tools.console import Exit, FailedError, connect, time_span
 
 NAME = "drain"

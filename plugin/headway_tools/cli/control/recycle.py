@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 import argparse
-import os
 
 from headway.api import RecycleAccepted
-from headway_tools.cli.command_options import actor_of, add_command_options
-from headway_tools.console import connect
+from headway_tools.cli.control.command_options import actor_of, add_command_options, send
 
 NAME = "recycle"
 SUMMARY = "Replace the engine of a running server by a new one, without losing a request."
@@ -32,10 +30,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 def run(chosen: argparse.Namespace) -> int:
     """Send the command."""
-    with connect(chosen.url, os.environ) as client:
-        accepted = client.recycle(reason=chosen.reason, actor=actor_of(chosen))
-    print(accepted.model_dump_json() if chosen.json else text(accepted))
-    return 0
+    return send(chosen, lambda client: client.recycle(reason=chosen.reason, actor=actor_of(chosen)), text)
 
 
 def text(accepted: RecycleAccepted) -> str:

@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 import argparse
-import os
 
 from headway.api import AdmissionChanged
-from headway_tools.cli.command_options import actor_of, add_command_options, blocked_words, counted
-from headway_tools.console import connect
+from headway_tools.cli.control.command_options import actor_of, add_command_options, blocked_words, counted, send
 
 NAME = "resume"
 SUMMARY = "End the pause or the drain of a running server."
@@ -30,10 +28,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 def run(chosen: argparse.Namespace) -> int:
     """Send the command."""
-    with connect(chosen.url, os.environ) as client:
-        changed = client.resume(reason=chosen.reason, actor=actor_of(chosen))
-    print(changed.model_dump_json() if chosen.json else text(changed))
-    return 0
+    return send(chosen, lambda client: client.resume(reason=chosen.reason, actor=actor_of(chosen)), text)
 
 
 def text(changed: AdmissionChanged) -> str:

@@ -1,12 +1,18 @@
-"""The options of a command to a running server: where it is, and what its audit log says of the command."""
+"""The options of a command to a running server (address, reason, name), and its way there and back."""
 
 from __future__ import annotations
 
 import argparse
 import os
+from collections.abc import Callable
+from typing import TypeVar
 
-from headway.api import AdmissionChanged
-from headway_tools.console import add_json, add_url
+from pydantic import BaseModel
+
+from headway.api import AdminClient, AdmissionChanged
+from headway_tools.console import add_json, add_url, connect
+
+Answer = TypeVar("Answer", bound=BaseModel)
 
 
 def add_command_options(parser: argparse.ArgumentParser) -> None:
@@ -20,6 +26,14 @@ def add_command_options(parser: argparse.ArgumentParser) -> None:
 def actor_of(chosen: argparse.Namespace) -> str | None:
     """The name for the audit log, None where neither an option nor the environment has one."""
     return chosen.actor or os.environ.get("USER") or None
+
+
+def send(chosen: argparse.Namespace, command: Callable[[AdminClient], Answer], text: Callable[[Answer], str]) -> int:
+    """Send a command and print the answer, as text or as JSON. Returns the exit code."""
+    with connect(chosen.url, os.environ) as client:
+        answer = command(client)
+    print(answer.model_dump_json() if chosen.json else text(answer))
+    return 0
 
 
 def counted(number: int, what: str) -> str:

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import argparse
-import os
 
-from headway.api import FallbackState
-from headway_tools.console import UsageError, add_json, add_url, connect, table
+from headway.api import AdminClient, FallbackState
+from headway_tools.cli.control.command_options import actor_of, add_command_options, send
+from headway_tools.console import UsageError, table
 
 NAME = "fallback"
 SUMMARY = "Show a server's fallback ladder, set it to a rung, or make it automatic."
@@ -25,12 +25,9 @@ exit codes: 0 done   1 refused   2 no such rung, or one without effect   3 not r
 
 def configure(parser: argparse.ArgumentParser) -> None:
     """Add the options of this command."""
-    add_url(parser)
-    add_json(parser)
     parser.add_argument("action", nargs="?", choices=("show", "set", "auto"), default="show", help="default: show")
     parser.add_argument("rung", nargs="?", metavar="RUNG", help="the rung, for set")
-    parser.add_argument("--reason", metavar="TEXT", help="the reason, for the server's audit log")
-    parser.add_argument("--actor", metavar="NAME", help="your name, for the audit log (default: $USER)")
+    add_command_options(parser)
     parser.set_defaults(run=run)
 
 
@@ -38,14 +35,13 @@ def run(chosen: argparse.Namespace) -> int:
     """Show the ladder, or set a rung."""
     if (chosen.action == "set") != (chosen.rung is not None):
         raise UsageError("set needs a RUNG, and only set does (see: headway fallback --help)")
-    with connect(chosen.url, os.environ) as client:
+
+    def command(client: AdminClient) -> FallbackState:
         if chosen.action == "show":
-            now = client.fallback()
-        else:
-            actor = chosen.actor or os.environ.get("USER") or None
-            now = client.order_fallback(chosen.rung, reason=chosen.reason, actor=actor)
-    print(now.model_dump_json() if chosen.json else text(now))
-    return 0
+            return client.fallback()
+        return client.order_fallback(chosen.rung, reason=chosen.reason, actor=actor_of(chosen))
+
+    return send(chosen, command, text)
 
 
 def text(now: FallbackState) -> str:

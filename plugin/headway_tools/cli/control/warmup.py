@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 import argparse
-import os
 
 from headway.api import WarmupAccepted
-from headway_tools.cli.command_options import actor_of, add_command_options, counted
-from headway_tools.console import connect
+from headway_tools.cli.control.command_options import actor_of, add_command_options, counted, send
 
 NAME = "warmup"
 SUMMARY = "Run the warm-up of the preset on a running server, beside the traffic."
@@ -32,10 +30,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 def run(chosen: argparse.Namespace) -> int:
     """Send the command."""
-    with connect(chosen.url, os.environ) as client:
-        accepted = client.warm_up(reason=chosen.reason, actor=actor_of(chosen))
-    print(accepted.model_dump_json() if chosen.json else text(accepted))
-    return 0
+    return send(chosen, lambda client: client.warm_up(reason=chosen.reason, actor=actor_of(chosen)), text)
 
 
 def text(accepted: WarmupAccepted) -> str:

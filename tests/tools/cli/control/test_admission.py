@@ -9,7 +9,8 @@ import pytest
 from admin_stand_in import Stub
 
 from headway.api.schema import OperatorStop
-from headway_tools.cli import drain, main, status
+from headway_tools.cli import main, status
+from headway_tools.cli.control import drain
 
 SAID = {"reason": "disk", "actor": "ann"}
 

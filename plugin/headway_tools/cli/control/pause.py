@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import argparse
-import os
 
 from headway.api import AdmissionChanged
-from headway_tools.cli.command_options import actor_of, add_command_options, counted
-from headway_tools.console import connect, duration, time_span
+from headway_tools.cli.control.command_options import actor_of, add_command_options, counted, send
+from headway_tools.console import duration, time_span
 
 NAME = "pause"
 SUMMARY = "Suspend dispatch on a running server: requests wait until `headway resume`, or for a time."
@@ -38,10 +37,12 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 def run(chosen: argparse.Namespace) -> int:
     """Send the command."""
-    with connect(chosen.url, os.environ) as client:
-        changed = client.pause(expires_s=chosen.expires_s, reason=chosen.reason, actor=actor_of(chosen))
-    print(changed.model_dump_json() if chosen.json else text(changed, chosen.expires_s))
-    return 0
+    expires_s, reason = chosen.expires_s, chosen.reason
+    return send(
+        chosen,
+        lambda client: client.pause(expires_s=expires_s, reason=reason, actor=actor_of(chosen)),
+        lambda changed: text(changed, expires_s),
+    )
 
 
 def text(changed: AdmissionChanged, expires_s: float | None = None) -> str:

@@ -1,0 +1,1 @@
+"""The commands to a running server that change no preset: a module for each."""
