@@ -18,6 +18,7 @@ from headway.errors import HeadwayError
 MAX_INSTANCES: Final = 256
 _DNS: Final = "dns+http://"
 _HTTP_PORT: Final = 80
+_OPTION: Final = "--instances"
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,15 +44,15 @@ class DnsName:
         return Address(f"{ip}:{self.port}", f"http://{place}:{self.port}", self.weight)
 
 
-def read_instances(words: Iterable[str], option: str = "--instances") -> tuple[list[Address], list[DnsName]]:
-    """The addresses in the words of an option, and its DNS names. Raises HeadwayError in one line on the wrong one."""
+def read_instances(words: Iterable[str]) -> tuple[list[Address], list[DnsName]]:
+    """The addresses in the words of ``--instances``, and its DNS names. Raises HeadwayError on a wrong one."""
     texts = [part.strip() for word in words for part in word.split(",") if part.strip()]
     names = [text for text in texts if text.startswith(_DNS)]
     fixed = [text for text in texts if not text.startswith(_DNS)]
-    return read_addresses(fixed, option) if fixed or not names else [], [_dns_name(name, option) for name in names]
+    return read_addresses(fixed) if fixed or not names else [], [_dns_name(name) for name in names]
 
 
-def read_addresses(words: Iterable[str], option: str = "--instances") -> list[Address]:
+def read_addresses(words: Iterable[str], option: str = _OPTION) -> list[Address]:
     """The addresses in the words of an option, in their order. Raises HeadwayError with one line on the wrong one."""
     found: dict[str, Address] = {}
     for text in (part.strip() for word in words for part in word.split(",")):
@@ -68,14 +69,14 @@ def read_addresses(words: Iterable[str], option: str = "--instances") -> list[Ad
     return list(found.values())
 
 
-def _dns_name(text: str, option: str) -> DnsName:
+def _dns_name(text: str) -> DnsName:
     try:
-        one = _address(text.removeprefix("dns+"), option)
+        one = _address(text.removeprefix("dns+"), _OPTION)
     except HeadwayError:
-        raise _wrong(text, option) from None
+        raise _wrong(text, _OPTION) from None
     parts = urlsplit(one.url)
     if parts.path:
-        raise HeadwayError(f"{option}: a DNS name has no path, as in dns+http://NAME:8000, not {text[:80]!r}")
+        raise HeadwayError(f"{_OPTION}: a DNS name has no path, as in dns+http://NAME:8000, not {text[:80]!r}")
     assert parts.hostname is not None, "it was read as an address"
     return DnsName(parts.hostname, parts.port or _HTTP_PORT, one.weight)
 

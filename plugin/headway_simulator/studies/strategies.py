@@ -28,9 +28,7 @@ class Arm:
     model: EngineModel
 
 
-def plain(
-    strategy: Strategy, seats: int, *, window_ms: float = 50.0, flush_after_s: float | None = _FLUSH_S, bins: int = 1
-) -> Preset:
+def plain(strategy: Strategy, seats: int, *, window_ms: float = 50.0, flush_after_s: float | None = _FLUSH_S) -> Preset:
     """A preset that is its strategy and nothing else."""
     static = strategy == "static"
     return Preset(
@@ -40,7 +38,6 @@ def plain(
             strategy=strategy,
             seats=seats,
             window_ms=window_ms,
-            bins=bins,
             flush_after_s=flush_after_s if static else None,
         ),
         ordering=OrderSettings(between="strict", inside="fifo"),

@@ -57,9 +57,9 @@ def lognormal(mean_tokens: float, cv: float, least: int = 4, most: int = 512) ->
     return Lengths(mean_tokens, cv, "lognormal", least, most)
 
 
-def exponential(mean_tokens: float, least: int = 1, most: int = 512) -> Lengths:
+def exponential(mean_tokens: float, most: int = 512) -> Lengths:
     """Exponential with this mean."""
-    return Lengths(mean_tokens, 1.0, "exponential", least, most)
+    return Lengths(mean_tokens, 1.0, "exponential", 1, most)
 
 
 def bimodal(short_tokens: int, long_tokens: int, long_ratio: float) -> Lengths:

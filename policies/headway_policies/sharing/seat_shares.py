@@ -7,31 +7,26 @@
 
 Each step fills by weight (``max_min``). The sum of the shares is never above ``total``, and no model is without a seat.
 
-An urgent model is late from ``late_at`` of its objective on, until it has been below ``on_time_at`` for ``calm_s``. The
-demand of a model falls only when it was lower for ``calm_s``; a share stays as it is until one of them would change by
-more than ``band_ratio``, and ``hold_s`` have passed. A model that becomes late, comes or goes does not wait for that.
+An urgent model is late from ``_LATE_AT`` of its objective on, until it has been below ``_ON_TIME_AT`` for ``_CALM_S``.
+The demand of a model falls only when it was lower for ``_CALM_S``; a share stays as it is until a share would change by
+more than ``_BAND_RATIO``, and ``_HOLD_S`` have passed. A model that becomes late, comes or goes does not wait for that.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from typing import Final
 
 from headway_policies.sharing.max_min import fill
 from headway_policies.sharing.model_load import ModelLoad, Share
 from headway_policies.sharing.pauses import ModelPause, PauseTerms
 from headway_policies.sharing.recent_demand import RecentDemand
 
-
-@dataclass(frozen=True, slots=True)
-class Steadiness:
-    """The terms that keep shares steady while demand varies; see above."""
-
-    late_at: float = 0.5
-    on_time_at: float = 0.25
-    calm_s: float = 10.0
-    hold_s: float = 5.0
-    band_ratio: float = 0.1
+_LATE_AT: Final = 0.5
+_ON_TIME_AT: Final = 0.25
+_CALM_S: Final = 10.0
+_HOLD_S: Final = 5.0
+_BAND_RATIO: Final = 0.1
 
 
 class _Model:
@@ -43,13 +38,13 @@ class _Model:
         self._late_s = 0.0
         self.demand = RecentDemand()
 
-    def lateness(self, load: ModelLoad, how: Steadiness, now_s: float) -> bool:
+    def lateness(self, load: ModelLoad, now_s: float) -> bool:
         """Whether the model is late; only urgent models are."""
         if not load.urgent:
             self.late = False
-        elif load.late_ratio >= how.late_at or (self.late and load.late_ratio >= how.on_time_at):
+        elif load.late_ratio >= _LATE_AT or (self.late and load.late_ratio >= _ON_TIME_AT):
             self.late, self._late_s = True, now_s
-        elif self.late and now_s - self._late_s >= how.calm_s:
+        elif self.late and now_s - self._late_s >= _CALM_S:
             self.late = False
         return self.late
 
@@ -57,8 +52,7 @@ class _Model:
 class SeatShares:
     """The decision, updated every second or so. ``now_s`` never runs backwards. Every name is remembered for good."""
 
-    def __init__(self, how: Steadiness | None = None, pauses: PauseTerms | None = None) -> None:
-        self._how = how or Steadiness()
+    def __init__(self, pauses: PauseTerms | None = None) -> None:
         self._pauses = pauses or PauseTerms()
         self._models: dict[str, _Model] = {}
         self._seats: dict[str, int] = {}
@@ -74,14 +68,13 @@ class SeatShares:
         """The share of each model. Raises ValueError where there are more models than seats; nothing changes then."""
         if len(loads) > total:
             raise ValueError(f"{len(loads)} models need a seat each, and there are {total}")
-        how = self._how
         for name in loads:  # one that is gone for a while is remembered: its pause goes on
             self._models.setdefault(name, _Model(self._pauses))
         demands = {
-            name: int(self._models[name].demand.update(load.demand_seats, now_s, how.calm_s))
+            name: int(self._models[name].demand.update(load.demand_seats, now_s, _CALM_S))
             for name, load in loads.items()
         }
-        late = frozenset(name for name, load in loads.items() if self._models[name].lateness(load, how, now_s))
+        late = frozenset(name for name, load in loads.items() if self._models[name].lateness(load, now_s))
         paused = {
             name
             for name, load in loads.items()
@@ -110,10 +103,10 @@ class SeatShares:
 
     def _follow(self, ideal: dict[str, int], total: int, late: frozenset[str], now_s: float) -> None:
         """Adopt the ideal shares where they differ enough, or must."""
-        how, seats = self._how, self._seats
+        seats = self._seats
         must = ideal.keys() != seats.keys() or sum(seats.values()) > total or bool(late - self._late)
-        moved = must or any(abs(ideal[name] - seats[name]) > how.band_ratio * seats[name] for name in ideal)
-        if must or (moved and now_s - self._changed_s >= how.hold_s):
+        moved = must or any(abs(ideal[name] - seats[name]) > _BAND_RATIO * seats[name] for name in ideal)
+        if must or (moved and now_s - self._changed_s >= _HOLD_S):
             if ideal != seats:
                 self._changed_s = now_s
             self._seats = ideal
