@@ -2,7 +2,8 @@
 
 The oracle never reads the desk: it gets the events and the effects and keeps its own records. What both must
 agree on is checked after every event. The invariants hold under every preset; the order is checked exactly where the
-preset fixes it, and as far as its stated rule goes elsewhere (``desk_rules``).
+preset fixes it, and as far as its stated rule goes elsewhere (``desk_rules``); so are objectives
+(``desk_objectives``).
 """
 
 from __future__ import annotations
@@ -10,8 +11,8 @@ from __future__ import annotations
 from collections import Counter
 from dataclasses import dataclass, field
 from math import inf
-from typing import NamedTuple
 
+from desk_objectives import ObjectiveRules, Sent
 from desk_rules import Rules, Sitting, shortest
 
 from headway_policies import (
@@ -31,22 +32,6 @@ from headway_policies import (
 )
 
 EPSILON_S = 1e-9
-#: A class whose first tokens have been seen so often may have them predicted.
-PREDICTED_AFTER = 8
-#: What has waited for this part of its objective gives way to others of its class.
-SURELY_LATE = 0.75
-PERHAPS_LATE = 0.6
-FOR_OBJECTIVES = (Reason.OBJECTIVE_INFEASIBLE, Reason.OBJECTIVE_UNREACHABLE)
-#: An overload is remembered for 16 objectives.
-REMEMBERED_TARGETS = 32
-
-
-class Sent(NamedTuple):
-    """A dispatch: its time, its class, and when the ticket arrived that waited longest in that class."""
-
-    at_s: float
-    line: str
-    oldest_s: float
 
 
 @dataclass
@@ -55,6 +40,7 @@ class Oracle:
 
     desk: Desk
     rules: Rules = field(init=False)
+    objectives: ObjectiveRules = field(init=False)
     tickets: dict[int, Ticket] = field(default_factory=dict)
     running: set[int] = field(default_factory=set)
     ended: dict[int, str] = field(default_factory=dict)
@@ -73,15 +59,11 @@ class Oracle:
     was_running_at: dict[int, int] = field(default_factory=dict)
     wake_s: float | None = None
     arrival: Ticket | None = None
-    short_s: dict[str, float] = field(default_factory=dict)
-    stood_s: dict[str, float] = field(default_factory=dict)
-    stepped_s: float = -inf
-    dispatches: list[Sent] = field(default_factory=list)
-    first_tokens: Counter[str] = field(default_factory=Counter)
     _revision: int = 1
 
     def __post_init__(self) -> None:
         self.rules = Rules(self.desk.preset, held=self.desk.read(0.0).reserved_seats)
+        self.objectives = ObjectiveRules(self.desk, self.rules, self.tickets, self.suspects, self.was_running_at)
 
     @property
     def waiting(self) -> dict[int, Ticket]:
@@ -115,7 +97,7 @@ class Oracle:
         """The engine produced tokens for a ticket."""
         if ticket_id in self.running:
             if ticket_id not in self.token_s:
-                self.first_tokens[self.tickets[ticket_id].class_name] += 1
+                self.objectives.first_tokens[self.tickets[ticket_id].class_name] += 1
             self.token_s[ticket_id] = now_s
 
     def reseated(self, ticket_id: int, seats: int, now_s: float) -> None:
@@ -145,8 +127,8 @@ class Oracle:
         rules.preset, rules.limit, rules.held = self.desk.preset, self.desk.limit, self.desk.read(now_s).reserved_seats
         rules.ceiling = self.desk.ceiling
         self._check_held()
-        self._note_lateness(now_s)
-        dispatched_before = len(self.dispatches)
+        self.objectives.note_lateness(now_s)
+        dispatched_before = len(self.objectives.dispatches)
         arrival = self.arrival
         if arrival is not None:
             self._takes_place(arrival, effects)
@@ -177,7 +159,7 @@ class Oracle:
                     assert self.wake_s is None or at_s < self.wake_s, "asked to wake later than already promised"
                     self.wake_s = at_s
         self._clear(now_s)
-        self._check_refusals_for_objectives(effects, self.dispatches[dispatched_before:], now_s)
+        self.objectives.check_refusals(effects, self.objectives.dispatches[dispatched_before:], now_s)
         self._check_growth(before if self._revision == self.desk.mode.revision else {})
         assert not self.harmed & self.running, "runs on in an engine that is gone"
         self.unharmed, self.harmed = set(), set()
@@ -245,7 +227,7 @@ class Oracle:
         """Whether the next ticket would fit, and its batch would have to be dispatched."""
         rules = self.rules
         rules.limit = self.desk.limit
-        self._note_lateness(now_s)
+        self.objectives.note_lateness(now_s)
         next_ones = rules.may_be_next()
         if not self._open() or not next_ones:
             return False
@@ -269,7 +251,7 @@ class Oracle:
         return True
 
     def _paced_until_s(self) -> float:
-        return self.stepped_s + self.desk.preset.limit.stale_after_s
+        return self.objectives.stepped_s + self.desk.preset.limit.stale_after_s
 
     def _in_turn(self, ticket: Ticket) -> bool:
         rules, next_ones = self.rules, self.rules.may_be_next()
@@ -294,7 +276,7 @@ class Oracle:
         refused = [one for one in effects if isinstance(one, Reject) and one.ticket_id == arrival.id]
         assert not (evicting and refused), "a ticket was evicted for an arrival that was refused all the same"
         if not any(self.rules.line(one) == arrival.class_name for one in self.waiting.values()):
-            self._is_short(arrival, arrival.arrived_s)
+            self.objectives.is_short(arrival, arrival.arrived_s)
         self.waiting[arrival.id] = arrival
 
     def _dispatched(self, ticket_id: int, revision: int, batch: int, now_s: float, gathered: dict[int, Ticket]) -> None:
@@ -316,8 +298,8 @@ class Oracle:
         rules.passes_late(ticket)
         line = rules.line(ticket)
         oldest_s = min(one.arrived_s for one in self.waiting.values() if rules.line(one) == line)
-        if now_s - oldest_s <= self._target_s(ticket) / 2:
-            self._is_short(ticket, now_s)
+        if now_s - oldest_s <= self.objectives.target_s(ticket) / 2:
+            self.objectives.is_short(ticket, now_s)
         opens = all(one.batch != batch for one in rules.sitting.values())
         if rules.gathers:
             assert all(one.batch == batch for one in rules.sitting.values() if one.seats), "a batch before the last end"
@@ -328,10 +310,10 @@ class Oracle:
 
     def _seat(self, ticket: Ticket, revision: int, batch: int, now_s: float) -> None:
         rules, seats = self.rules, self.rules.wanted(ticket)
-        if not rules.taken() and self.stepped_s > -inf:
-            self.stepped_s = now_s  # an idle engine reports nothing; from now on it is expected to
+        if not rules.taken() and self.objectives.stepped_s > -inf:
+            self.objectives.stepped_s = now_s  # an idle engine reports nothing; from now on it is expected to
         line = rules.line(ticket)
-        self.dispatches.append(Sent(now_s, line, rules.oldest_s(line)))
+        self.objectives.dispatches.append(Sent(now_s, line, rules.oldest_s(line)))
         del self.waiting[ticket.id]
         rules.relegated.discard(ticket.id)
         self.running.add(ticket.id)
@@ -402,119 +384,22 @@ class Oracle:
                 assert queue.shed_unreachable
                 assert min(self.run_due_s(ticket_id).values()) < inf
             case Reason.OBJECTIVE_INFEASIBLE:
-                assert self._stands(ticket, now_s) or self._stood_lately(ticket, now_s), "a burst was refused"
+                assert self.objectives.stands(ticket, now_s) or self.objectives.stood_lately(ticket, now_s), (
+                    "a burst was refused"
+                )
                 assert ticket is self.arrival, "refused as if it arrived"
                 assert not self._goes_at_once(ticket), "refused although it need not wait"
             case Reason.OBJECTIVE_UNREACHABLE:
-                assert self._stands(ticket, now_s) or self._stood_lately(ticket, now_s), "a burst was refused"
+                assert self.objectives.stands(ticket, now_s) or self.objectives.stood_lately(ticket, now_s), (
+                    "a burst was refused"
+                )
                 waited_s = now_s - ticket.arrived_s
-                assert waited_s > self._slo_s(ticket) or self.stepped_s > -inf, "its objective has not passed"
+                assert waited_s > self.objectives.slo_s(ticket) or self.objectives.stepped_s > -inf, (
+                    "its objective has not passed"
+                )
             case Reason.DRAINING | Reason.ENGINE_LOST | Reason.OUT_OF_MEMORY:
                 assert not self._open()
         self.waiting[ticket_id] = ticket
-
-    def _check_refusals_for_objectives(self, effects: list[Effect], sent: list[Sent], now_s: float) -> None:
-        """5a: no seat that a ticket refused for its objective could have had goes to a less urgent one, in that event
-        or since it arrived, but for what the order between the classes grants those; where the order is strict nothing
-        is granted. 5d: at dispatch another of its class went in that event, or it is late even in an idle engine.
-        """
-        for effect in effects:
-            if not isinstance(effect, Reject | Expire) or effect.reason not in FOR_OBJECTIVES:
-                continue
-            ticket = self.tickets[effect.ticket_id]
-            line = self.rules.line(ticket)
-            at_once = effect.reason is Reason.OBJECTIVE_INFEASIBLE
-            since = [one for one in self.dispatches if one.at_s >= ticket.arrived_s]
-            below = [one for one in (sent if at_once else since) if self._is_below(one.line, line)]
-            if at_once:
-                assert not below, "refused on arrival while a less urgent one was dispatched"
-                continue
-            assert all(self._granted(ticket, one) for one in below), "refused although a less urgent one was served"
-            alike = any(one.line == line for one in sent)
-            late_alone = now_s - ticket.arrived_s + self._alone_s(ticket) > self._slo_s(ticket)
-            assert alike or (late_alone and not below), "refused, and none of its class was served for it"
-
-    def _is_below(self, name: str, line: str) -> bool:
-        classes = self.desk.preset.classes
-        return name in classes and classes[name].priority < classes[line].priority
-
-    def _granted(self, ticket: Ticket, sent: Sent) -> bool:
-        """Whether the order between the classes gave a less urgent ticket its turn before this one: by shares, to a
-        class that is behind, when the class of this one has had tickets before; by age, to a class that is older by a
-        step for each class between them. A custom order may do anything.
-        """
-        ordering, ranked = self.desk.preset.ordering, self.desk.preset.by_urgency()
-        line = self.rules.line(ticket)
-        if ":" in ordering.between:
-            return True
-        if ordering.between == "weighted":
-            return any(one.line == line for one in self.dispatches if one.at_s <= sent.at_s)
-        steps = ranked.index(sent.line) - ranked.index(line)
-        aged = sent.oldest_s + steps * ordering.ageing_step_s <= ticket.arrived_s
-        return ordering.between == "ageing" and aged
-
-    def _alone_s(self, ticket: Ticket) -> float:
-        """When its first token would come in an idle engine, as far as the engine's steps tell."""
-        unloaded = self.desk.engine_fit.unloaded
-        return 0.0 if unloaded is None else unloaded.first_token_s(ticket.prompt_tokens)
-
-    def _note_lateness(self, now_s: float) -> None:
-        """Which waiting tickets may have been put behind the others of their class, and which have to be."""
-        rules = self.rules
-        rules.relegated &= rules.waiting.keys()
-        rules.may_be_late = {
-            one.id for one in rules.waiting.values() if self._may_be_late(one, now_s) and one.id not in self.suspects
-        }
-        rules.surely_late = {
-            one
-            for one in rules.may_be_late
-            if now_s - self.tickets[one].arrived_s > SURELY_LATE * self._slo_s(self.tickets[one])
-        }
-
-    def _may_be_late(self, ticket: Ticket, now_s: float) -> bool:
-        """Whether its first token may be taken to come after three fifths of its objective. The desk predicts it once
-        it has seen some of that class; how, is not known here.
-        """
-        slo_s = self._slo_s(ticket)
-        predicted = self.first_tokens[ticket.class_name] >= PREDICTED_AFTER
-        return slo_s < inf and (predicted or now_s - ticket.arrived_s > PERHAPS_LATE * slo_s)
-
-    def _slo_s(self, ticket: Ticket) -> float:
-        """Its objective, by the class in whose queue it waits; infinite where there is none, for one that was running
-        at a crash, and where the engine could not keep it for one alone.
-        """
-        slo_s = self.desk.preset.classes[self.rules.line(ticket)].ttft_slo_s
-        assert not isinstance(slo_s, str), "the oracle knows absolute objectives"
-        if slo_s is None or ticket.id in self.was_running_at:
-            return inf
-        return inf if self._alone_s(ticket) >= slo_s else slo_s
-
-    def _target_s(self, ticket: Ticket) -> float:
-        """How long it may wait while the queue of its class stands: half of the objective."""
-        slo_s = self.desk.preset.classes[self.rules.line(ticket)].ttft_slo_s
-        assert not isinstance(slo_s, str), "the oracle knows absolute objectives"
-        return inf if slo_s is None else slo_s / 2
-
-    def _is_short(self, ticket: Ticket, now_s: float) -> None:
-        """The queue of its class is short or empty; it may have been a standing one until now."""
-        line = self.rules.line(ticket)
-        if self._stands(ticket, now_s):
-            self.stood_s[line] = now_s
-        self.short_s[line] = now_s
-
-    def _stands(self, ticket: Ticket, now_s: float) -> bool:
-        """Its queue was never short for one target, and for the length of a burst as well unless it stood lately."""
-        target_s, burst_s = self._target_s(ticket), self.desk.preset.classes[self.rules.line(ticket)].burst_s
-        patience_s = 0.0 if self._stood_lately(ticket, now_s) else 4 * target_s if burst_s is None else burst_s
-        return self._stood_s(ticket, now_s) > patience_s + target_s
-
-    def _stood_lately(self, ticket: Ticket, now_s: float) -> bool:
-        stood_s = self.stood_s.get(self.rules.line(ticket), -inf)
-        return now_s - stood_s <= REMEMBERED_TARGETS * self._target_s(ticket)
-
-    def _stood_s(self, ticket: Ticket, now_s: float) -> float:
-        """For how long the queue of its class has been known to be no short one."""
-        return now_s - self.short_s.get(self.rules.line(ticket), -inf)
 
     def _check_held(self) -> None:
         """Each class is kept what it reserves; what it states nothing of follows from its objective, if it has one."""

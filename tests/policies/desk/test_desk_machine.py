@@ -206,7 +206,7 @@ class DeskMachine(RuleBasedStateMachine):
     def observe(self, step_s: float, **load: Any) -> None:
         self.now_s += step_s
         self._tick_if_due()
-        self.oracle.stepped_s = self.now_s
+        self.oracle.objectives.stepped_s = self.now_s
         self._do("observe", Load(waiting=0, prefill_tokens=100, kv_capacity_tokens=4000, **load))
 
     @invariant()

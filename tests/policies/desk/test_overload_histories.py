@@ -52,7 +52,7 @@ class History:
         if self.random.random() < 0.2:
             step_s = self.random.choice((0.02, 0.02, 0.2))
             load = Load(len(self.it.oracle.running), 0, self.random.choice((0.1, 0.1, 0.97)), inter_token_s=step_s)
-            self.it.oracle.stepped_s = self.it.now_s
+            self.it.oracle.objectives.stepped_s = self.it.now_s
             self.sees(self.it.does("observe", load))
 
     def happens(self) -> None:
