@@ -46,12 +46,11 @@ _EARLY_IN_A_ROW = 3
 class Accuracy:
     """The recent accuracy of a prediction: over ``samples`` cases, in the unit of what is predicted.
 
-    ``error_ratio`` is the mean of |predicted - actual| over the mean of actual, ``bias_ratio`` the same with its sign.
+    ``error_ratio`` is the mean of |predicted - actual| over the mean of actual.
     """
 
     samples: int = 0
     error_ratio: float = 0.0
-    bias_ratio: float = 0.0
 
 
 class LengthEstimate:
@@ -236,18 +235,17 @@ class _Score:
     def __init__(self, memory: int) -> None:
         self._memory = memory
         self._samples = 0
-        self._error = self._bias = self._actual = 0.0
+        self._error = self._actual = 0.0
 
     def add(self, predicted: float, actual: float) -> None:
         """Count one case."""
         self._samples = min(self._samples + 1, self._memory)
-        weight, miss = 1 / self._samples, predicted - actual
-        self._error += weight * (abs(miss) - self._error)
-        self._bias += weight * (miss - self._bias)
+        weight = 1 / self._samples
+        self._error += weight * (abs(predicted - actual) - self._error)
         self._actual += weight * (actual - self._actual)
 
     def accuracy(self) -> Accuracy:
         """The means as ratios; 0 while the outcomes sum to nothing."""
         if self._actual <= 0:
             return Accuracy(self._samples)
-        return Accuracy(self._samples, self._error / self._actual, self._bias / self._actual)
+        return Accuracy(self._samples, self._error / self._actual)
