@@ -31,7 +31,7 @@ from headway.operator.control import Control
 from headway.operator.install import install, prepare
 from headway.operator.metrics import Meters, MetricsCollector
 from headway.operator.presets import PresetCatalogue
-from headway.supervision.gc_control import GcControl
+from headway.supervision.memory.gc_control import GcControl
 from headway_policies.preset import with_fixed_limit
 from headway_policies.request.outcome import REFUSED
 

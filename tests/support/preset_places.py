@@ -186,12 +186,12 @@ async def _played(
     for target, value in {
         "headway.router.application.REGISTRY": CollectorRegistry(),
         "headway.api_server.protection.REGISTRY": CollectorRegistry(),
-        "headway.supervision.memory_probe.resident_bytes": lambda: {
+        "headway.supervision.memory.probe.resident_bytes": lambda: {
             "api_server": site_machine[0].server_bytes,
             "engine": site_machine[0].engine_bytes,
         },
-        "headway.supervision.memory_probe.Gpus": lambda: SimpleNamespace(read=lambda: _cards(site_machine[0])),
-        "headway.supervision.memory_maintenance.GcControl": lambda pauses: mock.Mock(),
+        "headway.supervision.memory.probe.Gpus": lambda: SimpleNamespace(read=lambda: _cards(site_machine[0])),
+        "headway.supervision.memory.maintenance.GcControl": lambda pauses: mock.Mock(),
         "headway.wrapping.adapter_of": lambda engine: PlainAdapter() if bare else VllmLike(),
         "asyncio.to_thread": _at_once,
     }.items():

@@ -9,12 +9,12 @@ from headway.supervision.engine_recycle import CannotReplaceError, EngineRecycle
 from headway.supervision.factory_replacer import EngineFactory, FactoryReplacer
 from headway.supervision.learnt_limit import LearntLimit, learnt_limit_file
 from headway.supervision.loop_lag import watch_loop
-from headway.supervision.memory_maintenance import MemoryMaintenance
-from headway.supervision.memory_probe import Gpus, MemoryProbe
-from headway.supervision.memory_report import TRIGGERS, MemoryReport
+from headway.supervision.memory.maintenance import MemoryMaintenance
+from headway.supervision.memory.probe import Gpus, MemoryProbe
+from headway.supervision.memory.processes import ProcessorUse, memory_limit_bytes, read_processes
+from headway.supervision.memory.report import TRIGGERS, MemoryReport
 from headway.supervision.objectives_log import ObjectivesLog
 from headway.supervision.overload_log import OverloadLog
-from headway.supervision.processes import ProcessorUse, memory_limit_bytes, read_processes
 from headway.supervision.readiness import not_ready
 from headway.supervision.spare_engine import SpareStarter
 from headway.supervision.supervisor import Replacer, Supervisor

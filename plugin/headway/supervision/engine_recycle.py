@@ -18,7 +18,7 @@ from headway.admission import Gateway
 from headway.audit import Audit, Caller
 from headway.background_tasks import BackgroundTasks
 from headway.errors import HeadwayError, NoEngineError
-from headway.supervision.memory_report import MemoryReport
+from headway.supervision.memory.report import MemoryReport
 from headway.supervision.spare_engine import AFTER, BESIDE, NO_SPARE
 from headway.supervision.supervisor import Supervisor
 from headway_policies import AdmissionState, Block

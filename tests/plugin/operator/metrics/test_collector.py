@@ -23,8 +23,8 @@ from headway.http.access.route_guard import REASONS
 from headway.operator.install import install, prepare
 from headway.operator.metrics import METRIC_NAMES, HttpCollector, Meters, MetricsCollector
 from headway.operator.presets import PresetCatalogue
-from headway.supervision.memory_probe import Gpu, Gpus
-from headway.supervision.memory_report import TRIGGERS
+from headway.supervision.memory.probe import Gpu, Gpus
+from headway.supervision.memory.report import TRIGGERS
 from headway_policies import Block, Decision, Ending, Outcome, Reason
 from headway_policies.memory.policy import Cache
 from headway_policies.step import StepFigures

@@ -10,7 +10,7 @@ from typing import Any
 import psutil
 import pytest
 
-from headway.supervision.memory_probe import Gpu
+from headway.supervision.memory.probe import Gpu
 from headway.vllm_adapter.process import spare_memory
 from headway.vllm_adapter.process.spare_memory import why_no_spare
 

@@ -14,7 +14,7 @@ import gc
 from collections.abc import Callable
 from time import monotonic
 
-from headway.supervision.gc_pauses import GcPauses
+from headway.supervision.memory.gc_pauses import GcPauses
 from headway_policies.memory import full_collection_due
 
 _NEVER = 2**30

@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from headway.supervision.gc_pauses import GcPauses
+from headway.supervision.memory.gc_pauses import GcPauses
 from headway_policies.memory import Cache
 
 #: What may cause a recycle: an operator's command, the preset's schedule, the growth of the engine's memory.

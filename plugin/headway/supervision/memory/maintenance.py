@@ -17,9 +17,9 @@ from headway.audit import Caller
 from headway.background_tasks import BackgroundTasks
 from headway.supervision.engine_activity import EngineActivity
 from headway.supervision.engine_recycle import EngineRecycle
-from headway.supervision.gc_control import GcControl
-from headway.supervision.memory_probe import MemoryProbe, MemoryUse
-from headway.supervision.memory_report import MemoryReport
+from headway.supervision.memory.gc_control import GcControl
+from headway.supervision.memory.probe import MemoryProbe, MemoryUse
+from headway.supervision.memory.report import MemoryReport
 from headway_policies import CapReason, Outcome
 from headway_policies.memory import Cache, CapSeats, Clear, MemoryPolicy, MemoryReading, Recycle, Remedy
 

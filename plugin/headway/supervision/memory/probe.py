@@ -10,7 +10,7 @@ import importlib
 from dataclasses import dataclass
 from typing import Any
 
-from headway.supervision.processes import resident_bytes
+from headway.supervision.memory.processes import resident_bytes
 
 
 @dataclass(frozen=True, slots=True)

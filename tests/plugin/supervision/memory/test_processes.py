@@ -13,8 +13,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from headway.control_groups import memory_limit
-from headway.supervision import processes
-from headway.supervision.processes import ProcessorUse, ProcessReading, memory_limit_bytes, read_processes
+from headway.supervision.memory import processes
+from headway.supervision.memory.processes import ProcessorUse, ProcessReading, memory_limit_bytes, read_processes
 
 Times = namedtuple("Times", ("user", "system", "idle"))
 

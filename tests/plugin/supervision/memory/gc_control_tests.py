@@ -9,8 +9,8 @@ from collections.abc import Iterator
 
 import pytest
 
-from headway.supervision.gc_control import GcControl
-from headway.supervision.gc_pauses import BUCKETS_S, GcPauses
+from headway.supervision.memory.gc_control import GcControl
+from headway.supervision.memory.gc_pauses import BUCKETS_S, GcPauses
 
 OLDEST = 2
 

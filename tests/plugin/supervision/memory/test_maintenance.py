@@ -18,10 +18,10 @@ from virtual_time import on_virtual_time
 
 from headway.engine.fake import FakeEngine, FakeParams
 from headway.engine.port import Ended, PlainAdapter
-from headway.supervision import memory_probe
 from headway.supervision.engine_recycle import TASK as RECYCLE
-from headway.supervision.memory_maintenance import TASK, MemoryMaintenance
-from headway.supervision.memory_probe import MemoryProbe, MemoryUse
+from headway.supervision.memory import probe as memory_probe
+from headway.supervision.memory.maintenance import TASK, MemoryMaintenance
+from headway.supervision.memory.probe import MemoryProbe, MemoryUse
 from headway_policies import CapReason, Ending, Load, bundled_presets
 from headway_policies.memory.policy import Cache, Memory
 
