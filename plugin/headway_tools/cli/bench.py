@@ -16,7 +16,16 @@ from headway_simulator.traffic.trace import TraceError, read_trace
 from headway_simulator.traffic.workload import WORKLOADS
 from headway_tools.cli.objectives import USUAL_WORDS, add_objectives, given_objectives
 from headway_tools.cli.output.bench_report import Outcome, show
-from headway_tools.console import Bar, FailedError, ServerUnreachableError, UsageError, add_json, add_url, seconds
+from headway_tools.console import (
+    Bar,
+    FailedError,
+    ServerUnreachableError,
+    UsageError,
+    add_json,
+    add_url,
+    positive,
+    seconds,
+)
 from headway_tools.load.completions import Completions, UnreachableServerError, UnsuitableServerError, key_of
 from headway_tools.load.measured import Measured
 from headway_tools.load.offered import LoadError, Source
@@ -213,17 +222,6 @@ def check_folder(path: str) -> None:
     """Refuse a file that could not be written at the end. Raises UsageError."""
     if not Path(path).absolute().parent.is_dir() or Path(path).is_dir():
         raise UsageError(f"{path}: cannot be written: no such folder, or it is one")
-
-
-def positive(text: str) -> float:
-    """Read a number above 0. Raises argparse.ArgumentTypeError."""
-    try:
-        value = float(text)
-    except ValueError:
-        value = -1.0
-    if not 0 < value < 1e7:
-        raise argparse.ArgumentTypeError(f"a number above 0 is needed, not {text[:40]!r}")
-    return value
 
 
 def _clients(text: str) -> int:

@@ -91,13 +91,18 @@ def port(text: str) -> int:
 
 def seconds(text: str) -> float:
     """Read a positive number of seconds. Raises argparse.ArgumentTypeError."""
+    return positive(text, "a positive number of seconds")
+
+
+def positive(text: str, what: str = "a number above 0") -> float:
+    """Read a number above 0. Raises argparse.ArgumentTypeError."""
     try:
-        value_s = float(text)
+        value = float(text)
     except ValueError:
-        value_s = -1.0
-    if not 0 < value_s < 1e7:
-        raise argparse.ArgumentTypeError(f"a positive number of seconds is needed, not {text!r}")
-    return value_s
+        value = -1.0
+    if not 0 < value < 1e7:
+        raise argparse.ArgumentTypeError(f"{what} is needed, not {text[:40]!r}")
+    return value
 
 
 def time_span(text: str) -> float:
