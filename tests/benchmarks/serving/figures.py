@@ -42,8 +42,8 @@ class BlockFigures:
     """One block. ``good_ttft_per_s`` counts a first token within twice the objective, whatever the pace.
 
     ``client_s`` is the processor time of the program with Headway and the client, for each request offered. ``pace``
-    is the mean time of a token alone before and after, as a multiple of the one at the start of the run: the objectives are
-    multiples of it. With several tenants, ``fairness`` is Jain's index over what each got of its max-min share of the
+    is the time of a token alone, the mean of before and after, as a multiple of the one at the start of the run: the
+    objectives are multiples of it. With several tenants, ``fairness`` is Jain's index over what each got of its max-min share of the
     tokens, and ``light_ttft_p99_s`` is of those that ask for at most half of the largest share.
     """
 
