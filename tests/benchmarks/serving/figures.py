@@ -43,8 +43,8 @@ class BlockFigures:
 
     ``client_s`` is the processor time of the program with Headway and the client, for each request offered. ``pace``
     is the time of a token alone, the mean of before and after, as a multiple of the one at the start of the run: the
-    objectives are multiples of it. With several tenants, ``fairness`` is Jain's index over what each got of its max-min share of the
-    tokens, and ``light_ttft_p99_s`` is of those that ask for at most half of the largest share.
+    objectives are multiples of it. With several tenants, ``fairness`` is Jain's index over what each got of its max-min
+    share of the tokens, and ``light_ttft_p99_s`` is of those that ask for at most half of the largest share.
     """
 
     good_per_s: float
