@@ -15,7 +15,7 @@ from report import table
 from gpu.stages import Outcome, State
 
 _LONG = 200  # characters of a figure that is left to the JSON
-_SHORT = "This is the short form: it tries that all works, and its figures say little about speed."
+_SHORT = "This is the short form: it tries that all works, and the goals in its tables do not count."
 
 
 def held(outcomes: Sequence[Outcome]) -> bool:
