@@ -33,6 +33,11 @@ _DEV_ROUTES = "/pause, /sleep, /abort_requests, /collective_rpc and others"
 _OTHER_BALANCERS = ("external-lb", "multi-port-external-lb", "hybrid-lb", "rank", "start-rank")
 #: Flags of vLLM's own port that Headway's does not have.
 _OF_VLLM_PORT = ("uds", "root_path", "ssl_ca_certs", "ssl_cert_reqs", "enable_ssl_refresh", "headless")
+#: Connectors of vLLM that move the KV blocks of a request from the server of its prefill to that of its decode.
+_SPLITS = frozenset(
+    ("NixlConnector", "NixlPullConnector", "NixlPushConnector", "MooncakeConnector", "MoRIIOConnector",
+     "P2pNcclConnector")
+)  # fmt: skip
 _KEYS_FILE = Environment.keys_file.name
 
 _Checks = Iterator[Finding]
@@ -143,6 +148,20 @@ def _check_api_servers(args: Namespace, environment: Mapping[str, str]) -> _Chec
             yield fail(what, f"remove it, or add --api-server-count 1 and unset {RUST}")
 
 
+def _check_prefill_decode_split(args: Namespace, environment: Mapping[str, str]) -> _Checks:
+    """The finding about a server that has one half of each request: a seat is free when its half is done, while its KV
+    blocks wait for another server, which a retry and a new engine would leave without them.
+    """
+    config = getattr(args, "kv_transfer_config", None)
+    extra = _setting(config, "kv_connector_extra_config") or {}
+    for connector in (config, *extra.get("connectors", ())):
+        name, role = _setting(connector, "kv_connector"), _setting(connector, "kv_role")
+        if name in _SPLITS or role in ("kv_producer", "kv_consumer"):
+            what = f"--kv-transfer-config ({name}, {role}) splits prefill and decode between servers"
+            yield fail(what, "remove it: headway route divides whole requests; or serve without Headway")
+            return
+
+
 def _check_dev_mode(args: Namespace, environment: Mapping[str, str]) -> _Checks:
     if not _on(environment, "VLLM_SERVER_DEV_MODE"):
         return
@@ -202,14 +221,20 @@ def _check_drain(args: Namespace, environment: Mapping[str, str]) -> _Checks:
 
 
 CHECKS: Final[tuple[Callable[[Namespace, Mapping[str, str]], _Checks], ...]] = (
-    _check_versions, _check_front_ends, _check_data_parallel, _check_api_servers, _check_dev_mode,
-    _check_serialisation, _check_stored_responses, _check_tokens, _check_keys, _check_drain,
+    _check_versions, _check_front_ends, _check_data_parallel, _check_api_servers,
+    _check_prefill_decode_split, _check_dev_mode, _check_serialisation,
+    _check_stored_responses, _check_tokens, _check_keys, _check_drain,
 )  # fmt: skip
 
 
 def _on(environment: Mapping[str, str], variable: str) -> bool:
     """Whether a variable switches something on; vLLM reads such variables as whole numbers."""
     return environment.get(variable, "").strip() not in ("", "0")
+
+
+def _setting(config: Any, name: str) -> Any:
+    """One setting of a configuration that vLLM has parsed into an object, or left as JSON."""
+    return config.get(name) if isinstance(config, Mapping) else getattr(config, name, None)
 
 
 def _is_public(args: Namespace) -> bool:

@@ -56,6 +56,41 @@ def test_a_server_does_not_start_with(given: dict[str, object], environment: dic
     assert TOKEN not in line
 
 
+NIXL = {"kv_connector": "NixlConnector", "kv_role": "kv_both"}
+OFFLOADS = {"kv_connector": "OffloadingConnector", "kv_role": "kv_both"}
+
+
+def of_several(*connectors: dict[str, str]) -> dict[str, object]:
+    """The configuration of several connectors at once."""
+    extra = {"connectors": list(connectors)}
+    return {"kv_connector": "MultiConnector", "kv_role": "kv_both", "kv_connector_extra_config": extra}
+
+
+@pytest.mark.parametrize(
+    "config",
+    [
+        NIXL,
+        Namespace(**NIXL, kv_connector_extra_config={}),
+        {"kv_connector": "MooncakeConnector", "kv_role": "kv_both"},
+        {"kv_connector": "ExampleConnector", "kv_role": "kv_producer"},
+        Namespace(kv_connector="LMCacheConnectorV1", kv_role="kv_consumer"),
+        of_several(OFFLOADS, NIXL),
+    ],
+)
+def test_a_split_of_prefill_and_decode_is_refused_by_name(config: object) -> None:
+    """By the connector or the role, however vLLM has read it; the line names both and says what to do."""
+    (line,) = refusals(args(kv_transfer_config=config), GOOD)
+    assert "splits prefill and decode" in line
+    assert any(name in line for name in ("Nixl", "Mooncake", "kv_producer", "kv_consumer"))
+    assert "headway route" in line
+
+
+@pytest.mark.parametrize("config", [None, OFFLOADS, Namespace(**OFFLOADS), of_several(OFFLOADS)])
+def test_kv_blocks_that_one_server_keeps_elsewhere_are_no_finding(config: object) -> None:
+    """A connector that offloads them, with both roles."""
+    assert refusals(args(kv_transfer_config=config), GOOD) == []
+
+
 @pytest.mark.parametrize("given", [{"uds": "/a"}, {"root_path": "/a"}, {"enable_ssl_refresh": True}])
 def test_one_api_server_has_what_several_cannot_have(given: dict[str, object]) -> None:
     """Its public port is vLLM's own."""
