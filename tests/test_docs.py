@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 import reference
-from headway_site import check
+from headway_site import check, works_with
 from headway_site.presets import EVERY_SETTING
 from running_server import ROOT
 from vllm_source import found_source
@@ -30,6 +30,19 @@ def _read(path: str | Path) -> str:
 def test_the_generated_pages_are_what_the_code_says() -> None:
     """A command, variable, metric, route, error, bound, preset or panel that changes is renewed in the reference."""
     assert reference.stale() == [], "run: make reference"
+
+
+def test_a_feature_without_a_test_is_called_untested_and_a_test_that_is_gone_is_an_error(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """The page of features claims nothing without a function of that name in that file."""
+    row = {"what": "teleportation", "flags": ["--beam"], "ring": "yes", "refused": True}
+    assert works_with.state(row) == "not tested"
+    assert not works_with.exists("tests/test_docs.py::test_teleportation")
+    assert not works_with.exists("tests/test_no_such_file.py::test_teleportation")
+    monkeypatch.setattr(works_with, "data", lambda *_: [row | {"tests": ["tests/test_docs.py::test_teleportation"]}])
+    with pytest.raises(KeyError, match="test_teleportation"):
+        works_with.works_with()
 
 
 @pytest.mark.parametrize("document", check.documents(), ids=lambda path: str(path.relative_to(ROOT)))

@@ -6,7 +6,7 @@ import sys
 from collections.abc import Callable
 from pathlib import Path
 
-from headway_site import bounds, commands, interfaces, presets
+from headway_site import bounds, commands, interfaces, presets, works_with
 
 DOCS = Path(__file__).parent / "docs"
 PAGES: dict[str, Callable[[], str]] = {
@@ -20,6 +20,7 @@ PAGES: dict[str, Callable[[], str]] = {
     "reference/panels": interfaces.panels,
     "operate/runbooks": interfaces.runbooks,
     "reference/patches": interfaces.patches,
+    "reference/works-with": works_with.works_with,
     "reference/bounds": bounds.bound_table,
     "reference/commands": commands.commands,
 }

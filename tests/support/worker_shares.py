@@ -34,6 +34,7 @@ TOGETHER: dict[str, tuple[str, ...]] = {
 #: Files with engines of their own, the longest first.
 OWN_ENGINES: tuple[str, ...] = (
     "tests/engine/test_gpu_check.py",
+    "tests/engine/test_features.py",
     "tests/engine/test_data_parallel.py",
     "tests/engine/test_own_server.py",
     "tests/engine/test_parity.py",
