@@ -79,7 +79,7 @@ _STANDS_FOR: Final = {
     "HeadwayEndpoint": "vllm.plugins.endpoint_plugins.interface:EndpointPlugin",
 }
 #: Members of objects that are Headway's or Python's, whatever the word before them.
-_OURS: Final = frozenset({"pid", "forget_loads"})
+_OURS: Final = frozenset({"pid", "forget_loads", "listen"})
 #: Methods that the policy client leaves out where the engine's class lacks them (``make_policy_class``).
 _LEFT_OUT: Final = frozenset({"check_admission"})
 #: Names that reach vLLM as values: keyword arguments that are passed on, entry points, and what a program wraps.
