@@ -1,6 +1,7 @@
 """Engines to judge a policy on: a family of usual ones, and others drawn at random.
 
-The constants are those of a step: so many milliseconds, more for each running sequence, more for each prompt token.
+The constants are those of a step: so many milliseconds, more for each running sequence, more for each prompt token, and
+for every second one drawn also more while its KV cache is full: up to four times as long as without.
 """
 
 from __future__ import annotations
@@ -16,7 +17,12 @@ FIRST_TOKEN_STEPS, LEAST_FIRST_TOKEN_S, PACES = 30, 0.3, 2.5
 
 
 def engine(
-    step_ms: float, sequence_ms: float, prompt_token_ms: float, seats: int = 256, kv_tokens: int = 500_000
+    step_ms: float,
+    sequence_ms: float,
+    prompt_token_ms: float,
+    seats: int = 256,
+    kv_tokens: int = 500_000,
+    context_ms: float = 0.0,
 ) -> EngineModel:
     """An engine with these costs."""
     return EngineModel(
@@ -25,6 +31,7 @@ def engine(
         prefill_s=prompt_token_ms / 1000,
         max_num_seqs=seats,
         kv_tokens=kv_tokens,
+        context_s=context_ms / 1000,
     )
 
 
@@ -46,9 +53,10 @@ def drawn(seed: int) -> EngineModel:
     def between(least: float, most: float) -> float:
         return exp(source.uniform(log(least), log(most)))
 
-    return engine(
-        between(2, 80), between(0.005, 5), between(0.005, 3), int(between(64, 1024)), int(between(4_000, 2_000_000))
-    )
+    step_ms, sequence_ms, prompt_token_ms = between(2, 80), between(0.005, 5), between(0.005, 3)
+    seats, kv_tokens = int(between(64, 1024)), int(between(4_000, 2_000_000))
+    context_ms = 0.0 if seed % 2 else step_ms * between(0.1, 4)
+    return engine(step_ms, sequence_ms, prompt_token_ms, seats, kv_tokens, context_ms)
 
 
 def objectives(model: EngineModel) -> Slo:

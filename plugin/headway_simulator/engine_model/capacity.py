@@ -6,7 +6,9 @@ on a decoding sequence and C on a prompt token serves
     X(b) = 1 / (p C + o (A / b + B))    requests a second, at a mean time between tokens of    b / (o X(b))
 
 and the ceiling is X at the largest b whose mean time between tokens stays at ``set_point_ratio`` of the objective.
-A fluid has no variance: no real policy reaches the ceiling, and one that keeps the objective cannot pass it for long.
+Where contexts cost time, B holds that of a mean one: its prompt, and as many tokens of its answer as a mean answer has,
+since long answers run for longer. A fluid has no variance: no real policy reaches the ceiling, and one that keeps the
+objective cannot pass it for long.
 The ceiling is that of the undisturbed engine, whatever its ``variation``: loads stay comparable between runs.
 """
 
@@ -56,5 +58,6 @@ def ceiling(
 
 
 def _at(seats: int, model: EngineModel, prompt_tokens: float, output_tokens: float) -> Ceiling:
-    request_s = prompt_tokens * model.prefill_s + output_tokens * (model.base_s / seats + model.seat_s)
+    seat_s = model.seat_s + model.context_s * (prompt_tokens + output_tokens) / model.kv_tokens
+    request_s = prompt_tokens * model.prefill_s + output_tokens * (model.base_s / seats + seat_s)
     return Ceiling(1 / request_s, seats, seats * request_s / output_tokens)

@@ -39,7 +39,8 @@ _LINE = 4  # prompts that are computed in part, as the step policy sees them
 
 @dataclass(frozen=True, slots=True)
 class EngineModel:
-    """The constants of one engine. Times in seconds; ``prefill_s`` is a prompt token's.
+    """The constants of one engine. Times in seconds; ``prefill_s`` is a prompt token's, ``context_s`` what attention
+    takes more in a step while the KV cache is full, in proportion to its use.
 
     The times are those of a 135 M model on two CPU cores; ``headway simulate --like`` takes those of a server.
     ``order`` is the engine's own waiting line; ``padded`` keeps the place of an ended sequence in the batch until the
@@ -53,6 +54,7 @@ class EngineModel:
     step_tokens: int = 2048
     max_num_seqs: int = 256
     kv_tokens: int = 131_072
+    context_s: float = 0.0
     block_tokens: int = 16
     order: Literal["fcfs", "priority"] = "fcfs"
     padded: bool = False
@@ -60,7 +62,7 @@ class EngineModel:
     variation: Variation | None = None
 
     def step_s(self, decoding: int, prefill_tokens: int = 0) -> float:
-        """How long a step of the undisturbed engine takes."""
+        """How long a step of the undisturbed engine takes, its KV cache almost empty."""
         return self.base_s + self.seat_s * decoding + self.prefill_s * prefill_tokens
 
 
@@ -173,6 +175,7 @@ class Engine:
             self.ends_s, self._step_s = math.inf, 0.0
             return
         step_s = self.model.step_s(self._decoding + self._ghosts, self._prefill_tokens)
+        step_s += self.model.context_s * self.kv_usage_ratio
         if self.model.variation is not None:
             step_s = self._varied(step_s, self.model.variation, now_s)
         if step_s != self._step_s:
@@ -303,13 +306,15 @@ class Engine:
 
     def _alike(self, until_s: float, most_steps: int) -> int:
         """How many steps, from this one on, are the same: no arrival, end, lack of a block or change of the engine's
-        speed before the last ends.
+        speed before the last ends. Contexts that cost time grow by less than a block each.
         """
         if self._chunks or self._disturbed or self._preempted:
             return 1
         while self._ends[0][2].end_step != self._ends[0][0]:
             heapq.heappop(self._ends)
         most = min(most_steps, self._ends[0][0] - self._step)
+        if self.model.context_s:
+            most = min(most, self.model.block_tokens)
         if until_s < math.inf:
             most = min(most, int((until_s - self._anchor_s) / self._step_s) - self._since + 1)
         while most > 1 and self._anchor_s + (self._since + most) * self._step_s > until_s:

@@ -17,6 +17,7 @@ def engine_words(model: EngineModel) -> list[str]:
     constants = (
         f"engine: {_ms(model.base_s)} ms a step + {_ms(model.seat_s)} ms a sequence + "
         f"{_ms(model.prefill_s)} ms a prompt token; {model.kv_tokens} tokens of KV space"
+        + (f", {_ms(model.context_s)} ms a step more where it is full" if model.context_s else "")
     )
     return [constants] if model.variation is None else [constants, f"  disturbed: {_disturbances(model.variation)}"]
 

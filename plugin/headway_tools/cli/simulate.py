@@ -124,6 +124,7 @@ def _add_engine(group: argparse._ArgumentGroup) -> None:
         ("--step-ms", _factor, model.base_s * 1000, "a step of the engine"),
         ("--seat-ms", _cost, model.seat_s * 1000, "more for each sequence in it"),
         ("--prefill-ms", _cost, model.prefill_s * 1000, "more for each prompt token in it"),
+        ("--context-ms", _cost, model.context_s * 1000, "more while the KV cache is full, in proportion to its use"),
     ):
         group.add_argument(flag, type=kind, metavar="MS", help=f"{words} (default: {value:g})")
     group.add_argument("--kv-tokens", type=_whole, metavar="N", help=f"KV space (default: {model.kv_tokens})")
@@ -213,7 +214,12 @@ def _check_output(chosen: argparse.Namespace) -> None:
 
 def _engine(chosen: argparse.Namespace, workload: Workload) -> EngineModel:
     model = EngineModel() if chosen.like is None else _like(chosen.like)
-    costs_ms = {"base_s": chosen.step_ms, "seat_s": chosen.seat_ms, "prefill_s": chosen.prefill_ms}
+    costs_ms = {
+        "base_s": chosen.step_ms,
+        "seat_s": chosen.seat_ms,
+        "prefill_s": chosen.prefill_ms,
+        "context_s": chosen.context_ms,
+    }
     kv_tokens = chosen.kv_tokens or (None if chosen.trace else workload.kv_tokens) or model.kv_tokens
     return replace(
         model,

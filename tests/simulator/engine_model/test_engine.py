@@ -31,6 +31,20 @@ def test_a_step_costs_by_the_sequences_that_decode_and_the_prompt_tokens_in_it()
     assert ends(reports)[3] == pytest.approx((0.01 + 200 * 0.0001) + 5 * (0.01 + 4 * 0.001))
 
 
+def test_contexts_cost_time_by_the_part_of_the_kv_cache_that_they_fill() -> None:
+    """A prompt and its answer fill half of the cache from the first step to the last: half of the cost in each."""
+    model = EngineModel(base_s=0.01, seat_s=0.0, prefill_s=0.0, kv_tokens=64, context_s=0.02)
+    assert ends(played(Engine(model), [(0.0, Sequence(1, 17, 15))]))[1] == pytest.approx(15 * (0.01 + 0.01))
+
+
+@pytest.mark.parametrize("most_steps", [1, 1000])
+def test_contexts_that_grow_make_steps_longer(most_steps: int) -> None:
+    """A whole cache in the end: the mean cost is that of the mean context, with steps one by one or many at once."""
+    model = EngineModel(base_s=0.01, seat_s=0.0, prefill_s=0.0, kv_tokens=1600, context_s=0.02)
+    found = ends(played(Engine(model), [(0.0, Sequence(1, 1, 1599))], most_steps))[1]
+    assert found == pytest.approx(1599 * (0.01 + 0.01), rel=0.02)
+
+
 def test_an_answer_of_one_token_ends_with_its_prompt() -> None:
     """First token and end are the same instant."""
     reports = played(Engine(UNIT), [(0.0, Sequence(1, 10, 1))])

@@ -18,6 +18,12 @@ def test_a_steady_engine_is_its_constants() -> None:
     assert (table["base_s"], table["kv_tokens"], table["variation"]) == (0.0291234, 6400, None)
 
 
+def test_what_contexts_cost_is_said_where_they_do() -> None:
+    """At the end of the line."""
+    (line,) = engine_words(EngineModel(context_s=0.0125))
+    assert line.endswith("tokens of KV space, 12.5 ms a step more where it is full")
+
+
 def test_a_disturbed_engine_has_a_line_more() -> None:
     """Each disturbance that there is, to the last digit; the table has no number without a name."""
     variation = Variation(pauses=((1.25, 30.0),), jitter_ratio=0.123456, jitter_hold_s=2.0, seed=9)

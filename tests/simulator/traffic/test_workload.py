@@ -53,6 +53,13 @@ def test_the_ceiling_keeps_one_seat_whatever_the_objective() -> None:
     assert ceiling(MODEL, 64, 64, Slo(inter_token_s=0.001)).seats == 1
 
 
+def test_the_ceiling_counts_what_contexts_cost() -> None:
+    """Requests of 64 and 64 tokens whose contexts cost as much as a sequence does: as on an engine with twice that."""
+    context_s = MODEL.seat_s * MODEL.kv_tokens / 128
+    twice, contexts = replace(MODEL, seat_s=2 * MODEL.seat_s), replace(MODEL, context_s=context_s)
+    assert ceiling(contexts, 64, 64, SLO) == ceiling(twice, 64, 64, SLO)
+
+
 @pytest.mark.parametrize("load", [0.7, 1.5, 3.0])
 def test_a_load_is_a_multiple_of_the_ceiling(load: float) -> None:
     """Within what chance allows a Poisson count: four standard deviations."""

@@ -213,9 +213,11 @@ def test_the_engine_is_that_of_a_running_server(operator: Stub, capsys: pytest.C
     assert (model["base_s"], model["seat_s"], model["prefill_s"]) == (0.02, 0.002, 0.0004)
     assert (model["max_num_seqs"], model["kv_tokens"]) == (64, 131_072)
     assert "poor fit" not in err
-    assert main([*like(operator), "--seat-ms", "1", "--max-num-seqs", "16", "--kv-tokens", "4096"]) == 0
+    own = ["--seat-ms", "1", "--context-ms", "20", "--max-num-seqs", "16", "--kv-tokens", "4096"]
+    assert main([*like(operator), *own]) == 0
     model = json.loads(capsys.readouterr().out)["model"]
-    assert (model["base_s"], model["seat_s"], model["max_num_seqs"], model["kv_tokens"]) == (0.02, 0.001, 16, 4096)
+    assert (model["base_s"], model["seat_s"], model["context_s"]) == (0.02, 0.001, 0.02)
+    assert (model["max_num_seqs"], model["kv_tokens"]) == (16, 4096)
 
 
 def test_a_poor_fit_is_a_warning_beside_the_output(operator: Stub, capsys: pytest.CaptureFixture[str]) -> None:
