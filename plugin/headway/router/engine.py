@@ -169,6 +169,7 @@ class InstancesEngine:
         """End every call, to be tried again with the next server: that of this process has ended."""
         for call, _ in list(self._calls.values()):
             call.stop(EngineGoneError())
+        self._reports.engine_gone()
 
     async def abort(self, request_id: str) -> None:
         """Stop a request; its connection is closed, which the instance notices. An unknown id is ignored."""

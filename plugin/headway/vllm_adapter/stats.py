@@ -76,7 +76,7 @@ class HeadwayStatLogger(AggregateStatLoggerBase):
         if self._ring is None or rank >= self._ranks:
             return None
         steps = self._ring.read_rank(rank)
-        if not steps and not self._ring.is_written(rank):
+        if not steps and not self._ring.written[rank]:
             return None
         return [(replace(load, **self._known()), sequences) for load, sequences in steps]
 
@@ -111,6 +111,8 @@ class HeadwayStatLogger(AggregateStatLoggerBase):
 
     def forget_loads(self) -> None:
         """Forget the loads of the old ranks, which have been replaced."""
+        if self._ring is not None:
+            self._ring.forget()
         self._loads.forget()
 
     def log_engine_initialized(self) -> None:

@@ -47,7 +47,7 @@ class StepRecorder:
             self._record(scheduler_output, outputs)
         except Exception as error:
             log.warning("EngineCore records its steps no longer: %s: %s", type(error).__name__, error)
-            self._ring.clear()
+            self._ring.close()
             self._record = lambda *_: None  # type: ignore[method-assign]  # the step policy may have wrapped this method
         return outputs
 

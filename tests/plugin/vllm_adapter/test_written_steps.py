@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Sequence
 from pathlib import Path
 from types import SimpleNamespace
@@ -11,7 +12,8 @@ import pytest
 from progress_file import prepared_file
 
 from headway.engine import Ended
-from headway.vllm_adapter.process.step_ring import EngineStep, StepRing
+from headway.vllm_adapter.process.progress import VARIABLE
+from headway.vllm_adapter.process.step_ring import RING_STEPS, EngineStep, StepRing
 from headway_policies import Load
 from headway_policies.limits import EngineFit
 
@@ -97,10 +99,43 @@ def test_vllm_counts_once_the_engine_has_given_up_writing(logger_class: Any, rin
     logger, notes = listened(logger_class)
     ring.write(step(4))
     logger.record(*vllms(0))
-    ring.clear()
+    ring.close()
     for tokens in (5, 6):
         logger.record(*vllms(tokens))
     assert notes.prompts() == [4, 5, 6]
+
+
+@pytest.mark.parametrize("gave_up", [False, True])
+def test_a_new_engine_is_read_whatever_the_one_before_did(logger_class: Any, ring: StepRing, gave_up: bool) -> None:
+    """What the old one has left is dropped, vLLM counts until the new one writes, and then its steps are the ones."""
+    logger, notes = listened(logger_class)
+    for tokens in (1, 2, 3):
+        ring.write(step(tokens))
+    logger.record(*vllms(0))
+    if gave_up:
+        ring.close()
+    else:
+        ring.write(step(4))
+    logger.forget_loads()
+    logger.record(*vllms(5))
+    new = StepRing(Path(os.environ[VARIABLE]), 0)
+    new.write(step(6))
+    logger.record(*vllms(0))
+    logger.record(*vllms(0))
+    assert notes.prompts() == [1, 2, 3, 5, 6, None]
+
+
+def test_a_reader_that_is_a_whole_ring_behind_goes_on_with_the_newer_steps(logger_class: Any, ring: StepRing) -> None:
+    """Those that were overwritten are lost, and vLLM counts none of them."""
+    logger, notes = listened(logger_class)
+    ring.write(step(1))
+    logger.record(*vllms(0))
+    for tokens in range(2, 2 * RING_STEPS):
+        ring.write(step(tokens))
+    logger.record(*vllms(7))
+    assert notes.prompts()[-1] == 2 * RING_STEPS - 1
+    assert notes.prompts()[1:] == list(range(notes.prompts()[1], 2 * RING_STEPS))
+    assert len(notes.prompts()) > RING_STEPS // 2
 
 
 def test_first_tokens_are_those_that_vllm_counts(logger_class: Any, ring: StepRing) -> None:

@@ -1,6 +1,6 @@
 """The work of the instances as steps of one engine, for the policies that follow an engine's steps.
 
-    the engine itself an engine of this process's own server writes each step down (``StepSource``); once it has,
+    the engine itself an engine of this process's own server writes each step down (``StepSource``); while it does,
                       nothing else is a step
     a stream          the gaps between its tokens (``stream_pace``), reported several times a second
     the metrics       where no stream was timed since the last report: vLLM's own count of the gaps between tokens
@@ -47,10 +47,16 @@ class TimedStream:
 
 
 class StepSource(Protocol):
-    """The steps of an engine, as it has written them down."""
+    """The steps of an engine, as it has written them down; ``written``: whether each of its ranks does."""
+
+    written: list[bool]
 
     def read(self) -> Sequence[tuple[Load, int]]:
         """The steps since the last call, each with its number of sequences. Cheap where there are none."""
+        ...
+
+    def forget(self) -> None:
+        """Drop what is left of ranks that have ended; nothing is expected of the next ones until each writes a step."""
         ...
 
 
@@ -61,7 +67,7 @@ class StepReports:
         self.listener: StepListener | None = None
         self._pool = pool
         self._source = source
-        self._told = self._stepped = False  # by the source: ever, and since the last report
+        self._stepped = False  # by the source, since the last report
         self._kv_capacity_tokens: int | None = None
         self._pace = StreamPace()
         self._untimed = 0
@@ -118,12 +124,22 @@ class StepReports:
         else:
             self._report_seen()
 
+    def engine_gone(self) -> None:
+        """Expect no steps of the engine until the next one has written some."""
+        if self._source is not None:
+            self._source.forget()
+
+    @property
+    def _told(self) -> bool:
+        """Whether the engine writes down its steps."""
+        return self._source is not None and any(self._source.written)
+
     def _read(self) -> None:
         """Report the steps that the engine has written down."""
         if self._source is None or self.listener is None:
             return
         for load, sequences in self._source.read():
-            self._told = self._stepped = True
+            self._stepped = True
             waiting = load.waiting + self._pool.waiting
             known = replace(load, waiting=waiting, kv_capacity_tokens=self._kv_capacity_tokens)
             self.listener.step(known, sequences, ())

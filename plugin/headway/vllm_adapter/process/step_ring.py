@@ -53,6 +53,9 @@ class EngineStep(NamedTuple):
     sequences: int
 
 
+_CLOSED: Final = EngineStep(-1.0, 0.0, 0, 0, 0, 0, 0, 0, 0)  # the last record of a writer that has given up
+
+
 def _ring(path: Path, rank: int) -> memoryview:
     """The ring of a rank. Raises OSError or ValueError where the file is gone, or has none."""
     with path.open("r+b") as file:
@@ -84,17 +87,18 @@ class StepRing:
         fields, place = _FIELDS.pack(number, *step), number % RING_STEPS * _RECORD_BYTES
         self._ring[place : place + _RECORD.size] = _RECORD.pack(fields, zlib.crc32(fields))
 
-    def clear(self) -> None:
+    def close(self) -> None:
         """Let the reader know that no more steps are written."""
-        self._ring[:] = bytes(RING_BYTES)
+        self.write(_CLOSED)
 
 
 class StepRingReader:
-    """The reading side, for all ranks of one engine."""
+    """The reading side, for all ranks of one engine. ``written``: whether each of them writes down its steps."""
 
     def __init__(self, path: Path, ranks: int, loads: RankLoads | None = None) -> None:
         self._rings = [_ring(path, rank) for rank in range(ranks)]
         self._next = [1] * ranks
+        self.written = [False] * ranks
         self._loads = RankLoads() if loads is None else loads
 
     @classmethod
@@ -113,11 +117,10 @@ class StepRingReader:
         """
         return [found for rank in range(len(self._rings)) for found in self.read_rank(rank)]
 
-    def is_written(self, rank: int) -> bool:
-        """Whether the steps of a rank are written: the ring still has the last one read, or a later one."""
-        last = self._next[rank] - 1
-        record = _read(self._rings[rank], last)
-        return record is not None and record[0] >= last
+    def forget(self) -> None:
+        """Drop what is left of ranks that have ended; nothing is expected of the next ones until each writes a step."""
+        self.read()
+        self.written = [False] * len(self._rings)
 
     def read_rank(self, rank: int) -> list[tuple[Load, int]]:
         """The steps of one rank since the last call."""
@@ -128,6 +131,9 @@ class StepRingReader:
                 expected = number - RING_STEPS // 2
                 continue
             expected += 1
+            self.written[rank] = step != _CLOSED
+            if step == _CLOSED:
+                continue
             own = RankLoad(step.running, step.waiting, step.deferred, step.kv_usage_ratio)
             load = Load(
                 **self._loads.add(rank, own),

@@ -102,10 +102,15 @@ class Written:
 
     def __init__(self) -> None:
         self.steps: list[tuple[Load, int]] = []
+        self.written = [False]
 
     def read(self) -> list[tuple[Load, int]]:
         found, self.steps = self.steps, []
+        self.written = [self.written[0] or bool(found)]
         return found
+
+    def forget(self) -> None:
+        self.steps, self.written = [], [False]
 
 
 @on_virtual_time
@@ -129,6 +134,22 @@ async def test_the_steps_that_the_engine_writes_down_go_before_all_else() -> Non
     made.report()
     assert [step.prefill_tokens for step in listener.steps] == [number for number in range(20) for _ in "ab"]
     assert {(step.kv_capacity_tokens, step.waiting, step.steps) for step in listener.steps} == {(600, 1, 1)}
+
+
+@on_virtual_time
+async def test_the_next_engine_is_known_by_its_streams_until_it_writes_its_steps() -> None:
+    """Also if it never does."""
+    source = Written()
+    made, pool, listener = reports(exclusive=True, source=source)
+    source.steps.append((Load(2, 0, 0.5), 2))
+    made.report()
+    made.engine_gone()
+    listener.steps.clear()
+    with made.timed(50, pool.links["a"], streams=True) as stream:
+        for _ in range(20):
+            await asyncio.sleep(0.02)
+            made.came(stream, 1)
+    assert max(step.steps for step in listener.steps) > 1
 
 
 @on_virtual_time
