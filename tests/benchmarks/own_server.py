@@ -33,7 +33,9 @@ async def running(
     within_s: float = START_S,
     log: Path | None = None,
 ) -> AsyncIterator[tuple[Family, int]]:
-    """Its processes and its port, once the path ``ready`` answers; it is stopped at the end. A ``log`` is kept."""
+    """The processes and the port of a server, once the path ``ready`` answers; it is stopped at the end. A ``log`` is
+    kept.
+    """
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         port = int(probe.getsockname()[1])

@@ -154,7 +154,7 @@ def _check_prefill_decode_split(args: Namespace, environment: Mapping[str, str])
     """
     config = getattr(args, "kv_transfer_config", None)
     extra = _setting(config, "kv_connector_extra_config") or {}
-    for connector in (config, *extra.get("connectors", ())):
+    for connector in (config, *(extra.get("connectors") or ())):
         name, role = _setting(connector, "kv_connector"), _setting(connector, "kv_role")
         if name in _SPLITS or role in ("kv_producer", "kv_consumer"):
             what = f"--kv-transfer-config ({name}, {role}) splits prefill and decode between servers"

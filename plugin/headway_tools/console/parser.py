@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import textwrap
 from collections.abc import Iterable, Sequence
+from math import inf
 from typing import Any, NoReturn
 
 from headway.settings import Environment, Variable
@@ -91,16 +92,16 @@ def port(text: str) -> int:
 
 def seconds(text: str) -> float:
     """Read a positive number of seconds. Raises argparse.ArgumentTypeError."""
-    return positive(text, "a positive number of seconds")
+    return positive(text, "a number of seconds above 0 and below 10,000,000", most=1e7)
 
 
-def positive(text: str, what: str = "a number above 0") -> float:
-    """Read a number above 0. Raises argparse.ArgumentTypeError."""
+def positive(text: str, what: str = "a number above 0", most: float = inf) -> float:
+    """Read a number above 0 and below ``most``. Raises argparse.ArgumentTypeError."""
     try:
         value = float(text)
     except ValueError:
         value = -1.0
-    if not 0 < value < 1e7:
+    if not 0 < value < most:
         raise argparse.ArgumentTypeError(f"{what} is needed, not {text[:40]!r}")
     return value
 

@@ -12,7 +12,7 @@ _WITHIN_S: Final = 20.0
 
 @dataclass(frozen=True, slots=True)
 class GpuLoad:
-    """What one GPU does now; None for what its driver does not tell, such as of a slice of a card (MIG)."""
+    """The load of a GPU now; None for what its driver does not tell, such as of a slice of a card (MIG)."""
 
     memory_mib: float | None
     busy_percent: float | None
@@ -25,7 +25,7 @@ def gpus() -> list[str]:
 
 
 def gpu_loads() -> list[GpuLoad]:
-    """What each GPU does now. Raises OSError where the driver does not say."""
+    """The load of each GPU now. Raises OSError where the driver does not say."""
     lines = _asked("memory.used,utilization.gpu,power.draw", "csv,noheader,nounits")
     return [GpuLoad(*(_number(cell) for cell in (*line.split(","), "", "", "")[:3])) for line in lines]
 

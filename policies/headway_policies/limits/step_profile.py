@@ -17,8 +17,8 @@ step: so less of an overload that follows a start is taken for an engine that be
 
 The noise of the speed adapts (Trigg and Leach, Operational Research Quarterly 1967): the more alike the signs of the
 recent errors are, the more of each is a change of speed. A change of half is followed within some ten steps. The noise
-of the steps themselves is measured. Up to two reports in a row that take three times as long as expected are a pause,
-and ignored.
+of the steps themselves is measured. Up to two of five reports that take three times as long as expected are ignored, as
+a pause.
 
 Weak spots: the model is linear, and prompts cost what they cost on average, whatever their length. Where sequences and
 contexts only grew together, which of them costs is a guess. Before the second load the costs have the proportions of

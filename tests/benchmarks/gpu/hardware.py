@@ -54,10 +54,10 @@ async def watched(figures: dict[str, Any]) -> AsyncIterator[None]:
 
 
 async def _look(seen: list[list[GpuLoad]]) -> None:
-    with suppress(OSError):
-        while True:
+    while True:
+        with suppress(OSError):
             seen.append(await asyncio.to_thread(gpu_loads))
-            await asyncio.sleep(_LOOK_EVERY_S)
+        await asyncio.sleep(_LOOK_EVERY_S)
 
 
 def _over_time(loads: list[GpuLoad]) -> dict[str, float | None]:

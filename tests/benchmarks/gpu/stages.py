@@ -27,7 +27,7 @@ class StageError(Exception):
 
 @dataclass(slots=True)
 class Outcome:
-    """What came of a stage: its figures, its part of the report in Markdown, and the checks that did not hold."""
+    """The result of a stage: its figures, its part of the report in Markdown, and the checks that did not hold."""
 
     name: str
     title: str
@@ -57,7 +57,7 @@ Play = Callable[[Outcome, Show], Awaitable[None]]
 
 @dataclass(frozen=True, slots=True)
 class Stage:
-    """One stage, the most time it may take, and the stage that it cannot be run without."""
+    """A stage of the check, the most time it may take, and the stage that it cannot be run without."""
 
     name: str
     title: str

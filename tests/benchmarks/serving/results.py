@@ -61,7 +61,7 @@ class Results:
         return cls(path, *own, beside, chat)
 
     def write(self) -> None:
-        """Write all of it."""
+        """Write all of it, at once or not at all."""
         plain = {
             "machine": self.machine,
             "form": self.form,
@@ -73,7 +73,9 @@ class Results:
         if self.beside:
             plain |= {"beside": [asdict(one) for one in self.beside], "chat": self.chat}
         self.path.parent.mkdir(parents=True, exist_ok=True)
-        self.path.write_text(json.dumps(plain, indent=1) + "\n", encoding="utf-8")
+        written = self.path.with_suffix(".part")
+        written.write_text(json.dumps(plain, indent=1) + "\n", encoding="utf-8")
+        written.replace(self.path)
 
     def named(self, workload: str) -> Mapping[str, str]:
         """The arms that a workload was played with, and the words for each."""
