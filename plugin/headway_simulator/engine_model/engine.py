@@ -61,9 +61,10 @@ class EngineModel:
     prefix_cache: bool = False
     variation: Variation | None = None
 
-    def step_s(self, decoding: int, prefill_tokens: int = 0) -> float:
-        """How long a step of the undisturbed engine takes, its KV cache almost empty."""
-        return self.base_s + self.seat_s * decoding + self.prefill_s * prefill_tokens
+    def step_s(self, decoding: int, prefill_tokens: int = 0, kv_usage_ratio: float = 0.0) -> float:
+        """How long a step of the undisturbed engine takes."""
+        own_s = self.base_s + self.context_s * kv_usage_ratio
+        return own_s + self.seat_s * decoding + self.prefill_s * prefill_tokens
 
 
 @dataclass(slots=True)
@@ -174,8 +175,7 @@ class Engine:
         if not self.running:
             self.ends_s, self._step_s = math.inf, 0.0
             return
-        step_s = self.model.step_s(self._decoding + self._ghosts, self._prefill_tokens)
-        step_s += self.model.context_s * self.kv_usage_ratio
+        step_s = self.model.step_s(self._decoding + self._ghosts, self._prefill_tokens, self.kv_usage_ratio)
         if self.model.variation is not None:
             step_s = self._varied(step_s, self.model.variation, now_s)
         if step_s != self._step_s:

@@ -136,7 +136,7 @@ class Run:
 
     async def _block(self, part: Part, name: str, workload: Workload, block: Arrivals) -> dict[str, BlockFigures]:
         """One arm under these arrivals, each spell that is counted by its name, and how much it was disturbed: 0 where
-        it was not. The objectives are those of the engine's mean pace just before and just after.
+        it was not. The objectives are those of the engine's mean pace before and after it.
         """
         at_start, span, played = self.results.constants, self.form.span_of(part), part.workload
         assert at_start is not None
