@@ -1,7 +1,7 @@
 """The bundled presets on a family of engines, beside each engine alone: ``make bench-engines``.
 
 Every continuous preset but ``serial``, on every engine of the family, at loads from 0.3 to 2.5 times the fluid ceiling
-of that engine, with three workloads; nothing is tuned and nothing is known of an engine before the run. The judge and
+of that engine, with four workloads; nothing is tuned and nothing is known of an engine before the run. The judge and
 its goals: ``tests/support/engine_judge.py``; the same judge takes random engines in ``scenarios/test_any_engine.py``.
 """
 
@@ -29,7 +29,7 @@ RESULTS = Path(__file__).parent / "results"
 PAGE = Path(__file__).parents[2] / "deploy/site/docs/measured/index.md"
 PRESETS = ("balanced", "interactive", "latency", "throughput")
 LOADS = (0.3, 0.5, 0.9, 1.5, 2.5)
-WORKLOADS = ("W1", "W2", "W3")
+WORKLOADS = ("W1", "W2", "W3", "W8")
 _FIGURE = re.compile(r"\d+\.\d+")
 _ORDER = ("kept: ", "served: ")  # two classes, the more urgent one first
 

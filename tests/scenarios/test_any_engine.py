@@ -35,15 +35,17 @@ def engines() -> Iterator[tuple[int, EngineModel]]:
 @pytest.mark.slow
 @pytest.mark.parametrize("part", range(ENGINES // PART))
 def test_no_engine_is_worse_off_than_alone(part: int) -> None:
-    """On each of these engines the default preset and ``throughput`` reach their goals, below the ceiling and above."""
+    """On each of these engines the default preset and ``throughput`` reach their goals, below the ceiling and above;
+    with a long prompt now and then, below it.
+    """
     presets = bundled_presets()
     missed = [
-        f"engine {seed}, {name} at {load}: {goal}"
+        f"engine {seed}, {workload}, {name} at {load}: {goal}"
         for seed, model in islice(engines(), PART * part, PART * part + PART)
         for judge in (Judge(model, 800),)
         for name in ("balanced", "throughput")
-        for load in (0.5, 2.5)
-        for goal in judge.cell(presets[name], "W1", load, SEEDS).missed(SLACK)
+        for workload, load in (("W1", 0.5), ("W1", 2.5), ("W8", 0.5))
+        for goal in judge.cell(presets[name], workload, load, SEEDS).missed(SLACK)
     ]
     assert not missed
 

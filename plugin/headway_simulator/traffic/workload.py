@@ -218,6 +218,11 @@ _ALL = (
         prefixes=32,
         prefix_tokens=512,
     ),
+    Workload(
+        "W8",
+        "chat beside long prompts: one prompt in twenty is of 1,536 tokens, the others of 64",
+        (Phase(bimodal(64, 24 * 64, 0.05), _OUTPUT),),
+    ),
 )
 
 #: The named workloads.

@@ -9,7 +9,12 @@ Queue 2016), by a token bucket that holds seconds of step time:
     left = spare - prefill_token_s * prompt tokens that were dispatched and are not computed yet
     a prompt goes while   left > _MARGIN_STEPS, what is urgent while   left > -_URGENT_STEPS   set points
 
-The bucket is six set points deep on every engine: a deeper one lets a burst of prompts delay all that run at once.
+Where the steps take as long as the set point on the mean, as in an overload, the bucket is ``_DEPTH_STEPS`` set points
+deep on every engine, and at most ``_FLOOR_STEPS`` overdrawn. Where they take less, there is room for every prompt, and
+answers make up for a delay in the steps after it; to hold others back for a long prompt that is computed would only
+make their first tokens late. So the less of the set point the last ``_USED_STEPS`` steps used, the less of a delay is
+made up for, down to nothing, and then the deeper the bucket is, up to ``_CALM_DEPTH_STEPS``. It is never deeper near
+the set point: a burst of prompts would delay all that run at once.
 
 Thus the mean step keeps the set point whatever the mix is, and a new mix is followed within a step or two: no mean
 length has to be learnt. A cost that is estimated wrongly lets a prompt go a little too early or too late; the measured
@@ -36,10 +41,14 @@ from headway_policies.limits.limit import LimitSettings, Load
 
 #: All in set points, the time that a step should take.
 _MARGIN_STEPS = 2.0
-_DEPTH_STEPS = 6.0
+_DEPTH_STEPS, _CALM_DEPTH_STEPS = 6.0, 24.0
 _TURN_STEPS = 16.0
 _URGENT_STEPS = 40.0
 _FLOOR_STEPS = 16.0
+#: The part of the set point that the mean step uses, over about so many. Delays are made up for in full above the
+#: first, not at all below the second; the bucket is as deep as it gets below the third.
+_FULL_RATIO, _ROOM_RATIO, _CALM_RATIO = 0.95, 0.8, 0.6
+_USED_STEPS = 256
 #: In steps without a prompt.
 _BACKLOG_STEPS = 8.0
 #: A prompt token costs at least this part of what a running sequence costs in a step, whatever the fit says.
@@ -57,6 +66,7 @@ class PrefillPacer:
         self._settings = settings
         self._engine = engine
         self._set_point_s = self._resolved()
+        self._used_ratio = 1.0  # of the set point, by the mean step
         self._spare_s = 0.0
         self.idle()
         self._seen_s = stepped_s
@@ -83,7 +93,7 @@ class PrefillPacer:
 
     def idle(self) -> None:
         """The last of all that ran has ended: no answer is left that is behind its pace."""
-        self._spare_s = _DEPTH_STEPS * self._set_point_s if self._set_point_s < math.inf else 0.0
+        self._spare_s = self._bounds_s[1] if self._set_point_s < math.inf else 0.0
 
     def observe(self, load: Load, now_s: float) -> None:
         """The engine made a step, or a few equal ones."""
@@ -91,8 +101,12 @@ class PrefillPacer:
         self._computed(load.first_tokens)
         set_point_s = self._set_point_s = self._resolved()
         if load.inter_token_s is not None and set_point_s < math.inf:
+            weight = min(1.0, load.steps / _USED_STEPS)
+            used_ratio = min(load.inter_token_s / set_point_s, _FLOOR_STEPS)  # a pause is not a load
+            self._used_ratio += weight * (used_ratio - self._used_ratio)
+            least_s, most_s = self._bounds_s
             spare_s = self._spare_s + load.steps * (set_point_s - load.inter_token_s)
-            self._spare_s = max(-_FLOOR_STEPS * set_point_s, min(spare_s, _DEPTH_STEPS * set_point_s))
+            self._spare_s = max(least_s, min(spare_s, most_s))
 
     # ------------------------------------------------------------------ questions
 
@@ -120,6 +134,15 @@ class PrefillPacer:
         """The mean time between tokens to aim at, by what the engine takes for a single sequence now."""
         unloaded = self._engine.unloaded
         return self._settings.set_point_s(0.0, None if unloaded is None else unloaded.token_s)
+
+    @property
+    def _bounds_s(self) -> tuple[float, float]:
+        """The least and the most spare time that is kept: by how much of the set point the steps used."""
+        used = self._used_ratio
+        floor = _FLOOR_STEPS * _between((used - _ROOM_RATIO) / (_FULL_RATIO - _ROOM_RATIO))
+        calm = _between((_ROOM_RATIO - used) / (_ROOM_RATIO - _CALM_RATIO))
+        depth = _DEPTH_STEPS + calm * (_CALM_DEPTH_STEPS - _DEPTH_STEPS)
+        return -floor * self._set_point_s, depth * self._set_point_s
 
     @property
     def _has_margin(self) -> bool:
@@ -154,3 +177,7 @@ class PrefillPacer:
                 return
             first_tokens -= sequences
             self.gone(ticket_id)
+
+
+def _between(part: float) -> float:
+    return max(0.0, min(part, 1.0))

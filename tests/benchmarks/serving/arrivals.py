@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 
 from headway_simulator.engine_model.capacity import Slo
 from headway_simulator.engine_model.engine import EngineModel
-from headway_simulator.traffic.lengths import bimodal, fixed
+from headway_simulator.traffic.lengths import fixed
 from headway_simulator.traffic.trace import Trace
 from headway_simulator.traffic.traffic import mean_rate, of_trace
 from headway_simulator.traffic.workload import WORKLOADS, Phase, Request, Workload
@@ -26,11 +26,7 @@ _AS_W1 = ("strategies", "lasting", "first-seconds", SPINNING)
 _URGENT = 0.6
 #: Of ``long-prompts``: a prompt of more tokens is a long one.
 CHAT_TOKENS, CHAT, LONG = 256, "chat", "long"
-_LONG_PROMPTS = replace(
-    WORKLOADS["W1"],
-    name=LONG_PROMPTS,
-    phases=(Phase(bimodal(64, 24 * 64, 0.05), WORKLOADS["W1"].phases[0].output),),
-)
+_LONG_PROMPTS = replace(WORKLOADS["W8"], name=LONG_PROMPTS)
 _PART_S = 600.0  # of a trace, before its times are scaled: each round plays another part
 
 

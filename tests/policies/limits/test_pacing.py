@@ -55,14 +55,34 @@ def test_what_was_dispatched_counts_before_it_is_computed() -> None:
 
 
 @pytest.mark.parametrize("sequence_s", [0.004, 0.001, 0.0005, 0.0001])
-def test_quiet_time_saves_six_steps_and_no_more(sequence_s: float) -> None:
-    """However long the steps were fast, and on every engine; two of them are the margin."""
-    for more_tokens, is_open in ((-1, True), (1, False)):
+@pytest.mark.parametrize(("used", "depth"), [(0.97, 6.0), (0.8, 6.0), (0.7, 15.0), (0.6, 24.0), (0.1, 24.0)])
+def test_the_less_of_the_set_point_is_used_the_more_is_saved(sequence_s: float, used: float, depth: float) -> None:
+    """Six set points while steps take most of one, four times as many on a calm engine; two of them are the margin."""
+    for more_tokens, is_open in ((-3, True), (3, False)):
         one = pacer(StepTime(0.029, sequence_s, 0.001))
-        for _ in range(1000):
-            step(one, 0.001)
-        one.sent(1, round(1000 * (6.0 - 2.0) * SET_POINT_S) + more_tokens, 1, 0.0)
+        for _ in range(4000):
+            step(one, used * SET_POINT_S)
+        one.sent(1, round(1000 * (depth - 2.0) * SET_POINT_S) + more_tokens, 1, 0.0)
         assert one.open(4, 0.0) is is_open
+
+
+@pytest.mark.parametrize(("used", "held"), [(0.97, True), (0.6, False), (0.3, False)])
+def test_a_long_prompt_is_made_up_for_only_where_there_is_no_room(used: float, held: bool) -> None:
+    """After its step of a second the next prompts wait for dozens of steps, or go within a few on an engine with room;
+    a pause of the machine is no load.
+    """
+    one = pacer()
+    for _ in range(4000):
+        step(one, used * SET_POINT_S)
+    step(one, 60.0)
+    one.sent(1, 1000, 1, 0.0)
+    step(one, 1.0, first_tokens=1)
+    waited = 0
+    while not one.open(4, 0.0):
+        step(one, used * SET_POINT_S)
+        waited += 1
+    assert (waited > 40) is held
+    assert waited <= 10 or held
 
 
 def test_a_pause_is_forgotten_after_some_steps() -> None:
