@@ -126,7 +126,7 @@ def test_the_examples_of_porting_a_batcher_work(capsys: pytest.CaptureFixture[st
     assert others == [
         "request-1: 14 characters",
         "1.0",
-        "['a question', 'of some class'] 1",
+        "a question 2",
         "32 aimd",
     ]
 

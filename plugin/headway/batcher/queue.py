@@ -5,8 +5,7 @@ from __future__ import annotations
 import itertools
 import operator
 import threading
-import time
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Generic
 
 from typing_extensions import TypedDict  # pydantic and FastAPI accept typing's only from Python 3.12 on
@@ -24,20 +23,19 @@ _MAX_WAITING = 1_000_000
 
 @dataclass(frozen=True, slots=True, eq=False)
 class PrioritizedRequest(Generic[T]):
-    """A request that waited: the item, its priority, and since when, in seconds of a monotonic clock."""
+    """A request with its priority, for ``enqueue``; the queue gives back the request alone."""
 
     request: T
     priority: int | str
-    enqueued_s: float = field(default_factory=time.monotonic)
 
 
 class QueueStats(TypedDict):
     """The figures of a queue. ``queue_sizes`` counts waiting requests, by priority from 0 up.
 
-    ``total_queued`` is ``size``; ``dropped`` requests found no room, or were evicted.
+    ``queue_size`` is their sum, and ``total_queued`` the same; ``dropped`` requests found no room, or were evicted.
     """
 
-    size: int
+    queue_size: int
     total_queued: int
     max_size: int
     queue_sizes: list[int]
@@ -50,8 +48,8 @@ class PriorityRequestQueue(Generic[T]):
     """A bounded queue: the most urgent first, and inside one priority first come, first served.
 
     Priorities count from 0 up, larger is more urgent, as in ``Batcher``; three have the names batch, normal, realtime.
-    An unknown one is an error, unless ``default_class`` names the class that it gets instead. In a full queue a new
-    request evicts the newest of the least urgent ones, if it is more urgent than that. Every operation is O(log n), and
+    ``default_class`` is the class of a request without a priority, else the lowest one, and of an unknown priority,
+    which is an error without it. In a full queue a new request evicts the newest of the least urgent ones, if it is more urgent than that. Every operation is O(log n), and
     any thread may call it. Strict priority has no bound on the wait of those below: ``Batcher`` has one.
     """
 
@@ -67,18 +65,19 @@ class PriorityRequestQueue(Generic[T]):
         }
         lane = Lane(make_order(OrderSettings(between="strict", inside="fifo"), classes))
         self._room = WaitQueue(classes, QueueSettings(max_waiting=max_size), [lane])
-        self._waiting: dict[int, PrioritizedRequest[T]] = {}
+        self._waiting: dict[int, T] = {}
         self._ids = itertools.count(1)
         self._lock = threading.Lock()
         self._enqueued = self._dequeued = self._dropped = 0
 
-    def enqueue(self, request: T, priority: int | str = 0) -> bool:
+    def enqueue(self, request: T | PrioritizedRequest[T], priority: int | str | None = None) -> bool:
         """Put a request in; False when the queue has no room. Raises UnknownClassError for another priority.
 
-        An ``InferenceRequest`` has its own priority, which counts unless another one is given.
+        A ``PrioritizedRequest`` and an ``InferenceRequest`` have their own priority, which counts unless one is given.
         """
-        if isinstance(request, InferenceRequest) and priority == 0:
+        if priority is None and isinstance(request, PrioritizedRequest | InferenceRequest):
             priority = request.priority
+        item = request.request if isinstance(request, PrioritizedRequest) else request
         name = self._class_of(priority)
         with self._lock:
             ticket = Ticket(next(self._ids), name, 0.0)
@@ -89,15 +88,15 @@ class PriorityRequestQueue(Generic[T]):
                     return False
                 self._take(worst)
             self._enqueued += 1
-            self._waiting[ticket.id] = PrioritizedRequest(request, priority)
+            self._waiting[ticket.id] = item
             self._room.push(ticket, name, self._room.lanes[0], 1, 0.0)
         return True
 
-    def dequeue(self) -> PrioritizedRequest[T] | None:
+    def dequeue(self) -> T | None:
         """Take out the next request; None when the queue is empty."""
         return next(iter(self.dequeue_batch(1)), None)
 
-    def dequeue_batch(self, most: int) -> list[PrioritizedRequest[T]]:
+    def dequeue_batch(self, most: int) -> list[T]:
         """Take out the waiting requests in order, ``most`` at the most. Raises TypeError for no whole number."""
         with self._lock:
             count = max(0, min(operator.index(most), len(self._waiting)))
@@ -121,7 +120,7 @@ class PriorityRequestQueue(Generic[T]):
         """The figures so far."""
         with self._lock:
             return QueueStats(
-                size=self.size,
+                queue_size=self.size,
                 total_queued=self.size,
                 max_size=self._room.queue.max_waiting,
                 queue_sizes=[load.requests for load in self._room.by_class.values()],
@@ -130,7 +129,9 @@ class PriorityRequestQueue(Generic[T]):
                 dropped=self._dropped,
             )
 
-    def _class_of(self, priority: int | str) -> str:
+    def _class_of(self, priority: int | str | None) -> str:
+        if priority is None:
+            return self._default or class_name(0, len(self._room.classes))
         try:
             return class_name(priority, len(self._room.classes))
         except UnknownClassError:
@@ -143,6 +144,6 @@ class PriorityRequestQueue(Generic[T]):
         assert head is not None
         return head
 
-    def _take(self, ticket: Ticket) -> PrioritizedRequest[T]:
+    def _take(self, ticket: Ticket) -> T:
         self._room.remove(ticket, ticket.class_name, self._room.lanes[0])
         return self._waiting.pop(ticket.id)

@@ -18,11 +18,9 @@ def test_the_most_urgent_first_and_inside_one_in_order_of_arrival() -> None:
     queue: headway.PriorityRequestQueue[str] = headway.PriorityRequestQueue()
     for number, priority in enumerate([0, 2, 1, 2, 0]):
         assert queue.enqueue(f"{priority}-{number}", priority)
-    assert [waiting.request for waiting in queue.dequeue_batch(3)] == ["2-1", "2-3", "1-2"]
-    first = queue.dequeue()
-    assert first is not None
-    assert (first.request, first.priority) == ("0-0", 0)
-    assert [waiting.request for waiting in queue.dequeue_batch(10)] == ["0-4"]
+    assert queue.dequeue_batch(3) == ["2-1", "2-3", "1-2"]
+    assert queue.dequeue() == "0-0"
+    assert queue.dequeue_batch(10) == ["0-4"]
     assert queue.dequeue() is None
     assert queue.dequeue_batch(4) == []
     assert queue.dequeue_batch(-1) == []
@@ -37,11 +35,24 @@ def test_a_full_queue_gives_way_to_the_more_urgent_only() -> None:
     assert queue.enqueue("urgent", 2)
     assert queue.enqueue("more", 1)
     assert not queue.enqueue("late", 1)
-    assert [waiting.request for waiting in queue.dequeue_batch(2)] == ["urgent", "more"]
+    assert queue.dequeue_batch(2) == ["urgent", "more"]
     assert queue.stats() == {
-        "size": 0, "total_queued": 0, "max_size": 2, "queue_sizes": [0, 0, 0],
+        "queue_size": 0, "total_queued": 0, "max_size": 2, "queue_sizes": [0, 0, 0],
         "enqueued": 4, "dequeued": 2, "dropped": 4,
     }  # fmt: skip
+
+
+@pytest.mark.parametrize(("default", "expected"), [(None, [1, 1, 1]), ("normal", [0, 2, 1]), (2, [0, 1, 2])])
+def test_a_request_without_a_priority_is_of_the_default_class(
+    default: int | str | None, expected: list[int]
+) -> None:
+    """The lowest one where none is named; a request that brings its own priority keeps it."""
+    queue: headway.PriorityRequestQueue[str] = headway.PriorityRequestQueue(default_class=default)
+    queue.enqueue("plain")
+    queue.enqueue(headway.PrioritizedRequest("own", "realtime"))
+    queue.enqueue(headway.PrioritizedRequest("given", "realtime"), "normal")
+    assert queue.stats()["queue_sizes"] == expected
+    assert sorted(queue.dequeue_batch(3)) == ["given", "own", "plain"]
 
 
 @pytest.mark.parametrize("priority", [-1, 3])
@@ -71,8 +82,7 @@ def test_any_history_agrees_with_a_sorted_list(history: list[int | str], max_siz
             assert queue.enqueue(number, event) is room
             waiting = sorted([*waiting, (-event, number)])[:max_size] if room else waiting
         else:
-            taken = queue.dequeue()
-            assert (None if taken is None else taken.request) == (waiting.pop(0)[1] if waiting else None)
+            assert queue.dequeue() == (waiting.pop(0)[1] if waiting else None)
         assert queue.size == len(waiting) == sum(queue.stats()["queue_sizes"])
 
 
@@ -91,7 +101,7 @@ def test_threads_lose_nothing_and_take_nothing_twice() -> None:
         while not (done.is_set() and not queue.size):
             batch = queue.dequeue_batch(7)
             with lock:
-                taken.update(waiting.request for waiting in batch)
+                taken.update(batch)
 
     putting = [threading.Thread(target=put, args=[start]) for start in range(0, 2000, 500)]
     taking = [threading.Thread(target=take) for _ in range(4)]
@@ -106,7 +116,7 @@ def test_threads_lose_nothing_and_take_nothing_twice() -> None:
     assert queue.stats()["dequeued"] == 2000
 
 
-@pytest.mark.parametrize("priority", [1.5, True, None, "1"])
+@pytest.mark.parametrize("priority", [1.5, True, "1"])
 def test_a_priority_that_is_no_number_changes_nothing(priority: Any) -> None:
     """One line, and the figures as they were."""
     queue: headway.PriorityRequestQueue[str] = headway.PriorityRequestQueue()
@@ -115,6 +125,6 @@ def test_a_priority_that_is_no_number_changes_nothing(priority: Any) -> None:
         queue.enqueue("b", priority)
     with pytest.raises(TypeError):
         queue.dequeue_batch(1.5)  # type: ignore[arg-type]  # what is tested
-    assert queue.stats() == {**queue.stats(), "size": 1, "enqueued": 1, "dequeued": 0}
+    assert queue.stats() == {**queue.stats(), "queue_size": 1, "enqueued": 1, "dequeued": 0}
     with pytest.raises(ValueError, match="priority_classes must be 1 to 8, not 0"):
         headway.PriorityRequestQueue(priority_classes=0)
