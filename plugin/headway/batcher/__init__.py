@@ -4,6 +4,7 @@ batcher    asyncio: submit, stats, drain
 threads    the same for programs with threads
 function   the batch function: async or plain, its results checked
 settings   the arguments as a preset
+member     a request in a batcher
 request    a request and the settings as plain data
 stats      the counts of a batcher
 queue      a priority queue alone

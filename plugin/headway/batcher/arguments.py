@@ -6,7 +6,9 @@ import inspect
 import math
 import operator
 import reprlib
-from typing import Any
+from typing import Any, TypeVar
+
+R = TypeVar("R")
 
 
 def whole_number(name: str, value: Any, least: int, most: int) -> int:
@@ -44,3 +46,15 @@ def without_coroutine(value: Any) -> bool:
         value.close()
         return False
     return True
+
+
+def must_be_plain(name: str) -> TypeError:
+    """The error of a function that is async, or gave a coroutine, where a plain one is needed."""
+    return TypeError(f"{name} must be a plain function, not one that must be awaited")
+
+
+def plain(name: str, value: R) -> R:
+    """The result of a plain function. Raises TypeError for a coroutine."""
+    if not without_coroutine(value):
+        raise must_be_plain(name)
+    return value

@@ -13,25 +13,27 @@ from __future__ import annotations
 import asyncio
 import itertools
 import logging
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
 from types import TracebackType
-from typing import Any, Generic, Self, assert_never
+from typing import Generic, Self, assert_never
 
-from headway.batcher.arguments import number, whole_number, without_coroutine
-from headway.batcher.function import BatchFunction, ProcessBatch, R, T, is_async
+from headway.batcher.arguments import number, plain, whole_number
+from headway.batcher.function import BatchFunction, ProcessBatch, R, T, check_functions, failure_of, out_of_memory
+from headway.batcher.member import Member, listed
 from headway.batcher.request import InferenceRequest
 from headway.batcher.settings import MAX_TOKENS, batch_preset, class_name, without_window
 from headway.batcher.stats import BatcherStats, batcher_stats
-from headway.errors import BatchFunctionError, refusal
+from headway.errors import BatchFunctionError, Expired, Refused, TimedOut, refusal
 from headway_policies import (
     Abort,
+    Block,
     Degrade,
     Desk,
     Dispatch,
     Effect,
     Ending,
     Expire,
+    Load,
     Reason,
     Recall,
     Reject,
@@ -43,26 +45,6 @@ from headway_policies import (
 
 log = logging.getLogger(__name__)
 
-_LISTED = 16  # members of a failed batch that its log line names
-_MAX_ID_CHARS = 64
-
-
-@dataclass(slots=True, eq=False)
-class _Member(Generic[T, R]):
-    """A request: its item, and the future of its result."""
-
-    id: int
-    item: T
-    answer: asyncio.Future[R]
-    ticket: Ticket
-    dispatched: bool = False
-
-    def __str__(self) -> str:
-        """The id, class and size for a log line: nothing of the item itself."""
-        own = self.item.request_id if isinstance(self.item, InferenceRequest) else str(self.id)
-        shown = "".join(letter if letter.isprintable() else "?" for letter in str(own)[:_MAX_ID_CHARS])
-        return f"{shown} ({self.ticket.class_name}, {self.ticket.total_tokens} tokens)"
-
 
 class Batcher(Generic[T, R]):
     """Batches of any function, sync or async, that maps a list of items to as many results in the same order.
@@ -71,9 +53,14 @@ class Batcher(Generic[T, R]):
     waited ``max_wait_ms``, one of the highest priority ``urgent_wait_ms``. An item larger than the budget runs alone.
     ``count_tokens`` tells an item's size; without it each counts as one, but an ``InferenceRequest`` as its prompt and
     its ``max_tokens``. A batch that fails is logged with the ids, classes and sizes of its members. ``validate`` raises
-    for an item that must not get into a batch; both are plain functions. At most ``max_size`` wait. The function must
-    not wait for the batcher it runs in, which waits for the function. Raises ValueError, and TypeError for what cannot
-    be called.
+    for an item that must not get into a batch. At most ``max_size`` wait. The function must not wait for the batcher it
+    runs in, which waits for the function.
+
+    ``latency_ms``: batches that take longer become smaller, and grow again up to ``max_batch_size`` while they take
+    less. ``on_timeout`` is called with an item that has run out of time and its refusal: its result takes the place of
+    that error. ``clear_cache`` runs in the function's thread after a batch that ran out of memory, at most every
+    ``clear_every_s``, before its halves are tried. All but the batch function are plain functions. Raises ValueError,
+    and TypeError for what cannot be called.
     """
 
     def __init__(
@@ -88,6 +75,10 @@ class Batcher(Generic[T, R]):
         validate: Callable[[T], object] | None = None,
         max_size: int = 10_000,
         urgent_wait_ms: float = 0,
+        latency_ms: float | None = None,
+        on_timeout: Callable[[T, Refused], R] | None = None,
+        clear_cache: Callable[[], object] | None = None,
+        clear_every_s: float = 300,
     ) -> None:
         preset = batch_preset(
             max_batch_size=max_batch_size,
@@ -96,22 +87,32 @@ class Batcher(Generic[T, R]):
             max_total_tokens=max_total_tokens,
             priority_classes=priority_classes,
             max_size=max_size,
+            latency_ms=latency_ms,
         )
-        _check_functions(process_batch, count_tokens, validate)
+        check_functions(
+            process_batch=process_batch,
+            count_tokens=count_tokens,
+            validate=validate,
+            on_timeout=on_timeout,
+            clear_cache=clear_cache,
+        )
         self._desk = Desk(preset)
-        self._process = BatchFunction(process_batch)
+        self._process = BatchFunction(process_batch, clear_cache, number("clear_every_s", clear_every_s))
         self._count_tokens = count_tokens
         self._validate = validate
+        self._adapts = latency_ms is not None
+        self._on_timeout = on_timeout
+        self._warming = asyncio.Lock()
         self._ids = itertools.count(1)
-        self._members: dict[int, _Member[T, R]] = {}
-        self._called: list[_Member[T, R]] = []
+        self._members: dict[int, Member[T, R]] = {}
+        self._called: list[Member[T, R]] = []
         self._loop: asyncio.AbstractEventLoop | None = None
         self._task: asyncio.Task[None] | None = None  # held: the loop itself keeps a task only weakly
         self._timer: asyncio.TimerHandle | None = None
         self._at_rest = asyncio.Event()
         self._at_rest.set()
         self._closing = False
-        self._batches = self._requests = 0
+        self._batches = self._requests = self._degraded = 0
 
     # ------------------------------------------------------------------ one request
 
@@ -139,12 +140,33 @@ class Batcher(Generic[T, R]):
 
     def stats(self) -> BatcherStats:
         """The figures so far. May be called from any thread."""
-        return batcher_stats(self._desk, self._batches, self._requests)
+        return batcher_stats(self._desk, self._batches, self._requests, self._degraded)
 
     @property
     def runs_here(self) -> bool:
         """Whether the caller is the batch function itself, in the thread kept for it."""
         return self._process.runs_here
+
+    async def warm_up(self, items: Sequence[T]) -> None:
+        """Run the function on the first of these items alone, then on a full batch of them, over and over.
+
+        Take items of representative lengths. Their results are dropped and nothing is counted; requests wait meanwhile.
+        Raises what the function raises, ValueError without an item, and Rejected once the batcher ends.
+        """
+        batch = list(itertools.islice(itertools.cycle(items), self._desk.preset.batching.seats))
+        if not batch:
+            raise ValueError("warm_up needs an item at least")
+        async with self._warming:
+            if self._closing:
+                raise refusal(Reason.DRAINING, 1)
+            self._carry_out(self._desk.pause(self._now_s(), Block.WARMUP))
+            try:
+                if self._task is not None:
+                    await asyncio.wait([self._task])
+                for called in (batch[:1], batch):
+                    await self._process(called)
+            finally:
+                self._carry_out(self._desk.resume(self._now_s(), Block.WARMUP))
 
     # ------------------------------------------------------------------ the end
 
@@ -171,16 +193,17 @@ class Batcher(Generic[T, R]):
 
     async def _rest(self) -> None:
         await self._at_rest.wait()
-        self._process.close()
+        async with self._warming:
+            self._process.close()
         if self._timer is not None:
             self._timer.cancel()
 
     # ------------------------------------------------------------------ arrivals and ends
 
-    def _enter(self, item: T, priority: int | str, timeout_s: float | None, tokens: int | None) -> _Member[T, R]:
+    def _enter(self, item: T, priority: int | str, timeout_s: float | None, tokens: int | None) -> Member[T, R]:
         now_s = self._now_s()
-        if self._validate is not None and not without_coroutine(self._validate(item)):
-            raise _must_be_plain("validate")
+        if self._validate is not None:
+            plain("validate", self._validate(item))
         if isinstance(item, InferenceRequest):
             priority = item.priority if priority == 0 else priority
             timeout_s = item.timeout if timeout_s is None else timeout_s
@@ -196,7 +219,7 @@ class Batcher(Generic[T, R]):
         if self._closing:
             raise refusal(Reason.DRAINING, self._desk.retry_after_s(now_s))
         effects = self._desk.arrive(ticket, now_s)
-        member = self._members[ticket.id] = _Member(ticket.id, item, asyncio.get_running_loop().create_future(), ticket)
+        member = self._members[ticket.id] = Member(ticket.id, item, asyncio.get_running_loop().create_future(), ticket)
         self._at_rest.clear()
         self._carry_out(effects)
         return member
@@ -205,16 +228,14 @@ class Batcher(Generic[T, R]):
         """The tokens of an item, and the tokens that it may generate. Raises ValueError for no whole number."""
         most_tokens = 0
         if tokens is None and self._count_tokens is not None:
-            tokens = self._count_tokens(item)
-            if not without_coroutine(tokens):
-                raise _must_be_plain("count_tokens")
+            tokens = plain("count_tokens", self._count_tokens(item))
         elif tokens is None and isinstance(item, InferenceRequest):
             tokens, most_tokens = item.size_tokens, whole_number("max_tokens", item.max_tokens, 0, MAX_TOKENS)
         elif tokens is None:
             tokens = 1
         return max(1, whole_number("tokens", tokens, 0, MAX_TOKENS)), most_tokens
 
-    def _gone(self, member: _Member[T, R]) -> None:
+    def _gone(self, member: Member[T, R]) -> None:
         """Take out a member whose submitter was cancelled, or stop its call."""
         if not member.answer.cancelled():
             member.answer.exception()  # the result came in the same turn of the loop, and will not be read
@@ -223,12 +244,12 @@ class Batcher(Generic[T, R]):
         else:
             self._leave(member, Ending.CANCELLED)
 
-    def _leave(self, member: _Member[T, R], ending: Ending) -> None:
+    def _leave(self, member: Member[T, R], ending: Ending) -> None:
         """Report the end to the desk; the last end of a batch lets the next batch leave."""
         self._carry_out(self._desk.leave(member.id, ending, self._now_s()))
         self._forget(member)
 
-    def _forget(self, member: _Member[T, R]) -> None:
+    def _forget(self, member: Member[T, R]) -> None:
         self._members.pop(member.id, None)  # its time may have run out in the same event
         if not self._members:
             self._at_rest.set()
@@ -236,7 +257,7 @@ class Batcher(Generic[T, R]):
     # ------------------------------------------------------------------ the desk's effects
 
     def _carry_out(self, effects: list[Effect]) -> None:
-        batch: list[_Member[T, R]] = []
+        batch: list[Member[T, R]] = []
         for effect in effects:
             match effect:
                 case Dispatch():
@@ -244,9 +265,10 @@ class Batcher(Generic[T, R]):
                 case Reject() | Expire():
                     member = self._members[effect.ticket_id]
                     self._forget(member)
-                    _refuse(member, effect.reason, effect.retry_after_s)
+                    self._refuse(member, effect.reason, effect.retry_after_s)
                 case Abort():
-                    _refuse(self._members[effect.ticket_id], effect.reason, self._desk.retry_after_s(self._now_s()))
+                    member = self._members[effect.ticket_id]
+                    self._refuse(member, effect.reason, self._desk.retry_after_s(self._now_s()))
                     self._stop_if_unwanted()
                 case WakeAt():
                     self._arm(effect.at_s)
@@ -282,7 +304,7 @@ class Batcher(Generic[T, R]):
 
     # ------------------------------------------------------------------ a batch
 
-    def _begin(self, batch: list[_Member[T, R]]) -> None:
+    def _begin(self, batch: list[Member[T, R]]) -> None:
         """Run members that were dispatched together: the barrier of the desk allows one batch at a time."""
         for member in batch:
             member.dispatched = True
@@ -290,7 +312,7 @@ class Batcher(Generic[T, R]):
         self._requests += len(batch)
         self._task = asyncio.get_running_loop().create_task(self._run(batch))
 
-    async def _run(self, batch: list[_Member[T, R]]) -> None:
+    async def _run(self, batch: list[Member[T, R]]) -> None:
         """Serve a batch. After any error each member is settled, and the next batch may leave."""
         try:
             await self._serve(batch)
@@ -299,63 +321,77 @@ class Batcher(Generic[T, R]):
                 if member.id in self._members:
                     self._fail(member, BatchFunctionError("the batch function was cancelled"))
 
-    async def _serve(self, batch: list[_Member[T, R]]) -> None:
-        """Run the members that were not cancelled: together, and one by one after an error."""
+    async def _serve(self, batch: list[Member[T, R]]) -> None:
+        """Run the members that were not cancelled: together, and after an error one by one, or by halves where the
+        memory was too small.
+        """
         wanted = self._called = [member for member in batch if not member.answer.done()]
         if not wanted:
             return
+        began_s = self._now_s()
         try:
             results = await self._process([member.item for member in wanted])
         except Exception as error:
-            kind = type(error).__name__
+            short = out_of_memory(error)
+            if short:
+                await self._process.clear_cache(self._now_s())
             if len(wanted) == 1:
-                log.warning("a request failed, alone in its batch: %s: %s", kind, wanted[0])
+                log.warning("a request failed, alone in its batch: %s: %s", type(error).__name__, wanted[0])
                 self._fail(wanted[0], error)
                 return
-            members = ", ".join(map(str, wanted[:_LISTED]))
-            more = f" and {len(wanted) - _LISTED} more" if len(wanted) > _LISTED else ""
+            size = -(-len(wanted) // 2) if short else 1
             log.warning(
-                "a batch of %d failed; its members are retried one by one: %s: %s%s", len(wanted), kind, members, more
-            )
-            for member in wanted:
-                await self._serve([member])
+                "a batch of %d failed; its members are retried %s: %s: %s",
+                len(wanted), "by halves" if short else "one by one", type(error).__name__, listed(wanted),
+            )  # fmt: skip
+            for first in range(0, len(wanted), size):
+                await self._serve(wanted[first : first + size])
         else:
-            for member, result in zip(wanted, results, strict=True):
-                self._complete(member, result)
+            if self._adapts:
+                load = Load(len(wanted), waiting=0, kv_usage_ratio=0.0, inter_token_s=self._now_s() - began_s)
+                self._carry_out(self._desk.observe(load, self._now_s()))
+            self._settle(wanted, results)
 
-    def _complete(self, member: _Member[T, R], result: R) -> None:
+    def _settle(self, members: list[Member[T, R]], results: list[R]) -> None:
+        """Give each member its result; an exception in the place of one is that member's failure alone."""
+        failures = [failure_of(result) for result in results]
+        failed = [member for member, error in zip(members, failures, strict=True) if error is not None]
+        if failed:
+            log.warning("%d of a batch of %d failed: %s", len(failed), len(members), listed(failed))
+        for member, result, error in zip(members, results, failures, strict=True):
+            if error is None:
+                self._complete(member, result)
+            else:
+                self._fail(member, error)
+
+    def _complete(self, member: Member[T, R], result: R) -> None:
         self._leave(member, Ending.CANCELLED if member.answer.cancelled() else Ending.COMPLETED)
         if not member.answer.done():
             member.answer.set_result(result)
 
-    def _fail(self, member: _Member[T, R], error: Exception) -> None:
+    def _fail(self, member: Member[T, R], error: Exception) -> None:
         self._leave(member, Ending.CANCELLED if member.answer.cancelled() else Ending.FAILED)
         if not member.answer.done():
             member.answer.set_exception(error)
+
+    def _refuse(self, member: Member[T, R], reason: Reason, retry_after_s: int) -> None:
+        """End a member with its refusal, or where its time ran out with what the caller has in place of that."""
+        if member.answer.done():
+            return
+        error = refusal(reason, retry_after_s)
+        if self._on_timeout is None or not isinstance(error, Expired | TimedOut):
+            member.answer.set_exception(error)
+            return
+        try:
+            member.answer.set_result(plain("on_timeout", self._on_timeout(member.item, error)))
+            self._degraded += 1
+        except Exception as failed:
+            member.answer.set_exception(failure_of(failed) or failed)
 
     def _stop_if_unwanted(self) -> None:
         """Stop a call when all its submitters were cancelled."""
         if all(member.answer.done() for member in self._called):
             self._process.stop()
-
-
-def _check_functions(process_batch: Any, count_tokens: Any, validate: Any) -> None:
-    """Raise TypeError for a wrong function at construction, not at the first request."""
-    for name, function in (("process_batch", process_batch), ("count_tokens", count_tokens), ("validate", validate)):
-        if not callable(function) and (function is not None or name == "process_batch"):
-            without_coroutine(function)
-            raise TypeError(f"{name} must be a function, not {type(function).__name__}")
-        if name != "process_batch" and is_async(function):
-            raise _must_be_plain(name)
-
-
-def _must_be_plain(name: str) -> TypeError:
-    return TypeError(f"{name} must be a plain function, not one that must be awaited")
-
-
-def _refuse(member: _Member[T, R], reason: Reason, retry_after_s: int) -> None:
-    if not member.answer.done():
-        member.answer.set_exception(refusal(reason, retry_after_s))
 
 
 __all__ = ["Batcher", "BatcherStats"]

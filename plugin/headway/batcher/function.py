@@ -11,12 +11,17 @@ from __future__ import annotations
 
 import asyncio
 import inspect
+import logging
+import math
 import threading
 from collections.abc import Awaitable, Callable, Mapping, Sequence, Set
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any, Generic, TypeVar
 
+from headway.batcher.arguments import must_be_plain, without_coroutine
 from headway.errors import BatchFunctionError
+
+log = logging.getLogger(__name__)
 
 T = TypeVar("T")
 R = TypeVar("R")
@@ -25,10 +30,13 @@ ProcessBatch = Callable[[list[T]], Sequence[R] | Awaitable[Sequence[R]]]
 
 
 class BatchFunction(Generic[T, R]):
-    """A batch function of either kind, one call at a time."""
+    """A batch function of either kind, one call at a time, and what clears its caches, at most every ``every_s``."""
 
-    def __init__(self, function: ProcessBatch[T, R]) -> None:
+    def __init__(
+        self, function: ProcessBatch[T, R], clear_cache: Callable[[], object] | None = None, every_s: float = 0
+    ) -> None:
         self._function = function
+        self._clear_cache, self._every_s, self._cleared_s = clear_cache, every_s, -math.inf
         self._on_loop = is_async(function)
         self._thread = ThreadPoolExecutor(max_workers=1, thread_name_prefix="headway-batch")
         self._call: asyncio.Future[Sequence[R]] | None = None
@@ -49,6 +57,16 @@ class BatchFunction(Generic[T, R]):
         if isinstance(results, Awaitable):
             results = await self._on_the_loop(results)
         return _checked(results, asked)
+
+    async def clear_cache(self, now_s: float) -> None:
+        """Clear the caches in the function's thread, unless that was done a short time ago. An error is logged."""
+        if self._clear_cache is None or now_s - self._cleared_s < self._every_s:
+            return
+        self._cleared_s = now_s
+        try:
+            await asyncio.get_running_loop().run_in_executor(self._thread, self._clear_cache)
+        except Exception as error:
+            log.warning("clear_cache failed: %s", type(error).__name__)
 
     def stop(self) -> None:
         """Cancel the call, where it runs on the loop: its results are no longer needed."""
@@ -91,6 +109,30 @@ def is_async(function: Any) -> bool:
     """Whether a call of the function gives a coroutine: an async function, or an object with an async call."""
     call = getattr(function, "__call__", None)  # noqa: B004 - the method itself is wanted, of an object that has one
     return inspect.iscoroutinefunction(function) or inspect.iscoroutinefunction(call)
+
+
+def check_functions(**functions: Any) -> None:
+    """Raise TypeError for a wrong function at construction, not at the first request. The batch function is needed, and
+    alone may be async.
+    """
+    for name, function in functions.items():
+        if not callable(function) and (function is not None or name == "process_batch"):
+            without_coroutine(function)
+            raise TypeError(f"{name} must be a function, not {type(function).__name__}")
+        if name != "process_batch" and is_async(function):
+            raise must_be_plain(name)
+
+
+def failure_of(result: object) -> Exception | None:
+    """The failure of an item that has an exception in the place of its result; None for a result."""
+    if isinstance(result, Exception) and not isinstance(result, StopIteration):
+        return result
+    return _failure(result) if isinstance(result, BaseException) else None  # no future can carry it as it is
+
+
+def out_of_memory(error: Exception) -> bool:
+    """Whether the memory was too small for a batch: Python's own error, or torch's, which is known by its name."""
+    return isinstance(error, MemoryError) or type(error).__name__ == "OutOfMemoryError"
 
 
 async def _survived(results: Awaitable[Sequence[R]]) -> Sequence[R]:

@@ -49,8 +49,9 @@ class PriorityRequestQueue(Generic[T]):
 
     Priorities count from 0 up, larger is more urgent, as in ``Batcher``; three have the names batch, normal, realtime.
     ``default_class`` is the class of a request without a priority, else the lowest one, and of an unknown priority,
-    which is an error without it. In a full queue a new request evicts the newest of the least urgent ones, if it is more urgent than that. Every operation is O(log n), and
-    any thread may call it. Strict priority has no bound on the wait of those below: ``Batcher`` has one.
+    which is an error without it. In a full queue a new request evicts the newest of the least urgent ones, if it is
+    more urgent than that. Every operation is O(log n), and any thread may call it. Strict priority has no bound on the
+    wait of those below: ``Batcher`` has one.
     """
 
     def __init__(

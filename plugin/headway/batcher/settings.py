@@ -8,6 +8,7 @@ from __future__ import annotations
 from headway.batcher.arguments import number, shown, whole_number
 from headway.errors import UnknownClassError
 from headway_policies import Batching, Preset, PriorityClass
+from headway_policies.limits import LimitSettings
 from headway_policies.queueing import OrderSettings, QueueSettings
 
 #: The names of three priorities, from 0 up: the classes of the bundled presets.
@@ -30,13 +31,16 @@ def batch_preset(
     max_total_tokens: int,
     priority_classes: int,
     max_size: int,
+    latency_ms: float | None = None,
 ) -> Preset:
     """The preset of a batcher. Raises ValueError in one line that names the setting.
 
     The queue is bounded as a whole, so that requests of one priority can fill it and a higher one can evict them. A
-    waiting request is never refused for a prediction: the cost of an item is not known here.
+    waiting request is never refused for a prediction: the cost of an item is not known here. A batch is a step of the
+    engine for the limit, which follows ``latency_ms``.
     """
     settings = dict(locals())
+    del settings["latency_ms"]
     for name, value in settings.items():
         if name in _WHOLE:
             whole_number(name, value, *_WHOLE[name])
@@ -56,6 +60,7 @@ def batch_preset(
             urgent_window_ms=urgent_wait_ms,
             max_total_tokens=max_total_tokens,
         ),
+        limit=_limit(latency_ms, max_batch_size),
         ordering=OrderSettings(between="weighted", inside="fifo"),
         queue=QueueSettings(max_waiting=max_size, refuse_infeasible=False, shed_unreachable=False),
         classes={
@@ -63,6 +68,15 @@ def batch_preset(
             for priority in range(priority_classes)
         },
     )
+
+
+def _limit(latency_ms: float | None, most: int) -> LimitSettings:
+    """The whole batch always, or as many items as the latency allows. An idle hour changes nothing."""
+    if latency_ms is None:
+        return LimitSettings()
+    if not 0 < number("latency_ms", latency_ms) <= _LONGEST_MS:
+        raise ValueError(f"latency_ms must be above 0 and at most {_LONGEST_MS}, not {shown(latency_ms)}")
+    return LimitSettings(policy="aimd", inter_token_slo_ms=float(latency_ms), max_seats=most, stale_after_s=3600)
 
 
 def without_window(preset: Preset) -> Preset:

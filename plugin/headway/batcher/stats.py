@@ -18,7 +18,7 @@ class BatcherStats(TypedDict):
 
     ``total_requests`` have left in ``batches``; ``queue_sizes`` counts waiting requests, by priority from 0 up;
     ``running`` have left and not ended; ``dropped`` found the queue full, or were evicted from it; ``outcomes`` has
-    every end.
+    every end; of these ``degraded`` got the result of ``on_timeout``. A batch has now at most ``batch_limit`` items.
     """
 
     batches: int
@@ -30,9 +30,11 @@ class BatcherStats(TypedDict):
     dropped: int
     max_size: int
     outcomes: dict[str, int]
+    degraded: int
+    batch_limit: int
 
 
-def batcher_stats(desk: Desk, batches: int, requests: int) -> BatcherStats:
+def batcher_stats(desk: Desk, batches: int, requests: int, degraded: int) -> BatcherStats:
     """The figures of a batcher from its desk. Counts are looked up and none iterated over, so any thread may ask."""
     classes = list(desk.ledger.classes.values())
     sizes = [counts.queued for counts in classes]
@@ -46,4 +48,6 @@ def batcher_stats(desk: Desk, batches: int, requests: int) -> BatcherStats:
         dropped=sum(counts.refusals[reason] for counts in classes for reason in _DROPPED),
         max_size=desk.preset.queue.max_waiting,
         outcomes={str(outcome): sum(counts.outcomes[outcome] for counts in classes) for outcome in Outcome},
+        degraded=degraded,
+        batch_limit=desk.limit,
     )

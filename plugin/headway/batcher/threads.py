@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import threading
+from collections.abc import Sequence
 from concurrent.futures import Future, wait
 from types import TracebackType
 from typing import Generic, Self
@@ -62,6 +63,14 @@ class SyncBatcher(Generic[T, R]):
             return asyncio.run_coroutine_threadsafe(
                 self._batcher.submit(item, priority=priority, timeout=timeout, tokens=tokens), self._loop
             )
+
+    def warm_up(self, items: Sequence[T]) -> None:
+        """Run the function before the first requests, as ``Batcher.warm_up``. Ends when that has ended."""
+        with self._lock:
+            if self._stopped or self._loop is None:
+                raise RuntimeError("the batcher is not running")
+            warming = asyncio.run_coroutine_threadsafe(self._batcher.warm_up(items), self._loop)
+        warming.result()
 
     def wait_for_result(self, request: Future[R], timeout: float | None = 30.0) -> R:
         """The result of a request. Raises its error, or TimeoutError after ``timeout`` s: the request is withdrawn."""

@@ -43,9 +43,7 @@ def test_a_full_queue_gives_way_to_the_more_urgent_only() -> None:
 
 
 @pytest.mark.parametrize(("default", "expected"), [(None, [1, 1, 1]), ("normal", [0, 2, 1]), (2, [0, 1, 2])])
-def test_a_request_without_a_priority_is_of_the_default_class(
-    default: int | str | None, expected: list[int]
-) -> None:
+def test_a_request_without_a_priority_is_of_the_default_class(default: int | str | None, expected: list[int]) -> None:
     """The lowest one where none is named; a request that brings its own priority keeps it."""
     queue: headway.PriorityRequestQueue[str] = headway.PriorityRequestQueue(default_class=default)
     queue.enqueue("plain")
