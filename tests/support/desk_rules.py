@@ -237,7 +237,7 @@ class Rules:
 
     def may_leave(self, now_s: float) -> bool:
         """Whether a batch may be dispatched; where that is hidden, True."""
-        hidden = self._bins > 1 or self.preset.batching.window == "adaptive"
+        hidden = self._bins > 1 or self.preset.batching.window == "adaptive" or self.preset.limit.moves
         return hidden or self.must_leave(now_s + 1e-9)
 
     def batch_due_s(self) -> float:

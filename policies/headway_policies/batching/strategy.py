@@ -94,8 +94,9 @@ class Static:
 class Dynamic:
     """Full, of a preferred size, or when the window that opened with the first arrival ends, whichever comes first.
 
-    The most urgent class has its own window (0: no wait); the rest of such a batch is filled with the next requests.
-    ``preferred`` has Triton's meaning of preferred_batch_size.
+    The window shrinks with the limit: both follow the latency. The most urgent class has its own window (0: no wait);
+    the rest of such a batch is filled with the next requests. ``preferred`` has Triton's meaning of
+    preferred_batch_size.
     """
 
     window: Window
@@ -111,7 +112,7 @@ class Dynamic:
 
     def due_s(self, gathered: Gathered, now_s: float) -> float:
         """The end of the window, or of the urgent window if that is earlier."""
-        due_s = gathered.opened_s + self.window.length_s(gathered, now_s)
+        due_s = gathered.opened_s + gathered.share * self.window.length_s(gathered, now_s)
         if gathered.urgent_s is None:
             return due_s
         return min(due_s, gathered.urgent_s + self.urgent_window_s)

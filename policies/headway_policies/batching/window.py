@@ -49,7 +49,8 @@ class Gathered:
     """A gathering batch: the seats of its members, the most it may have, and when it began.
 
     ``full``: one more would not fit, by seats or by tokens. ``urgent_s`` is when its longest-waiting member of the most
-    urgent class arrived, None when it has none.
+    urgent class arrived, None when it has none. ``share`` is the part of the preset's seats that the limit allows now:
+    a smaller batch gathers for a shorter time.
     """
 
     seats: int
@@ -57,6 +58,7 @@ class Gathered:
     opened_s: float
     full: bool = False
     urgent_s: float | None = None
+    share: float = 1.0
 
 
 class WindowReason(StrEnum):

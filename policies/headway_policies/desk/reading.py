@@ -78,7 +78,9 @@ def read(
         waiting_bytes=queue.total.bytes,
         oldest_wait_s=_oldest_wait_s(mode, ledger, scheduler, now_s),
         standing_queues=tuple(objectives.standing(now_s)),
-        window_s=window.length_s(gathered, now_s) if scheduler.strategy.barrier else 0.0,
+        window_s=scheduler.window_share(now_s) * window.length_s(gathered, now_s)
+        if scheduler.strategy.barrier
+        else 0.0,
         window_reason=window.reason(gathered, now_s) if preset.batching.strategy == "dynamic" else None,
         window_failed=window.failed if isinstance(window, SafeWindow) else None,
         order_failed=next((order.failed for order in orders if isinstance(order, SafeOrder) and order.failed), None),

@@ -176,7 +176,7 @@ class Scheduler:
         """The batches of which one may leave, with how many seats, the longest gathering first."""
         if self.seats.taken or not self.queue.total.requests:
             return []
-        gathering = sorted(self._gathering(), key=lambda batch: batch[0].opened_s)
+        gathering = sorted(self._gathering(now_s), key=lambda batch: batch[0].opened_s)
         found = ((lane, gathered, self.strategy.leaving(gathered, now_s)) for gathered, lane in gathering)
         return [batch for batch in found if batch[2]]
 
@@ -252,11 +252,16 @@ class Scheduler:
         if self.strategy.barrier and slo_s is not None:
             self.window.first_token(delay_s / slo_s)
 
+    def window_share(self, now_s: float) -> float:
+        """The part of the window that a batch may gather for: that of the preset's seats which the limit allows."""
+        seats, ceiling = self._preset.batching.seats, self.capacity.ceiling
+        return min(1.0, self.capacity.whole(now_s) / (seats if ceiling is None else min(seats, ceiling)))
+
     def batch_due_s(self, now_s: float) -> float | None:
         """The time when the next batch leaves without a further arrival; None when time does not decide it."""
         if self.seats.taken or not self.strategy.barrier:
             return None
-        dues_s = (self.strategy.due_s(gathered, now_s) for gathered, _ in self._gathering())
+        dues_s = (self.strategy.due_s(gathered, now_s) for gathered, _ in self._gathering(now_s))
         return min((due_s for due_s in dues_s if due_s is not None), default=None)
 
     # ------------------------------------------------------------------ inside
@@ -346,13 +351,14 @@ class Scheduler:
         budget_tokens = self._preset.batching.max_total_tokens
         return budget_tokens is None or not self.seats.taken or self.seats.tokens + ticket.total_tokens <= budget_tokens
 
-    def _gathering(self) -> Iterable[tuple[Gathered, Lane]]:
+    def _gathering(self, now_s: float) -> Iterable[tuple[Gathered, Lane]]:
         budget_tokens, most_seats = self._preset.batching.max_total_tokens, self.capacity.limit
+        share = self.window_share(now_s)
         for lane in self.queue.lanes:
             opened_s = lane.opened_s()
             if opened_s is not None:
                 full = lane.seats >= most_seats or (budget_tokens is not None and lane.tokens >= budget_tokens)
-                yield Gathered(lane.seats, most_seats, opened_s, full, self._urgent_s(lane)), lane
+                yield Gathered(lane.seats, most_seats, opened_s, full, self._urgent_s(lane), share), lane
 
     def _urgent_s(self, lane: Lane) -> float | None:
         """The arrival of the longest-waiting ticket of the most urgent class, where there are several classes."""

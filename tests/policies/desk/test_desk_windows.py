@@ -13,6 +13,9 @@ from headway_policies import Desk, Dispatch, Ending, Load, Preset, Ticket, Timeo
 from headway_policies.batching.strategy import Batching
 from headway_policies.desk.capacity import CapReason
 from headway_policies.fallback.rungs import Fallback, Rung
+from headway_policies.limits import LimitSettings
+
+WINDOW_OF_1_S = {"strategy": "dynamic", "window_ms": 1000}
 
 
 def test_batches_are_numbered_one_by_one_and_what_goes_beside_has_none() -> None:
@@ -152,3 +155,33 @@ def test_the_earlier_of_a_time_out_and_a_batch_wakes_the_desk() -> None:
     effects = desk.arrive(Ticket(1, "normal", 0.0, asked=Timeouts(queue_s=0.25)), 0.0)
     assert effects == [WakeAt(0.25)]
     assert dispatched(desk.tick(0.25)) == []
+
+
+def test_batch_size_and_window_shrink_together_when_tokens_come_late() -> None:
+    """Half of the seats, and the next batch gathers for half of the window; both are whole again once tokens come in
+    time.
+    """
+    limit = LimitSettings(policy="aimd", inter_token_slo_ms=100)
+    desk = Desk(small_preset(8, classes={"normal": terms(1)}, batching=WINDOW_OF_1_S, limit=limit))
+
+    def batch(first: int, between_s: float) -> tuple[int, float]:
+        """Serve eight or more whose tokens come so: the limit after that, and the window."""
+        for number in range(first, first + 20):
+            desk.arrive(Ticket(number, "normal", float(first)), float(first))
+        for step in range(1, 30):
+            desk.observe(Load(8, 0, 0.1, inter_token_s=between_s), first + 0.1 * step)
+        for number in range(first, first + 20):
+            desk.leave(number, Ending.COMPLETED, first + 5.0)
+        desk.observe(Load(0, 0, 0.0), first + 5.0)
+        reading = desk.read(first + 5.0)
+        return desk.limit, reading.window_s
+
+    assert (desk.limit, desk.read(0.0).window_s) == (8, 1.0)
+    limit_now, window_s = batch(100, between_s=0.25)
+    assert (limit_now < 8, window_s) == (True, limit_now / 8)
+    assert not dispatched(desk.arrive(Ticket(1, "normal", 200.0), 200.0))
+    assert dispatched(desk.tick(200.0 + window_s)) == [1]
+    desk.leave(1, Ending.COMPLETED, 201.0)
+    for first in range(300, 900, 100):
+        limit_now, window_s = batch(first, between_s=0.02)
+    assert (limit_now > 8, window_s) == (True, 1.0)
