@@ -23,8 +23,8 @@ PATHS = ("/v1/chat/completions", "/v1/completions", "/v1/responses", "/v1/messag
 class GeneratingSite:
     """A request asks for ``max_tokens``, three if it names none, as a whole or as a ``stream``."""
 
-    def __init__(self, preset: Preset, *more: Route, **middleware: Any) -> None:
-        self.engine: Any = headway.wrap(FakeEngine(step_s=1.0), preset)
+    def __init__(self, preset: Preset, *more: Route, step_s: float = 1.0, **middleware: Any) -> None:
+        self.engine: Any = headway.wrap(FakeEngine(step_s=step_s), preset)
         self.control: headway.Control = self.engine.headway
         routes = [*(Route(path, self.generate, methods=["POST"]) for path in PATHS), *more]
         self.app = AdmissionMiddleware(Starlette(routes=routes), preset=lambda: self.control.preset, **middleware)

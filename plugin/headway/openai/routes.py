@@ -204,3 +204,12 @@ def route_of(scope: MutableMapping[str, Any]) -> Route:
     if found is None:
         found = scope[_ROUTE] = route_at(scope["path"])
     return found
+
+
+_DONE: Final = b"data: [DONE]"
+_LAST_TYPES: Final = (b'"message_stop"', b'"response.completed"', b'"response.incomplete"')
+
+
+def ends_stream(part: bytes) -> bool:
+    """Whether these bytes of a stream have its last event. Costs O(bytes)."""
+    return part.startswith(_DONE) or b"\n" + _DONE in part or any(last in part for last in _LAST_TYPES)

@@ -5,7 +5,7 @@ Each rule has a variable:
     HEADWAY_MAX_...              the caps of one request (``request_caps``)
     HEADWAY_CLIENT_PRIORITY      drop (the default) or refuse: what happens to engine priorities that clients send
     HEADWAY_VALIDATOR            a function that checks requests (``validator``)
-    HEADWAY_CHECK_RESULT         a function that checks whole JSON answers
+    HEADWAY_CHECK_RESULT         a function that checks JSON answers, and streams at their end
     HEADWAY_VALIDATOR_TIMEOUT_S  how long a call of either may take
 """
 

@@ -2,11 +2,14 @@
 
     HEADWAY_VALIDATOR      before a request is queued   a message: 400 ``invalid_request``
     HEADWAY_CHECK_RESULT   a whole JSON answer          a message: 502 ``result_invalid``
+                           the end of an event stream   a message: an error event in the place of the last event
 
 Each names a function ``package.module:function``, called as ``function(path, parsed, tenant, class_name)``. It returns
 None or a message for the client, or raises ValueError with one. ``parsed`` is the JSON object; an empty one for a
-request of another kind, a form with audio, say. Where the function itself fails, this request alone is answered with
-500 ``validator_failed``: nothing passes unchecked. The log then names the function and the kind of error, nothing else.
+request of another kind, a form with audio, say; of a stream ``{"events": [...]}``, the objects of its events. Where the
+function itself fails, this request alone is answered with 500 ``validator_failed``: nothing passes unchecked, but the
+events of a stream are with the client before its verdict. The log then names the function and the kind of error,
+nothing else.
 """
 
 from __future__ import annotations
@@ -23,8 +26,9 @@ from starlette.datastructures import Headers
 from starlette.types import Message, Send
 
 from headway.admission import RequestContext
-from headway.api_errors import BadRequest, answer
+from headway.api_errors import BadRequest, answer, error_event
 from headway.http.inference.operator_code import CallFailedError, OperatorCode, load_function
+from headway.openai.routes import ends_stream
 
 __all__ = ["CheckedAnswer", "ResultCheck", "Validator", "load_function"]
 
@@ -46,21 +50,22 @@ class Validator:
 
 @dataclass(frozen=True, slots=True)
 class ResultCheck:
-    """Checks whole answers in JSON."""
+    """Checks whole answers in JSON, and event streams at their end."""
 
     code: OperatorCode
 
-    async def check(self, path: str, body: bytes, context: RequestContext) -> None:
+    async def check(self, path: str, body: bytes, context: RequestContext, *, stream: bool = False) -> None:
         """Raises BadRequest for an answer that the operator's function refuses, and where that function fails."""
         function = partial(self.code.function, path)
-        call = partial(_call_with_answer, function, body, context.tenant, context.class_name)
+        call = partial(_call_with_answer, function, body, stream, context.tenant, context.class_name)
         await _check(self.code, call, HTTPStatus.BAD_GATEWAY, "result_invalid")
 
 
 class CheckedAnswer:
     """Stands between the application and the ``send`` of one request: holds a JSON answer until it is checked.
 
-    Errors, event streams and answers of another type pass as they come.
+    The events of a stream pass as they come, but for the last one, which is held until all are checked. Errors and
+    answers of another type pass.
     """
 
     def __init__(self, check: ResultCheck, path: str, context: RequestContext, send: Send) -> None:
@@ -69,35 +74,48 @@ class CheckedAnswer:
         self._context = context
         self._send = send
         self._start: Message | None = None
+        self._streams = self._refused = False
         self._parts: list[bytes] = []
 
     async def send(self, message: Message) -> None:
         """Take the next message of the response from the application."""
-        if message["type"] == "http.response.start" and _is_checked(message):
-            self._start = message
-        elif self._start is None or message["type"] != "http.response.body":
-            await self._send(message)
-        else:
-            self._parts.append(message.get("body", b""))
-            if not message.get("more_body", False):
-                await self._finish(self._start)
-
-    async def _finish(self, start: Message) -> None:
-        body = b"".join(self._parts)
-        self._start, self._parts = None, []
-        try:
-            await self._check.check(self._path, body, self._context)
-        except BadRequest as bad:
-            await answer(self._send, bad.status, bad.body(self._path), bad.headers)
+        if message["type"] == "http.response.start" and message["status"] < HTTPStatus.BAD_REQUEST:
+            kind = Headers(raw=list(message.get("headers", ()))).get("content-type", "").partition(";")[0]
+            kind = kind.strip().lower()
+            self._streams = kind == "text/event-stream"
+            if kind == "application/json" or kind.endswith("+json"):
+                self._start = message
+                return
+        if message["type"] != "http.response.body" or not (self._start or self._streams):
+            if not self._refused:
+                await self._send(message)
             return
-        await self._send(start)
-        await self._send({"type": "http.response.body", "body": body, "more_body": False})
+        part, last = message.get("body", b""), not message.get("more_body", False)
+        self._parts.append(part)
+        if self._start is None and not last and not ends_stream(part):
+            await self._send(message)
+        elif self._start is None or last:
+            await self._judge(message)
 
-
-def _is_checked(start: Message) -> bool:
-    kind = Headers(raw=list(start.get("headers", ()))).get("content-type", "").partition(";")[0].strip().lower()
-    is_json = kind == "application/json" or kind.endswith("+json")
-    return is_json and start["status"] < HTTPStatus.BAD_REQUEST
+    async def _judge(self, last: Message) -> None:
+        """Send the answer, or what is left of the stream, or the error in its place."""
+        body, start, streams = b"".join(self._parts), self._start, self._streams
+        self._start, self._streams, self._parts = None, False, []
+        try:
+            await self._check.check(self._path, body, self._context, stream=streams)
+        except BadRequest as bad:
+            if streams:
+                self._refused = True
+                self._context.calls_failed += 1  # the status of a stream does not tell it
+                event = error_event(self._path, bad.status, bad.message, bad.code)
+                await self._send({"type": "http.response.body", "body": event, "more_body": False})
+            else:
+                await answer(self._send, bad.status, bad.body(self._path), bad.headers)
+            return
+        if start is not None:
+            await self._send(start)
+            last = {"type": "http.response.body", "body": body, "more_body": False}
+        await self._send(last)
 
 
 async def _check(code: OperatorCode, call: Callable[[], object], refused: HTTPStatus, error_code: str) -> None:
@@ -120,6 +138,9 @@ def _call_with_request(function: Callable[..., object], body: bytes | None, *who
     return function(request, *whose) if isinstance(request, dict) else None
 
 
-def _call_with_answer(function: Callable[..., object], body: bytes, *whose: str | None) -> object:
-    """Call the validator with the answer. Raises ValueError for an answer that is no JSON."""
-    return function(json.loads(body), *whose)
+def _call_with_answer(function: Callable[..., object], body: bytes, stream: bool, *whose: str | None) -> object:
+    """Call the validator with the answer. Raises ValueError for an answer or an event that is no JSON."""
+    if not stream:
+        return function(json.loads(body), *whose)
+    data = (line.removeprefix(b"data:").strip() for line in body.splitlines() if line.startswith(b"data:"))
+    return function({"events": [json.loads(event) for event in data if event != b"[DONE]"]}, *whose)

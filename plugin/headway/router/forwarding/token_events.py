@@ -9,10 +9,9 @@ from __future__ import annotations
 
 from typing import Final
 
-from headway.openai.routes import Api, route_at
+from headway.openai.routes import Api, ends_stream, route_at
 
 _DATA, _NEXT_DATA, _NEXT_EVENT = b"data:", b"\ndata:", b"\nevent:"
-_ENDS: Final = (b"data: [DONE]", b'"message_stop"', b'"response.completed"')
 _DELTA: Final = b"delta"
 
 
@@ -25,7 +24,7 @@ class TokenEvents:
 
     def count(self, part: bytes) -> int:
         """The tokens that begin in the next bytes. Costs O(bytes)."""
-        if not self._streams or (self._deltas and _DELTA not in part) or any(end in part for end in _ENDS):
+        if not self._streams or (self._deltas and _DELTA not in part) or ends_stream(part):
             return 0
         return events_in(part)
 

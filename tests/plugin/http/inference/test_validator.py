@@ -256,12 +256,46 @@ async def test_an_answer_that_is_no_json_does_not_pass() -> None:
 
 
 @pytest.mark.parametrize(
-    ("status", "kind"), [(200, b"text/event-stream"), (200, b"audio/wav"), (404, b"application/json")]
+    ("status", "kind"), [(200, b"audio/wav"), (404, b"application/json"), (400, b"text/event-stream")]
 )
 async def test_what_is_not_checked_passes_as_it_comes(status: int, kind: bytes) -> None:
-    """Streams, other types and errors."""
+    """Other types, and errors."""
     sent = await answered(lambda *_: "never called", b"data: 1\n\n", b"data: 2\n\n", status=status, kind=kind)
     assert (sent.status, [one.get("body") for one in sent[1:]]) == (status, [b"data: 1\n\n", b"data: 2\n\n"])
+
+
+EVENTS = (b'data: {"a": 1}\n\n', b'data: {"a": "data: [DONE]"}\n\n', b"data: [DONE]\n\n", b"")
+
+
+async def test_a_stream_is_checked_at_its_end() -> None:
+    """Its events arrive one by one, as they were; the function gets their objects once, before the last one leaves."""
+    calls: list[tuple[Any, ...]] = []
+    sent = await answered(lambda *arguments: calls.append(arguments), *EVENTS, kind=b"text/event-stream; charset=utf-8")
+    assert [one["body"] for one in sent[1:]] == list(EVENTS)
+    assert calls == [(PATH, {"events": [{"a": 1}, {"a": "data: [DONE]"}]}, "acme", "normal")]
+
+
+@pytest.mark.parametrize(
+    ("function", "code"),
+    [(lambda *_: "no such city", "result_invalid"), (raising(KeyError()), "validator_failed")],
+    ids=["refused", "failed"],
+)
+@pytest.mark.parametrize("pieces", [EVENTS, (b'data: {"a": 1}\n\n',)], ids=["with its end", "cut off"])
+async def test_a_stream_that_is_refused_ends_with_an_error_event(
+    function: Callable[..., object], code: str, pieces: tuple[bytes, ...]
+) -> None:
+    """In the place of its last event, and nothing comes after it."""
+    sent = await answered(function, *pieces, kind=b"text/event-stream")
+    *_, error, done, rest = sent.body.split(b"\n\n")
+    assert json.loads(error.removeprefix(b"data: "))["error"]["code"] == code
+    assert (done, rest, sent.body.count(b"data: [DONE]\n\n")) == (b"data: [DONE]", b"", 1)
+    assert [one["more_body"] for one in sent[1:]].count(False) == 1
+
+
+async def test_a_stream_whose_events_are_no_json_does_not_pass() -> None:
+    """Whatever they say."""
+    sent = await answered(lambda *_: None, b"data: {\n\n", b"data: [DONE]\n\n", b"", kind=b"text/event-stream")
+    assert b"result_invalid" in sent.body
 
 
 # ------------------------------------------------------------------ the settings
