@@ -161,7 +161,7 @@ class World:
                 self.queued[name] -= 1
                 self.in_flight[name] += 1
                 wait_s = self._wait_s(name)
-                self.meters.waited(name, wait_s)
+                self.meters.waited(name, wait_s, self.queued[name] // max(1, self.limit))
                 self.meters.first_token(name, wait_s + PREFILL_S, PREFILL_S)
 
     def _wait_s(self, name: str) -> float:

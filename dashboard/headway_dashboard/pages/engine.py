@@ -9,7 +9,6 @@ import streamlit as st
 from headway_dashboard.analysis.catalogue import engine_panels, panels
 from headway_dashboard.analysis.catalogue.memory_panels import BATCH_SECTION, GPU_BUSY_PANEL, MEMORY_SECTION
 from headway_dashboard.analysis.catalogue.panels import Panel
-from headway_dashboard.analysis.diagnosis import gpu_alarms
 from headway_dashboard.analysis.server import descriptions, newest_values
 from headway_dashboard.analysis.server.status import Status
 from headway_dashboard.pages.charts import draw
@@ -39,8 +38,6 @@ def _draw(reading: PageReading) -> None:
     if words := descriptions.prediction_words(newest):
         st.caption(words)
     st.markdown("#### Memory and processors")
-    for alarm in gpu_alarms.gpu_alarms(newest):
-        st.warning(alarm)
     draw(_memory_panels(newest), reading, key="headway-memory")
     if words := descriptions.pause_words(status):
         st.caption(words)
@@ -76,7 +73,6 @@ PAGE = Page(
     _draw,
     figures=(
         *panels.IDENTITY,
-        *gpu_alarms.EXPRESSIONS,
         panels.LIMIT,
         panels.CEILING,
         engine_panels.PROPOSED,

@@ -15,7 +15,16 @@ from operator import eq, ge, gt, lt
 from statistics import fmean
 
 from headway_dashboard.analysis.catalogue.thresholds import MEASURED_RATIO
-from headway_dashboard.analysis.queries.conditions import Compared, Grown, Joined, Kinds, Least, Sign, TimeShare
+from headway_dashboard.analysis.queries.conditions import (
+    Average,
+    Compared,
+    Grown,
+    Joined,
+    Kinds,
+    Least,
+    Sign,
+    TimeShare,
+)
 from headway_dashboard.analysis.queries.expressions import (
     Above,
     Buckets,
@@ -146,9 +155,9 @@ class Evaluator:
                 return self._grouped(
                     metric, over, lambda times_s, values: growth(times_s, values, over, stale_s), total
                 )
-            case Least(of, window_s):
-                most = MEASURED_RATIO * window_s / on.step_s
-                return self._windows(of, on, window_s, lambda known: min(known) if len(known) >= most else None)
+            case Least(of, window_s) | Average(of, window_s):
+                most, read = MEASURED_RATIO * window_s / on.step_s, min if isinstance(expression, Least) else fmean
+                return self._windows(of, on, window_s, lambda known: read(known) if len(known) >= most else None)
             case TimeShare(of, value, window_s):
                 return self._windows(of, on, window_s, lambda known: known.count(value) / len(known))
             case Kinds(metric, label):

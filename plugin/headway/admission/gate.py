@@ -104,6 +104,7 @@ class Gate:
         self._ids = itertools.count(1)
         self._timer: asyncio.TimerHandle | None = None
         self._due_s = 0.0
+        self._batch = self._batches = 0  # the number of the last batch that left, and how many have left
 
     # ------------------------------------------------------------------ one request
 
@@ -127,7 +128,9 @@ class Gate:
         now_s = self.now_s()
         ticket = Ticket(next(self._ids), name, now_s, asked=timeouts, **options)
         stalls = terms.stall_timeout_s is not None or timeouts.stall_s is not None
-        permit = self._permits[ticket.id] = Permit(self, ticket, stalls=stalls, preset_name=preset.name)
+        permit = self._permits[ticket.id] = Permit(
+            self, ticket, stalls=stalls, preset_name=preset.name, batches_before=self._batches
+        )
         self.listeners.arrived(ticket)
         self._carry_out(self.desk.arrive(ticket, now_s))
         permit.check()
@@ -279,7 +282,10 @@ class Gate:
         match effect:
             case Dispatch():
                 permit = self._permits[effect.ticket_id]
-                permit.dispatch(self.desk.preset.name, beside=effect.beside)
+                if effect.batch not in (0, self._batch):
+                    self._batch = effect.batch
+                    self._batches += 1
+                permit.dispatch(self.desk.preset.name, self._batches, beside=effect.beside)
                 if permit.most_tokens is not None:
                     self.count_degraded(permit.ticket.class_name, Degradation.MAX_TOKENS)
                 if permit.beside:

@@ -40,8 +40,8 @@ class EndedRequest(NamedTuple):
 class Meter(Protocol):
     """Receives durations from the gate; counts are read from the desk's ledger."""
 
-    def waited(self, class_name: str, wait_s: float) -> None:
-        """A ticket was dispatched after this wait."""
+    def waited(self, class_name: str, wait_s: float, batches: int) -> None:
+        """A ticket was dispatched after this wait, in which so many batches left before its own."""
         ...
 
     def first_token(self, class_name: str, delay_s: float, prefill_s: float) -> None:
@@ -112,7 +112,7 @@ class Listeners:
     def dispatched(self, permit: Permit) -> None:
         """A request has its seats."""
         if self.meter is not None:
-            self.tell(self.meter.waited, permit.ticket.class_name, permit.wait_s)
+            self.tell(self.meter.waited, permit.ticket.class_name, permit.wait_s, permit.batches_waited)
 
     def first_token(self, permit: Permit, delay_s: float, now_s: float) -> None:
         """The first visible token of a request came so long after its arrival."""

@@ -54,6 +54,8 @@ class Permit:
         "_gate",
         "_turn",
         "_why",
+        "batches_before",
+        "batches_waited",
         "begun",
         "beside",
         "dispatched_s",
@@ -75,11 +77,14 @@ class Permit:
         "usage",
     )
 
-    def __init__(self, gate: PermitGate, ticket: Ticket, *, stalls: bool, preset_name: str) -> None:
+    def __init__(
+        self, gate: PermitGate, ticket: Ticket, *, stalls: bool, preset_name: str, batches_before: int = 0
+    ) -> None:
         self._gate = gate
         self.ticket = ticket
         self.stalls = stalls
         self.preset_name = preset_name
+        self.batches_before, self.batches_waited = batches_before, 0
         self.phase = Phase.WAITING
         self._why: tuple[Reason, int] | None = None
         self.usage: Usage | None = None
@@ -203,9 +208,12 @@ class Permit:
         if self._turn is not None:
             self._turn.cancel()  # another call of this request may still wait
 
-    def dispatch(self, preset_name: str, *, beside: bool) -> None:
-        """Give the permit its seats, under this preset: the calls that wait in ``admitted`` go on."""
+    def dispatch(self, preset_name: str, batches: int, *, beside: bool) -> None:
+        """Give the permit its seats, under this preset: the calls that wait in ``admitted`` go on. So many batches have
+        left by now, its own included.
+        """
         self._move(Event.DISPATCH)
+        self.batches_waited = max(0, batches - self.batches_before - 1)
         self.preset_name, self.beside, self.dispatched_s = preset_name, beside, self._gate.now_s()
 
     def refuse(self, reason: Reason, retry_after_s: int) -> None:

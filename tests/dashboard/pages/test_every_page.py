@@ -89,7 +89,7 @@ STATES: dict[str, State] = {
         ("No traffic", ":green-badge[ok]"),
         first="No traffic",
         tiles={"TTFT p95": "no traffic", "Error share": "no traffic", "Batch size": "idle", "Requests": "0 /s"},
-        rows={"TTFT p95": MISSING, "Error share": MISSING},
+        rows={"TTFT p50, p95, p99": MISSING, "Decode p50, p95, p99": MISSING, "Error share": MISSING},
     ),
     "overload": State(("Live", ":red-badge[overloaded]"), begin=overloaded),
     "stale": State(

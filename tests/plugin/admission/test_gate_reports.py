@@ -24,12 +24,14 @@ class Notes:
 
     def __init__(self) -> None:
         self.waits: list[tuple[str, float]] = []
+        self.batches: list[int] = []
         self.first_tokens: list[tuple[str, float]] = []
         self.prefills_s: list[float] = []
         self.ends: list[EndedRequest] = []
 
-    def waited(self, class_name: str, wait_s: float) -> None:
+    def waited(self, class_name: str, wait_s: float, batches: int) -> None:
         self.waits.append((class_name, wait_s))
+        self.batches.append(batches)
 
     def first_token(self, class_name: str, delay_s: float, prefill_s: float) -> None:
         self.first_tokens.append((class_name, delay_s))
@@ -65,6 +67,20 @@ async def test_the_meter_hears_of_each_dispatch_and_each_first_token_once() -> N
     assert [(one.class_name, one.outcome, one.dispatched, one.total_s) for one in notes.ends] == [
         ("batch", Outcome.COMPLETED, True, 2.0), *[("normal", Outcome.COMPLETED, True, 3.0)] * 2,
     ]  # fmt: skip
+
+
+@pytest.mark.parametrize(("strategy", "expected"), [("dynamic", [0, 0, 0, 1, 1]), ("continuous", [0, 0, 0, 1, 2])])
+@on_virtual_time
+async def test_the_meter_hears_how_many_batches_a_request_waited(strategy: str, expected: list[int]) -> None:
+    """Those that left before its own while it waited: the sign of a long tail. Without batches each seat that came free
+    for another counts as one.
+    """
+    notes = Notes()
+    gate = Gate(small_preset(2, batching={"strategy": strategy, "window_ms": 0}), meter=notes)
+    permits = [gate.enter() for _ in range(5)]
+    for permit in permits:
+        permit.leave(Ending.COMPLETED)
+    assert notes.batches == expected
 
 
 @on_virtual_time

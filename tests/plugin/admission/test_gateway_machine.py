@@ -116,7 +116,7 @@ class Listener:
     def stepped(self, load: Load, now_s: float) -> None:
         self.trip()
 
-    def waited(self, class_name: str, wait_s: float) -> None:
+    def waited(self, class_name: str, wait_s: float, batches: int) -> None:
         self.trip()
 
     first_token = trip

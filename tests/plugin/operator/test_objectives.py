@@ -26,7 +26,7 @@ class Ends:
     def __init__(self) -> None:
         self.ended_: list[EndedRequest] = []
 
-    def waited(self, class_name: str, wait_s: float) -> None:
+    def waited(self, class_name: str, wait_s: float, batches: int) -> None:
         """Nothing."""
 
     def first_token(self, class_name: str, delay_s: float, prefill_s: float) -> None:

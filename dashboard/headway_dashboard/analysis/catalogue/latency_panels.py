@@ -93,6 +93,24 @@ PHASES_PANEL = Panel(
     "Queue: more seats or servers. Prefill: long prompts. Decode: long answers, or a large batch.",
     idle="no request was dispatched or ended in this time",
 )
+PREFILL_PANEL = Panel(
+    "latency-prefill",
+    "Prefill",
+    "From dispatch to the first token.",
+    "seconds",
+    quantile_lines(quantiles("prefill")),
+    "It grows with the prompts, and with what runs beside them. A first token that comes later has waited before.",
+    idle="no first tokens in this time",
+)
+DECODE_PANEL = Panel(
+    "latency-decode",
+    "Decode",
+    "From the first token to the last one, of completed requests.",
+    "seconds",
+    quantile_lines(quantiles("decode")),
+    "The length of the answer times the time between its tokens: p99 far above p50 is mostly a few long answers.",
+    idle="no request completed in this time",
+)
 QUEUE_SHARE_PANEL = Panel(
     "latency-queue-share",
     "Queue's share of the first token",
@@ -133,6 +151,8 @@ LATENCY_SECTION = (
     INTER_TOKEN_PANEL,
     END_TO_END_PANEL,
     PHASES_PANEL,
+    PREFILL_PANEL,
+    DECODE_PANEL,
     QUEUE_SHARE_PANEL,
     TOKEN_TIME_PANEL,
     FIRST_TOKEN_HEAT,

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from headway_dashboard.analysis.catalogue import engine_panels, palette, panels
 from headway_dashboard.analysis.catalogue.panels import Bound, Line, Panel, lines_of
-from headway_dashboard.analysis.catalogue.thresholds import GPU_IDLE_RATIO, PROCESSOR_RATIO
+from headway_dashboard.analysis.catalogue.thresholds import GPU_FULL_RATIO, GPU_IDLE_RATIO, PROCESSOR_RATIO
+from headway_dashboard.analysis.queries.conditions import Least
 from headway_dashboard.analysis.queries.expressions import Buckets, Either, Gauge, Metric, Rate, Share
 from headway_dashboard.analysis.units import compact
 
@@ -127,11 +128,20 @@ GPU_BUSY_PANEL = Panel(
     "GPU utilisation",
     "Share of the time in which each GPU computed, as the driver reports it.",
     "ratio",
-    (Line("", GPU_BUSY, words=lambda gpu: f"GPU {gpu}", colours=palette.of_gpu),),
+    (
+        Line("", GPU_BUSY, words=lambda gpu: f"GPU {gpu}", colours=palette.of_gpu),
+        Line(
+            "",
+            Least(GPU_BUSY, 60),
+            dash="dot",
+            words=lambda gpu: f"GPU {gpu}, least of a minute",
+            colours=palette.of_gpu,
+        ),
+    ),
     f"Below {compact(100 * GPU_IDLE_RATIO)} % while requests wait: something else is the bottleneck. At 100 % with a "
-    "backlog: overloaded.",
+    "backlog: overloaded. The least of a minute far below: the work comes in gusts.",
     ceiling=1.0,
-    bounds=(Bound("idle below", GPU_IDLE_RATIO),),
+    bounds=(Bound("idle below", GPU_IDLE_RATIO), Bound("overloaded above", GPU_FULL_RATIO)),
 )
 PROCESSOR_PANEL = Panel(
     "processor",

@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from typing import Literal
 
 from headway_dashboard.analysis.catalogue import causes, palette
-from headway_dashboard.analysis.queries.durations import quantile, quantiles
+from headway_dashboard.analysis.queries.durations import quantiles
 from headway_dashboard.analysis.queries.expressions import (
     Either,
     Expression,
@@ -44,6 +44,7 @@ BY_CLASS = frozenset(
         "headway_time_to_first_token_seconds_sum",
         "headway_queue_wait_seconds",
         "headway_queue_wait_seconds_sum",
+        "headway_batches_waited",
         "headway_inter_token_seconds",
         "headway_end_to_end_seconds",
         "headway_prefill_seconds",
@@ -172,7 +173,11 @@ OVERLOADED_BY_CLASS = Gauge(of("headway_overloaded", "class"), largest=True)
 RESERVED_SEATS_BY_CLASS = Gauge(of("headway_held_seats", "class"))
 ARRIVALS_BY_CLASS = Rate(of("headway_arrivals_total", "class"))
 TTFT = quantiles("first_token")
-TTFT_P95_BY_CLASS = quantile(0.95, "first_token", "class")
+TTFT_BY_CLASS, PREFILL_BY_CLASS, DECODE_BY_CLASS = (
+    quantiles(phase, "class") for phase in ("first_token", "prefill", "decode")
+)
+TTFT_P95_BY_CLASS = TTFT_BY_CLASS[0.95]
+BATCHES_WAITED_BY_CLASS = Quantile(0.95, of("headway_batches_waited", "class"))
 #: Every request that ended, each once: by its reason where it was refused or given up, else by its outcome.
 _ENDS = Metric("headway_refusals_total", also=("headway_outcomes_total",), without=(("outcome", causes.BY_REASON),))
 _FAILED = replace(_ENDS, without=(("outcome", (*causes.BY_REASON, *causes.NOT_FAILED)),))
@@ -301,7 +306,10 @@ CLASS_TABLE = (
     OLDEST_BY_CLASS,
     IN_FLIGHT_BY_CLASS,
     ARRIVALS_BY_CLASS,
-    TTFT_P95_BY_CLASS,
+    *TTFT_BY_CLASS.values(),
+    *PREFILL_BY_CLASS.values(),
+    *DECODE_BY_CLASS.values(),
+    BATCHES_WAITED_BY_CLASS,
     ERROR_SHARE_BY_CLASS,
 )
 FACTS = (

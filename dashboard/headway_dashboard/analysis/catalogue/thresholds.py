@@ -36,9 +36,11 @@ MEASURED_RATIO = 0.95
 GPU_MEMORY_RATIO = 0.95
 #: Resident memory of the server's processes as a share of the limit of its control group.
 MEMORY_RATIO = 0.92
-#: Processor time as a share of the processors that the server may use; and what is idle beside busy processors.
+#: Processor time as a share of the processors that the server may use; and what is idle beside busy processors, or
+#: has no time left.
 PROCESSOR_RATIO = 0.9
 GPU_IDLE_RATIO = 0.8
+GPU_FULL_RATIO = 0.995
 ENGINE_IDLE_RATIO = 0.5
 #: The share of judged requests that shall keep the objectives of their class.
 TARGET_RATIO = 0.99
@@ -81,5 +83,9 @@ PANEL_BOUNDS: Mapping[str, tuple[Bound, ...]] = {
     "gpu-memory-share": (Bound(GPU_MEMORY_RATIO, "HeadwayGpuMemoryFull"),),
     "memory-share": (Bound(MEMORY_RATIO, "HeadwayMemoryNearLimit", "critical"),),
     "processor": (Bound(PROCESSOR_RATIO, "HeadwayProcessorSaturated"),),
-    "gpu-busy": (Bound(GPU_IDLE_RATIO, "HeadwayProcessorSaturated", above=False),),
+    "gpu-busy": (
+        Bound(GPU_IDLE_RATIO, "HeadwayGpuIdle", above=False),
+        Bound(GPU_IDLE_RATIO, "HeadwayProcessorSaturated", above=False),
+        Bound(GPU_FULL_RATIO, "HeadwayGpuOverloaded"),
+    ),
 }

@@ -46,6 +46,18 @@ class Least(OfExpression):
 
 
 @dataclass(frozen=True, slots=True)
+class Average(OfExpression):
+    """The mean value of an expression in a window, in seconds; measured as far as ``Least`` wants it."""
+
+    of: Expression
+    window_s: float
+
+    def promql(self, window: str) -> str:
+        """PromQL; the window given is that of the expression."""
+        return f"avg_over_time(({self.of.promql(window)})[{self.window_s:.0f}s:{_STEP}])"
+
+
+@dataclass(frozen=True, slots=True)
 class TimeShare(OfExpression):
     """The share of a window, in seconds, in which an expression has a value."""
 

@@ -6,7 +6,7 @@ from typing import Literal
 
 from headway_dashboard.analysis.queries.expressions import Metric, Quantile
 
-Measured = Literal["wait", "first_token", "inter_token", "end_to_end"]
+Measured = Literal["wait", "first_token", "inter_token", "end_to_end", "prefill", "decode"]
 
 SHARES = (0.5, 0.95, 0.99)
 
@@ -15,6 +15,8 @@ _HISTOGRAMS: dict[Measured, str] = {
     "first_token": "headway_time_to_first_token_seconds",
     "inter_token": "headway_inter_token_seconds",
     "end_to_end": "headway_end_to_end_seconds",
+    "prefill": "headway_prefill_seconds",
+    "decode": "headway_decode_seconds",
 }
 
 

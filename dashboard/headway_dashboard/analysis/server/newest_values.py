@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Literal
 
@@ -109,21 +110,31 @@ def memory_panel(reading: SourceReading) -> Panel:
 
 def class_rows(reading: SourceReading, classes: tuple[str, ...]) -> list[dict[str, str]]:
     """The class table: one row a class, already in words. Nothing runs while there is no engine."""
-    columns: tuple[tuple[str, Expression, Unit], ...] = (
-        ("Waiting", panels.QUEUED_BY_CLASS, "count"),
-        ("Oldest wait", panels.OLDEST_BY_CLASS, "seconds"),
-        ("Running", panels.IN_FLIGHT_BY_CLASS, "count"),
-        ("Requests", panels.ARRIVALS_BY_CLASS, "per_s"),
-        ("TTFT p95", panels.TTFT_P95_BY_CLASS, "seconds"),
-        ("Error share", panels.ERROR_SHARE_BY_CLASS, "ratio"),
+    columns: tuple[tuple[str, tuple[Expression, ...], Unit], ...] = (
+        ("Waiting", (panels.QUEUED_BY_CLASS,), "count"),
+        ("Oldest wait", (panels.OLDEST_BY_CLASS,), "seconds"),
+        ("Running", (panels.IN_FLIGHT_BY_CLASS,), "count"),
+        ("Requests", (panels.ARRIVALS_BY_CLASS,), "per_s"),
+        ("TTFT p50, p95, p99", tuple(panels.TTFT_BY_CLASS.values()), "seconds"),
+        ("Prefill p50, p95, p99", tuple(panels.PREFILL_BY_CLASS.values()), "seconds"),
+        ("Decode p50, p95, p99", tuple(panels.DECODE_BY_CLASS.values()), "seconds"),
+        ("Batches waited p95", (panels.BATCHES_WAITED_BY_CLASS,), "count"),
+        ("Error share", (panels.ERROR_SHARE_BY_CLASS,), "ratio"),
     )
     away = engine_away(reading)
     return [
         {"Class": name}
-        | {title: written(reading[of].latest(name), unit) for title, of, unit in columns}
+        | {title: _all_written([reading[one].latest(name) for one in of], unit) for title, of, unit in columns}
         | ({"Running": away} if away else {})
         for name in classes
     ]
+
+
+def _all_written(values: Sequence[Point], unit: Unit) -> str:
+    """The values of one cell; a single sign where none is known."""
+    return (
+        ", ".join(written(value, unit) for value in values) if any(value is not None for value in values) else MISSING
+    )
 
 
 def limited_to(panel: Panel, classes: tuple[str, ...]) -> Panel:

@@ -29,8 +29,6 @@ _LONG_S = (0.005, 0.01, 0.02, 0.05, 0.1, 0.15, 0.25, 0.35, 0.5, 0.75, 1.0, 1.5, 
            600.0, 1200.0, 3600.0)  # fmt: skip
 _INTER_TOKEN_S = (0.002, 0.004, 0.006, 0.008, 0.01, 0.0125, 0.015, 0.02, 0.025, 0.03, 0.035, 0.04, 0.05, 0.06, 0.07,
                   0.08, 0.1, 0.12, 0.15, 0.2, 0.25, 0.3, 0.4, 0.5, 0.75, 1.0, 1.5, 2.0, 5.0)  # fmt: skip
-#: Of the phases the mean is shown.
-_PHASE_S = (0.01, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0, 300.0)
 
 #: The histogram of each duration; the key is how ``headway_longest_seconds`` names it.
 _DURATIONS = {
@@ -41,6 +39,8 @@ _DURATIONS = {
     "prefill": "headway_prefill_seconds",
     "decode": "headway_decode_seconds",
 }
+#: Batches that left before a request; none is the usual number.
+_BATCHES = (0.0, 1.0, 2.0, 4.0, 8.0, 16.0, 32.0, 64.0, 128.0, 256.0)
 #: The sizes of batches have buckets up to here at least.
 _LEAST_SIZES = 1024
 _FINISH_REASONS = ("stop", "length", "abort", "error")
@@ -58,13 +58,14 @@ _UNREPORTED = {
 class _ClassMeter:
     """The meters of one class; ``durations`` by their names in ``_DURATIONS``."""
 
-    __slots__ = ("decode", "durations", "end_to_end", "finishes", "first_token", "inter_token", "judged", "met",
-                 "output_tokens", "prefill", "prompt_tokens", "wait")  # fmt: skip
+    __slots__ = ("batches", "decode", "durations", "end_to_end", "finishes", "first_token", "inter_token", "judged",
+                 "met", "output_tokens", "prefill", "prompt_tokens", "wait")  # fmt: skip
 
     def __init__(self, long_s: tuple[float, ...], inter_token_s: tuple[float, ...]) -> None:
         self.wait, self.first_token, self.end_to_end = (Distribution(long_s) for _ in range(3))
         self.inter_token = Distribution(inter_token_s)
-        self.prefill, self.decode = Distribution(_PHASE_S), Distribution(_PHASE_S)
+        self.batches = Distribution(_BATCHES)
+        self.prefill, self.decode = Distribution(_LONG_S), Distribution(_LONG_S)
         self.durations: dict[str, Distribution] = {name: getattr(self, name) for name in _DURATIONS}
         self.prompt_tokens = self.output_tokens = 0
         self.finishes: Counter[str] = Counter()
@@ -117,9 +118,11 @@ class Meters(Collector):
 
     # ------------------------------------------------------------------ events
 
-    def waited(self, class_name: str, wait_s: float) -> None:
-        """A ticket was dispatched after this wait."""
-        self._classes[class_name].wait.add(wait_s, self._clock_s())
+    def waited(self, class_name: str, wait_s: float, batches: int) -> None:
+        """A ticket was dispatched after this wait, in which so many batches left before its own."""
+        meter = self._classes[class_name]
+        meter.wait.add(wait_s, self._clock_s())
+        meter.batches.add(batches, 0.0)
 
     def first_token(self, class_name: str, delay_s: float, prefill_s: float) -> None:
         """A ticket's first token came this long after its arrival, and after its dispatch."""
@@ -171,6 +174,11 @@ class Meters(Collector):
         read = self._batch.read(0.0)
         batch.add_metric([], read.buckets, read.total)
         yield batch
+        waited = histogram("headway_batches_waited", "class")
+        for name, meter in self._classes.items():
+            read = meter.batches.read(0.0)
+            waited.add_metric([name], read.buckets, read.total)
+        yield waited
         yield from self._counts()
 
     def _durations(self) -> Iterator[Metric]:

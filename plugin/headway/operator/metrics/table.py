@@ -44,6 +44,10 @@ TABLE: dict[str, tuple[str, str]] = {
     "headway_bottleneck": ("gauge", "Diagnosis: what limits the server, one-hot; none while nothing does."),
     "headway_forecast_error_ratio": ("gauge", "Median error of the forecasts of presets after the last switches."),
     "headway_queue_wait_seconds": ("histogram", "Time from arrival to dispatch."),
+    "headway_batches_waited": (
+        "histogram",
+        "Batches that left before a request while it waited; without batches, the times that others got seats.",
+    ),
     "headway_time_to_first_token_seconds": ("histogram", "Time from arrival to the first token, queue included."),
     "headway_inter_token_seconds": ("histogram", "Mean time between two tokens of a completed request."),
     "headway_end_to_end_seconds": ("histogram", "Time from arrival to the last token, of completed requests."),

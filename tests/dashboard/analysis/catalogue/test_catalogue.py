@@ -11,7 +11,7 @@ from vllm_source import found_source
 from headway.operator.metrics import METRIC_NAMES
 from headway_dashboard.analysis.catalogue import ALL_PANELS, panels
 from headway_dashboard.analysis.catalogue.panels import Panel
-from headway_dashboard.analysis.diagnosis import alerts, gpu_alarms
+from headway_dashboard.analysis.diagnosis import alerts
 from headway_dashboard.analysis.queries.metric import names_of
 from headway_dashboard.page import PAGES
 
@@ -22,7 +22,7 @@ _PARTS = ("", "_bucket", "_count", "_sum")
 def asked() -> set[str]:
     """The names of all metrics that any page asks for."""
     shown = chain.from_iterable(panel.expressions for _, panel in EVERY)
-    others = (*alerts.EXPRESSIONS, *gpu_alarms.EXPRESSIONS, *panels.CPU_PANEL.expressions)
+    others = (*alerts.EXPRESSIONS, *panels.CPU_PANEL.expressions)
     return {name for expression in (*shown, *others) for name in names_of(expression)}
 
 

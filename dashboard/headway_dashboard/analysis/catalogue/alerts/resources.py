@@ -1,16 +1,18 @@
-"""Alerts on memory that is nearly full, and on processors that hold up an engine or a GPU."""
+"""Alerts on memory that is nearly full, on GPUs with too little or too much work, and on busy processors."""
 
 from __future__ import annotations
 
+from headway_dashboard.analysis.catalogue import memory_panels, panels
 from headway_dashboard.analysis.catalogue.alerts.rule import Group, Rule
 from headway_dashboard.analysis.catalogue.thresholds import (
     ENGINE_IDLE_RATIO,
+    GPU_FULL_RATIO,
     GPU_IDLE_RATIO,
     GPU_MEMORY_RATIO,
     MEMORY_RATIO,
     PROCESSOR_RATIO,
 )
-from headway_dashboard.analysis.queries.conditions import Compared, Joined
+from headway_dashboard.analysis.queries.conditions import Average, Compared, Joined, Least
 from headway_dashboard.analysis.queries.expressions import Gauge, Metric, Share
 
 GPU_MEMORY_SHARE = Share(
@@ -34,6 +36,9 @@ _IDLE = Joined(
     "or",
     Joined(Compared(_busy("engine"), "<", ENGINE_IDLE_RATIO), "unless", _GPU),
 )
+#: A minute of both: a queue of a moment is no alarm, nor is a step in which a GPU waits.
+_GPU_MINUTE = Average(memory_panels.GPU_BUSY, 60)
+_WAITED = Compared(Least(panels.QUEUED, 60), ">", 0)
 
 GROUP = Group(
     "headway-resources",
@@ -59,6 +64,28 @@ GROUP = Group(
             "KV cache less.",
             unit="ratio",
             panel="memory-share",
+        ),
+        Rule(
+            "HeadwayGpuIdle",
+            Joined(Compared(_GPU_MINUTE, "<", GPU_IDLE_RATIO), "and", _WAITED),
+            "5m",
+            "warning",
+            text="GPU {gpu} computes {value} of the time while requests wait",
+            action="Something else holds them up: `headway status` names it. A busy processor, too few seats and a "
+            "pause are the usual ones.",
+            unit="ratio",
+            panel="gpu-busy",
+        ),
+        Rule(
+            "HeadwayGpuOverloaded",
+            Joined(Compared(_GPU_MINUTE, ">", GPU_FULL_RATIO), "and", _WAITED),
+            "5m",
+            "warning",
+            text="GPU {gpu} computes all the time, and requests wait",
+            action="More requests arrive than it can serve: add a server, or send it less. More seats only make the "
+            "tokens slower.",
+            unit="ratio",
+            panel="gpu-busy",
         ),
         Rule(
             "HeadwayProcessorSaturated",
