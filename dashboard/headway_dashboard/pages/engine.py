@@ -30,6 +30,8 @@ def _draw(reading: PageReading) -> None:
     newest, status = reading.newest, reading.status
     st.markdown("#### Seats and batches")
     st.markdown(f"Limit: {descriptions.limit_words(newest, status)}")
+    if words := descriptions.bound_words(status):
+        st.markdown(words)
     if words := descriptions.prefix_words(status):
         st.markdown(words)
     if words := descriptions.step_words(status):

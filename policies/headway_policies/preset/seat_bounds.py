@@ -15,10 +15,10 @@ _MOST_SEATS = 65_536
 
 @dataclass(frozen=True, slots=True)
 class SeatBounds:
-    """``kv_seats`` sequences of ``sequence_tokens`` fill the KV space: the recent mean where it is ``recorded``, else
-    the typical length. Beyond ``knee_seats`` 10 % more tokens a second cost over 20 % more time between tokens
-    (``limits.EngineFit``). ``best_seats`` are what the engine would bear within the objective for the time between
-    tokens. None while not known.
+    """``kv_seats`` sequences of ``sequence_tokens`` fill the KV space but for the preset's reserve: the recent mean
+    where it is ``recorded``, else the typical length. Beyond ``knee_seats`` 10 % more tokens a second cost over 20
+    % more time between tokens (``limits.EngineFit``). ``best_seats`` are what the engine would bear within the
+    objective for the time between tokens. None while not known.
     """
 
     kv_seats: int | None = None
@@ -33,7 +33,8 @@ class SeatBounds:
         found = []
         if self.kv_seats is not None:
             length = "the recent mean length" if self.recorded else "a typical length"
-            found.append(f"the KV space holds {self.kv_seats} sequences of {self.sequence_tokens:.0f} tokens, {length}")
+            sequences = f"{self.kv_seats} sequences of {self.sequence_tokens:.0f} tokens"
+            found.append(f"the KV space holds {sequences} beside its reserve, {length}")
         if self.knee_seats is not None:
             found.append(
                 f"beyond {self.knee_seats} seats 10 % more tokens a second cost over 20 % more time between tokens"

@@ -206,6 +206,12 @@ def limit_words(reading: SourceReading, status: Status) -> str:
     return f"{line} · {why}" if why else line
 
 
+def bound_words(status: Status) -> str:
+    """The seats that the engine's memory holds and beyond which they cost much; empty while neither is known."""
+    words = "; ".join(status.seat_bounds.words)
+    return f"{words[0].upper()}{words[1:]}." if words else ""
+
+
 def prefix_words(status: Status) -> str:
     """The share of the prompts that the engine finds in its prefix cache; empty where the order does not use it."""
     if status.prefix is None:

@@ -22,6 +22,7 @@ from headway.api.schema import (
     WarmupStatus,
 )
 from headway_dashboard.analysis.server.objectives import ClassObjectives, objectives_of
+from headway_policies.preset import SeatBounds
 
 #: The ladder of a server that does not tell it.
 NO_LADDER = FallbackState(rung="")
@@ -49,6 +50,7 @@ class Status:
     trial: TrialEnds | None = None
     limit_reason: str = ""
     operator_limit: OperatorLimit | None = None
+    seat_bounds: SeatBounds = field(default_factory=SeatBounds)
     prefix: PrefixStatus | None = None
     order_error: str = ""
     window_error: str = ""
@@ -76,7 +78,7 @@ def status_of(
     answer: schema.Status, ladder: FallbackState = NO_LADDER, settings: Mapping[str, Setting] | None = None
 ) -> Status:
     """One value of the status, the ladder, and the settings of the preset in force (None: not known)."""
-    known = settings or {}
+    known, limit = settings or {}, answer.limit
     now = {of_class.name: of_class.objectives for of_class in answer.classes if of_class.objectives is not None}
     stages = {stage: rounds_s for stage, rounds_s in answer.warmup.stages.items() if rounds_s}
     return Status(
@@ -89,8 +91,9 @@ def status_of(
         queued=answer.queued,
         preset=answer.preset.name,
         trial=answer.preset.trial,
-        limit_reason=answer.limit.reason,
-        operator_limit=answer.limit.ordered,
+        limit_reason=limit.reason,
+        operator_limit=limit.ordered,
+        seat_bounds=SeatBounds(limit.kv_seats, limit.kv_seats_tokens, limit.kv_seats_recorded, limit.knee_seats),
         prefix=answer.ordering.prefix,
         order_error=answer.ordering.error or "",
         window_error=answer.window_error or "",

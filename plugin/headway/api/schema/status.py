@@ -44,7 +44,8 @@ class LimitStatus(Answer):
     reason: str = Field(default="", description="Why the proposed limit is what it is: fixed, slo, kv, failed, ...")
     ordered: OperatorLimit | None = Field(default=None, description="null: the limit is that of the preset.")
     kv_seats: int | None = Field(
-        default=None, description="Sequences of `kv_seats_tokens` that fill the KV space; null: not known yet."
+        default=None,
+        description="Sequences of `kv_seats_tokens` that fill the KV space but for its reserve; null: not known yet.",
     )
     kv_seats_tokens: float = Field(default=0.0, description="The mean length of recent sequences, or a typical one.")
     kv_seats_recorded: bool = Field(default=False, description="Whether that is the recent mean.")

@@ -126,9 +126,9 @@ class SnapshotReader:
         recorded_tokens = (reading or desk.read(self.gateway.gate.now_s())).sequence_tokens
         longest = link.adapter.settings(link.engine).max_model_len
         tokens = recorded_tokens or typical_tokens(preset, longest)
-        knee = desk.engine_fit.knee_seats()
+        knee, usable_ratio = desk.engine_fit.knee_seats(), 1 - preset.limit.kv_reserve_ratio
         return SeatBounds(
-            kv_seats=max(1, int(kv_tokens / tokens)) if kv_tokens else None,
+            kv_seats=max(1, int(usable_ratio * kv_tokens / tokens)) if kv_tokens else None,
             sequence_tokens=tokens,
             recorded=recorded_tokens > 0,
             knee_seats=None if knee is None else max(1, min(round(knee), _MOST_SEATS)),

@@ -23,6 +23,7 @@ from headway_dashboard.sources import Health, SourceReading
 from headway_policies.engine.warmup import Stage
 from headway_policies.fallback.rungs import Rung, Trigger
 from headway_policies.limits.governor import WHYS
+from headway_policies.preset import SeatBounds
 
 TIMES_S = (1000.0, 1002.0, 1004.0)
 NOW = Condition(State.LIVE, "")
@@ -147,6 +148,16 @@ def test_an_ordered_limit_is_said_with_its_end(left_s: float | None, end: str) -
     status = Status(limit_reason="slo", operator_limit=OperatorLimit(seats=12, left_s=left_s))
     text = descriptions.limit_words(reading((panels.LIMIT, {(): [12] * 3})), status)
     assert text.endswith(f"12 seats set in place of the preset's, {end}")
+
+
+def test_the_seats_that_the_memory_holds_are_said() -> None:
+    """Once the engine has said how large its KV cache is, and with the knee beside it."""
+    assert descriptions.bound_words(Status()) == ""
+    words = descriptions.bound_words(Status(seat_bounds=SeatBounds(18, 1000.0)))
+    assert words == "The KV space holds 18 sequences of 1000 tokens beside its reserve, a typical length."
+    assert "a typical length; beyond 12 seats" in descriptions.bound_words(
+        Status(seat_bounds=SeatBounds(18, 1000.0, knee_seats=12))
+    )
 
 
 def test_the_prefix_cache_is_described_where_the_order_uses_it() -> None:

@@ -21,7 +21,7 @@ from headway.supervision.supervisor import Supervisor
 from headway.supervision.warmup_report import WarmupReport
 from headway_dashboard.analysis.server.status import Status, status_of
 from headway_dashboard.sources import ServerStatusSource
-from headway_policies import bundled_presets
+from headway_policies import Load, bundled_presets
 
 anything = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=5),
@@ -82,9 +82,12 @@ async def test_the_memory_is_read_as_the_server_writes_it() -> None:
 @on_virtual_time
 async def test_the_whole_status_is_read_as_the_server_writes_it() -> None:
     """Against the server's own control room."""
-    control, _ = installed(FakeEngine(), bundled_presets()["balanced"], supervise=lambda one: Supervisor(one.gateway))
+    preset = bundled_presets()["balanced"]
+    control, parts = installed(FakeEngine(), preset, supervise=lambda one: Supervisor(one.gateway))
     control.order_fallback("pause", caller=Caller(address="-"))
+    parts.activity.step(Load(1, 0, 0.1, kv_capacity_tokens=20_480), 1, [])
     reported = status_of(control.status(), control.fallback_controller.status())
+    assert reported.seat_bounds.kv_seats == 19
     assert (reported.known, reported.engine.state, reported.limit_reason) == (True, "up", "start")
     assert (reported.admission, reported.dispatching) == ("open", True)
     assert (reported.ladder.rung, reported.ladder.ordered, reported.ladder.trigger) == ("pause", "pause", "operator")
