@@ -40,8 +40,9 @@ headroom for all, and every model keeps one seat. Each share is a limit by comma
 seats fill, fewer drain, and a limit is raised only into seats that no server occupies.
 
 A model of --urgent gets its demand first while its longest wait is at least half of the first-token objective of the
-class (ttft_slo_s), until that was under a quarter for 10 seconds. Models of --pause are paused meanwhile, for
---pause-at-most seconds, and then not for as long again; their running requests finish. A paused server is not ready.
+class (ttft_slo_s), until that was under a quarter for 10 seconds. Models of --pause are paused meanwhile, and while
+it is short of memory (KV cache, GPU memory: [memory] of its preset), for --pause-at-most seconds, and then not for as
+long again; their running requests finish. A paused server is not ready.
 
 At the end, by Ctrl-C, SIGTERM or an error, each server has the limit of its own preset again. Should this command be
 killed, each server goes back by itself within {expires} seconds, and a pause ends so too. A server that does not answer

@@ -56,6 +56,7 @@ class SharedServer:
             late_ratio(status, self._settings[1]),
             self._urgent,
             self._may_pause,
+            lacks_memory=status.memory.cap_ratio < 1,  # by the rules of its own preset: KV cache, GPU memory
         )
         return ServerReading(
             status.model,

@@ -11,7 +11,8 @@ class ModelLoad:
 
     ``late_ratio`` is the longest wait as a share of the objective of its class, 0 where nothing waits or no objective
     is stated. Only an ``urgent`` model takes seats from the others while it is late, and only a model that
-    ``may_pause`` is paused for it. Raises ValueError for a weight or ``most_seats`` that is not above 0.
+    ``may_pause`` is paused for one that is late, or ``lacks_memory``. Raises ValueError for a weight or ``most_seats``
+    that is not above 0.
     """
 
     demand_seats: int
@@ -20,6 +21,7 @@ class ModelLoad:
     late_ratio: float = 0.0
     urgent: bool = False
     may_pause: bool = False
+    lacks_memory: bool = False
 
     def __post_init__(self) -> None:
         if not (self.weight > 0 and self.most_seats > 0):

@@ -7,7 +7,9 @@
 
 Each step fills by weight (``max_min``). The sum of the shares is never above ``total``, and no model is without a seat.
 
-An urgent model is late from ``_LATE_AT`` of its objective on, until it has been below ``_ON_TIME_AT`` for ``_CALM_S``.
+Others are paused for an urgent model while it is late, or at its peak of memory: seats do not help there, but its work
+ends sooner, and with it what it holds. An urgent model is late from ``_LATE_AT`` of its objective on, until it has been
+below ``_ON_TIME_AT`` for ``_CALM_S``.
 The demand of a model falls only when it was lower for ``_CALM_S``; a share stays as it is until a share would change by
 more than ``_BAND_RATIO``, and ``_HOLD_S`` have passed. A model that becomes late, comes or goes does not wait for that.
 """
@@ -75,10 +77,11 @@ class SeatShares:
             for name, load in loads.items()
         }
         late = frozenset(name for name, load in loads.items() if self._models[name].lateness(load, now_s))
+        peaks = late | {name for name, load in loads.items() if load.urgent and load.lacks_memory}
         paused = {
             name
             for name, load in loads.items()
-            if self._models[name].pause.update(bool(late) and load.may_pause and name not in late, now_s)
+            if self._models[name].pause.update(bool(peaks) and load.may_pause and name not in peaks, now_s)
         }
         self._follow(self._ideal(loads, demands, late, paused, total), total, late, now_s)
         self._late = late

@@ -162,3 +162,15 @@ def test_a_paused_model_has_one_seat_though_the_late_one_does_not_want_the_other
     """It could not use them."""
     loads = {"a": replace(LATE, demand_seats=4), "b": replace(BUSY, may_pause=True)}
     assert SeatShares().update(loads, 32, 0.0) == {"a": Share(31), "b": Share(1, paused=True)}
+
+
+@pytest.mark.parametrize(("urgent", "paused"), [(True, True), (False, False)])
+def test_a_model_is_paused_while_an_urgent_one_is_at_its_peak_of_memory(urgent: bool, paused: bool) -> None:
+    """Also where nothing is late; one at its own peak is not paused, and an urgent model alone has that right."""
+    peak = replace(BUSY, urgent=urgent, lacks_memory=True)
+    other = replace(BUSY, may_pause=True)
+    shares = SeatShares()
+    found = shares.update({"a": peak, "b": other, "c": replace(peak, may_pause=True)}, 32, 0.0)
+    assert [found[name].paused for name in "abc"] == [False, paused, False if urgent else paused]
+    assert not shares.late
+    assert not shares.update({"a": BUSY, "b": other, "c": BUSY}, 32, 1.0)["b"].paused

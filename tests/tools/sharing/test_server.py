@@ -199,3 +199,10 @@ def test_a_wait_is_measured_by_the_objective_on_that_engine() -> None:
     assert late("chat", ClassObjectives()) == 0
     assert late("chat", None) == 0
     assert late("old", None) == pytest.approx(0.3)
+
+
+def test_a_server_that_closes_seats_for_its_memory_is_at_its_peak(server: LiveStandIn, shared: SharedServer) -> None:
+    """By the rules of its own preset, whichever memory is short."""
+    assert not shared.look().load.lacks_memory
+    server.control.memory.cap_ratio = 0.8
+    assert shared.look().load.lacks_memory
