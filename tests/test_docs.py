@@ -13,6 +13,9 @@ import reference
 from headway_site import check, works_with
 from headway_site.presets import EVERY_SETTING
 from running_server import ROOT
+from serving.report import Report, report
+from serving.results import Results
+from serving.step_report import step_report
 from vllm_source import found_source
 
 from headway_policies import Outcome, conformance, parse_preset
@@ -169,6 +172,26 @@ def test_nothing_in_the_tree_names_a_machine_or_a_registry() -> None:
         if hosts.search(line) or homes.search(line)
     ]
     assert found == []
+
+
+@pytest.mark.parametrize(("name", "reported"), [("short", report), ("step", step_report)])
+def test_the_tables_of_make_bench_are_what_its_results_say(name: str, reported: Callable[[Results], Report]) -> None:
+    """The page has the very tables that are made of the kept results: no figure of them is typed."""
+    found = reported(Results.read(ROOT / "tests" / "benchmarks" / "results" / f"{name}.json"))
+    assert found.table in _read(MEASURED), f'run: make bench ARGS="--only {name} --report --write"'
+
+
+def test_the_figures_of_what_headway_does_not_do_are_those_of_the_measured_runs() -> None:
+    """The README's shares at 2.5 times the load, and the first tokens of chat beside long prompts."""
+    page, measured = " ".join(_read("README.md").split()), _read(MEASURED)
+    (shares,) = re.findall(r"At 2\.5 times that load (\d+) % of `realtime` is served, but only (\d+) % within", page)
+    (row,) = re.findall(r"^\| 2\.5 \| Headway, balanced, as it comes \| (.*) \|$", measured, re.MULTILINE)
+    assert [row.split(" | ")[at] for at in (4, 2)] == [f"{share}%" for share in shares]
+    (p99_s,) = re.findall(r"at 0\.7 of that load too \(p99 ([\d.]+) s : ([\d.]+) s\)", page)
+    chat = measured.split("at 0.7 times the load")[1].split("\n\n")[1]
+    for arm, said in zip(("Headway, balanced", "vLLM"), p99_s, strict=True):
+        (row,) = re.findall(rf"^\| {arm}, as it comes \| (.*) \|$", chat, re.MULTILINE)
+        assert row.split(" | ")[2].endswith(f" / {said} s")
 
 
 def test_the_figures_on_the_first_page_are_those_of_the_measured_run() -> None:
