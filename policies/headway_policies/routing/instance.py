@@ -20,8 +20,9 @@ class Instance:
     """An engine: its ``seats`` (sequences at once) and how many of them are taken by ``running`` sequences.
 
     ``running`` above ``seats`` is possible: the limit was lowered, or a wide request overflowed. ``kv_use`` is the
-    share of the KV cache in use, 0 to 1. ``weight`` multiplies the seats when loads are compared: an instance of weight
-    2 is as loaded as one of weight 1 with half as many running. Raises ValueError for numbers that make no sense.
+    share of the KV cache in use, 0 to 1, ``kv_tokens`` its size, None where that is not known. ``weight`` multiplies
+    the seats when loads are compared: an instance of weight 2 is as loaded as one of weight 1 with half as many
+    running. Raises ValueError for numbers that make no sense.
     """
 
     name: str
@@ -30,6 +31,7 @@ class Instance:
     kv_use: float = 0.0
     weight: float = 1.0
     prefixes: CachedPrefixes | None = None
+    kv_tokens: int | None = None
 
     def __post_init__(self) -> None:
         if self.seats < 0 or self.running < 0:

@@ -1,11 +1,14 @@
 """Least loaded: the instance with the largest share of free seats, less where its KV cache is full.
 
-    score = free_share + kv * (1 - kv_use) + affinity * (cached prompt tokens / prompt tokens)
+    score = free_share + kv * room + affinity * (cached prompt tokens / prompt tokens)
+    room  = free KV tokens / KV tokens of the largest cache; 1 - kv_use where the size of one is not known
 
 Of the instances that have a free seat for each sequence of the request the one with the largest score is chosen; of
 equal ones that which stands first. Where none has, the one with the most free seats is. Join-shortest-queue on the
 number of running sequences is near the optimum for the time to the first token; the expected work of a request is a
-poor guide to it, and does not count here. ``kv`` is larger for long prompts, so that those go where there is room.
+poor guide to it, and does not count here. ``kv`` is larger for long prompts, so that those go where there is room: in
+tokens, for a small cache that is half empty may have less than a large one that is nearly full. The utilisation of the
+GPU does not count: an engine that decodes one sequence keeps it as busy as one that is full.
 
 The affinity follows D2LPM (Cao et al., "Locality-aware Fair Scheduling in LLM Serving", arXiv 2501.14312), which sends
 a request to the worker that holds most of its prefix as long as a deficit counter for that worker allows it. Requests
@@ -46,18 +49,21 @@ class LeastLoaded:
     def choose(self, demand: Demand, instances: Sequence[Instance]) -> str | None:
         """The name of the instance to send the request to; None where no seat is free."""
         kv = self.kv if demand.prompt_tokens < self.long_tokens else self.kv_long
+        sizes = [instance.kv_tokens for instance in instances]
+        largest = max((size for size in sizes if size is not None), default=0) if None not in sizes else 0
         best, best_rank = None, (False, 0.0)
         for instance in instances:
             free = instance.free
             if not free:
                 continue
-            rank = (True, self._score(instance, kv, demand)) if free >= demand.seats else (False, float(free))
+            rank = (True, self._score(instance, kv, largest, demand)) if free >= demand.seats else (False, float(free))
             if best is None or rank > best_rank:
                 best, best_rank = instance.name, rank
         return best
 
-    def _score(self, instance: Instance, kv: float, demand: Demand) -> float:
-        score = instance.free_share + kv * (1.0 - instance.kv_use)
+    def _score(self, instance: Instance, kv: float, largest_tokens: int, demand: Demand) -> float:
+        size = instance.kv_tokens / largest_tokens if instance.kv_tokens and largest_tokens else 1.0
+        score = instance.free_share + kv * size * (1.0 - instance.kv_use)
         if instance.prefixes is not None and demand.prefix and demand.prompt_tokens:
             matched_tokens = instance.prefixes.matched_tokens(demand.prefix)
             score += self.affinity * min(matched_tokens / demand.prompt_tokens, 1.0)

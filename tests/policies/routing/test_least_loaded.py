@@ -37,6 +37,7 @@ def fleets(draw: st.DrawFn) -> list[Instance]:
             kv_use=draw(st.sampled_from((0.0, 0.3, 1.0))),
             weight=draw(st.sampled_from((0.5, 1.0, 3.0))),
             prefixes=draw(st.sampled_from((None, Cached(64), Cached(4096)))),
+            kv_tokens=draw(st.sampled_from((None, 0, 1000, 9000))),
         )
         for place in range(draw(st.integers(1, 8)))
     ]
@@ -135,3 +136,15 @@ def test_a_share_above_all_is_refused() -> None:
     """It would leave no bound."""
     with pytest.raises(ValueError, match="affinity must be between 0 and 1, not 2"):
         LeastLoaded(affinity=2)
+
+
+def test_free_tokens_and_not_shares_say_where_there_is_room() -> None:
+    """A large cache that is nearly full may have more room than a small one that is half empty; where the size of one
+    is not known, the shares count.
+    """
+    small = Instance("small", 8, 2, kv_use=0.5, kv_tokens=10_000)
+    large = Instance("large", 8, 2, kv_use=0.8, kv_tokens=100_000)
+    long = Demand(9000, 8000)
+    assert ROUTER.choose(long, [small, large]) == "large"
+    assert ROUTER.choose(long, [replace(small, kv_tokens=None), large]) == "small"
+    assert ROUTER.choose(long, [replace(small, kv_tokens=100_000), large]) == "small"

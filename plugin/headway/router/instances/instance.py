@@ -129,6 +129,7 @@ class InstanceLink:
             self.reading.kv_use,
             self.address.weight,
             self.prefixes,
+            self.reading.kv_tokens,
         )
 
     def read(self, reading: InstanceReading, sent_before: int) -> None:
