@@ -17,6 +17,7 @@ from headway.admission import EngineCall, Gate
 from headway.api.schema import FallbackModel, FallbackMove, FallbackState
 from headway.background_tasks import TURN_S, sleep_until_turn
 from headway.errors import UnknownRungError
+from headway.fallback.fixed_reply import FixedReply
 from headway.fallback.other_engine import OtherEngine
 from headway.fallback.other_model import OtherModel
 from headway_policies import Block, Load, Outcome, Preset, Reason
@@ -38,6 +39,7 @@ log = logging.getLogger(__name__)
 UPDATE_S = TURN_S
 _MOVES_KEPT = 50
 _FAILED = (Outcome.FAILED, Outcome.ENGINE_LOST)
+_LATE = (Reason.QUEUE_TIMEOUT, Reason.FIRST_TOKEN_TIMEOUT, Reason.TOTAL_TIMEOUT)
 _ANSWERED = (Outcome.COMPLETED, Outcome.EXPIRED_RUNNING)
 
 Apply = Callable[[frozenset[Rung]], None]
@@ -132,9 +134,14 @@ class FallbackController:
         self._record_move(before, ladder.why)
 
     def diverts(self, class_name: str, refused: Reason | None = None) -> bool:
-        """Whether the other model should answer a request of this class; ``refused`` is the reason of a refusal."""
+        """Whether the other model should answer a request of this class; ``refused`` is the reason of a refusal. A
+        fixed reply may stand in the place of a time-out, whatever the rung.
+        """
+        other = self.other_model
+        if refused in _LATE and isinstance(other, FixedReply) and class_name in other.late_classes:
+            return True
         terms = self._gate.desk.preset.classes.get(class_name)
-        return self.other_model is not None and terms is not None and diverts(terms, self.ladder.in_force, refused)
+        return other is not None and terms is not None and diverts(terms, self.ladder.in_force, refused)
 
     def time_left_s(self, class_name: str, asked: Timeouts, passed_s: float) -> float | None:
         """The part of its total time that a request has left; None where the request has no end."""

@@ -3,7 +3,8 @@
 The counterpart of ``FallbackClient``. The answer has the form of OpenAI's two generating routes, whole or as an event
 stream, with the name of the model as asked for and the text in each choice. It counts no tokens, and its
 ``x-headway-degraded: fixed_reply`` says that no model wrote it. Of the request only the model's name is repeated; what
-shapes a model's answer (a length, a schema, tools) has no effect, and is not checked.
+shapes a model's answer (a length, a schema, tools) has no effect, and is not checked. Requests of the ``late_classes``
+get it in the place of a time-out, too, as long as nothing of an answer was sent.
 
 A request whose ``n`` or model's name is wrong, or beyond its bound, is not answered here: it queues, or gets its
 refusal.
@@ -14,7 +15,7 @@ from __future__ import annotations
 import json
 import time
 import uuid
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -33,8 +34,9 @@ class FixedReply:
     model = "fixed reply"
     degradation = Degradation.FIXED_REPLY
 
-    def __init__(self, text: str) -> None:
+    def __init__(self, text: str, late_classes: Collection[str] = ()) -> None:
         self.text = text
+        self.late_classes = frozenset(late_classes)
         self.breaker = CircuitBreaker()
         self.in_flight = 0
 

@@ -51,11 +51,15 @@ class FallbackSettings:
         return settings
 
 
-def fixed_reply(environment: Mapping[str, str] | None = None) -> str | None:
-    """The text of a fixed reply; None where there is none. Raises HeadwayError in one line."""
+def fixed_reply(environment: Mapping[str, str] | None = None) -> tuple[str, tuple[str, ...]] | None:
+    """The text of a fixed reply, and the classes that get it in the place of a time-out; None where there is none.
+    Raises HeadwayError in one line.
+    """
     found = Environment(environment)
-    text = found.fallback_reply
+    text, late = found.fallback_reply, found.fallback_reply_late
     if text is None:
+        if late:
+            raise HeadwayError(f"{Environment.fallback_reply_late.name}: has no effect without {_REPLY}; set that, too")
         return None
     if found.fallback_url is not None:
         raise HeadwayError(f"{_REPLY}: has no effect beside {_URL}; unset one of them")
@@ -66,7 +70,7 @@ def fixed_reply(environment: Mapping[str, str] | None = None) -> str | None:
     if not valid:
         wanted = f"a text of 1 to {_MAX_REPLY_CHARS} characters, in UTF-8,"
         raise HeadwayError(f"{_REPLY}: {wanted} is needed; unset it for no fixed reply")
-    return text
+    return text, late
 
 
 def _nothing_else_said(given: Mapping[str, str]) -> None:

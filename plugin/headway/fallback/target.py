@@ -13,7 +13,7 @@ FallbackTarget = FallbackClient | FixedReply
 
 def target_from_environment(environment: Mapping[str, str] | None = None) -> FallbackTarget | None:
     """The target that the environment names; None without a name. Raises HeadwayError in one line."""
-    text, settings = fixed_reply(environment), FallbackSettings.from_environment(environment)
-    if text is not None:
-        return FixedReply(text)
+    reply, settings = fixed_reply(environment), FallbackSettings.from_environment(environment)
+    if reply is not None:
+        return FixedReply(*reply)
     return None if settings is None else FallbackClient(settings)

@@ -93,6 +93,7 @@ class _OfServer(Given):
     fallback_api_key = SecretVariable("key", "its key; a client's own key never goes there")
     fallback_timeout_s = seconds(60.0, "how long an answer may take there, in all")
     fallback_reply = verbatim("in place of another model: a text, at most 4096 characters, that answers such requests")
+    fallback_reply_late = listed("classes whose time-outs the fixed reply answers, on any rung", "names")
 
 
 class _OfRouter(Given):

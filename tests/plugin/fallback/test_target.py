@@ -21,6 +21,19 @@ def test_it_is_what_the_environment_names() -> None:
         assert reply.text == text
 
 
+def test_the_classes_whose_time_outs_it_answers_are_named_beside_it() -> None:
+    """None unless they are; they mean nothing without a reply."""
+    reply, late = {"HEADWAY_FALLBACK_REPLY": "We are busy."}, {"HEADWAY_FALLBACK_REPLY_LATE": "batch, normal"}
+    for environment, expected in ((reply, set()), (reply | late, {"batch", "normal"})):
+        target = target_from_environment(environment)
+        assert isinstance(target, FixedReply)
+        assert target.late_classes == expected
+    with pytest.raises(
+        HeadwayError, match=r"^HEADWAY_FALLBACK_REPLY_LATE: has no effect without HEADWAY_FALLBACK_REPLY"
+    ):
+        target_from_environment(late)
+
+
 @pytest.mark.parametrize(
     ("text", "more", "expected"),
     [

@@ -16,6 +16,7 @@ from starlette.responses import JSONResponse
 from starlette.routing import Route
 from until import until
 from upstream_stand_in import Elsewhere, elsewhere
+from virtual_time import on_virtual_time
 
 from headway.engine.fake import FakeEngine, FakeParams
 from headway.fallback import FixedReply
@@ -35,8 +36,8 @@ CLASSES = {
 class Site:
     """A server with two routes over a fake engine, and the other model or a fixed reply beside it."""
 
-    def __init__(self, other: Elsewhere | FixedReply) -> None:
-        self.engine = FakeEngine(step_s=0.001)
+    def __init__(self, other: Elsewhere | FixedReply, step_s: float = 0.001) -> None:
+        self.engine = FakeEngine(step_s=step_s)
         self.upstream = other if isinstance(other, FixedReply) else FallbackClient(FallbackSettings(other.url, "small"))
         preset = small_preset(4, classes=CLASSES)
         self.control, _ = installed(self.engine, preset, other_model=self.upstream)
@@ -133,6 +134,19 @@ async def test_a_fixed_reply_answers_what_would_be_diverted() -> None:
     for refused in (await site.post(path=RESPONSES), await site.post(**{"x-headway-hop": "1"})):
         assert (refused.status_code, said(refused), "retry-after" in refused.headers) == (503, "engine_lost", True)
     assert site.control.gateway.gate.degraded[("normal", Degradation.FIXED_REPLY)] == 2
+
+
+@on_virtual_time
+async def test_a_fixed_reply_takes_the_place_of_a_time_out_in_the_classes_that_want_it() -> None:
+    """Waiting or running, on any rung; it is marked and counted apart, and the outcome stays expired."""
+    site = Site(FixedReply(TEXT, ["normal"]), step_s=1.0)
+    long: Any = [asyncio.create_task(site.post(100)) for _ in range(4)]
+    await asyncio.sleep(1.0)
+    late = await asyncio.gather(site.post(), site.post(**{"x-headway-class": "batch"}))
+    assert [(one.status_code, said(one)) for one in late] == [(200, "fixed reply"), (503, "queue_timeout")]
+    assert [said(one) for one in await asyncio.gather(*long)] == ["fixed reply"] * 4
+    assert site.outcomes() == {"expired_queued": 2, "expired_running": 4}
+    assert site.control.gateway.gate.degraded == {("normal", Degradation.FIXED_REPLY): 5}
 
 
 async def test_each_request_of_a_crowd_is_answered_once_and_counted_once() -> None:
