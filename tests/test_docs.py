@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import re
 import runpy
+import tomllib
 from collections.abc import Callable
 from pathlib import Path
 
@@ -19,6 +20,7 @@ from serving.step_report import step_report
 from vllm_source import found_source
 
 from headway_policies import Outcome, conformance, parse_preset
+from headway_tools.cli import main
 
 DOCS = ROOT / "deploy" / "site" / "docs"
 SOURCES = [one for folder in ("plugin", "policies", "dashboard") for one in ROOT.glob(f"{folder}/**/*.py")]
@@ -133,6 +135,18 @@ def test_the_examples_of_porting_a_batcher_work(capsys: pytest.CaptureFixture[st
         "IN TIME no answer in time: queue_timeout 1",
         "32 aimd",
     ]
+
+
+def test_the_recipe_for_paying_users_makes_the_keys_it_says(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Its two commands run as printed, and the tenants have these classes and shares."""
+    recipe = _read("deploy/site/docs/how-to/secure.md").split("## Paying users first")[1].split("\n## ")[0]
+    path = tmp_path / "keys.toml"
+    for command in re.findall(r"^    headway (keys add .*)$", recipe, re.MULTILINE):
+        assert main(command.replace("keys.toml", str(path)).split()) == 0
+    tenants = tomllib.loads(path.read_text(encoding="utf-8"))["tenants"]
+    assert (tenants["paying"]["default_class"], tenants["paying"]["share"]) == ("realtime", 3)
+    assert (tenants["free"]["default_class"], tenants["free"]["classes"]) == ("normal", ["normal", "batch"])
+    assert len(capsys.readouterr().out.split()) == 2  # the two keys
 
 
 def _said_in(tree: ast.Module) -> str:
