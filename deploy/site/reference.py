@@ -8,7 +8,12 @@ from pathlib import Path
 
 from headway_site import bounds, commands, interfaces, presets, works_with
 
+from headway_simulator.studies.animation import animated
+from headway_simulator.studies.timeline import timelines
+
 DOCS = Path(__file__).parent / "docs"
+ASSETS = Path(__file__).parents[2] / "dashboard" / "headway_dashboard" / "assets"
+PICTURES = (DOCS / "explain" / "batching.svg", ASSETS / "batching.svg")
 PAGES: dict[str, Callable[[], str]] = {
     "reference/presets": presets.presets,
     "reference/settings": presets.settings,
@@ -28,12 +33,12 @@ PAGES: dict[str, Callable[[], str]] = {
 
 def stale() -> list[str]:
     """The names of the pages that are not what the code says now, and of files that no page is written to."""
-    differing = [name for name, written in PAGES.items() if _text(name) != written()]
+    differing = [name for name, written in PAGES.items() if _text(DOCS / f"{name}.md") != written()]
+    differing += [path.name for path in PICTURES if _text(path) != animated(timelines())]
     return differing + [path.name for path in DOCS.glob("reference/*.md") if f"reference/{path.stem}" not in PAGES]
 
 
-def _text(name: str) -> str:
-    path = DOCS / f"{name}.md"
+def _text(path: Path) -> str:
     return path.read_text(encoding="utf-8") if path.exists() else ""
 
 
@@ -45,6 +50,8 @@ def main() -> int:
         return int(bool(found))
     for name, written in PAGES.items():
         (DOCS / f"{name}.md").write_text(written(), encoding="utf-8")
+    for path in PICTURES:
+        path.write_text(animated(timelines()), encoding="utf-8")
     return 0
 
 

@@ -14,7 +14,7 @@ def timeline_chart(timelines: Sequence[Timeline]) -> Chart:
     shape = layout("steps of the engine", "", barmode="overlay", height=460)
     shape["xaxis"] |= {"dtick": 1, "range": [0, max(timeline.steps for timeline in timelines)]}
     shape["yaxis"] |= {"autorange": "reversed"}
-    notes = "; ".join(f"{timeline.strategy}: {_figures(timeline)}" for timeline in timelines)
+    notes = "; ".join(timeline.words for timeline in timelines)
     return Chart(
         "Four seats, seven sequences",
         f"Seven sequences on {SEATS} seats under each strategy. {notes}.",
@@ -28,12 +28,8 @@ def text_timeline(timelines: Sequence[Timeline]) -> str:
     lines: list[str] = []
     for timeline in timelines:
         seats = (_seat(seat, timeline) for seat in range(1, SEATS + 1))
-        lines += [f"{timeline.strategy}: {_figures(timeline)}", *seats, ""]
+        lines += [timeline.words, *seats, ""]
     return "\n".join(lines[:-1])
-
-
-def _figures(timeline: Timeline) -> str:
-    return f"{timeline.steps} steps, seats empty {timeline.idle_ratio:.0%} of the time"
 
 
 def _trace(name: str, place: int, timelines: Sequence[Timeline]) -> Trace:

@@ -51,6 +51,11 @@ class Timeline:
         """The share of seat time in which a seat is empty, until the last one has ended."""
         return 1 - sum(bar.end - bar.begin for bar in self.bars) / (SEATS * self.steps)
 
+    @property
+    def words(self) -> str:
+        """The strategy with its figures."""
+        return f"{self.strategy}: {self.steps} steps, seats empty {self.idle_ratio:.0%} of the time"
+
 
 def timelines() -> list[Timeline]:
     """The three strategies, one after the other."""
