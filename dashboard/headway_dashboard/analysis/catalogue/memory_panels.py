@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from headway_dashboard.analysis.catalogue import engine_panels, palette, panels
-from headway_dashboard.analysis.catalogue.panels import Bound, Line, Panel, lines_of
+from headway_dashboard.analysis.catalogue.panels import Across, Bound, Line, Panel, lines_of
 from headway_dashboard.analysis.catalogue.thresholds import GPU_FULL_RATIO, GPU_IDLE_RATIO, PROCESSOR_RATIO
 from headway_dashboard.analysis.queries.conditions import Least
 from headway_dashboard.analysis.queries.expressions import Buckets, Either, Gauge, Metric, Rate, Share
@@ -32,6 +32,11 @@ IN_USE = Either(
 )
 PROCESSOR_BUSY = Gauge(Metric("headway_processor_busy_ratio", by=("process",)), largest=True)
 
+REQUEST_TOKENS = Share(
+    Rate(Metric("headway_prompt_tokens_total", also=("headway_output_tokens_total",))),
+    Rate(Metric("headway_outcomes_total")),
+)
+
 COMPONENTS_PANEL = Panel(
     "memory-components",
     "What the engine's memory holds",
@@ -53,6 +58,18 @@ BATCH_HEAT = Panel(
     "A mean hides it: half of the steps full and half nearly empty looks like a batch of middle size.",
     quiet="the engine made no steps in this time",
     idle="the engine made no steps in this time",
+)
+LENGTH_PANEL = Panel(
+    "batch-length",
+    "Batch size against the length of requests",
+    "A dot for each instant: the mean sequences in an engine step, over the mean prompt and output tokens of the "
+    "requests that ended. The darkest dot is the newest.",
+    "count",
+    (Line("mean batch", panels.BATCH, palette.BLUE, kind="dots"),),
+    "Falling to the right: long sequences fill the KV cache, and fewer run at once. Level: the limit or the traffic "
+    "decides.",
+    idle="no request ended in this time",
+    across=Across(REQUEST_TOKENS, "tokens of a request"),
 )
 TOKENS_PANEL = Panel(
     "step-tokens",
@@ -158,6 +175,7 @@ BATCH_SECTION = (
     engine_panels.LIMIT_PANEL,
     panels.BATCH_PANEL,
     BATCH_HEAT,
+    LENGTH_PANEL,
     TOKENS_PANEL,
     BUDGET_PANEL,
     SHARE_PANEL,

@@ -15,6 +15,7 @@ from headway_dashboard.analysis.catalogue.latency_panels import (
     TOKEN_TIME,
     TOKEN_TIME_PANEL,
 )
+from headway_dashboard.analysis.catalogue.memory_panels import LENGTH_PANEL, REQUEST_TOKENS
 from headway_dashboard.analysis.catalogue.panels import Bound, Panel
 from headway_dashboard.analysis.catalogue.priority_panels import STARVATION_PANEL, STARVING
 from headway_dashboard.analysis.charts.figure import Figure, figure
@@ -108,6 +109,13 @@ def test_dots_stand_where_both_were_measured() -> None:
         "Time per token against the batch, over mean batch. Newest values: mean time between tokens 30 ms at 8."
     )
     assert drawn(TOKEN_TIME_PANEL, {TOKEN_TIME: [0.02]}).empty == "no tokens in this time"
+
+
+def test_long_sequences_are_seen_to_shrink_the_batch() -> None:
+    """A dot for each instant: fewer sequences in a step where requests are longer."""
+    answers: Answers = {panels.BATCH: [32.0, 16.0, 8.0], REQUEST_TOKENS: [500.0, 1000.0, 2000.0]}
+    (trace,) = drawn(LENGTH_PANEL, answers).traces
+    assert (trace["x"], trace["y"]) == ([500.0, 1000.0, 2000.0], [32.0, 16.0, 8.0])
 
 
 def test_all_charts_of_a_reading_have_one_time_axis() -> None:
