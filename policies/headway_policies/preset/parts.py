@@ -48,7 +48,7 @@ class Ability(StrEnum):
 class Part:
     """Settings that act in the same places. In ``keys`` a star stands for the name of a class.
 
-    A batcher has no preset: ``batcher`` is the argument that acts in place of the part, None where there is none.
+    A batcher has no preset: ``batcher`` is the argument or method that acts in place of the part; None: there is none.
     """
 
     name: str
@@ -90,6 +90,7 @@ PARTS = (
         "limit",
         _keys("limit", "policy inter_token_slo_ms set_point_ratio min_seats max_seats stale_after_s shadow"),
         (Ability.STEPS,),
+        batcher="`latency_ms`",
     ),
     Part("limit by KV space", _keys("limit", "memory_aware kv_reserve_ratio"), (Ability.STEPS,)),
     Part("pace of prompts", ("limit.pace_prompts",), (Ability.STEPS,)),
@@ -109,6 +110,7 @@ PARTS = (
         "requests of a warm-up",
         _keys("warmup", "prompt_tokens output_tokens logprobs json_schema"),
         (*_OF_SERVER, Ability.WARMUP, Ability.STAGES),
+        batcher="`warm_up`",
     ),
     Part("keep-warm", ("warmup.keep_warm_after_s",), (*_OF_SERVER, Ability.WARMUP)),
     Part(
@@ -142,6 +144,7 @@ PARTS = (
         "caches of the engine",
         _keys("memory", "caches clear_every_s large_job_tokens clear_every_requests clear_max_running"),
         (*_OF_SERVER, Ability.CACHES),
+        batcher="`clear_cache`, `clear_every_s`",
     ),
     Part(
         "recycle",
