@@ -1,7 +1,8 @@
 """The addresses of servers, as ``--instances`` gives them: URLs with commas, each with a weight where it has one.
 
-http://10.0.0.1:8000,http://10.0.0.2:8000=2
+http://10.0.0.1:8000,http://10.0.0.2:8000=2,http://10.0.0.3:8000=@realtime
 
+Classes after a weight, with a plus between them, are those whose requests the instance is kept for (``routing``).
 ``dns+http://NAME:8000`` stands for every address that this DNS name has, whenever it is asked for.
 """
 
@@ -23,25 +24,29 @@ _OPTION: Final = "--instances"
 
 @dataclass(frozen=True, slots=True)
 class Address:
-    """An instance's name in metrics and logs, its base URL, and its weight against the others."""
+    """An instance's name in metrics and logs, its base URL, its weight against the others, and the classes that it is
+    kept for.
+    """
 
     name: str
     url: str
     weight: float = 1.0
+    classes: frozenset[str] = frozenset()
 
 
 @dataclass(frozen=True, slots=True)
 class DnsName:
-    """A DNS name each of whose addresses is an instance, with this port and this weight."""
+    """A DNS name each of whose addresses is an instance, with this port, this weight and these classes."""
 
     host: str
     port: int
     weight: float = 1.0
+    classes: frozenset[str] = frozenset()
 
     def address(self, ip: str) -> Address:
         """The instance at one of its addresses."""
         place = f"[{ip}]" if ":" in ip else ip
-        return Address(f"{ip}:{self.port}", f"http://{place}:{self.port}", self.weight)
+        return Address(f"{ip}:{self.port}", f"http://{place}:{self.port}", self.weight, self.classes)
 
 
 def read_instances(words: Iterable[str]) -> tuple[list[Address], list[DnsName]]:
@@ -78,11 +83,12 @@ def _dns_name(text: str) -> DnsName:
     if parts.path:
         raise HeadwayError(f"{_OPTION}: a DNS name has no path, as in dns+http://NAME:8000, not {text[:80]!r}")
     assert parts.hostname is not None, "it was read as an address"
-    return DnsName(parts.hostname, parts.port or _HTTP_PORT, one.weight)
+    return DnsName(parts.hostname, parts.port or _HTTP_PORT, one.weight, one.classes)
 
 
 def _address(text: str, option: str) -> Address:
-    url, _, weight_text = text.partition("=")
+    url, _, more = text.partition("=")
+    weight_text, _, classes = more.partition("@") if option == _OPTION else (more, "", "")
     url = url.rstrip("/")
     try:
         parts = urlsplit(url)
@@ -96,6 +102,7 @@ def _address(text: str, option: str) -> Address:
         f"{parts.hostname}:{port or (443 if parts.scheme == 'https' else _HTTP_PORT)}",
         url,
         _weight(weight_text, option),
+        frozenset(name for name in classes.split("+") if name),
     )
 
 

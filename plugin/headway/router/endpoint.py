@@ -67,7 +67,9 @@ class ForwardEndpoint:
         sequences = 1 if pooled else asked.prompts * asked.answers
         most = None if pooled else context.max_tokens
         params = CallParams(sequences, most, asked.streams or pooled, asked.streams and not pooled and sequences == 1)
-        demand = Demand(asked.prompt_tokens + (most or 0), asked.prompt_tokens, context.prefix, sequences)
+        demand = Demand(
+            asked.prompt_tokens + (most or 0), asked.prompt_tokens, context.prefix, sequences, context.class_name or ""
+        )
         # all prompts are one call of the engine; a form, which is not read, has bytes all the same
         context.asked = replace(asked, fields={}, prompts=1, prompt_bytes=len(body))
         return self.engine().generate(request.unranked(), params, uuid.uuid4().hex, demand=demand)

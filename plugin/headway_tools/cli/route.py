@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import argparse
 import os
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 
 from headway.errors import HeadwayError
+from headway.operator.presets import PresetCatalogue
 from headway.router.addresses import MAX_INSTANCES, DnsName, read_addresses, read_instances
 from headway.router.tls import check_tls
 from headway.settings import VARIABLES, Environment
+from headway_policies.close_name import no_such
 from headway_tools.console import (
     DEFAULT_PRESET,
     UsageError,
@@ -28,6 +30,7 @@ EPILOG = f"""\
 examples:
   headway route --instances http://10.0.0.1:8000,http://10.0.0.2:8000
   headway route --instances http://big:8000=2,http://small:8000 --preset throughput --port 9000
+  headway route --instances http://a:8000,http://b:8000=@realtime    b for realtime first, and for others when a is full
   headway route --instances http://127.0.0.1:8001 --seats 64        plain vLLM does not say its --max-num-seqs
   headway route --instances http://127.0.0.1:8080                   llama.cpp's server says its --parallel
   HEADWAY_SCALE_MAX=8 headway route --instances dns+http://instances:8000    instances that come and go
@@ -57,7 +60,7 @@ exit codes: 0 stopped   1 failed   2 wrong usage, bad preset, port in use
 def configure(parser: argparse.ArgumentParser) -> None:
     """Add the options of this command."""
     parser.add_argument(
-        "--instances", action="append", required=True, metavar="URL[=WEIGHT],...",
+        "--instances", action="append", required=True, metavar="URL[=WEIGHT@CLASS],...",
         help="the servers, or dns+http://NAME:PORT for every address of a name; may be repeated",
     )  # fmt: skip
     parser.add_argument(
@@ -88,11 +91,15 @@ def run(chosen: argparse.Namespace) -> int:
     """Route until stopped."""
     folder = preset_dir(chosen.preset_dir, os.environ)
     wanted = chosen.preset or Environment().preset
-    find_preset(wanted, open_catalogue(folder))
+    catalogue = open_catalogue(folder)
+    find_preset(wanted, catalogue)
     preflight.check_variables(os.environ)
     preflight.try_bind(chosen.host, chosen.port)
     try:
         instances, names = read_instances(chosen.instances)
+        _check_classes(
+            frozenset().union(*(one.classes for one in instances), *(one.classes for one in names)), catalogue
+        )
         most = _most(names)
         fronts = read_addresses(chosen.fronts, "--fronts") if chosen.fronts else []
         check_tls(chosen.ssl_certfile, chosen.ssl_keyfile)
@@ -119,6 +126,13 @@ def run(chosen: argparse.Namespace) -> int:
             fronts,
         )
     )
+
+
+def _check_classes(named: Collection[str], catalogue: PresetCatalogue) -> None:
+    """Raise UsageError for an instance that is kept for a class of no preset."""
+    known = tuple(catalogue.class_names())
+    if unknown := sorted(set(named) - set(known)):
+        raise UsageError(f"--instances: {no_such('class', unknown[0], known)}")
 
 
 def _most(names: Sequence[DnsName]) -> int | None:

@@ -22,7 +22,8 @@ class Instance:
     ``running`` above ``seats`` is possible: the limit was lowered, or a wide request overflowed. ``kv_use`` is the
     share of the KV cache in use, 0 to 1, ``kv_tokens`` its size, None where that is not known. ``weight`` multiplies
     the seats when loads are compared: an instance of weight 2 is as loaded as one of weight 1 with half as many
-    running. Raises ValueError for numbers that make no sense.
+    running. ``classes`` are those that it is kept for, none: it is for all. Raises ValueError for numbers that make no
+    sense.
     """
 
     name: str
@@ -32,6 +33,7 @@ class Instance:
     weight: float = 1.0
     prefixes: CachedPrefixes | None = None
     kv_tokens: int | None = None
+    classes: frozenset[str] = frozenset()
 
     def __post_init__(self) -> None:
         if self.seats < 0 or self.running < 0:
@@ -40,6 +42,12 @@ class Instance:
             raise ValueError(f"instance {self.name}: kv_use must be between 0 and 1, not {self.kv_use}")
         if not 0.0 < self.weight < inf:
             raise ValueError(f"instance {self.name}: weight must be above 0 and finite, not {self.weight}")
+
+    def kept_for(self, class_name: str) -> int:
+        """1 where it is kept for this class, -1 where it is kept for others, else 0."""
+        if not self.classes:
+            return 0
+        return 1 if class_name in self.classes else -1
 
     @property
     def free(self) -> int:

@@ -13,18 +13,19 @@ from headway_policies.routing.instance import Instance
 @dataclass(frozen=True, slots=True)
 class Demand:
     """A request as a router sees it: ``seats`` sequences, ``tokens`` in all of them, those of its prompt, and the
-    hashes of the beginnings of its prompt (``request/prefix``).
+    hashes of the beginnings of its prompt (``request/prefix``), and its class.
     """
 
     tokens: int
     prompt_tokens: int = 0
     prefix: tuple[int, ...] = ()
     seats: int = 1
+    class_name: str = ""
 
     @classmethod
     def of(cls, ticket: Ticket) -> Demand:
         """The demand of a ticket, with the most tokens it can hold."""
-        return cls(ticket.total_tokens, ticket.prompt_tokens, ticket.prefix, ticket.seats)
+        return cls(ticket.total_tokens, ticket.prompt_tokens, ticket.prefix, ticket.seats, ticket.class_name)
 
 
 class Router(Protocol):

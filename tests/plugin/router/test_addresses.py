@@ -18,6 +18,15 @@ def test_urls_with_and_without_a_weight() -> None:
     ]
 
 
+def test_an_instance_may_be_kept_for_classes() -> None:
+    """After the weight, or without one; each address of a name is kept for those of the name."""
+    (fixed,), (name,) = read_instances(["http://a=2@realtime,dns+http://b:1=@realtime+normal"])
+    assert (fixed.weight, *fixed.classes) == (2.0, "realtime")
+    assert name.address("::1").classes == {"realtime", "normal"}
+    with pytest.raises(HeadwayError, match="a weight is a number above 0"):
+        read_addresses(["http://a=2@realtime"], "--server")
+
+
 @pytest.mark.parametrize(
     ("words", "names"),
     [

@@ -166,7 +166,7 @@ async def test_the_request_is_forwarded_as_it_came() -> None:
     sent = dict(request.headers)
     assert (sent["x-own"], sent["x-headway-class"], sent["x-headway-tenant"]) == ("kept", "batch", "acme")
     assert params == CallParams(6, 7, stream=True)
-    assert demand == Demand(37, 30, (1, 2), 6)
+    assert demand == Demand(37, 30, (1, 2), 6, "batch")
     assert (context.asked.prompts, context.asked.prompt_bytes) == (1, 7)
 
 

@@ -38,6 +38,7 @@ def fleets(draw: st.DrawFn) -> list[Instance]:
             weight=draw(st.sampled_from((0.5, 1.0, 3.0))),
             prefixes=draw(st.sampled_from((None, Cached(64), Cached(4096)))),
             kv_tokens=draw(st.sampled_from((None, 0, 1000, 9000))),
+            classes=draw(st.sampled_from((frozenset(), frozenset({"realtime"}), frozenset({"batch"})))),
         )
         for place in range(draw(st.integers(1, 8)))
     ]
@@ -48,7 +49,7 @@ def test_a_seat_is_found_where_there_is_one_and_the_load_decides_within_the_boun
     fleet: list[Instance], seats: int, prompt_tokens: int, shared: bool
 ) -> None:
     """None only where nothing is free; room for all sequences goes first; no one is far more loaded than need be."""
-    demand = Demand(prompt_tokens, prompt_tokens, (1, 2) if shared else (), seats)
+    demand = Demand(prompt_tokens, prompt_tokens, (1, 2) if shared else (), seats, "realtime")
     name = ROUTER.choose(demand, fleet)
     free = [one for one in fleet if one.free]
     if not free:
@@ -61,6 +62,9 @@ def test_a_seat_is_found_where_there_is_one_and_the_load_decides_within_the_boun
         assert chosen.free == max(one.free for one in free)
         return
     assert chosen in roomy
+    kept = chosen.kept_for("realtime")
+    assert kept == max(one.kept_for("realtime") for one in roomy)
+    roomy = [one for one in roomy if one.kept_for("realtime") == kept]
     kv = ROUTER.kv if prompt_tokens < ROUTER.long_tokens else ROUTER.kv_long
     allowed = kv + (ROUTER.affinity if shared else 0.0)
     assert chosen.free_share >= max(one.free_share for one in roomy) - allowed - 1e-9
@@ -100,6 +104,15 @@ def test_a_long_prompt_goes_where_there_is_room_in_the_cache() -> None:
     assert ROUTER.choose(Demand(9000, 8000), fleet) == "empty cache"
 
 
+def test_a_group_that_is_kept_for_a_class_takes_others_only_where_nothing_else_is_free() -> None:
+    """The class goes there first, and elsewhere once the group is full."""
+    group, other = Instance("group", 4, 3, classes=frozenset({"realtime"})), Instance("other", 4, 0)
+    realtime, batch = replace(SHORT, class_name="realtime"), replace(SHORT, class_name="batch")
+    assert [ROUTER.choose(one, [other, group]) for one in (realtime, batch)] == ["group", "other"]
+    assert ROUTER.choose(realtime, [other, replace(group, running=4)]) == "other"
+    assert ROUTER.choose(batch, [replace(other, running=4), group]) == "group"
+
+
 def test_a_prefix_is_worth_a_few_seats_and_no_more() -> None:
     """It draws a request to a busier instance, but not to one that is far busier."""
     demand = Demand(1100, 1000, (1, 2))
@@ -119,7 +132,7 @@ def test_a_request_of_several_sequences_prefers_an_instance_that_has_a_seat_for_
 def test_the_demand_of_a_ticket_is_what_it_can_hold() -> None:
     """Prompt and answer of each of its sequences."""
     ticket = Ticket(1, "normal", 0.0, seats=2, prompt_tokens=100, max_tokens=50, prefix=(7,))
-    assert Demand.of(ticket) == Demand(300, 100, (7,), 2)
+    assert Demand.of(ticket) == Demand(300, 100, (7,), 2, ticket.class_name)
 
 
 @pytest.mark.parametrize(

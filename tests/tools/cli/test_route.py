@@ -99,3 +99,10 @@ def test_an_address_that_is_none(capfd: pytest.CaptureFixture[str]) -> None:
     assert "a URL such as" in refused(capfd, "--instances", "nowhere")
     assert "--fronts: a URL such as" in refused(capfd, "--fronts", "nowhere")
     assert "--fronts: the addresses of all fronts" in refused(capfd, "--fronts", "http://127.0.0.1:9000")
+
+
+def test_an_instance_that_is_kept_for_a_class_of_no_preset_is_refused(capfd: pytest.CaptureFixture[str]) -> None:
+    """With the classes that there are."""
+    said = refused(capfd, "--instances", "http://127.0.0.1:8=@realtim")
+    assert "--instances: there is no class 'realtim'" in said
+    assert "did you mean realtime?" in said

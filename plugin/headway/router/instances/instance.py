@@ -130,6 +130,7 @@ class InstanceLink:
             self.address.weight,
             self.prefixes,
             self.reading.kv_tokens,
+            self.address.classes,
         )
 
     def read(self, reading: InstanceReading, sent_before: int) -> None:
