@@ -82,6 +82,7 @@ class EngineService:
             meters=None if registry is None else partial(_meters, catalogue, registry),
             max_request_seats=max_request_seats,
             warm_up=warm_up,
+            own_names=identity.names,
         )
         self._registry = registry
         self._owns_process = owns_process

@@ -49,8 +49,8 @@ OnEnd = Callable[[Record], None]
 class ClosedLoop:
     """``service_s`` says how long a request holds its seats; its first token comes after a tenth of that."""
 
-    def __init__(self, preset: Preset, service_s: Callable[[Record], float]) -> None:
-        self.desk = Desk(preset)
+    def __init__(self, preset: Preset, service_s: Callable[[Record], float], most_adapters: int | None = None) -> None:
+        self.desk = Desk(preset, most_adapters=most_adapters)
         self.now_s = 0.0
         self.records: list[Record] = []
         self._service_s = service_s

@@ -29,6 +29,7 @@ class Request:
     tokens: int = 21
     seats: int = 1
     ending: Ending = Ending.COMPLETED
+    adapter: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,7 +54,11 @@ async def serve(control: Control, request: Request) -> None:
     gate = control.gateway.gate
     try:
         permit = gate.enter(
-            request.class_name, seats=request.seats, prompt_tokens=PROMPT_TOKENS, max_tokens=request.tokens
+            request.class_name,
+            seats=request.seats,
+            prompt_tokens=PROMPT_TOKENS,
+            max_tokens=request.tokens,
+            adapter=request.adapter,
         )
     except Refused:
         return
@@ -91,8 +96,10 @@ async def steps(control: Control, activity: EngineActivity, step: Callable[[int]
 
 @contextlib.asynccontextmanager
 async def playing(scenario: Scenario) -> AsyncIterator[Control]:
-    """A server that runs its diagnostics under the scenario's traffic."""
-    control, parts = installed(ServingEngine(max_num_seqs=scenario.ceiling), scenario.preset)
+    """A server that runs its diagnostics under the scenario's traffic; its engine runs one adapter at a time."""
+    engine = ServingEngine(max_num_seqs=scenario.ceiling)
+    engine.max_loras = 1
+    control, parts = installed(engine, scenario.preset)
     calls = set[asyncio.Task[None]]()
     work = [
         asyncio.create_task(control.diagnostics.run()),

@@ -57,6 +57,7 @@ class ServingEngine(TrippingEngine):
     def __init__(self, **options: Any) -> None:
         super().__init__(**options)
         self.checked: list[tuple[int, str | None]] = []
+        self.max_loras: int | None = None
         self.stopped = False
 
     def check_admission(self, n: int = 1, request_id: str | None = None) -> None:

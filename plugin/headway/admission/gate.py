@@ -70,6 +70,7 @@ class TicketOptions(TypedDict, total=False):
     max_tokens: int | None
     may_wait: bool
     prefix: tuple[int, ...]
+    adapter: str | None
 
 
 def loop_time_s() -> float:
@@ -90,11 +91,12 @@ class Gate:
         preset: Preset,
         *,
         ceiling: int | None = None,
+        most_adapters: int | None = None,
         meter: Meter | None = None,
         traffic: TrafficLog | None = None,
     ) -> None:
         self.now_s: Callable[[], float] = loop_time_s
-        self.desk = Desk(preset, ceiling=ceiling)
+        self.desk = Desk(preset, ceiling, most_adapters)
         self.degraded: Counter[tuple[str, Degradation]] = Counter()
         self.lowered: Counter[str] = Counter()
         self.effect_errors = 0

@@ -38,8 +38,9 @@ class Gateway:
     """The calls of one engine, each behind its gate. The state of the engine is in ``link``.
 
     ``max_request_seats`` is the most sequences that one request may ask for; without it, all the seats of the engine.
-    ``diversion`` leads to another engine of the program. ``unseated`` counts the sequences in the engine that hold no
-    seat: the server's own, and those that ended here a moment before they end in the engine.
+    ``diversion`` leads to another engine of the program. ``own_names`` are those of the model itself, where the number
+    of adapters is bounded: a request for another name is computed with that adapter. ``unseated`` counts the sequences
+    in the engine that hold no seat: the server's own, and those that ended here a moment before they end in the engine.
     """
 
     def __init__(
@@ -49,6 +50,7 @@ class Gateway:
         self.link = EngineLink(gate, adapter, engine)
         self.max_request_seats = max_request_seats
         self.diversion: Diversion | None = None
+        self.own_names: frozenset[str] | None = None
         self.unseated = 0
         self._polled_s = 0.0
 
@@ -80,7 +82,7 @@ class Gateway:
         """Ask for a permit. An HTTP request whose class a switch has taken away meanwhile is of the default class, as
         one that waits is; a program's own class is its caller's mistake. Raises Refused or UnknownClassError.
         """
-        class_name = context.class_name
+        class_name, model, own = context.class_name, context.asked.model, self.own_names
         if class_name not in self.gate.desk.preset.classes and REQUEST_CONTEXT.get() is context:
             class_name = None
         if context.lowered is not None:
@@ -97,6 +99,7 @@ class Gateway:
                 max_tokens=context.max_tokens,
                 may_wait=context.may_wait,
                 prefix=context.prefix,
+                adapter=None if not model or own is None or model in own else model,
             )
         except Refused as refused:
             # not the one that was raised: that one keeps its callers alive, the context among them

@@ -108,7 +108,8 @@ class PolicyClient:
         context, own = _contexts(gateway, options)
         if context is None:
             tokens, most = gateway.link.adapter.size(prompt, params)
-            own.asked = Asked(prompt_tokens=tokens, prompt_bytes=prompt_bytes(prompt), max_tokens=most)
+            adapter = getattr(options.get("lora_request"), "lora_name", None)
+            own.asked = Asked(prompt_tokens=tokens, prompt_bytes=prompt_bytes(prompt), max_tokens=most, model=adapter)
             if gateway.gate.desk.preset.ordering.by_prefix:
                 own.prefix = prompt_prefix(prompt)
 

@@ -167,7 +167,7 @@ class EngineAdapter(Protocol):
 class EngineSettings:
     """The formats of an engine's weights and KV cache; "" and None where unknown, "none" for no quantisation.
 
-    ``step_tokens``: the most tokens that one step computes.
+    ``step_tokens``: the most tokens that one step computes; ``max_loras`` the most LoRA adapters, None without a bound.
     """
 
     dtype: str = ""
@@ -175,6 +175,7 @@ class EngineSettings:
     kv_cache_dtype: str = ""
     max_model_len: int | None = None
     step_tokens: int | None = None
+    max_loras: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -283,8 +284,8 @@ class PlainAdapter:
         return None if seats is None else int(seats)
 
     def settings(self, engine: Any) -> EngineSettings:
-        """Unknown settings."""
-        return EngineSettings()
+        """Unknown settings, but for the engine's ``max_loras``, where it exists."""
+        return EngineSettings(max_loras=getattr(engine, "max_loras", None))
 
     def lacks(self, engine: Any) -> frozenset[Ability]:
         """The abilities of caches and steps, and that of progress without a ``progress``."""

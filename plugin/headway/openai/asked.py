@@ -27,6 +27,7 @@ from headway.openai.routes import UNKNOWN, Api, Route
 _BYTES_PER_TOKEN: Final = 4
 _MEDIA: Final = b";base64,"
 _MAX_TYPE_BYTES: Final = 100
+_MAX_NAME_CHARS: Final = 256
 #: No model generates more; vLLM lowers what exceeds its context.
 _MOST_TOKENS: Final = 999_999_999
 
@@ -42,9 +43,9 @@ class Asked(Struct, frozen=True):
     """The demands of one request: ``answers`` to each of its ``prompts``, as events where it ``streams``.
 
     ``prompt_tokens`` are those of one prompt, ``prompt_bytes`` the whole body. ``max_tokens`` is the largest limit that
-    the body names, ``service_tier`` the tier. ``detached``: the engine call outlives the HTTP request.
-    ``large_grammar``: the grammar may have to be compiled before the engine gets the call. ``sampling`` are the fields
-    of ``sampling_params``.
+    the body names, ``service_tier`` the tier, ``model`` the model or adapter. ``detached``: the engine call outlives
+    the HTTP request. ``large_grammar``: the grammar may have to be compiled before the engine gets the call.
+    ``sampling`` are the fields of ``sampling_params``.
     """
 
     route: Route = UNKNOWN
@@ -56,6 +57,7 @@ class Asked(Struct, frozen=True):
     prompt_bytes: int = 0
     max_tokens: int | None = None
     service_tier: str | None = None
+    model: str | None = None
     streams: bool = False
     detached: bool = False
     large_grammar: bool = False
@@ -69,7 +71,7 @@ def read_asked(route: Route, body: bytes) -> Asked:
     """Read a JSON body; anything but an object asks for nothing, and vLLM refuses it. Costs its bytes."""
     fields = read_fields(body)
     sampling = read_fields(fields["sampling_params"]) if "sampling_params" in fields else {}
-    prompts, tier = _prompts(route, fields), value_of(fields.get("service_tier"))
+    prompts, tier, model = _prompts(route, fields), value_of(fields.get("service_tier")), value_of(fields.get("model"))
     return Asked(
         route,
         fields,
@@ -80,6 +82,7 @@ def read_asked(route: Route, body: bytes) -> Asked:
         prompt_bytes=len(body),
         max_tokens=_max_tokens(fields, sampling),
         service_tier=tier if isinstance(tier, str) else None,
+        model=model[:_MAX_NAME_CHARS] if isinstance(model, str) else None,
         streams=is_true(fields.get("stream")),
         detached=route.api is Api.RESPONSES and is_true(fields.get("background")),
         large_grammar=any(_may_be_large(fields[name]) for name in _GRAMMARS if name in fields),

@@ -64,19 +64,22 @@ def prepare(
     meters: Meters | Callable[[int | None], Meters] | None = None,
     max_request_seats: int | None = None,
     warm_up: bool = False,
+    own_names: frozenset[str] = frozenset(),
 ) -> EngineParts:
     """The parts around an engine, which itself is not changed. Raises ValueError where it has a gate already.
 
     ``meters`` are made here, where a function makes them of the engine's seats, once nothing can fail any more.
-    ``warm_up``: the server is not ready before a warm-up.
+    ``warm_up``: the server is not ready before a warm-up. ``own_names`` are those of the model itself, not of adapters.
     """
     if hasattr(engine, "headway"):
         raise ValueError("this engine is behind a Headway gate already")
     ceiling = adapter.engine_seats(engine)
     meters = meters(ceiling) if callable(meters) else meters
     recorder = Recorder()
-    gate = Gate(preset, ceiling=ceiling, meter=meters, traffic=recorder)
+    most = adapter.settings(engine).max_loras
+    gate = Gate(preset, ceiling=ceiling, most_adapters=most, meter=meters, traffic=recorder)
     gateway = Gateway(gate, adapter, engine, max_request_seats=max_request_seats)
+    gateway.own_names = None if most is None else own_names
     activity = EngineActivity(gateway, None if meters is None else meters.step)
     return EngineParts(gateway, activity, WarmupState(skip=not warm_up), recorder, meters)
 

@@ -142,7 +142,7 @@ class HeadwayEndpoint:
             settings.preset,
             catalogue,
             registry=REGISTRY,
-            identity=ServerIdentity(_served_name(args), str(engine_client.vllm_config.device_config.device_type)),
+            identity=_identity(args, engine_client.vllm_config),
             max_request_seats=settings.max_request_seats,
             source=WarmupRequests(engine_client),
             warm_up=settings.warm,
@@ -258,9 +258,9 @@ def _exit_with_error_without_engine(gateway: Gateway) -> None:
         os._exit(1)
 
 
-def _served_name(args: Namespace) -> str:
-    names = getattr(args, "served_model_name", None)
-    return str(names[0] if names else getattr(args, "model", ""))
+def _identity(args: Namespace, vllm_config: Any) -> ServerIdentity:
+    names = [str(name) for name in getattr(args, "served_model_name", None) or [getattr(args, "model", "")]]
+    return ServerIdentity(names[0], str(vllm_config.device_config.device_type), frozenset(names))
 
 
 def _log_degraded_modes(largest: Listed, ceiling: int, args: Namespace) -> None:

@@ -250,6 +250,7 @@ class VllmAdapter:
             kv_cache_dtype=dtype if kv_dtype == "auto" else kv_dtype,
             max_model_len=length if isinstance(length, int) else None,
             step_tokens=getattr(scheduler, "max_num_batched_tokens", None),
+            max_loras=getattr(getattr(config, "lora_config", None), "max_loras", None),
         )
 
     def lacks(self, engine: Any) -> frozenset[Ability]:

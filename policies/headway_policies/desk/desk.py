@@ -11,9 +11,9 @@ Invariants, at the end of every event:
   3. nothing waits beyond the bounds of its class and of all, except what a smaller preset found waiting
   4. every ticket gets exactly one outcome
   5. nothing waits while the next in line fits and its batch may leave, unless paused, draining or without an engine,
-     while its prompt would make those that run miss their pace, or while those run alone that a crash has made suspect;
-     and no ticket is refused for an objective while a less urgent one is dispatched in the same event, or has been
-     since it arrived, but by what the order between the classes grants that one
+     while its prompt would make those that run miss their pace, those run alone that a crash has made suspect, or the
+     engine has no place for its adapter; and no ticket is refused for an objective while a less urgent one is
+     dispatched in the same event, or has been since it arrived, but by what the order between the classes grants it
   6. nothing is dispatched at or after its deadline
 
 A ticket that is late for its objective waits behind all others of its class. A refusal for an objective at dispatch is
@@ -54,16 +54,16 @@ from headway_policies.request import NO_TIMEOUTS, Ending, Reason, Ticket, Usage,
 
 
 class Desk:
-    """The admission state machine of one engine. ``ceiling`` is the most seats that engine can give."""
+    """The admission of one engine, of at most ``ceiling`` seats and ``most_adapters`` different adapters at once."""
 
-    def __init__(self, preset: Preset, ceiling: int | None = None) -> None:
+    def __init__(self, preset: Preset, ceiling: int | None = None, most_adapters: int | None = None) -> None:
         self.mode = mode = Mode(preset)
         self.ledger = Ledger(preset.classes)
         self.ceiling = ceiling
         self._capacity = capacity = Capacity(preset, ceiling)
         self.engine_fit = capacity.engine
         self._forecast = forecast = Forecast()
-        self._scheduler = scheduler = Scheduler(preset, capacity, forecast)
+        self._scheduler = scheduler = Scheduler(preset, capacity, forecast, most_adapters)
         self._objectives = objectives = Objectives(preset, scheduler, forecast)
         self._lifecycle = lifecycle = Lifecycle(mode, scheduler, forecast, objectives, self.ledger)
         self._dispatcher = Dispatcher(mode, scheduler, lifecycle, forecast, objectives)

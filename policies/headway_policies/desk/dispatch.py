@@ -17,8 +17,9 @@ refused for its objective only while its class is overloaded, once the objective
                              urgent ticket waits or was dispatched since it arrived
     in other orders          (these cannot relegate) after each dispatch the next ticket, if it is of the same class
 
-A ticket that a less urgent one has passed beside its order (a suspect, the bypass, the batch of another bin) is not
-refused for its objective.
+A ticket that a less urgent one has passed beside its order (a suspect, the bypass, the batch of another bin, or while
+tickets are aside) is not refused for its objective. A ticket is set aside whose adapter the engine could not begin with
+(``queueing.adapters``).
 """
 
 from __future__ import annotations
@@ -33,7 +34,7 @@ from headway_policies.desk.scheduler import Scheduler
 from headway_policies.desk.transitions import Phase
 from headway_policies.fallback import Rung
 from headway_policies.queueing import Lane
-from headway_policies.request import Reason
+from headway_policies.request import Reason, Ticket
 
 SLICE = 200  # the ``patience`` of one event: about a millisecond
 
@@ -102,6 +103,9 @@ class Dispatcher:
 
     def _send_batch(self, now_s: float) -> None:
         """Dispatch the first batch that may leave and has a ticket to go."""
+        if not self._scheduler.seats.taken:  # each adapter has a place again
+            for line in [*reversed(self._scheduler.queue.adapters.lines.values())]:
+                self._rejoin(next(iter(line.values())).ticket, now_s)
         found = self._scheduler.leaving(now_s)
         if any(gathered.full for _, gathered, _ in found):
             self._capacity.lacked()
@@ -131,9 +135,16 @@ class Dispatcher:
             if ticket is None:
                 break
             record = self._lifecycle.records[ticket.id]
+            if not scheduler.queue.adapters.may_go(ticket):
+                scheduler.queue.set_aside(ticket, record.queue_class, record.lane, now_s)
+                self.patience -= 1
+                continue
             if self._too_late(record, now_s) or self._gives_way(record, now_s):
                 self.patience -= 1
                 continue
+            if scheduler.queue.adapters.lines:
+                self._objectives.passed(record.queue_class, now_s)
+                self._rejoin(ticket, now_s)
             self._lifecycle.dispatch(record, now_s)
             self._shed[record.queue_class] = 0
             if self._objectives.below_waits(record.queue_class):
@@ -146,13 +157,23 @@ class Dispatcher:
                 self._cut(record, now_s)
         return scheduler.batch_seats > 0
 
+    def _rejoin(self, ticket: Ticket, now_s: float) -> None:
+        """Where a ticket was set aside, put those of its adapter back into their places, this one at the head."""
+        queue, records = self._scheduler.queue, self._lifecycle.records
+        if not queue.adapters.holds(ticket):
+            return
+        aside = queue.adapters.lines[ticket.adapter or ""]
+        for ticket_id in [*(one for one in reversed(aside) if one != ticket.id), ticket.id]:
+            record = records[ticket_id]
+            queue.rejoin(record.ticket, record.queue_class, record.lane, record.expected_tokens, now_s)
+
     def _gives_way(self, record: Record, now_s: float) -> bool:
         """Whether a ticket leaves its turn: it is relegated, or refused. False: it is dispatched.
 
         A ticket that needs more than half of the seats of its class is not relegated: others would take the seats that
         it has waited for, for as long as any come.
         """
-        if record.late:
+        if record.late or self._scheduler.queue.adapters.holds(record.ticket):
             return False
         if not self._others_in_time(record):
             return self._is_last_and_lost(record, now_s)

@@ -312,6 +312,8 @@ class Lifecycle:
             books.beside += more
         elif more:
             books.take(record.queue_class, more, record.ticket.total_tokens * (bool(seats) - bool(record.seats)))
+        if record.ticket.adapter is not None and bool(sequences) != bool(record.sequences):
+            self._scheduler.queue.adapters.has(record.ticket.adapter, 1 if sequences else -1)
         record.seats, record.sequences = seats, sequences
 
     def _start(self, record: Record, now_s: float) -> None:

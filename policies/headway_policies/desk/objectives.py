@@ -119,13 +119,17 @@ class Objectives:
             rate = self._sent_tokens[name] = DecayingRate(_SHARES_MEMORY_S, now_s)
         rate.add(record.expected_tokens, now_s)
         if record.crash is not None or record.beside or len(self._scheduler.queue.lanes) > 1:
-            self._passed_s[name] = now_s  # when its order did not say so, among all that wait
+            self.passed(name, now_s)
         delay = self._delays.get(name)
         if delay is None or record.crash is not None:
             return
         oldest_s = self._scheduler.oldest_s(name)
         arrived_s = record.ticket.arrived_s
         delay.dispatched(now_s - (arrived_s if oldest_s is None else min(arrived_s, oldest_s)), now_s)
+
+    def passed(self, class_name: str, now_s: float) -> None:
+        """A ticket of a class goes before others, and its order did not say so among all that wait."""
+        self._passed_s[class_name] = now_s
 
     def cut(self, class_name: str, now_s: float) -> None:
         """A ticket of a class was refused for its objective. The last one to wait is no sign that more will come."""

@@ -22,7 +22,9 @@ from headway_policies.queueing import SafeOrder
 class DeskReading:
     """Numbers of seats unless a unit says otherwise; 0 for a mean or a demand before enough requests have ended."""
 
-    limit_reason: str  #: Why the limit is what it is, in one word; ``pacing`` while requests wait for the pace.
+    limit_reason: (
+        str  #: Why the limit is what it is, in one word; ``pacing``, ``adapter`` while requests wait for that.
+    )
     limit_failure: LimitFailure | None  #: How the limit policy has failed; it may have recovered.
     learnt_limit: Learnt | None  #: What the limit has learnt, for another process; None where there is nothing yet.
     proposed_limit: int  #: What the limit policy would set without the shadow mode.
@@ -63,7 +65,7 @@ def read(
     gathered, demand_seats = Gathered(0, capacity.limit, now_s), forecast.demand.total_seats(now_s)
     reserved, orders = seats.reserved(), (lane.order for lane in queue.lanes)
     return DeskReading(
-        limit_reason="pacing" if capacity.paced and queue.total.requests else capacity.why,
+        limit_reason=_waits_for(capacity, scheduler) or capacity.why,
         limit_failure=capacity.failure,
         learnt_limit=capacity.learnt(),
         proposed_limit=capacity.proposed(now_s),
@@ -90,6 +92,14 @@ def read(
         usual_prompt_tokens=forecast.sizes.prompt_tokens,
         accuracy=forecast.accuracy(),
     )
+
+
+def _waits_for(capacity: Capacity, scheduler: Scheduler) -> str:
+    """What those that wait do so for, where it is not the number of seats."""
+    total = scheduler.queue.total
+    if total.requests and not total.seats:
+        return "adapter"
+    return "pacing" if capacity.paced and total.requests else ""
 
 
 def _oldest_wait_s(mode: Mode, ledger: Ledger, scheduler: Scheduler, now_s: float) -> dict[str, float]:

@@ -53,6 +53,8 @@ class Room:
             ticket = scheduler.queue.first_of(name, lane, now_s)
             if ticket is None or scheduler.fits(ticket) or scheduler.held_back(now_s, name) or self._soon_free(name):
                 continue
+            if not scheduler.queue.adapters.may_go(ticket):
+                continue
             victim = self._victim(name, ticket, now_s)
             if victim is not None:
                 self._wasted_tokens += victim.ticket.seats * victim.ticket.prompt_tokens

@@ -8,7 +8,7 @@ outcomes or effects.
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping
-from math import ceil, sqrt
+from math import ceil, inf, sqrt
 
 from headway_policies.batching import (
     Gathered,
@@ -25,7 +25,7 @@ from headway_policies.fallback import Rung, bypasses
 from headway_policies.limits import Load
 from headway_policies.prediction import PrefixCache
 from headway_policies.preset import Preset
-from headway_policies.queueing import ClassQueues, Lane, WaitQueue, make_order, shares
+from headway_policies.queueing import Adapters, ClassQueues, Lane, WaitQueue, make_order, shares
 from headway_policies.request import Ticket
 
 
@@ -39,7 +39,9 @@ class Scheduler:
     strategy: Strategy
     window: ReportingWindow
 
-    def __init__(self, preset: Preset, capacity: Capacity, forecast: Forecast) -> None:
+    def __init__(
+        self, preset: Preset, capacity: Capacity, forecast: Forecast, most_adapters: int | None = None
+    ) -> None:
         self.batch = 0
         self.batch_seats = 0
         self.seats = Seats()
@@ -50,7 +52,7 @@ class Scheduler:
         self._preset = preset
         self._bins = LengthBins(preset.batching.bins, preset.batching.seats)
         self._install_batching(preset, _window(preset))
-        self.queue = WaitQueue(preset.classes, preset.queue, self._lanes(preset))
+        self.queue = WaitQueue(preset.classes, preset.queue, self._lanes(preset), Adapters(most_adapters))
         self._rank(preset)
 
     def lanes_for(self, preset: Preset) -> list[Lane] | None:
@@ -81,7 +83,8 @@ class Scheduler:
         if not preset.ordering.by_prefix:
             self.prefixes.clear()  # nothing keeps it up to date
         if lanes is not None:
-            self.queue = WaitQueue(preset.classes, preset.queue, lanes)
+            self.queue.adapters.lines.clear()
+            self.queue = WaitQueue(preset.classes, preset.queue, lanes, self.queue.adapters)
         self.queue.classes, self.queue.queue = preset.classes, preset.queue
         self._rank(preset)
 
@@ -170,6 +173,8 @@ class Scheduler:
         if self.capacity.pacer is not None and self.capacity.paces(seats.taken, now_s):
             return False
         queue = self.queue
+        if ticket.adapter is not None and not queue.adapters.may_go(ticket):
+            return False
         return not queue.total.requests or queue.lanes[0].order.head(now_s, seats.barred(limit)) is None
 
     def leaving(self, now_s: float) -> list[tuple[Lane, Gathered, int]]:
@@ -182,20 +187,22 @@ class Scheduler:
 
     def next(self, lane: Lane, now_s: float) -> tuple[Ticket | None, int]:
         """The next of a lane, if it may go; and the seats that a ticket lacks together, by the limit or the pace, 0
-        where none lacks any. A head that does not fit holds up those behind it.
+        where none lacks any. A head that does not fit holds up those behind it. One that was set aside goes first.
         """
-        seats, capacity = self.seats, self.capacity
-        if not lane.seats:
+        seats, capacity, adapters = self.seats, self.capacity, self.queue.adapters
+        if not lane.seats and not adapters.lines:
             return None, 0
         if seats.taken >= capacity.limit:
             return self._next_beyond(lane, now_s), 1
         if capacity.pacer is not None and capacity.paces(seats.taken, now_s):
             return self._overdrawing(lane, now_s), 1
         barred = seats.barred(capacity.limit)
-        ticket = lane.order.head(now_s, barred)
+        ticket = self._claim(barred, now_s) if adapters.lines else None
+        if ticket is None:
+            ticket = lane.order.head(now_s, barred)
         if ticket is None:
             return None, int(bool(barred))
-        if self.fits(ticket):
+        if self.fits(ticket) or not adapters.may_go(ticket):
             return ticket, 0
         lacks = int(bool(barred)) if self._seats_fit(ticket) else ticket.seats
         return self._passing_by(lane, ticket, now_s), lacks
@@ -210,7 +217,9 @@ class Scheduler:
         barred = [name for name, terms in classes.items() if not terms.may_bypass]
         for lane in self.queue.lanes:
             ticket = lane.order.head(now_s, barred)
-            if ticket is not None and bypasses(ticket, classes[self.class_of(ticket)], in_force, free):
+            if ticket is None or not self.queue.adapters.may_go(ticket):
+                continue
+            if bypasses(ticket, classes[self.class_of(ticket)], in_force, free):
                 return ticket
         return None
 
@@ -307,6 +316,11 @@ class Scheduler:
         """A ticket that fits into its class's reserve may pass a head that does not fit: the head cannot use it."""
         reserved = self.seats.reserves_above(self.class_of(head))
         return self._within(reserved, lane, now_s) if reserved and self._tokens_fit(head) else None
+
+    def _claim(self, barred: Collection[str], now_s: float) -> Ticket | None:
+        """The next of those that are set aside, where the engine could begin with it."""
+        ended_per_s = self._forecast.freed_per_s(1)
+        return self.queue.adapters.claim(barred, 1 / ended_per_s if ended_per_s else inf, now_s)
 
     def _overdrawing(self, lane: Lane, now_s: float) -> Ticket | None:
         """The next of the most urgent class, for which the pace has a margin while it holds less than its share of what

@@ -21,6 +21,7 @@ class Bottleneck(StrEnum):
     batch_formation  requests wait for a batch although seats are free
     held_seats       requests wait although seats are free: those are reserved for urgent classes
     request_size     requests wait although seats are free: each needs more seats or tokens at once than are free
+    adapters         requests wait although seats are free: the engine runs as many LoRA adapters as it can at once
     bursts           requests are refused although most seats are free most of the time: they arrive in bursts
     long_steps       tokens come too slowly while no request waits: too many run at once, or long prompts beside them
     first_tokens     first tokens come too late although no request waits: long prompts
@@ -44,6 +45,7 @@ class Bottleneck(StrEnum):
     BATCH_FORMATION = "batch_formation"
     RESERVED_SEATS = "held_seats"
     REQUEST_SIZE = "request_size"
+    ADAPTERS = "adapters"
     BURSTS = "bursts"
     LONG_STEPS = "long_steps"
     FIRST_TOKENS = "first_tokens"

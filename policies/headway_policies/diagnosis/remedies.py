@@ -167,6 +167,11 @@ def _request_size(facts: Facts) -> Iterator[Remedy]:
     yield from _another_preset(facts)
 
 
+def _adapters(facts: Facts) -> Iterator[Remedy]:
+    yield Remedy("a start with more adapters at once (--max-loras)", "a restart; memory for the adapters, longer steps")
+    yield _another_instance(facts)
+
+
 def _bursts(facts: Facts) -> Iterator[Remedy]:
     yield Remedy(
         "longer queues for the class: max_waiting, burst_s, or a longer time-out of the clients",
@@ -356,6 +361,7 @@ _BY_BOTTLENECK: Mapping[Bottleneck, Callable[[Facts], Iterator[Remedy]]] = {
     Bottleneck.BATCH_FORMATION: _batch_formation,
     Bottleneck.RESERVED_SEATS: _reserved_seats,
     Bottleneck.REQUEST_SIZE: _request_size,
+    Bottleneck.ADAPTERS: _adapters,
     Bottleneck.BURSTS: _bursts,
     Bottleneck.LONG_STEPS: _long_steps,
     Bottleneck.FIRST_TOKENS: _first_tokens,

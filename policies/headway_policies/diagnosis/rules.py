@@ -69,6 +69,8 @@ def _pressed(facts: Facts) -> Bottleneck:
         return Bottleneck.FALLBACK
     if facts.limit_reason == "pacing":
         return Bottleneck.ENGINE_SPEED
+    if facts.limit_reason == "adapter":
+        return Bottleneck.ADAPTERS
     if _gathers(facts):
         return Bottleneck.BATCH_FORMATION
     if facts.reserved_seats >= 1 and (facts.seats_taken or 0.0) + facts.reserved_seats >= AT_LIMIT * (

@@ -120,6 +120,7 @@ _STATEMENTS: Mapping[Bottleneck, Callable[[Facts], str]] = {
     ),
     Bottleneck.RESERVED_SEATS: _reserved_seats,
     Bottleneck.REQUEST_SIZE: _request_size,
+    Bottleneck.ADAPTERS: lambda facts: f"Requests wait for a LoRA adapter although seats are free: {_load(facts)}",
     Bottleneck.BURSTS: lambda facts: f"Requests arrive in bursts, while on the mean seats are free: {_load(facts)}",
     Bottleneck.LONG_STEPS: lambda facts: (
         f"Long prompts make steps long: {_load(facts)}"

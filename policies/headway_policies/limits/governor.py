@@ -42,7 +42,7 @@ from headway_policies.limits.model_fit import ModelFit
 from headway_policies.limits.saturation import Saturation
 from headway_policies.limits.sla_search import SlaSearch
 
-#: Every value of ``Limit.why``, and ``pacing``, with its meaning.
+#: Every value of ``Limit.why``, and ``pacing`` and ``adapter``, with its meaning.
 WHYS = {
     "fixed": "fixed by the preset",
     "start": "the preset's number, until there is enough data",
@@ -58,6 +58,7 @@ WHYS = {
     "min_seats": "the lowest the preset allows",
     "ceiling": "the highest the preset or the engine allows",
     "pacing": "seats are free: the next prompt waits until the time between tokens bears it, or the engine needs one",
+    "adapter": "seats are free: those that wait need a LoRA adapter, and the engine runs as many as it can at once",
     "stale": "the preset's number: the engine runs but reports nothing",
     "failed": "the preset's number: the policy raised or returned no number",
 }

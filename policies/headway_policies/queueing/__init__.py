@@ -3,6 +3,7 @@
 An order decides which ticket is dispatched next; ``SafeOrder`` contains the errors of a custom one.
 """
 
+from headway_policies.queueing.adapters import Adapters
 from headway_policies.queueing.bounds import QueueSettings
 from headway_policies.queueing.class_queues import ClassQueues, MakeDiscipline, fifo
 from headway_policies.queueing.controlled_delay import ControlledDelay
@@ -15,6 +16,7 @@ from headway_policies.queueing.wait_queue import Lane, WaitQueue
 from headway_policies.queueing.weighted import shares
 
 __all__ = [
+    "Adapters",
     "ClassQueues",
     "ControlledDelay",
     "Discipline",

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 
+from headway_policies.queueing.adapters import Adapters
 from headway_policies.queueing.bounds import QueueSettings
 from headway_policies.queueing.class_queues import ClassQueues
 from headway_policies.queueing.order import Order
@@ -66,11 +67,15 @@ class Sum:
 
 @dataclass(slots=True)
 class WaitQueue:
-    """All waiting tickets of one preset. ``lanes`` is never empty."""
+    """All waiting tickets of one preset. ``lanes`` is never empty.
+
+    Those that ``adapters`` has set aside are in no order, and count in all but the seats.
+    """
 
     classes: Mapping[str, PriorityClass]
     queue: QueueSettings
     lanes: list[Lane]
+    adapters: Adapters = field(default_factory=Adapters)
     total: Sum = field(default_factory=Sum)
     by_class: dict[str, Sum] = field(init=False)
     _by_tenant: dict[tuple[str, str], int] = field(default_factory=dict)
@@ -93,8 +98,22 @@ class WaitQueue:
 
     def remove(self, ticket: Ticket, class_name: str, lane: Lane) -> None:
         """Remove a ticket, which must be here."""
-        lane.order.remove(ticket.id)
+        if ticket.adapter is not None and self.adapters.forget(ticket):
+            self._count_seats(ticket, class_name, lane, 1)
+        else:
+            lane.order.remove(ticket.id)
         self._count(ticket, class_name, lane, -1)
+
+    def set_aside(self, ticket: Ticket, class_name: str, lane: Lane, now_s: float) -> None:
+        """Take a ticket out of its order, until its adapter may run."""
+        lane.order.remove(ticket.id)
+        self._count_seats(ticket, class_name, lane, -1)
+        self.adapters.set_aside(ticket, class_name, self.classes[class_name].priority, now_s)
+
+    def rejoin(self, ticket: Ticket, class_name: str, lane: Lane, expected_tokens: float, now_s: float) -> None:
+        """Put a ticket that was set aside back into its own place."""
+        self.remove(ticket, class_name, lane)
+        self.restore(ticket, class_name, lane, expected_tokens, now_s)
 
     def relegate(self, ticket: Ticket, class_name: str, lane: Lane, now_s: float) -> bool:
         """Put a waiting ticket behind all others of its class; False where its order does not allow that."""
@@ -142,6 +161,7 @@ class WaitQueue:
         """The ticket to evict for an arrival of this class: the newest of the least urgent class below it."""
         urgency = self.classes[class_name].priority
         worst = [one for lane in self.lanes if (one := lane.order.worst_below(urgency)) is not None]
+        worst += [aside.ticket for aside in self.adapters if aside.priority < urgency]
         return min(worst, key=self._worth, default=None)
 
     def evicted_for(self, ticket: Ticket) -> Iterator[Ticket]:
@@ -159,8 +179,9 @@ class WaitQueue:
         return self.by_class[class_name].seats if tenant is None else self._by_tenant.get((class_name, tenant), 0)
 
     def oldest(self) -> Iterator[Ticket]:
-        """The longest-waiting ticket of each class, bin by bin."""
-        return (ticket for lane in self.lanes for ticket in lane.order.oldest())
+        """The longest-waiting ticket of each class, bin by bin, and those set aside."""
+        yield from (ticket for lane in self.lanes for ticket in lane.order.oldest())
+        yield from (aside.ticket for aside in self.adapters)
 
     def __len__(self) -> int:
         return self.total.requests
@@ -168,6 +189,7 @@ class WaitQueue:
     def __iter__(self) -> Iterator[Ticket]:
         for lane in self.lanes:
             yield from lane.order
+        yield from (aside.ticket for aside in self.adapters)
 
     def _worth(self, ticket: Ticket) -> tuple[int, float, int]:
         terms = self.classes.get(ticket.class_name)
@@ -184,3 +206,11 @@ class WaitQueue:
             del self._by_tenant[tenant]
         lane.seats += sign * ticket.seats
         lane.tokens += sign * ticket.total_tokens
+
+    def _count_seats(self, ticket: Ticket, class_name: str, lane: Lane, sign: int) -> None:
+        """Count a ticket in the seats alone, and all that goes by them."""
+        for total in (self.total, self.by_class[class_name]):
+            total.requests -= sign
+            total.tokens -= sign * ticket.prompt_tokens
+            total.bytes -= sign * ticket.prompt_bytes
+        self._count(ticket, class_name, lane, sign)

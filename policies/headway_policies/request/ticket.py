@@ -52,6 +52,7 @@ class Ticket:
     shorten those of its class. ``prompt_tokens`` may be an estimate, 0 when unknown. ``may_wait`` is False where the
     client prefers a refusal to queueing. ``prefix`` has the hashes of the beginnings of its prompt (``prefix``); empty
     where nothing compares them. ``share`` weighs its tenant against others of its class, 1 as much as any other.
+    ``adapter`` names the LoRA adapter that it is computed with; None: the model itself.
     """
 
     id: int
@@ -66,6 +67,7 @@ class Ticket:
     may_wait: bool = True
     prefix: tuple[int, ...] = ()
     share: float = 1.0
+    adapter: str | None = None
 
     def __post_init__(self) -> None:
         if self.seats < 1:

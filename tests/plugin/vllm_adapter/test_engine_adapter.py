@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib
 import sys
 from collections.abc import Sequence
+from dataclasses import replace
 from types import ModuleType, SimpleNamespace
 from typing import Any
 
@@ -118,6 +119,8 @@ def test_the_settings_that_decide_how_many_sequences_fit(
     model = SimpleNamespace(dtype="torch.bfloat16", quantization=quantization, max_model_len=4096)
     config = SimpleNamespace(model_config=model, cache_config=SimpleNamespace(cache_dtype=kv_type))
     assert VllmAdapter().settings(SimpleNamespace(vllm_config=config)) == expected
+    config.lora_config = SimpleNamespace(max_loras=2)
+    assert VllmAdapter().settings(SimpleNamespace(vllm_config=config)) == replace(expected, max_loras=2)
     assert VllmAdapter().settings(SimpleNamespace()) == PlainAdapter().settings(object()) == EngineSettings()
 
 

@@ -17,11 +17,11 @@ def test_the_dump_shows_ids_classes_and_times_and_nothing_of_the_content() -> No
     it.passes(2.0)
     seen = dump(it.desk, it.now_s)
     assert seen["waiting"] == [
-        {"id": 2, "class": "batch", "tenant": "", "seats": 1, "waited_s": 2.0, "expires_in_s": 8.0}
+        {"id": 2, "class": "batch", "tenant": "", "adapter": None, "seats": 1, "waited_s": 2.0, "expires_in_s": 8.0}
     ]
     assert seen["running"] == [
-        {"id": 1, "class": "normal", "tenant": "", "phase": Phase.RUNNING.value, "seats": 1, "revision": 1,
-         "running_s": 2.0}
+        {"id": 1, "class": "normal", "tenant": "", "adapter": None, "phase": Phase.RUNNING.value, "seats": 1,
+         "revision": 1, "running_s": 2.0}
     ]  # fmt: skip
     assert seen["ledger"]["normal"] == {"arrived": 1, "queued": 0, "in_flight": 1, "outcomes": {}}
 

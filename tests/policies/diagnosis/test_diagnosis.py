@@ -98,6 +98,10 @@ TOO_SLOW = "Tokens of class normal come too slowly: 100 ms between two (p95), it
             "Requests wait although seats are free, for more seats or tokens at once: 10 of 32 seats taken, 4 waiting.",
         ),
         (
+            replace(WELL, seats_taken=10, queued=4, limit_reason="adapter"), "watch", "adapters",
+            "Requests wait for a LoRA adapter although seats are free: 10 of 32 seats taken, 4 waiting.",
+        ),
+        (
             replace(WELL, seats_taken=10, queued=4, limit_reason="pacing"), "watch", "engine_speed",
             "Limited by the engine: 10 of 32 seats taken, 4 waiting.",
         ),

@@ -17,10 +17,11 @@ from headway_policies.fallback import Degradation, Rung, Trigger
 
 @dataclass(frozen=True, slots=True)
 class ServerIdentity:
-    """The model that a server serves, by its public name, and the device type that it runs on."""
+    """The model that a server serves, by its public name, the device type that it runs on, and all ``names`` of it."""
 
     model: str = ""
     backend: str = ""
+    names: frozenset[str] = frozenset()
 
 
 @dataclass(frozen=True, slots=True)

@@ -103,6 +103,12 @@ SCENARIOS: Mapping[str, Scenario] = {
         Request(tokens=71, seats=3), every_s=1.45, burst=1,
         preset=small_preset(8, classes={"normal": terms(1, total_s=None)}), others=(Request(tokens=20_000, seats=3),),
     ),
+    "adapters in turns": Scenario(
+        Bottleneck.ADAPTERS, Severity.WATCH, "Requests wait for a LoRA adapter although seats are free",
+        Request(tokens=20_000, adapter="one"), every_s=1e6,
+        preset=small_preset(8, classes={"normal": terms(1, queue_s=None, total_s=None)}),
+        others=(Request(tokens=20_000, adapter="another"),),
+    ),
     "bursts": Scenario(
         Bottleneck.BURSTS, Severity.OVERLOADED, "Requests arrive in bursts",
         every_s=10.0, burst=12, preset=small_preset(4, most_waiting=2),
