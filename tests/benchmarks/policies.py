@@ -11,6 +11,7 @@ import sys
 from pathlib import Path
 
 from accepted import POLICIES
+from adapters import adapters
 from command import Goals, run
 from limits import changing_mix, memory, pacing
 from overhead import overhead, queue_length
@@ -30,6 +31,7 @@ GOALS: Goals = {
     "G10": tenants,
     "G12": windows,
     "G16": prefixes,
+    "G17": adapters,
 }
 
 if __name__ == "__main__":

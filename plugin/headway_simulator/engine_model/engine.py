@@ -43,6 +43,7 @@ class EngineModel:
     takes more in a step while the KV cache is full, in proportion to its use.
 
     The times are those of a 135 M model on two CPU cores; ``headway simulate --like`` takes those of a server.
+    ``most_adapters`` different ones run at once; a sequence of another one is passed over meanwhile, as in vLLM.
     ``order`` is the engine's own waiting line; ``padded`` keeps the place of an ended sequence in the batch until the
     last one has ended, as a naive static batch does. ``variation`` disturbs the speed; without it every step takes
     ``step_s``.
@@ -59,6 +60,7 @@ class EngineModel:
     order: Literal["fcfs", "priority"] = "fcfs"
     padded: bool = False
     prefix_cache: bool = False
+    most_adapters: int | None = None
     variation: Variation | None = None
 
     def step_s(self, decoding: int, prefill_tokens: int = 0, kv_usage_ratio: float = 0.0) -> float:
@@ -218,17 +220,27 @@ class Engine:
         budget_tokens, most_tokens = self._budget(now_s)
         for sequence in self._prefilling:
             budget_tokens -= self._chunk(sequence, min(budget_tokens, most_tokens))
+        most, passed = self.model.most_adapters, list[Sequence]()
+        adapters = {one.adapter for one in self.running if one.adapter} if most else set()
         while self._waiting and budget_tokens > 0 and not self._preempted:
             sequence = self._waiting[0][2]
+            if most and sequence.adapter and not sequence.dropped:
+                if len(adapters | {sequence.adapter}) > most:
+                    passed.append(heapq.heappop(self._waiting)[2])
+                    continue
+                adapters.add(sequence.adapter)
             if not sequence.dropped:
                 context_tokens = sequence.prompt_tokens + sequence.made_tokens
                 if len(self.running) + self._ghosts >= self.model.max_num_seqs:
-                    return
+                    break
                 if self._blocks_wanted(sequence, context_tokens) > self.free_blocks:
-                    return
+                    break
                 self._admit(sequence, context_tokens)
                 budget_tokens -= self._chunk(sequence, min(budget_tokens, most_tokens))
             heapq.heappop(self._waiting)
+        for sequence in passed:
+            self._waiting_count -= 1
+            self._wait(sequence)
 
     def _budget(self, now_s: float) -> tuple[int, int]:
         """The prompt tokens of the step that begins, and the most of them for one prompt."""

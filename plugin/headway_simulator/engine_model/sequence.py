@@ -13,7 +13,7 @@ class Sequence:
     """One sequence in the engine. A smaller ``priority`` is more urgent, as in vLLM. ``made_tokens`` counts its output
     up to the last time it began or ceased to decode; ``Engine.made_tokens`` is exact. Sequences with the same
     ``prefix`` have the first ``prefix_tokens`` of their prompts in common; 0 is none. It was submitted at
-    ``sent_s``.
+    ``sent_s``. ``adapter`` is a LoRA adapter; "" is the model itself.
     """
 
     id: int
@@ -30,6 +30,7 @@ class Sequence:
     prefix: int = 0
     prefix_tokens: int = 0
     sent_s: float = 0.0
+    adapter: str = ""
 
     @property
     def decoding(self) -> bool:

@@ -179,6 +179,7 @@ class Shell:
             prompt_bytes=request.prompt_tokens * _BYTES_A_TOKEN,
             max_tokens=request.max_tokens,
             prefix=_prefix(request, visit.id),
+            adapter=request.adapter or None,
         )
         self._carry_out(self._front.arrive(ticket, now_s))
         if self._progress is not None and visit.id % _REPORT_EVERY == 0:
@@ -348,6 +349,7 @@ class Shell:
             prefix=request.prefix,
             prefix_tokens=request.prefix_tokens,
             sent_s=self._now_s,
+            adapter=request.adapter,
         )
         self._engine.submit(visit.sequence)
         return []

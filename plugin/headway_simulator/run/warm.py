@@ -20,7 +20,7 @@ _ROUNDS = 2
 
 def warm_desk(preset: Preset, model: EngineModel) -> Desk:
     """A new desk in front of an engine that has been warmed up under its preset."""
-    desk, fit, stepped = Desk(preset, ceiling=model.max_num_seqs), StepTimeFit(), list[Load]()
+    desk, fit, stepped = Desk(preset, model.max_num_seqs, model.most_adapters), StepTimeFit(), list[Load]()
     for number in (1, 1, 1, *[min(preset.batching.seats, model.max_num_seqs)] * _ROUNDS):
         for steps in _batch(preset, model, number):
             for _ in range(steps.count):

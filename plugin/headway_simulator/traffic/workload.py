@@ -26,6 +26,7 @@ class Request(NamedTuple):
     """A request. ``output_tokens`` is what it will generate, ``max_tokens`` what the client says beforehand.
 
     Requests with the same ``prefix`` have the first ``prefix_tokens`` of their prompts in common; 0 is none.
+    ``adapter`` is a LoRA adapter; "" is the model itself.
     """
 
     at_s: float
@@ -36,6 +37,7 @@ class Request(NamedTuple):
     tenant: str = ""
     prefix: int = 0
     prefix_tokens: int = 0
+    adapter: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,7 +58,8 @@ CLASSES: Mapping[str, float] = {"realtime": 0.2, "normal": 0.8}
 class Workload:
     """The arrivals of a run. The phases repeat in a circle; ``closed`` is a number of requests, all at time 0.
 
-    ``classes`` and ``tenants`` are shares of the requests. ``load`` is the usual multiple of the ceiling.
+    ``classes``, ``tenants`` and ``adapters`` are shares of the requests; the engine runs ``most_adapters`` different
+    ones at once. ``load`` is the usual multiple of the ceiling.
     ``tells_length``: clients say how many tokens they want, ``length_error`` times off (sigma of a log-normal error).
     Each tenant has an equal part of the ``prefixes``, system prompts of ``prefix_tokens`` before the prompts of the
     phases, and each request one of them at random; the engine then has a prefix cache.
@@ -75,6 +78,8 @@ class Workload:
     length_error: float = 0.0
     prefixes: int = 0
     prefix_tokens: int = 0
+    adapters: Mapping[str, float] = field(default_factory=lambda: {"": 1.0})
+    most_adapters: int | None = None
 
     def requests(
         self,
@@ -112,10 +117,12 @@ class Workload:
     def _drawn(self, times: Iterator[tuple[float, int]], sizes: Random, clients: Random) -> Iterator[Request]:
         draws = [(phase.prompt.sampler(sizes), phase.output.sampler(sizes)) for phase in self.phases]
         draw_class, draw_tenant = chooser(clients, self.classes), chooser(clients, self.tenants)
+        draw_adapter = chooser(clients, self.adapters)
         for at_s, place in times:
             prompt_tokens, output_tokens = draws[place][0](), draws[place][1]()
             said_tokens = self._said(output_tokens, sizes) if self.tells_length else None
             request = Request(at_s, draw_class(), prompt_tokens, output_tokens, said_tokens, draw_tenant())
+            request = request._replace(adapter=draw_adapter())
             yield self._prefixed(request, clients) if self.prefixes else request
 
     def _prefixed(self, request: Request, random: Random) -> Request:
@@ -222,6 +229,14 @@ _ALL = (
         "W8",
         "chat beside long prompts: one prompt in twenty is of 1,536 tokens, the others of 64",
         (Phase(bimodal(64, 24 * 64, 0.05), _OUTPUT),),
+    ),
+    Workload(
+        "W9",
+        "a third for the model itself, the rest for eight LoRA adapters of unequal load, of which two run at once",
+        (Phase(_PROMPT, _OUTPUT),),
+        adapters={"": 9.0} | {f"adapter-{place}": 1.0 + place % 4 for place in range(8)},
+        load=0.9,
+        most_adapters=2,
     ),
 )
 

@@ -227,6 +227,7 @@ def _engine(chosen: argparse.Namespace, workload: Workload) -> EngineModel:
         max_num_seqs=chosen.max_num_seqs or model.max_num_seqs,
         kv_tokens=max(kv_tokens, model.block_tokens),
         prefix_cache=bool(workload.prefixes and not chosen.trace),
+        most_adapters=None if chosen.trace else workload.most_adapters,
         variation=variation_of(chosen),
     )
 

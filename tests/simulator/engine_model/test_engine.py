@@ -37,6 +37,17 @@ def test_contexts_cost_time_by_the_part_of_the_kv_cache_that_they_fill() -> None
     assert ends(played(Engine(model), [(0.0, Sequence(1, 17, 15))]))[1] == pytest.approx(15 * (0.01 + 0.01))
 
 
+def test_a_sequence_of_one_adapter_too_many_is_passed_over() -> None:
+    """As in vLLM: by those of the adapter that runs and of the model itself, until no sequence of that adapter runs."""
+    engine = Engine(replace(UNIT, most_adapters=1))
+    adapters = {1: "a", 2: "b", 3: "", 4: "a", 5: "b"}
+    sent = [(0.1 * number, Sequence(number, 1, 4, adapter=adapter)) for number, adapter in adapters.items()]
+    sent.append((3.5, Sequence(6, 1, 4, adapter="a")))
+    found = ends(played(engine, sent))
+    assert sorted(found, key=found.__getitem__) == [1, 3, 4, 6, 2, 5]
+    assert (engine.waiting, len(engine.running)) == (0, 0)
+
+
 @pytest.mark.parametrize("most_steps", [1, 1000])
 def test_contexts_that_grow_make_steps_longer(most_steps: int) -> None:
     """A whole cache in the end: the mean cost is that of the mean context, with steps one by one or many at once."""

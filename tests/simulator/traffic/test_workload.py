@@ -151,6 +151,15 @@ def test_each_tenant_has_system_prompts_of_its_own() -> None:
     assert not any(one.prefix for one in drawn(WORKLOADS["W6"], 60))
 
 
+def test_adapters_have_their_shares() -> None:
+    """A third is for the model itself; the engine runs two of the eight at once."""
+    requests = drawn(WORKLOADS["W9"], 2000)
+    found = Counter(request.adapter for request in requests)
+    assert found[""] / len(requests) == pytest.approx(9 / 29, abs=0.03)
+    assert found["adapter-3"] / found["adapter-0"] == pytest.approx(4, rel=0.3)
+    assert (len(found), WORKLOADS["W9"].most_adapters) == (9, 2)
+
+
 def test_what_clients_say_of_lengths_can_be_right_wrong_or_nothing() -> None:
     """Exact, off by a factor around 1, or unsaid; what they really generate stays the same."""
     workload = replace(WORKLOADS["W4"], closed=2000)

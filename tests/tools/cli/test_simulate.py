@@ -199,6 +199,13 @@ def test_the_workload_with_system_prompts_brings_a_prefix_cache(capsys: pytest.C
         assert (model["prefix_cache"], model["kv_tokens"] == 8 * 512) == (cached, cached)
 
 
+def test_the_workload_with_adapters_brings_an_engine_that_runs_two(capsys: pytest.CaptureFixture[str]) -> None:
+    """Any other workload has no adapters."""
+    for workload, most in (("W9", 2), ("W1", None)):
+        assert main(["simulate", "--workload", workload, "--duration", "5", "--json"]) == 0
+        assert json.loads(capsys.readouterr().out)["model"]["most_adapters"] == most
+
+
 def like(stub: Stub, error_ratio: float = 0.03) -> list[str]:
     """The words for the engine of a server that has fitted its step time."""
     stub.step_time = StepTime(base_s=0.02, sequence_s=0.002, prompt_token_s=0.0004, error_ratio=error_ratio)
