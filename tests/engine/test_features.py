@@ -92,9 +92,9 @@ def recycles(server: RunningServer) -> None:
     assert completion(server, "tiny")["usage"]["completion_tokens"] == 8
 
 
-def completion(server: RunningServer, model: str, **headers: str) -> dict[str, Any]:
-    """A completion of eight tokens by a model."""
-    whole = body("/v1/completions", 8) | {"model": model, "temperature": 0}
+def completion(server: RunningServer, model: str, tokens: int = 8, **headers: str) -> dict[str, Any]:
+    """A completion of so many tokens by a model."""
+    whole = body("/v1/completions", tokens) | {"model": model, "temperature": 0}
     answer = requests.post(f"{server.url}/v1/completions", json=whole, headers=headers, timeout=120)
     assert answer.status_code == requests.codes.ok, answer.text
     return dict(answer.json())
@@ -108,6 +108,22 @@ async def works_in_full(server: RunningServer) -> None:
     wait_until(lambda: planned(server) > 0, "steps are planned")
     assert UNSHAPED not in server.log()
     recycles(server)
+
+
+async def keeps_places(server: RunningServer) -> None:
+    """While an adapter has the only place, requests of another wait on no seat, and those of the model pass them."""
+
+    def waits() -> bool:
+        return server.status()["limit"]["reason"] == "adapter"
+
+    first = asyncio.create_task(asyncio.to_thread(completion, server, "one", 1500))
+    await asyncio.to_thread(wait_until, lambda: server.status()["in_flight"] == 1, "an adapter runs")
+    others = [asyncio.create_task(asyncio.to_thread(completion, server, "two")) for _ in range(2)]
+    await asyncio.to_thread(wait_until, lambda: waits() and server.status()["queued"] == len(others), "another waits")
+    assert (await asyncio.to_thread(completion, server, "tiny"))["usage"]["completion_tokens"] == 8
+    assert (first.done(), server.scrape()("vllm:num_requests_waiting"), server.status()["queued"]) == (False, 0, 2)
+    assert [answer["usage"]["completion_tokens"] for answer in await asyncio.gather(first, *others)] == [1500, 8, 8]
+    server.settle()
 
 
 async def test_adapters_have_the_classes_of_their_requests(tmp_path: Path) -> None:
@@ -131,6 +147,7 @@ async def test_adapters_have_the_classes_of_their_requests(tmp_path: Path) -> No
         assert len({*texts}) == len({"tiny", "one", "two"})
         server.settle()
         assert completed(server, before) == {"realtime": 1, "normal": 1, "batch": 3}
+        await keeps_places(server)
         await works_in_full(server)
         assert completion(server, "two")["choices"][0]["text"] == texts[2]
 
