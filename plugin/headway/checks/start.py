@@ -34,10 +34,7 @@ _OTHER_BALANCERS = ("external-lb", "multi-port-external-lb", "hybrid-lb", "rank"
 #: Flags of vLLM's own port that Headway's does not have.
 _OF_VLLM_PORT = ("uds", "root_path", "ssl_ca_certs", "ssl_cert_reqs", "enable_ssl_refresh", "headless")
 #: Connectors of vLLM that move the KV blocks of a request from the server of its prefill to that of its decode.
-_SPLITS = frozenset(
-    ("NixlConnector", "NixlPullConnector", "NixlPushConnector", "MooncakeConnector", "MoRIIOConnector",
-     "P2pNcclConnector")
-)  # fmt: skip
+_SPLITS = frozenset(("NixlConnector", "NixlPullConnector", "NixlPushConnector", "MooncakeConnector", "MoRIIOConnector"))
 _KEYS_FILE = Environment.keys_file.name
 
 _Checks = Iterator[Finding]

@@ -13,6 +13,7 @@ import pytest
 from contract_uses import Use, uses, uses_in
 from vllm_source import found_source
 
+from headway.checks.start import _SPLITS
 from headway_tools.doctor.contract import Contract, Name, VllmSource, breaks
 from headway_tools.doctor.contract.names import FILE
 
@@ -24,6 +25,7 @@ _SCHEDULER = "vllm.v1.core.sched.scheduler"
 #: Words in the source of a module that no name shows; with what the module must have for them to matter.
 WORDS = (
     (_SCHEDULER, "", ("token_budget = self.max_num_scheduled_tokens", "long_prefill_token")),
+    (_SCHEDULER, "", ("len(scheduled_loras) == self.lora_config.max_loras",)),
     (_SCHEDULER, "local_prefill_interval", ("self.local_prefill_interval > 1", "< self.local_prefill_interval")),
     ("vllm.v1.metrics.loggers", "", ('"vllm:num_requests_waiting"',)),
     ("vllm.entrypoints.cli.serve", "", ("setup_server(args",)),
@@ -44,6 +46,14 @@ def test_vllm_reads_anew_what_headway_sets(module: str, where: str, words: tuple
     assert SOURCE is not None
     text = SOURCE.text(module) or ""
     assert [word for word in words if word not in text and where in text] == []
+
+
+@with_vllm
+def test_the_connectors_that_are_refused_are_vllm_s_own() -> None:
+    """Each name stands in the list of the release: one that is gone refuses nothing."""
+    assert SOURCE is not None
+    text = SOURCE.text("vllm.distributed.kv_transfer.kv_connector.factory") or ""
+    assert [name for name in sorted(_SPLITS) if f'"{name}"' not in text] == []
 
 
 @with_vllm
