@@ -144,6 +144,8 @@ class Run:
         constants = at_start.slower_by(slower_before)
         arm = all_arms(workload, constants.model, constants.slo, part.grid)[name]
         async with self._engine_of(arm, block) as engine:
+            if arm.engine not in self._engines:  # it took minutes to start
+                slower_before = await slower_now(self._engines["usual"], at_start, self.form.level_s)
             slower, before = min(spin_s() for _ in range(3)), Times.now()
             began_s, client_s = asyncio.get_running_loop().time(), time.process_time()
             async with beside(played, span):
