@@ -93,8 +93,9 @@ bench-front: setup ## what one `headway route` costs a request and a token, ten 
 bench-engines: setup ## the bundled presets on a family of engines, beside each engine alone, on the simulator, ten minutes; ARGS: --strict, --write
 	@PYTHONPATH=tests/support exec $(BIN)/python tests/benchmarks/presets_on_engines.py $(ARGS)
 
-gpu-check: ## does all of Headway work on this GPU? a report to attach to an issue, a quarter of an hour; ARGS: --model M, --short
+gpu-check: ## does all of Headway work on this GPU? a report to attach to an issue; ARGS: --model M, --short
 	@set -e
+	test -x $(GPU_BIN)/headway || test $(GPU_BIN) = out/gpu/bin || { echo "no headway in $(GPU_BIN): $(GPU_BIN)/pip install -e '.[gpu,tools]'" >&2; exit 2; }
 	test -x $(GPU_BIN)/headway || { $(PYTHON) -m venv out/gpu && $(GPU_BIN)/pip install --quiet -e '.[gpu,tools]'; }
 	unset HF_HUB_OFFLINE
 	exec $(GPU_BIN)/python tests/benchmarks/gpu_check.py $(ARGS)

@@ -1,11 +1,11 @@
-"""``make gpu-check``: does all of Headway work on your GPU, with your model? One report, about 15 minutes.
+"""``make gpu-check``: does all of Headway work on your GPU, with your model? One report, about 20 minutes.
 
     make gpu-check ARGS="--model Qwen/Qwen3-8B"                  a model of the Hugging Face hub, fetched if need be
     make gpu-check ARGS="--model /models/my-model"               a folder with a config.json
     make gpu-check ARGS="--model DIR --short" GPU_BIN=.venv/bin  minutes, also without a GPU: does all of it work?
     make gpu-check GPU_BIN=/path/of/an/environment/bin ...       where vLLM is there already (with vllm-headway[tools])
 
-Nothing else should use the GPU meanwhile. The stages, each bounded in time:
+Nothing else should use the GPU meanwhile. The stages, each bounded in time, all together in 47 minutes:
 
     load     the default preset beside vLLM alone on one engine, at 0.5, 0.9 and 1.5 times the capacity that is found
              first, in turn, and back in the second round: what the queue costs, and what it keeps in an overload
@@ -17,7 +17,7 @@ Nothing else should use the GPU meanwhile. The stages, each bounded in time:
 The report is one Markdown file with all figures as JSON at its end; attach it to an issue. It names GPU, driver,
 versions and the model's own name, and holds no prompt, key, host name, user or path. It is written after each stage:
 when a stage fails, or you press Ctrl-C, it has what was measured, and why the rest was not. The logs beside it stay
-with you: they may hold paths.
+with you: they may hold paths. A second Ctrl-C kills what the first one has asked to end.
 
 exit codes: 0 every check held   1 one did not, or a stage failed   2 wrong usage   130 interrupted
 """
@@ -30,12 +30,14 @@ import os
 import signal
 import sys
 from collections.abc import Sequence
-from contextlib import AsyncExitStack
+from contextlib import AsyncExitStack, suppress
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
+from typing import Any
 
+import psutil
 from gpu.hardware import versions, watched
 from gpu.life import Life
 from gpu.parts import FORMS, in_process, keep, part_command, play_part
@@ -81,20 +83,46 @@ def main(words: Sequence[str]) -> int:
 
 def _named(model: str, folder: Path) -> Path:
     """A link in ``folder`` to the model's own folder, with the model's own name: that is all that reports say of it."""
-    found = Path(model).expanduser().resolve()
-    if not (found / "config.json").is_file():
+    found, name = Path(model).expanduser().resolve(), Path(model).name
+    if found.is_dir():
+        name = found.name
+        if not (found / "config.json").is_file():
+            raise ValueError(f"no config.json in {model}")
+    else:
         from huggingface_hub import snapshot_download
 
         found = Path(snapshot_download(model))
-    link = folder / Path(model.rstrip("/")).name
+    link = folder / name
     link.symlink_to(found)
     return link
+
+
+class Interrupt:
+    """The end of a check by a signal: the first one ends the stage and all that it has started, each later one kills
+    that. None may interrupt the ending itself: processes would be left behind.
+    """
+
+    def __init__(self, task: asyncio.Task[Any]) -> None:
+        self._task = task
+        self._came = False
+
+    def __call__(self) -> None:
+        """A signal came."""
+        if not self._came:
+            self._came = True
+            self._task.cancel()
+            return
+        for process in psutil.Process().children(recursive=True):
+            with suppress(psutil.NoSuchProcess):
+                process.kill()
 
 
 async def check(name: str, model: Path, report: Path, show: Show, *, short: bool) -> int:
     """Run all stages, and write the report after each; returns the exit code."""
     if (task := asyncio.current_task()) is not None:
-        asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, task.cancel)
+        interrupt = Interrupt(task)
+        for number in (signal.SIGINT, signal.SIGTERM):
+            asyncio.get_running_loop().add_signal_handler(number, interrupt)
     machine = {"model": name, **versions()}
     outcomes = list[Outcome]()
     async with AsyncExitStack() as stack:

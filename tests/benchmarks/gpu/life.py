@@ -124,19 +124,8 @@ class Life:
         finally:
             task.cancel()
             await asyncio.gather(task, return_exceptions=True)
-        measured = task.result()
-        found = measured.all
-        outcome.figures |= {
-            "sent": len(requests),
-            "sent_after_the_first_tenth": found.offered,  # what the next three are of
-            "completed": found.completed,
-            "refused": dict(found.refused),
-            "broken_off": found.endings[FAILED],
-            "lost": measured.unanswered,
-            "first_token_p95_s": found.ttft.quantile(0.95),
-        }
-        outcome.check(not found.refused, f"{found.refused.total()} requests were refused")
-        outcome.check(not measured.unanswered, f"{measured.unanswered} requests got neither an answer nor a refusal")
+            if not task.cancelled() and task.exception() is None:
+                _keep(outcome, task.result(), len(requests))
 
     def _core(self) -> psutil.Process:
         """EngineCore, as it is now."""
@@ -167,3 +156,19 @@ class Life:
 
 def _total(counts: dict[str, int]) -> int:
     return sum(counts.values())
+
+
+def _keep(outcome: Outcome, measured: Measured, sent: int) -> None:
+    """Put what became of the requests into the outcome."""
+    found = measured.all
+    outcome.figures |= {
+        "sent": sent,
+        "sent_after_the_first_tenth": found.offered,  # what the next three are of
+        "completed": found.completed,
+        "refused": dict(found.refused),
+        "broken_off": found.endings[FAILED],
+        "lost": measured.unanswered,
+        "first_token_p95_s": found.ttft.quantile(0.95),
+    }
+    outcome.check(not found.refused, f"{found.refused.total()} requests were refused")
+    outcome.check(not measured.unanswered, f"{measured.unanswered} requests got neither an answer nor a refusal")
