@@ -3,7 +3,7 @@
 Each part takes what it uses by its constructor, runs as a background task, and acts through the gateway.
 """
 
-from headway.supervision.cache_file import cache_folder, write_cache_file
+from headway.supervision.cache_file import CacheFile, cache_folder
 from headway.supervision.engine_activity import EngineActivity
 from headway.supervision.engine_recycle import CannotReplaceError, EngineRecycle, NotNowError
 from headway.supervision.factory_replacer import EngineFactory, FactoryReplacer
@@ -23,6 +23,7 @@ from headway.supervision.window_log import WindowLog
 
 __all__ = [
     "TRIGGERS",
+    "CacheFile",
     "CannotReplaceError",
     "EngineActivity",
     "EngineFactory",
@@ -49,5 +50,4 @@ __all__ = [
     "not_ready",
     "read_processes",
     "watch_loop",
-    "write_cache_file",
 ]

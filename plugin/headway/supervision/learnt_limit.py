@@ -3,8 +3,7 @@
 Each engine has a file, named by its fingerprint, in HEADWAY_CACHE_DIR: ``headway`` beside vLLM's compile cache where
 the variable is not set, nowhere where it is empty. The fit of the step time goes on from the file under every preset,
 an adaptive limit where its settings are the same. The file is written once a minute while something new is learnt, and
-when the server ends. A file that cannot be read or written costs a warning: the server then starts from the preset
-alone.
+when the server ends.
 """
 
 from __future__ import annotations
@@ -16,12 +15,11 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Self
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
+from pydantic import BaseModel, ConfigDict, Field, model_validator
 
 from headway.admission import Gate
-from headway.supervision.cache_file import cache_folder, write_cache_file
+from headway.supervision.cache_file import CacheFile, cache_folder
 from headway_policies.limits import Learnt, LimitSettings
-from headway_policies.text_file import TextFileError, read_text_file
 
 log = logging.getLogger(__name__)
 
@@ -58,22 +56,14 @@ class LearntLimit:
 
     def __init__(self, gate: Gate, path: Path) -> None:
         self._gate = gate
-        self._path = path
-        self._kept: _Content | None = None
-        self._failed = False
+        self._file = CacheFile(path, _Content, _MAX_BYTES, "the learnt limit is")
 
     def recall(self) -> None:
         """Start from the file, as far as its content fits. To be called before the first request."""
+        self._file.recall(self._take)
+
+    def _take(self, content: _Content) -> None:
         desk = self._gate.desk
-        if not os.path.exists(self._path):
-            return
-        try:
-            content = _Content.model_validate_json(read_text_file(self._path, _MAX_BYTES))
-        except (TextFileError, ValidationError) as error:
-            why = "not what Headway writes" if isinstance(error, ValidationError) else str(error)
-            log.warning("the learnt limit is not used: %s: %s", self._path, why)
-            return
-        self._kept = content
         desk.engine_fit.recall(content.engine)
         if desk.preset.limit.moves and content.limit == desk.preset.limit:
             self._gate.recall_limit(Learnt(content.seats, content.policy))
@@ -95,16 +85,6 @@ class LearntLimit:
         known: dict[str, Any] = {"engine": engine} if engine else {}
         if learnt is not None:
             known |= {"limit": desk.preset.limit, "seats": learnt.seats, "policy": dict(learnt.policy)}
-        if not known:
-            return
-        content = _Content(**known) if self._kept is None else self._kept.model_copy(update=known)
-        if content == self._kept:
-            return
-        try:
-            write_cache_file(self._path, content.model_dump_json())
-        except OSError as error:
-            if not self._failed:
-                log.warning("the learnt limit is not kept: %s: %s", self._path, error.strerror)
-            self._failed = True
-        else:
-            self._kept = content
+        if known:
+            kept = self._file.kept
+            self._file.keep(_Content(**known) if kept is None else kept.model_copy(update=known))

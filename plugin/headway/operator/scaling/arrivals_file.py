@@ -1,24 +1,20 @@
 """The arrivals of the last days and the instance hours of this one, kept in a file between two starts of a router.
 
-There is one file for each model, in HEADWAY_CACHE_DIR: two routers for one model need folders of their own. One that
-cannot be read or written costs a warning: the forecast then begins anew, and needs two days.
+There is one file for each model, in HEADWAY_CACHE_DIR: two routers for one model need folders of their own. Without it
+the forecast begins anew, and needs two days.
 """
 
 from __future__ import annotations
 
 import hashlib
-import logging
 import os
 from collections.abc import Mapping
 from pathlib import Path
 
 from pydantic import BaseModel, ConfigDict, Field, NonNegativeFloat
 
-from headway.supervision import cache_folder, write_cache_file
+from headway.supervision import CacheFile, cache_folder
 from headway_policies.scaling import ArrivalHistory
-from headway_policies.text_file import TextFileError, read_text_file
-
-log = logging.getLogger(__name__)
 
 _MAX_BYTES = 128 * 1024
 _NAME_CHARS = 24
@@ -47,39 +43,19 @@ class ArrivalsFile:
 
     def __init__(self, path: Path, history: ArrivalHistory) -> None:
         self.spent: tuple[float, float] | None = None
-        self._path = path
         self._history = history
-        self._kept: _Content | None = None
-        self._failed = False
+        self._file = CacheFile(path, _Content, _MAX_BYTES, "the arrivals of the last days are")
 
     def recall(self) -> None:
         """Continue from the file, if it can be used."""
-        if not os.path.exists(self._path):
-            return
-        try:
-            content = _Content.model_validate_json(read_text_file(self._path, _MAX_BYTES))
-            self._history.recall(content.seats)
-        except TextFileError as error:
-            self._log_unused(str(error))
-        except ValueError:  # pydantic's is one, too
-            self._log_unused("not what Headway writes")
-        else:
-            self._kept, self.spent = content, content.spent
+        self._file.recall(self._take)
+
+    def _take(self, content: _Content) -> None:
+        self._history.recall(content.seats)
+        self.spent = content.spent
 
     def keep(self) -> None:
-        """Write the file, if it would say anything else than the last time."""
+        """Write the file, if there is anything to say."""
         seats = [[round(rate, _DIGITS) for rate in rates] for rates in self._history.remembered()]
-        content = _Content(seats=seats, spent=self.spent)
-        if content == self._kept or not (any(seats) or content.spent):
-            return
-        try:
-            write_cache_file(self._path, content.model_dump_json())
-        except OSError as error:
-            if not self._failed:
-                log.warning("the arrivals of the last days are not kept: %s: %s", self._path, error.strerror)
-            self._failed = True
-        else:
-            self._kept = content
-
-    def _log_unused(self, why: str) -> None:
-        log.warning("the arrivals of the last days are not used: %s: %s", self._path, why)
+        if any(seats) or self.spent:
+            self._file.keep(_Content(seats=seats, spent=self.spent))
