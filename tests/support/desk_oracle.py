@@ -8,11 +8,11 @@ preset fixes it, and as far as its stated rule goes elsewhere (``desk_rules``); 
 
 from __future__ import annotations
 
-from collections import Counter
 from dataclasses import dataclass, field
 from math import inf
 
 from desk_objectives import ObjectiveRules, Sent
+from desk_refusals import EPSILON_S, check_abort, check_refusal
 from desk_rules import Rules, Sitting, shortest
 
 from headway_policies import (
@@ -21,7 +21,6 @@ from headway_policies import (
     Dispatch,
     Effect,
     Expire,
-    Outcome,
     Reason,
     Recall,
     Reject,
@@ -30,8 +29,6 @@ from headway_policies import (
     Timeouts,
     WakeAt,
 )
-
-EPSILON_S = 1e-9
 
 
 @dataclass
@@ -126,7 +123,7 @@ class Oracle:
             rules.relegated.clear()
         rules.preset, rules.limit, rules.held = self.desk.preset, self.desk.limit, self.desk.read(now_s).reserved_seats
         rules.ceiling = self.desk.ceiling
-        self._check_held()
+        rules.check_held()
         self.objectives.note_lateness(now_s)
         dispatched_before = len(self.objectives.dispatches)
         arrival = self.arrival
@@ -139,7 +136,7 @@ class Oracle:
                 case Dispatch(ticket_id, revision, batch):
                     self._dispatched(ticket_id, revision, batch, now_s, gathered)
                 case Reject(ticket_id, reason, retry_after_s):
-                    self._check_refusal(ticket_id, reason, now_s)
+                    check_refusal(self, ticket_id, reason, now_s)
                     self._refused(ticket_id, reason, retry_after_s)
                 case Expire(ticket_id, reason, retry_after_s):
                     assert now_s >= self.queue_due_s(ticket_id) - EPSILON_S, "expired too early"
@@ -147,7 +144,8 @@ class Oracle:
                     gathered.pop(ticket_id, None)
                 case Abort(ticket_id, reason):
                     assert ticket_id not in self.unharmed, "given up for an engine that had nothing of it"
-                    self._aborted(ticket_id, reason, now_s)
+                    check_abort(self, ticket_id, reason, now_s)
+                    self._end(ticket_id, reason)
                 case Recall(ticket_id):
                     self._made_room(ticket_id)
                     before = {}
@@ -187,11 +185,11 @@ class Oracle:
         """The next moment at which a deadline expires or a batch has to be dispatched."""
         dues_s = [self.queue_due_s(one) for one in self.waiting]
         dues_s += [due_s for one in self.running for due_s in self.run_due_s(one).values()]
-        if self._open() and self.rules.gathers and not self.rules.taken():
+        if self.is_open() and self.rules.gathers and not self.rules.taken():
             dues_s.append(self.rules.batch_due_s())
         if self.alone is not None:
             dues_s.append(self.alone[1])
-        if self.desk._capacity.paced and self.waiting and self._open() and not self.suspects:
+        if self.desk._capacity.paced and self.waiting and self.is_open() and not self.suspects:
             dues_s.append(self._paced_until_s())
         return min(dues_s, default=inf)
 
@@ -220,7 +218,8 @@ class Oracle:
             assert self.wake_s is not None, "no timer is set for the next deadline"
             assert self.wake_s <= soonest_s + EPSILON_S, "the wake-up comes too late"
 
-    def _open(self) -> bool:
+    def is_open(self) -> bool:
+        """Whether the engine is up and dispatch is neither paused nor drained."""
         return self.desk.mode.engine_up and self.desk.mode.state.value == "open"
 
     def _could_go(self, now_s: float) -> bool:
@@ -229,7 +228,7 @@ class Oracle:
         rules.limit = self.desk.limit
         self.objectives.note_lateness(now_s)
         next_ones = rules.may_be_next()
-        if not self._open() or not next_ones:
+        if not self.is_open() or not next_ones:
             return False
         if self.suspects:
             first = next(iter(self.suspects))
@@ -283,7 +282,7 @@ class Oracle:
         rules, ticket = self.rules, self.waiting[ticket_id]
         assert now_s < self.queue_due_s(ticket_id), "dispatched after its deadline"  # I7
         assert self._revision <= revision <= self.desk.mode.revision  # I12
-        assert self._open(), "dispatched by a desk that is closed"
+        assert self.is_open(), "dispatched by a desk that is closed"
         if self.suspects:
             assert ticket_id in self.suspects, "a ticket was dispatched before all suspects were cleared"
             assert self.alone is None, "two suspects at a time"
@@ -359,75 +358,10 @@ class Oracle:
         if self.alone is not None and self.alone[0] == ticket_id:
             self.alone = None
 
-    def _check_refusal(self, ticket_id: int, reason: Reason, now_s: float) -> None:
-        """A refusal is given for a cause that exists."""
-        rules, ticket, queue = self.rules, self.waiting.pop(ticket_id), self.desk.preset.queue
-        match reason:
-            case Reason.EVICTED:
-                arrival = self.arrival
-                assert queue.evict
-                assert arrival is not None
-                assert rules.urgency(ticket) < rules.urgency(arrival), "evicted for no more urgent ticket"
-                others = [one for one in self.waiting.values() if one is not arrival]
-                assert all(rules.urgency(ticket) <= rules.urgency(one) for one in others), "a worse one stays"
-            case Reason.QUEUE_FULL | Reason.CLASS_QUEUE_FULL:
-                full = "" if reason is Reason.QUEUE_FULL else ticket.class_name
-                assert rules.over(ticket, full), "refused although there is room"
-                assert not self._goes_at_once(ticket), "refused although it need not wait"
-            case Reason.NO_FREE_SEAT:
-                assert not ticket.may_wait
-                assert not self._goes_at_once(ticket), "refused although a seat is free"
-            case Reason.DEADLINE_INFEASIBLE:
-                assert queue.refuse_infeasible
-                assert self.queue_due_s(ticket_id) < inf
-            case Reason.DEADLINE_UNREACHABLE:
-                assert queue.shed_unreachable
-                assert min(self.run_due_s(ticket_id).values()) < inf
-            case Reason.OBJECTIVE_INFEASIBLE:
-                assert self.objectives.stands(ticket, now_s) or self.objectives.stood_lately(ticket, now_s), (
-                    "a burst was refused"
-                )
-                assert ticket is self.arrival, "refused as if it arrived"
-                assert not self._goes_at_once(ticket), "refused although it need not wait"
-            case Reason.OBJECTIVE_UNREACHABLE:
-                assert self.objectives.stands(ticket, now_s) or self.objectives.stood_lately(ticket, now_s), (
-                    "a burst was refused"
-                )
-                waited_s = now_s - ticket.arrived_s
-                assert waited_s > self.objectives.slo_s(ticket) or self.objectives.stepped_s > -inf, (
-                    "its objective has not passed"
-                )
-            case Reason.DRAINING | Reason.ENGINE_LOST | Reason.OUT_OF_MEMORY:
-                assert not self._open()
-        self.waiting[ticket_id] = ticket
-
-    def _check_held(self) -> None:
-        """Each class is kept what it reserves; what it states nothing of follows from its objective, if it has one."""
-        for name, terms in self.desk.preset.classes.items():
-            held = self.rules.held[name]
-            follows = terms.reserved_seats is None and terms.ttft_slo_s is not None
-            assert follows or held == (terms.reserved_seats or 0)
-
-    def _goes_at_once(self, arrival: Ticket) -> bool:
-        """Whether it fits and no ticket is before it, now that it is out of the queue."""
-        rules = self.rules
-        free = self._open() and not self.suspects and not rules.gathers and not self.desk._capacity.paced
-        return free and rules.fits(arrival) and not rules.may_be_next()
-
     def _refused(self, ticket_id: int, reason: Reason, retry_after_s: int) -> None:
         assert isinstance(retry_after_s, int)
         assert 1 <= retry_after_s <= 30  # I8
         assert ticket_id in self.waiting, "refused what did not wait"
-        self._end(ticket_id, reason)
-
-    def _aborted(self, ticket_id: int, reason: Reason, now_s: float) -> None:
-        assert ticket_id in self.running, "aborted what was not running"
-        due_s = self.run_due_s(ticket_id).get(reason, inf)
-        if reason is Reason.POISON:
-            assert self.was_running_at[ticket_id] == self.crashes - 1, "given up after one crash"
-            assert self.to_blame in (None, ticket_id), "given up for what another one did"
-        lost = reason in (Reason.ENGINE_LOST, Reason.DRAINING, Reason.POISON) and not self.desk.mode.engine_up
-        assert lost or now_s >= due_s - EPSILON_S, "aborted too early"
         self._end(ticket_id, reason)
 
     def _end(self, ticket_id: int, how: str) -> None:
@@ -436,13 +370,6 @@ class Oracle:
         self._innocent(ticket_id)
         self.waiting.pop(ticket_id, None)
         self.running.discard(ticket_id)
-
-    def outcomes(self) -> Counter[Outcome]:
-        """The desk's outcomes over all classes."""
-        total: Counter[Outcome] = Counter()
-        for counts in self.desk.ledger.classes.values():
-            total += counts.outcomes
-        return total
 
     def engine_restarting(self, retryable: set[int]) -> None:
         """Before the event: the engine died, and these tickets had sent no output."""

@@ -53,6 +53,13 @@ class Rules:
 
     # ------------------------------------------------------------------ seats
 
+    def check_held(self) -> None:
+        """Each class is kept what it reserves; what it states nothing of follows from its objective, if it has one."""
+        for name, terms in self.preset.classes.items():
+            held = self.held[name]
+            follows = terms.reserved_seats is None and terms.ttft_slo_s is not None
+            assert follows or held == (terms.reserved_seats or 0)
+
     def line(self, ticket: Ticket) -> str:
         """The class in whose queue it waits."""
         return ticket.class_name if ticket.class_name in self.preset.classes else self.preset.default_class

@@ -134,42 +134,11 @@ class FactsReader:
             ends = _Ends(samples[0], recent[-1])
         served = self._figures(began_s, max(began_s, min(ends.since_s, now_s - WINDOW_S)), now_s)
         preset, ladder, reading = desk.preset, self.fallback.ladder, desk.read(now_s)
-        seats_taken = fmean(sample.seats_taken for sample in recent)
-        waiting = [sample.seats_taken / sample.limit for sample in recent if sample.queued and sample.limit]
-        running = [sample for sample in recent if sample.seats_taken]
-        pressed = [sample for sample in recent if sample.queued] or recent
-        prompt_token_s = 0.0 if desk.engine_fit.error_ratio is None else desk.engine_fit.step_costs.prefill_token_s
-        steps = steps_lately(recent, now_s) or StepFigures()
-        return Facts(
-            engine=None if _never_up(desk) else desk.mode.engine,
-            stopped=self._stopped(),
-            planned=self.recycle.running or _closes(desk) or _warms_up(desk),
-            replaceable=self.recycle.possible,
-            restarts_hung=preset.recovery.restart_hung,
-            preset=preset.name,
-            strategy=preset.batching.strategy,
-            adaptive=preset.limit.moves and not preset.limit.shadow,
-            seats_taken=seats_taken,
-            limit=fmean(sample.limit for sample in recent),
-            ceiling=desk.ceiling,
-            limit_reason=Counter(sample.why for sample in pressed).most_common(1)[0][0],
-            reserved_seats=fmean(sample.reserved_free for sample in recent),
+        return replace(
+            self._of_steps(self._of_seats(self._of_engine(), recent), recent, now_s),
             capped=recent[-1].capped,
-            queued=fmean(sample.queued for sample in recent),
             oldest_wait_s=max(reading.oldest_wait_s.values(), default=0.0),
-            used_while_waiting=fmean(waiting) if len(waiting) > _SELDOM * len(recent) else None,
             window_s=_gathering_s(preset, reading.window_s),
-            mean_batch=fmean(sample.seats_taken for sample in running) if running else None,
-            kv_ratio=fmean(sample.kv_ratio for sample in running) if running else 0.0,
-            preemptions=recent[-1].preemptions - recent[0].preemptions,
-            doubling_gain=desk.engine_fit.doubling_gain(seats_taken) if seats_taken else None,
-            shapes_steps=None if not self.activity.shapes else preset.step.prefill_share != "off",
-            prompt_share=_prompt_share(recent, prompt_token_s),
-            longest_prompt_s=prompt_token_s * max(sample.largest_prompt_tokens for sample in recent),
-            longest_held_s=steps.held_s,
-            stuck=None if self.supervisor is None else self.supervisor.stuck,
-            stuck_s=0.0 if self.supervisor is None else self.supervisor.stuck_s,
-            compiling_s=0.0 if self.supervisor is None else self.supervisor.slow_compilation_s,
             error_share=ends.share(*ends.failures),
             failed_share=ends.share(*IN_ENGINE),
             invalid_share=ends.share(Outcome.REJECTED_INVALID),
@@ -191,6 +160,58 @@ class FactsReader:
         )  # fmt: skip
 
     # ------------------------------------------------------------------ inside
+
+    def _of_engine(self) -> Facts:
+        """The engine, what supervises it, and the preset in force."""
+        desk, supervisor, preset = self.gate.desk, self.supervisor, self.gate.desk.preset
+        return Facts(
+            engine=None if _never_up(desk) else desk.mode.engine,
+            stopped=self._stopped(),
+            planned=self.recycle.running or _closes(desk) or _warms_up(desk),
+            replaceable=self.recycle.possible,
+            restarts_hung=preset.recovery.restart_hung,
+            preset=preset.name,
+            strategy=preset.batching.strategy,
+            adaptive=preset.limit.moves and not preset.limit.shadow,
+            ceiling=desk.ceiling,
+            stuck=None if supervisor is None else supervisor.stuck,
+            stuck_s=0.0 if supervisor is None else supervisor.stuck_s,
+            compiling_s=0.0 if supervisor is None else supervisor.slow_compilation_s,
+        )
+
+    def _of_seats(self, facts: Facts, recent: Sequence[Sample]) -> Facts:
+        """How seats and queue have been filled, with these facts."""
+        seats_taken = fmean(sample.seats_taken for sample in recent)
+        waiting = [sample.seats_taken / sample.limit for sample in recent if sample.queued and sample.limit]
+        running = [sample for sample in recent if sample.seats_taken]
+        pressed = [sample for sample in recent if sample.queued] or recent
+        return replace(
+            facts,
+            seats_taken=seats_taken,
+            limit=fmean(sample.limit for sample in recent),
+            limit_reason=Counter(sample.why for sample in pressed).most_common(1)[0][0],
+            reserved_seats=fmean(sample.reserved_free for sample in recent),
+            queued=fmean(sample.queued for sample in recent),
+            used_while_waiting=fmean(waiting) if len(waiting) > _SELDOM * len(recent) else None,
+            mean_batch=fmean(sample.seats_taken for sample in running) if running else None,
+            kv_ratio=fmean(sample.kv_ratio for sample in running) if running else 0.0,
+            preemptions=recent[-1].preemptions - recent[0].preemptions,
+            doubling_gain=self.gate.desk.engine_fit.doubling_gain(seats_taken) if seats_taken else None,
+        )
+
+    def _of_steps(self, facts: Facts, recent: Sequence[Sample], now_s: float) -> Facts:
+        """What prompts have taken of the engine's steps, with these facts."""
+        fit = self.gate.desk.engine_fit
+        prompt_token_s = 0.0 if fit.error_ratio is None else fit.step_costs.prefill_token_s
+        steps = steps_lately(recent, now_s) or StepFigures()
+        shapes = self.gate.desk.preset.step.prefill_share != "off"
+        return replace(
+            facts,
+            shapes_steps=shapes if self.activity.shapes else None,
+            prompt_share=_prompt_share(recent, prompt_token_s),
+            longest_prompt_s=prompt_token_s * max(sample.largest_prompt_tokens for sample in recent),
+            longest_held_s=steps.held_s,
+        )
 
     def _stopped(self) -> str:
         desk = self.gate.desk

@@ -1,0 +1,74 @@
+"""The causes of refusals and aborts, as the oracle of the desk knows them: each is given for a cause that exists."""
+
+from __future__ import annotations
+
+from math import inf
+from typing import TYPE_CHECKING
+
+from headway_policies import Reason, Ticket
+
+if TYPE_CHECKING:
+    from desk_oracle import Oracle
+
+EPSILON_S = 1e-9
+
+
+def check_refusal(oracle: Oracle, ticket_id: int, reason: Reason, now_s: float) -> None:
+    """A refusal is given for a cause that exists."""
+    rules, ticket, queue = oracle.rules, oracle.waiting.pop(ticket_id), oracle.desk.preset.queue
+    match reason:
+        case Reason.EVICTED:
+            arrival = oracle.arrival
+            assert queue.evict
+            assert arrival is not None
+            assert rules.urgency(ticket) < rules.urgency(arrival), "evicted for no more urgent ticket"
+            others = [one for one in oracle.waiting.values() if one is not arrival]
+            assert all(rules.urgency(ticket) <= rules.urgency(one) for one in others), "a worse one stays"
+        case Reason.QUEUE_FULL | Reason.CLASS_QUEUE_FULL:
+            full = "" if reason is Reason.QUEUE_FULL else ticket.class_name
+            assert rules.over(ticket, full), "refused although there is room"
+            assert not _goes_at_once(oracle, ticket), "refused although it need not wait"
+        case Reason.NO_FREE_SEAT:
+            assert not ticket.may_wait
+            assert not _goes_at_once(oracle, ticket), "refused although a seat is free"
+        case Reason.DEADLINE_INFEASIBLE:
+            assert queue.refuse_infeasible
+            assert oracle.queue_due_s(ticket_id) < inf
+        case Reason.DEADLINE_UNREACHABLE:
+            assert queue.shed_unreachable
+            assert min(oracle.run_due_s(ticket_id).values()) < inf
+        case Reason.OBJECTIVE_INFEASIBLE:
+            assert oracle.objectives.stands(ticket, now_s) or oracle.objectives.stood_lately(ticket, now_s), (
+                "a burst was refused"
+            )
+            assert ticket is oracle.arrival, "refused as if it arrived"
+            assert not _goes_at_once(oracle, ticket), "refused although it need not wait"
+        case Reason.OBJECTIVE_UNREACHABLE:
+            assert oracle.objectives.stands(ticket, now_s) or oracle.objectives.stood_lately(ticket, now_s), (
+                "a burst was refused"
+            )
+            waited_s = now_s - ticket.arrived_s
+            assert waited_s > oracle.objectives.slo_s(ticket) or oracle.objectives.stepped_s > -inf, (
+                "its objective has not passed"
+            )
+        case Reason.DRAINING | Reason.ENGINE_LOST | Reason.OUT_OF_MEMORY:
+            assert not oracle.is_open()
+    oracle.waiting[ticket_id] = ticket
+
+
+def _goes_at_once(oracle: Oracle, arrival: Ticket) -> bool:
+    """Whether it fits and no ticket is before it, now that it is out of the queue."""
+    rules = oracle.rules
+    free = oracle.is_open() and not oracle.suspects and not rules.gathers and not oracle.desk._capacity.paced
+    return free and rules.fits(arrival) and not rules.may_be_next()
+
+
+def check_abort(oracle: Oracle, ticket_id: int, reason: Reason, now_s: float) -> None:
+    """A running ticket is given up when its time is over, or with its engine."""
+    assert ticket_id in oracle.running, "aborted what was not running"
+    due_s = oracle.run_due_s(ticket_id).get(reason, inf)
+    if reason is Reason.POISON:
+        assert oracle.was_running_at[ticket_id] == oracle.crashes - 1, "given up after one crash"
+        assert oracle.to_blame in (None, ticket_id), "given up for what another one did"
+    lost = reason in (Reason.ENGINE_LOST, Reason.DRAINING, Reason.POISON) and not oracle.desk.mode.engine_up
+    assert lost or now_s >= due_s - EPSILON_S, "aborted too early"
