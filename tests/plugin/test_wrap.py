@@ -95,20 +95,6 @@ async def test_tenant_is_shown_to_operators_and_not_to_the_engine() -> None:
 
 
 @on_virtual_time
-async def test_a_full_queue_is_a_typed_refusal() -> None:
-    """Rejected carries its reason and a whole number of seconds; the engine never gets the request."""
-    engine = engine_of(most_waiting=0)
-    task = asyncio.create_task(read(engine, "a"))
-    await asyncio.sleep(0)
-    with pytest.raises(Rejected) as caught:
-        await read(engine, "b")
-    assert caught.value.reason is Reason.QUEUE_FULL
-    assert isinstance(caught.value.retry_after_s, int)
-    await task
-    assert engine.started == ["a"]
-
-
-@on_virtual_time
 async def test_a_call_names_its_stages_and_whether_it_would_queue() -> None:
     """timeouts bounds each stage apart; may_wait=False is refused at once while no seat is free."""
     engine = engine_of()
@@ -315,18 +301,6 @@ async def test_a_shutdown_answers_all_waiting_and_running_requests() -> None:
     assert engine.stopped
     await assert_no_residue(engine.headway)
     assert outcomes(engine.headway) == {"drained": 2}
-
-
-@on_virtual_time
-async def test_a_shutdown_from_another_thread_reaches_the_gate() -> None:
-    """vLLM stops its engine from wherever it likes; the gate is notified on its own loop."""
-    engine = engine_of(engine=ServingEngine(step_s=1.0))
-    tasks = [asyncio.create_task(read(engine, request_id)) for request_id in "ab"]
-    await asyncio.sleep(0.5)
-    await asyncio.to_thread(engine.shutdown)
-    results = await asyncio.gather(*tasks, return_exceptions=True)
-    assert [type(result) for result in results] == [Rejected, Rejected]
-    await assert_no_residue(engine.headway)
 
 
 @on_virtual_time

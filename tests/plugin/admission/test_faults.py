@@ -161,19 +161,3 @@ async def test_what_the_engine_may_have_is_aborted_there(phase: str, fault: str)
     await asyncio.gather(scene.victim, return_exceptions=True)
     await assert_no_residue(scene.control)
     assert ("victim" in scene.engine.aborted) == ("victim" in scene.engine.started)
-
-
-@on_virtual_time
-async def test_a_hundred_requests_cancelled_while_being_added_leave_no_state() -> None:
-    """A hundred cancellations inside the add: engine and gate are empty, and the next request is served at once."""
-    engine: Any = headway.wrap(TrippingEngine(max_num_seqs=100, step_s=STEP_S, add_s=ADD_S), small_preset(100))
-    scene = Scene(engine)
-    tasks = [asyncio.create_task(scene.request(f"client {number}")) for number in range(100)]
-    await asyncio.sleep(1.0)
-    assert len(engine.running) == 100
-    for task in tasks:
-        task.cancel()
-    await asyncio.gather(*tasks, return_exceptions=True)
-    await assert_no_residue(scene.control)
-    assert outcomes(scene.control) == {"cancelled_running": 100}
-    assert await scene.request("next") == TOKENS

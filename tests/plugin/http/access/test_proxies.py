@@ -74,9 +74,3 @@ def test_a_wrong_list_is_one_line_that_names_the_variable(value: str, words: str
     with pytest.raises(HeadwayError, match=r"^HEADWAY_TRUSTED_PROXIES: ") as caught:
         TrustedProxies.from_environment({"HEADWAY_TRUSTED_PROXIES": value})
     assert words in str(caught.value)
-
-
-def test_the_environment_of_the_process_is_read(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Unless another one is handed in."""
-    monkeypatch.setenv("HEADWAY_TRUSTED_PROXIES", "::1")
-    assert TrustedProxies.from_environment().sent(scope("::1"))

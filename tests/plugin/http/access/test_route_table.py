@@ -115,9 +115,3 @@ def test_a_wrong_list_is_one_line_that_names_the_variable(variable: str, value: 
     assert str(caught.value).startswith(f"{variable}: ")
     assert words in str(caught.value)
     assert "\n" not in str(caught.value)
-
-
-def test_the_environment_of_the_process_is_read(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Unless another one is handed in."""
-    monkeypatch.setenv("HEADWAY_OPEN_ROUTES", "/v1/new")
-    assert access_of("/v1/new", RouteTable.from_environment()) is RouteAccess.INFERENCE

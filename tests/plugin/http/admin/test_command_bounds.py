@@ -26,16 +26,6 @@ def test_a_weak_token_is_refused_without_showing_it(token: str) -> None:
     assert token not in str(caught.value)
 
 
-def test_tokens_come_from_files_too(tmp_path: Any) -> None:
-    """A trailing line break in the file does no harm; a missing file is named."""
-    path = tmp_path / "token"
-    path.write_text(VIEWER + "\n")
-    tokens = Tokens.from_environment({"HEADWAY_VIEWER_TOKEN_FILE": str(path)})
-    assert tokens.role(f"Bearer {VIEWER}") is Role.VIEWER
-    with pytest.raises(HeadwayError, match="gone"):
-        Tokens.from_environment({"HEADWAY_ADMIN_TOKEN_FILE": str(tmp_path / "gone")})
-
-
 async def test_a_wrong_key_is_reported_by_its_beginning() -> None:
     """The answer to a body of 15 kB is no body of 15 kB."""
     async with admin_api() as (client, _):

@@ -310,12 +310,6 @@ def test_a_bomb_is_refused_within_a_tenth_of_a_second(case: str) -> None:
     assert min(cost_s(refuse) for _ in range(5)) < 0.1
 
 
-def test_the_usual_caps_are_those_of_the_documents() -> None:
-    """What is not set stays as it is."""
-    assert caps_from_environment({}) == USUAL_CAPS
-    assert RequestCaps(None, 64, 2048, 128, 128, 1024, 131_072, 128) == USUAL_CAPS
-
-
 def test_each_cap_is_a_variable() -> None:
     """What is set is in force."""
     names = ("OUTPUT_TOKENS", "SEQUENCES", "PROMPTS", "LOGPROBS", "STOPS", "LOGIT_BIAS", "GRAMMAR_BYTES", "TOOLS")

@@ -351,26 +351,7 @@ def test_a_wrong_path_is_one_line_at_the_start(checks: ModuleType, variable: str
     assert "\n" not in str(caught.value)
 
 
-def test_without_settings_there_are_no_checks() -> None:
-    """The caps are the usual ones, and priorities are dropped."""
-    assert RequestRules.from_environment({}) == RequestRules()
-
-
 @pytest.mark.parametrize(("value", "expected"), [("drop", False), ("refuse", True), ("", False)])
 def test_priorities_are_dropped_or_refused(value: str, expected: bool) -> None:
     """As the operator says."""
     assert RequestRules.from_environment({"HEADWAY_CLIENT_PRIORITY": value}).refuse_priority is expected
-
-
-@pytest.mark.parametrize(
-    ("variable", "value", "says"),
-    [
-        ("HEADWAY_CLIENT_PRIORITY", "allow", "drop or refuse is needed, not 'allow'"),
-        ("HEADWAY_VALIDATOR_TIMEOUT_S", "0", "a number of seconds above 0"),
-        ("HEADWAY_MAX_SEQUENCES", "0", "a positive whole number is needed"),
-    ],
-)
-def test_a_wrong_rule_names_its_variable(variable: str, value: str, says: str) -> None:
-    """At the start, in one line."""
-    with pytest.raises(HeadwayError, match=f"^{variable}: {says}"):
-        RequestRules.from_environment({variable: value})

@@ -9,11 +9,6 @@ from headway.http.limits.bounds import MIB, Bounds
 from headway.openai.routes import route_at
 
 
-def test_the_defaults_are_those_of_the_documents() -> None:
-    """32 KiB of header fields, 32 MiB a body, 128 MiB all bodies, 20 s, 8 KiB a second."""
-    assert Bounds.from_environment({}) == Bounds(32 * 1024, 32 * MIB, 128 * MIB, 20.0, 8 * 1024)
-
-
 def test_each_bound_is_a_variable() -> None:
     """What is set is in force."""
     found = Bounds.from_environment(
@@ -23,9 +18,14 @@ def test_each_bound_is_a_variable() -> None:
             "HEADWAY_MAX_BODIES_BYTES": "2000",
             "HEADWAY_BODY_TIMEOUT_S": "2.5",
             "HEADWAY_MIN_BODY_BYTES_PER_S": "10",
+            "HEADWAY_MAX_HEADER_FIELDS": "20",
+            "HEADWAY_MAX_CONNECTIONS": "30",
+            "HEADWAY_MAX_CONNECTIONS_PER_ADDRESS": "4",
         }
     )
-    assert found == Bounds(16384, 1000, 2000, 2.5, 10)
+    assert found == Bounds(
+        16384, 1000, 2000, 2.5, 10, max_header_fields=20, max_connections=30, max_connections_per_address=4
+    )
 
 
 def test_room_for_all_bodies_grows_with_the_largest() -> None:

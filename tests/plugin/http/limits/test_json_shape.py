@@ -117,7 +117,7 @@ def test_another_encoding_is_refused(encoding: str, cut: int) -> None:
     body = "[{}, 1]".encode(encoding)
     with pytest.raises(BadRequest, match="UTF-8") as caught:
         counted(body[:cut], body[cut:])
-    assert caught.value.status == 400
+    assert (caught.value.status, caught.value.code) == (400, "body_not_utf8")
 
 
 @pytest.mark.parametrize("body", [b"", b"1", b"{}", b"[1]", b"\xef\xbb\xbf{}", b"\xff{", b"not JSON"])

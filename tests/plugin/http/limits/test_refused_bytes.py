@@ -114,14 +114,6 @@ async def test_a_refusal_says_what_was_too_much(name: str) -> None:
     assert fields["content-type"] == "application/json"
 
 
-@pytest.mark.parametrize("text", [b'"\\"', b'"\\\\\\"', b'"a\\\\', b'"\\u0022'])
-@on_virtual_time
-async def test_an_escaped_quote_ends_no_string(text: bytes) -> None:
-    """What stands behind it is still text, however many brackets it has."""
-    start, body = await response_to([JSON], [text + b"{}," * (MAX_BRACKETS + 1)])
-    assert (start["status"], json.loads(body["body"])["error"]["code"]) == (408, "body_too_slow")
-
-
 @on_virtual_time
 async def test_what_is_no_request_passes_untouched() -> None:
     """The lifespan of the server has its own messages."""

@@ -169,14 +169,6 @@ async def test_a_body_too_costly_to_parse_reaches_no_application() -> None:
     assert limits.budget.held_bytes == 0
 
 
-@on_virtual_time
-async def test_another_encoding_reaches_no_application() -> None:
-    """Of UTF-16 the counts mean nothing: 400."""
-    client = Client(server(), ["[{}, 1]".encode("utf-16")])
-    assert await client.ask(JSON) == 400
-    assert client.error["code"] == "body_not_utf8"
-
-
 # ---------------------------------------------------------------------- time
 
 
