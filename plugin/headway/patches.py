@@ -19,7 +19,7 @@ _VLLM = "https://github.com/vllm-project/vllm/"
 
 @dataclass(frozen=True, slots=True)
 class Patch:
-    """One change of vLLM. ``targets`` are ``module:name`` or ``module:Class.member``.
+    """A change of vLLM. ``targets`` are ``module:name`` or ``module:Class.member``.
 
     ``upstream`` is the issue or pull request that would make the change needless; empty where none is known.
     """

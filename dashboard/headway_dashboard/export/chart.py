@@ -14,7 +14,7 @@ _VALUE = "@"
 
 @dataclass(frozen=True, slots=True)
 class Curve:
-    """One query of a chart: a line, or one for each value of the labels of its expression.
+    """A query of a chart: a line, or one for each value of the labels of its expression.
 
     ``legend`` has Grafana's placeholders for labels. ``right``: its scale stands on the right, because it is of another
     unit.

@@ -12,7 +12,7 @@ from headway_dashboard.analysis.view import Span
 
 
 class ChosenSource:
-    """One server of ``whole``, by its name. Closing it closes nothing: it has no thread of its own."""
+    """A server of ``whole``, by its name. Closing it closes nothing: it has no thread of its own."""
 
     def __init__(self, whole: Source, name: str) -> None:
         self.whole = whole

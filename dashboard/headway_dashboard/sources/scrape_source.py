@@ -75,7 +75,7 @@ class ScrapeSource:
         )
 
     def poll(self) -> None:
-        """One scrape of each server, one after the other. Never raises."""
+        """A scrape of each server, one after the other. Never raises."""
         for server in self._servers.values():
             server.poll()
 

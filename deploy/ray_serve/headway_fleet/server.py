@@ -41,7 +41,7 @@ class ServerError(Exception):
 
 
 class Server:
-    """One server on a free port. Start, use and end it on one event loop.
+    """A server on a free port. Start, use and end it on one event loop.
 
     ``answered`` counts the requests of which good output has come, ``failed`` those that the server has failed or lost
     before any output; only such as may need its engine, which are those with a body.
@@ -101,7 +101,7 @@ class Server:
         return self.alive and await self._says("/headway/healthz")
 
     async def metrics(self) -> str:
-        """One scrape. Raises InstanceLostError, OSError or ValueError."""
+        """A scrape. Raises InstanceLostError, OSError or ValueError."""
         status, text = await self._asked("GET", "/metrics")
         if status != HTTPStatus.OK:
             raise ValueError(f"/metrics answers {status}")

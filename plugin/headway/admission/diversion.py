@@ -21,7 +21,7 @@ Elsewhere = Callable[[float | None], AsyncGenerator[Any, None]]
 
 @dataclass(frozen=True, slots=True)
 class EngineCall:
-    """One call of a program: the arguments of ``generate``, and of its options those of Headway (``terms``) apart."""
+    """A call of a program: the arguments of ``generate``, and of its options those of Headway (``terms``) apart."""
 
     prompt: Any
     params: Any
@@ -57,7 +57,7 @@ class Diversion(Protocol):
 async def diverted(
     diversion: Diversion, class_name: str, asked: Timeouts, here: AsyncGenerator[Any, None], elsewhere: Elsewhere
 ) -> AsyncGenerator[Any, None]:
-    """One call, here or elsewhere, where it is tried once at most. Raises what the call raises here."""
+    """A call, here or elsewhere, where it is tried once at most. Raises what the call raises here."""
     began_s, refused, shown = loop_time_s(), None, False
     if not diversion.diverts(class_name):
         try:

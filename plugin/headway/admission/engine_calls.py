@@ -21,7 +21,7 @@ MAX_ID_CHARS = 200
 
 @dataclass(slots=True)
 class Call:
-    """One call of the engine: its id there, and the sequences it still runs.
+    """A call of the engine: its id there, and the sequences it still runs.
 
     ``accounted`` says that its usage is known, ``shown`` that an output of it was handed on. ``tokens`` is its progress
     at the last poll. ``ends_late`` says that the engine may run a sequence for a moment after its end was reported.

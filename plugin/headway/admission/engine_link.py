@@ -44,7 +44,7 @@ class DeathHandler(Protocol):
 
 @dataclass(slots=True)
 class EngineLink:
-    """One engine, as far as it is not about single calls. ``closing`` says that its server ends.
+    """An engine, as far as it is not about single calls. ``closing`` says that its server ends.
 
     ``limit_pending`` says that the engine did not answer when its limit was sent; ``limit_confirmed`` is false then and
     after an error, until the engine confirms a limit or has none of its own. ``reported`` is the number of sequences in

@@ -8,7 +8,7 @@ from typing import Any
 
 
 class GateLoop:
-    """One event loop, ``own``, which is None until the first request. ``failed`` is called with the error of a task
+    """An event loop, ``own``, which is None until the first request. ``failed`` is called with the error of a task
     that failed.
     """
 

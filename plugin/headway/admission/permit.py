@@ -41,7 +41,7 @@ class PermitGate(Protocol):
 
 
 class Permit:
-    """One request's way through the gate. The caller of ``Gate.enter`` must call ``leave`` in the end.
+    """A request's way through the gate. The caller of ``Gate.enter`` must call ``leave`` in the end.
 
     Ownership: the gate settles refusals and time-outs by itself; the caller settles every other end. Only the first
     counts. ``on_stop`` is called, synchronously, when a request has to leave the engine: the desk aborts it, which

@@ -103,7 +103,7 @@ class PolicyClient:
         seats: int,
         options: dict[str, Any],
     ) -> AsyncGenerator[Any, None]:
-        """One call of the engine, with a permit unless it is the server's own."""
+        """A call of the engine, with a permit unless it is the server's own."""
         gateway = self._headway_gateway
         context, own = _contexts(gateway, options)
         if context is None:

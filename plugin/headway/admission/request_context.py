@@ -28,7 +28,7 @@ class LoweredClass:
 
 @dataclass(slots=True)
 class RequestContext:
-    """One request: its class, time-outs and what it ``asked``, and the permit that all its engine calls share.
+    """A request: its class, time-outs and what it ``asked``, and the permit that all its engine calls share.
 
     ``share`` weighs its tenant against others of its class, ``service_tier`` is the tier that its response names.
     ``lowered``: it asked for a class above its rights. ``most_tokens`` bounds each of its answers, whatever it asks

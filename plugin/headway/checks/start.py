@@ -230,7 +230,7 @@ def _on(environment: Mapping[str, str], variable: str) -> bool:
 
 
 def _setting(config: Any, name: str) -> Any:
-    """One setting of a configuration that vLLM has parsed into an object, or left as JSON."""
+    """A setting of a configuration that vLLM has parsed into an object, or left as JSON."""
     return config.get(name) if isinstance(config, Mapping) else getattr(config, name, None)
 
 

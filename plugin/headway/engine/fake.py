@@ -25,7 +25,7 @@ class FakeParams:
 
 @dataclass(frozen=True, slots=True)
 class FakeOutput:
-    """One step's output of a request: all its tokens so far."""
+    """A step's output of a request: all its tokens so far."""
 
     request_id: str
     tokens: tuple[int, ...]

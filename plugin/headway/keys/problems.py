@@ -13,7 +13,7 @@ MAX_PROBLEMS = 20
 
 @dataclass(frozen=True, slots=True)
 class Problem:
-    """One error of a keys file.
+    """An error of a keys file.
 
     ``where`` is the dotted key, "" for the whole file. The tables of keys are counted from 1: ``keys.2.tenant`` is in
     the second. ``line`` is that of the table, where known.

@@ -40,7 +40,7 @@ FIGURES = ("tokens_per_s", "mean_batch", "ttft_p50_s", "ttft_p95_s")
 
 @dataclass(frozen=True, slots=True)
 class Comparison:
-    """One switch: what was forecast and what came, by figure; only what is known of both.
+    """A switch: what was forecast and what came, by figure; only what is known of both.
 
     Quantiles of a class stand under ``class.figure``.
     """

@@ -33,7 +33,7 @@ class Given:
 
 
 class Variable(Generic[T]):
-    """One variable, named by its attribute of a ``Given``. An instance reads it there; the class has the variable.
+    """A variable, named by its attribute of a ``Given``. An instance reads it there; the class has the variable.
 
     ``default`` holds where it is not set, or blank; ``usual`` says so in words, and ``wanted`` which values are right.
     """

@@ -24,7 +24,7 @@ def normal(seed: int, stream: int, index: int) -> float:
 
 
 def _mixed(number: int) -> int:
-    """One step of SplitMix64: 64 bits of which each depends on all bits of the number."""
+    """A step of SplitMix64: 64 bits of which each depends on all bits of the number."""
     number = (number + 0x9E3779B97F4A7C15) & _BITS
     number = ((number ^ (number >> 30)) * 0xBF58476D1CE4E5B9) & _BITS
     number = ((number ^ (number >> 27)) * 0x94D049BB133111EB) & _BITS

@@ -90,7 +90,7 @@ class Steps:
 
 
 class Engine:
-    """One engine on a virtual clock: ``submit``, then ``begin`` a step, then ``finish`` it, again and again.
+    """An engine on a virtual clock: ``submit``, then ``begin`` a step, then ``finish`` it, again and again.
 
     ``interrupted`` are those that decoded until the step in progress began, and were preempted then.
     """

@@ -11,7 +11,7 @@ from headway_simulator.traffic.workload import Request
 
 @dataclass(slots=True, eq=False)
 class Visit:
-    """One attempt of a request: when each stage was reached (None: never), and its one end.
+    """An attempt of a request: when each stage was reached (None: never), and its one end.
 
     ``class_name`` is the class that served it. A client that was refused may retry: ``attempt`` counts from 0.
     """

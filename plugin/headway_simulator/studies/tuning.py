@@ -25,7 +25,7 @@ _REQUESTS_A_SEAT = 12
 
 @dataclass(frozen=True, slots=True)
 class Point:
-    """One number of seats: output tokens a second, as a multiple of one seat, and the time between tokens."""
+    """A number of seats: output tokens a second, as a multiple of one seat, and the time between tokens."""
 
     seats: int
     tokens_per_s: float

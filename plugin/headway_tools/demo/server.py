@@ -35,7 +35,7 @@ class Servers:
         return await self._answers(f"{self._options.dashboard_url}/_stcore/health")
 
     async def counts(self) -> Counts:
-        """One scrape of ``/metrics``, which may be closed. Raises ServerUnreachableError."""
+        """A scrape of ``/metrics``, which may be closed. Raises ServerUnreachableError."""
         return await asyncio.to_thread(fetch_metrics, self._options.server_url, read, self._token)
 
     async def preset_seen(self) -> PresetSeen:

@@ -152,7 +152,7 @@ class Completions:
         return UnsuitableServerError(f"not a URL of a server: {self.url!r}; it looks like http://HOST:8000")
 
     async def _try(self) -> None:
-        """One request of one token: what would fail in each request fails here, once."""
+        """A request of one token: what would fail in each request fails here, once."""
         served = await self.complete(Request(0.0, "", 4, 1))
         if served.ending not in (COMPLETED, REFUSED):
             advice = "" if self._as_text else "; try --text-prompts where it takes no token ids"

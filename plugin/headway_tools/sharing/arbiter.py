@@ -1,4 +1,4 @@
-"""One step of sharing: read all servers, decide, set lower limits first and higher ones into what they leave.
+"""A step of sharing: read all servers, decide, set lower limits first and higher ones into what they leave.
 
 A limit is raised only into seats that no server holds: ``total`` less, for every other server, the larger of its limit
 and its taken seats. So once the servers have come within the total they stay there, running requests included, while a

@@ -61,7 +61,7 @@ def _number(value: object, unit_s: float) -> float | None:
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """One number of seats, measured over ``over_s`` seconds of the server's metrics.
+    """A number of seats, measured over ``over_s`` seconds of the server's metrics.
 
     The percentiles come from its histograms, interpolated inside a bucket. ``mean_batch`` is the mean number of
     sequences in an engine step, ``queued`` what waited at the end, ``refused`` what was refused of the ``arrived``

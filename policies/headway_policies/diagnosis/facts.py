@@ -15,7 +15,7 @@ NO_INSTANCE = "no instance is healthy"
 
 @dataclass(frozen=True, slots=True)
 class ClassFacts:
-    """One class; None for what is not known.
+    """A class; None for what is not known.
 
     ``error_share`` is the share of its requests that ended without an answer, apart from those that clients cancelled
     and those that were invalid. An objective or time-out is infinite where the class has none, None where the preset is
@@ -52,7 +52,7 @@ class Forecasted:
 
 @dataclass(frozen=True, slots=True)
 class Facts:
-    """One server; None for what is not known.
+    """A server; None for what is not known.
 
     ``stopped`` says why no request is dispatched, empty while they are, and ``planned`` that it was to be so: a
     warm-up, a recycle, a shutdown. ``replaceable``: the server can replace its engine, and does so with a silent one

@@ -22,7 +22,7 @@ _FAR = 0.2
 
 @dataclass(frozen=True, slots=True)
 class Remedy:
-    """One action, its cost, and the command that does it; empty where it is not one command."""
+    """An action, its cost, and the command that does it; empty where it is not one command."""
 
     action: str
     cost: str

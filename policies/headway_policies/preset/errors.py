@@ -28,7 +28,7 @@ Sources = Sequence[tuple[str, str]]
 
 @dataclass(frozen=True, slots=True)
 class Issue:
-    """One error of a preset.
+    """An error of a preset.
 
     ``where`` is the dotted key, "" for the whole. ``value`` is the wrong value as TOML text, shortened; None where
     there is none, and for an unknown key, which may hold anything. ``file`` and ``line`` locate the key, where known;

@@ -18,7 +18,7 @@ from headway_policies.request import PriorityClass, Reason, Ticket
 
 @dataclass(slots=True)
 class Lane:
-    """One order of tickets, and the seats and tokens that wait in it."""
+    """An order of tickets, and the seats and tokens that wait in it."""
 
     order: Order
     seats: int = 0

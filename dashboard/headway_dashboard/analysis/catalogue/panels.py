@@ -62,7 +62,7 @@ Kind = Literal["line", "step", "bar", "state", "band", "heat", "dots"]
 
 @dataclass(frozen=True, slots=True)
 class Line:
-    """One expression of a chart: a single line, or one for each label value when it is kept apart by a label.
+    """An expression of a chart: a single line, or one for each label value when it is kept apart by a label.
 
     A ``state`` is a band of colour for as long as its value is not 0, and a ``band`` the same in a row of its own.
     ``heat`` takes an expression of buckets, alone in its chart, and ``dots`` a chart with ``across``. A ``reference``

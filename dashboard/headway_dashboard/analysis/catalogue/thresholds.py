@@ -54,7 +54,7 @@ MIN_JUDGED = 10
 
 @dataclass(frozen=True, slots=True)
 class Bound:
-    """One bound of a panel, in the panel's unit, and the alert that it belongs to.
+    """A bound of a panel, in the panel's unit, and the alert that it belongs to.
 
     ``of`` limits it to one class. ``above``: beyond it is above it; else below.
     """

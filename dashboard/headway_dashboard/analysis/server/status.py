@@ -77,7 +77,7 @@ class Status:
 def status_of(
     answer: schema.Status, ladder: FallbackState = NO_LADDER, settings: Mapping[str, Setting] | None = None
 ) -> Status:
-    """One value of the status, the ladder, and the settings of the preset in force (None: not known)."""
+    """A value of the status, the ladder, and the settings of the preset in force (None: not known)."""
     known, limit = settings or {}, answer.limit
     now = {of_class.name: of_class.objectives for of_class in answer.classes if of_class.objectives is not None}
     stages = {stage: rounds_s for stage, rounds_s in answer.warmup.stages.items() if rounds_s}

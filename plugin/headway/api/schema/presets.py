@@ -8,7 +8,7 @@ from headway.api.schema.base import Answer, PresetInForce, Setting
 
 
 class PresetEntry(Answer):
-    """One preset of the server; ``source`` is "bundled", "given" by the program, or its file."""
+    """A preset of the server; ``source`` is "bundled", "given" by the program, or its file."""
 
     name: str
     description: str

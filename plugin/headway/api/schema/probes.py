@@ -22,7 +22,7 @@ class Readiness(Answer):
 
 
 class ProblemError(Answer):
-    """One error of a body: the key, the message, and the wrong value where it may be repeated."""
+    """An error of a body: the key, the message, and the wrong value where it may be repeated."""
 
     where: str
     message: str

@@ -19,7 +19,7 @@ class FallbackModel(Answer):
 
 
 class FallbackMove(Answer):
-    """One move of the fallback ladder."""
+    """A move of the fallback ladder."""
 
     time: str
     before: str

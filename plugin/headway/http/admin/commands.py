@@ -57,7 +57,7 @@ async def read_body(request: Request) -> bytes:
 
 
 def _issue(detail: Mapping[str, Any]) -> Issue:
-    """One error of a body. The value of a key that is unknown may be anything, a secret too: it is not repeated."""
+    """An error of a body. The value of a key that is unknown may be anything, a secret too: it is not repeated."""
     where = ".".join(str(part) for part in detail["loc"])[:_MAX_KEY_CHARS] or "body"
     value = None if detail["type"] in ("missing", "extra_forbidden") else shown(detail["input"])
     return Issue(where, detail["msg"], value)

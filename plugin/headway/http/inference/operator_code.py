@@ -38,7 +38,7 @@ class _Outcome:
 
 @dataclass(frozen=True, slots=True)
 class _Job:
-    """One call, and the future that waits for its outcome in the event loop."""
+    """A call, and the future that waits for its outcome in the event loop."""
 
     call: Callable[[], object]
     future: asyncio.Future[_Outcome]

@@ -72,7 +72,7 @@ class TierEcho:
         return [start, {**last, "body": body}]
 
     def _event(self, message: Message) -> Message:
-        """One message of a stream: one event."""
+        """A message of a stream: one event."""
         body: bytes = message.get("body", b"")
         if self._over or not self._carries(body):
             return message

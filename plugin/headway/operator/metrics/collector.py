@@ -39,7 +39,7 @@ class MetricsCollector(Collector):
         return []
 
     def collect(self) -> Iterator[Metric]:
-        """One consistent scrape."""
+        """A consistent scrape."""
         yield from snapshot_families(self._snapshot())
         yield from machine_families(self._processors, self._gpus)
 

@@ -11,7 +11,7 @@ from headway.supervision import Gpus, ProcessorUse, memory_limit_bytes, read_pro
 
 
 def machine_families(processors: ProcessorUse, gpus: Gpus) -> Iterator[Metric]:
-    """One reading. What is not known, a GPU above all, is absent and not 0."""
+    """A reading. What is not known, a GPU above all, is absent and not 0."""
     processes = read_processes()
     resident = gauge("headway_process_resident_bytes", "process")
     for name, process in processes.items():

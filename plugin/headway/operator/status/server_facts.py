@@ -46,7 +46,7 @@ Failures = Counter[str]
 
 @dataclass(frozen=True, slots=True)
 class ClassCounts:
-    """One class since the server's start: arrivals, ends that count, and the failed ones by cause."""
+    """A class since the server's start: arrivals, ends that count, and the failed ones by cause."""
 
     arrived: int
     ended: int
@@ -200,7 +200,7 @@ class FactsReader:
         )
 
     def _of_steps(self, facts: Facts, recent: Sequence[Sample], now_s: float) -> Facts:
-        """What prompts have taken of the engine's steps, with these facts."""
+        """The share of the engine's steps that prompts have taken, with these facts."""
         fit = self.gate.desk.engine_fit
         prompt_token_s = 0.0 if fit.error_ratio is None else fit.step_costs.prefill_token_s
         steps = steps_lately(recent, now_s) or StepFigures()

@@ -26,7 +26,7 @@ class ServerIdentity:
 
 @dataclass(frozen=True, slots=True)
 class Snapshot:
-    """One server in one instant.
+    """A server in one instant.
 
     ``ledgers`` has the counts of each class. ``reach`` is the most that the limit may come to under this preset.
     ``steps`` are the moves of the fallback ladder, ``degraded`` the requests that it degraded. ``switches`` are by

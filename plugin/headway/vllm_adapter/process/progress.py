@@ -306,7 +306,7 @@ class ProgressReader:
         return (fields[first : first + _FIELDS] for first in begun)
 
     def read(self) -> tuple[Progress, ...]:
-        """One report of each engine that has begun to report."""
+        """A report of each engine that has begun to report."""
         return tuple(
             Progress(
                 engine=slot[_PID],

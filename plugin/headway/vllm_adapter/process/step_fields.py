@@ -13,7 +13,7 @@ STEP_UNITS = tuple(1_000_000 if name.endswith("_s") else 1 for name in _NAMES)
 
 
 def packed(figures: StepFigures) -> Iterator[int]:
-    """One number for each figure, in the order of their names in the class."""
+    """A number for each figure, in the order of their names in the class."""
     return (int(unit * getattr(figures, name)) for name, unit in zip(_NAMES, STEP_UNITS, strict=True))
 
 

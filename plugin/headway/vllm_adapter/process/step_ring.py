@@ -36,7 +36,7 @@ RING_STEPS: Final = RING_BYTES // _RECORD_BYTES
 
 
 class EngineStep(NamedTuple):
-    """One step of a rank, and its load after it.
+    """A step of a rank, and its load after it.
 
     ``step_s`` is the time since the token before of the sequences that had one; 0 where none had. ``prompt_tokens``
     were computed, those of a prompt that takes several steps in each of them. ``sequences`` were in the step.

@@ -15,7 +15,7 @@ from headway_dashboard.analysis.units import Unit
 
 @dataclass(frozen=True, slots=True)
 class Column:
-    """One figure of the table; ``of`` is that of all servers.
+    """A figure of the table; ``of`` is that of all servers.
 
     ``of_steps``: it is of the engine's steps, and of the past while there is no engine.
     """
