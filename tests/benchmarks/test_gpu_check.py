@@ -62,7 +62,7 @@ def stage(name: str, error: BaseException | None = None, *, for_s: float = 0.0, 
 
 @on_virtual_time
 async def test_a_stage_that_fails_leaves_a_report_with_its_reason_and_figures(tmp_path: Path) -> None:
-    """What needs that stage is not run, and all else is."""
+    """Stages that need the failed one are not run, and all else is."""
     report = tmp_path / "report.md"
     stages = [stage("load"), stage("start", StageError("no capacity")), stage("kill", needs="start"), stage("step")]
     outcomes = await play(stages, report)
@@ -76,7 +76,7 @@ async def test_a_stage_that_fails_leaves_a_report_with_its_reason_and_figures(tm
 
 @on_virtual_time
 async def test_a_stage_that_does_not_end_is_cut(tmp_path: Path) -> None:
-    """It fails when its time is up, and the next one is run."""
+    """The stage fails when its time is up, and the next one is run."""
     outcomes = await play([stage("load", for_s=1e6), stage("step")], tmp_path / "report.md")
     assert [(one.state, one.reason) for one in outcomes] == [(State.FAILED, "took longer than 10 s"), (State.DONE, "")]
 

@@ -56,7 +56,7 @@ def test_good_is_what_kept_both_objectives(one: Answer, good: bool) -> None:
 
 
 def test_only_the_counted_part_of_a_block_is_judged() -> None:
-    """What was due before or after it is left out; rates are over its length."""
+    """Requests that were due before or after it are left out; rates are over its length."""
     answers = [answer(sent_s=at_s) for at_s in (9.9, 10.0, 12.0, 14.0)] + [answer("realtime", ttft_s=3.0)]
     figures = judged(answers, SLO, count_s=(10.0, 14.0), ceiling_per_s=1.0, client_s=5.0, disturbed=0.0)
     assert figures.of_ceiling == pytest.approx(2 / 4)
@@ -66,7 +66,7 @@ def test_only_the_counted_part_of_a_block_is_judged() -> None:
 
 
 def test_the_cap_of_a_slower_machine_is_smaller() -> None:
-    """That is why a number that was tuned on another day is worth little."""
+    """A number that was tuned on another day is worth little."""
     workload = WORKLOADS["W1"]
     seats = [best_seats(workload, MODEL, SLO, factor) for factor in (2.0, 1.0, 0.5)]
     assert seats == sorted(seats)

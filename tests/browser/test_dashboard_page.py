@@ -76,7 +76,7 @@ def watch_and_switch(page: Page, dashboard_url: str, server_url: str, token: str
 
 @long_form("test_real_server puts a preset on trial and back through the same card, at a real server")
 def test_switch_the_preset_of_a_stub(page: Page, dashboard: Callable[..., str]) -> None:
-    """What is pressed in the browser changes the limit of the server."""
+    """A button that is pressed in the browser changes the limit of the server."""
     with StubServer(moving=True) as stub:
         watch_and_switch(page, dashboard(stub.url, OPERATOR_TOKEN), stub.url, OPERATOR_TOKEN)
         assert stub.world.audit[0].actor == "tester"
@@ -259,7 +259,7 @@ def test_a_link_is_opened_as_it_was_sent(page: Page, busy: str) -> None:
 
 
 def test_a_choice_is_in_the_address_until_it_is_the_default_again(page: Page, busy: str) -> None:
-    """What is chosen in the bar can be sent as a link, and the default makes it short again."""
+    """A choice in the bar can be sent as a link, and the default makes it short again."""
     page.goto(busy, wait_until="domcontentloaded")
     bar = page.locator(".st-key-headway-bar")
     bar.get_by_text("15m", exact=True).click()

@@ -78,7 +78,7 @@ def test_bad_command_lines_are_refused(words: list[str], capsys: pytest.CaptureF
     ids=["nothing", "one server", "two servers", "the others"],
 )  # fmt: skip
 def test_options_reach_the_pages_through_the_environment(words: list[str], expected: dict[str, str]) -> None:
-    """What is not given is left to the environment."""
+    """An option that is not given is left to the environment."""
     assert environment_of(parser().parse_args(words)) == expected
 
 

@@ -173,7 +173,7 @@ def test_hadolint_finds_no_fault_in_the_images_files(name: str, deploy: Path, to
 
 
 def test_every_variable_of_the_user_is_described(deploy: Path) -> None:
-    """What Compose reads from the environment is in how-to/compose.md."""
+    """Variables that Compose reads are in how-to/compose.md."""
     readme = (deploy / "site/docs/how-to/compose.md").read_text()
     text = "".join((deploy / name).read_text() for name in ("compose.yaml", "compose.gpu.yaml"))
     names = {name for name, _, _ in VARIABLE.findall(text)}
@@ -203,7 +203,7 @@ def test_amtool_accepts_the_alertmanagers_file(deploy: Path, tool: Callable[[str
 
 
 def test_the_gpu_file_only_adds(deploy: Path, services: dict[str, dict[str, Any]]) -> None:
-    """It names no service that the first file does not have, and no other key than image and devices."""
+    """The file names no service that the first file does not have, and no other key than image and devices."""
     added = load(deploy / "compose.gpu.yaml")["services"]
     assert set(added) <= set(services)
     assert set(added["server"]) == {"build", "deploy"}

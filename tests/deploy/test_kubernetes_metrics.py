@@ -122,7 +122,7 @@ def test_the_daily_peak_is_that_of_both_days(
 
 
 def test_the_scaled_deployment_exists(manifests: Manifests) -> None:
-    """It scales in one by one, and out slower than a server loads."""
+    """The deployment scales in one by one, and out slower than a server loads."""
     spec = manifests.resource("ScaledObject", "headway-server")["spec"]
     assert manifests.resource("Deployment", spec["scaleTargetRef"]["name"])
     behavior = spec["advanced"]["horizontalPodAutoscalerConfig"]["behavior"]

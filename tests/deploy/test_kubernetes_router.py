@@ -67,7 +67,7 @@ def test_it_listens_where_its_service_and_its_hook_find_it(manifests: Manifests)
 
 
 def test_the_fleet_has_one_pair_of_bounds(manifests: Manifests) -> None:
-    """Those of the router's number and of what follows it."""
+    """The router's number and what follows it have the same bounds."""
     scaled = manifests.resource("ScaledObject", "headway-fleet")["spec"]
     router = manifests.generated()["headway-router"]
     assert router["HEADWAY_SCALE_MIN"] == str(scaled["minReplicaCount"])

@@ -64,7 +64,7 @@ def test_it_waits_no_longer_than_it_may(queue: Queue) -> None:
 
 @pytest.mark.parametrize("status", [401, 500])
 def test_metrics_that_are_closed_do_not_hold_it_up(queue: Queue, status: int) -> None:
-    """It says why, and succeeds: a hook that fails would not keep the server alive either."""
+    """The hook says why, and succeeds: a hook that fails would not keep the server alive either."""
     queue.status = status
     done = hook(queue.url)
     assert done.returncode == 0

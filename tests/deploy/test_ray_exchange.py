@@ -51,7 +51,7 @@ async def said(server: Server, address: str, request: Forwarded = ASKED) -> list
 async def test_an_exchange_says_what_the_server_did(
     server: Server, response: bytes, body: bytes, answered: int, failed: int
 ) -> None:
-    """What may have reached it is lost as such; an answer counts with its first bytes."""
+    """A request that may have reached it is lost as such; an answer counts with its first bytes."""
     async with listening(answering(response)) as address:
         messages = await said(server, address)
     assert b"".join(message.body for message in messages if isinstance(message, Piece)) == body
@@ -60,7 +60,7 @@ async def test_an_exchange_says_what_the_server_did(
 
 
 async def test_a_server_that_is_lost_in_the_middle_has_answered(server: Server) -> None:
-    """What is missing is said, and counts as no failure: the next report would take that for one before any output."""
+    """The missing part is said, and counts as no failure: the next report would take that for one before any output."""
     taken = asyncio.Event()
 
     async def halves(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:

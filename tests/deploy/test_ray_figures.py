@@ -39,13 +39,13 @@ def answering(*answers: str | Exception) -> Callable[[], Awaitable[str]]:
 
 
 def test_the_figures_are_what_a_scrape_says() -> None:
-    """What is missing is 0."""
+    """A missing figure is 0."""
     assert figures(GOOD) == FIGURES
     assert figures("") == dict.fromkeys(FIGURES, 0)
 
 
 def test_a_server_asks_for_the_most_of_what_it_has_and_what_it_needs() -> None:
-    """What waits counts at once; its need counts on four fifths of the seats, and a fleet on a part of its own."""
+    """Waiting requests count at once; its need counts on four fifths of the seats, and a fleet on a part of its own."""
     for ratio, need, demand in ((3.0, 1.0, 3.0), (0.5, 2.0, 1.6), (0.0, 0.0, 0.0)):
         assert figures(f"headway_scale_ratio {ratio}\nheadway_desired_instances {need}\n")["demand"] == demand
 

@@ -108,7 +108,7 @@ async def test_a_client_gets_the_headers_of_its_server_but_for_those_that_serve_
 
 
 async def test_a_stream_that_breaks_off_ends_with_an_error_event() -> None:
-    """It is not tried again, since its client has tokens, and it is not mistaken for a whole one."""
+    """The request is not tried again, since its client has tokens, and it is not mistaken for a whole one."""
     fleet = Fleet(first=[Piece(b"data: 1\n\n", 200, EVENTS), DIED], second=[Piece(b"data: 2\n\n", 200, EVENTS), END])
     response = await fleet.answer()
     first, event, *_ = response.text.split("\n\n")
@@ -145,7 +145,7 @@ async def test_servers_that_could_not_be_reached_have_not_lost_a_request() -> No
 
 
 async def test_where_the_only_server_is_lost_the_client_may_come_again() -> None:
-    """It is told why."""
+    """The client is told why."""
     response = await Fleet(a=[DIED]).answer()
     assert (response.status_code, response.headers["x-headway-reason"]) == (503, "engine_lost")
     assert response.headers["retry-after"] == "5"

@@ -128,7 +128,7 @@ async def test_a_server_that_is_not_ready_gets_nothing(router: FleetRouter) -> N
 async def test_a_server_that_was_out_gets_one_request_until_its_answer_is_reported(
     router: FleetRouter, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """What Serve says to send is the probe; one that is answered leaves the next outage as short as the first."""
+    """The request that Serve sends is the probe; one that is answered leaves the next outage as short as the first."""
     now_s, one, two = itertools.count(1.0), Played("one"), Played("two", load=3)
 
     def report(number: int, **said: Any) -> None:

@@ -41,7 +41,7 @@ def test_a_tree_that_is_not_as_committed_is_refused(clone: Path) -> None:
 
 
 def test_a_version_that_has_its_tag_is_refused(clone: Path) -> None:
-    """It was released from this commit or from another."""
+    """The version was released from this commit or from another."""
     release.git(clone, "tag", "v1.2.0")
     (reason,) = release.refusals(clone, "1.2.0")
     assert "the tag v1.2.0 is there already" in reason
@@ -93,6 +93,6 @@ def test_a_refused_release_builds_nothing(
 
 
 def test_a_folder_without_git_is_an_error_in_one_line(tmp_path: Path) -> None:
-    """What would be released is not known."""
+    """Without git the content of a release is not known."""
     with pytest.raises(release.StepError, match=r"^git status: "):
         release.git(tmp_path, "status")

@@ -90,7 +90,7 @@ def test_every_variable_of_the_unit_is_in_the_example(folder: Path) -> None:
 
 
 def test_the_template_is_the_server_but_for_its_names(folder: Path) -> None:
-    """What is changed in one of them is changed in the other."""
+    """A line that is changed in one of them is changed in the other."""
     plain, template = (
         [line for line in (folder / name).read_text().splitlines() if not line.startswith("#")]
         for name in ("headway.service", "headway@.service")

@@ -194,7 +194,7 @@ def test_an_invalid_request_is_in_no_line(loud: Loud, route: str) -> None:
 
 @pytest.mark.parametrize("path", ["/tokenize", "/v1/messages/count_tokens", "/invocations", "/nowhere"])
 def test_other_routes_print_no_body(loud: Loud, path: str) -> None:
-    """They are vLLM's as well, or nobody's."""
+    """Other routes are vLLM's as well, or nobody's."""
     short = {"model": "tiny", "max_tokens": 4}
     loud.post(path, short | {"prompt": loud.canary("prompt")})
     loud.post(path, short | {"messages": [{"role": "user", "content": loud.canary("content")}]})

@@ -55,7 +55,7 @@ async def test_serial_runs_one_request_at_a_time(server: RunningServer) -> None:
 
 
 async def test_interactive_moves_its_limit_by_its_model(server: RunningServer) -> None:
-    """It starts at what was learnt of the engine, and under load has a reason of its own for the number that it is at,
+    """The limit starts at what was learnt of the engine, and under load has a reason of its own for its number,
     within its bounds; what is too much is a 429.
 
     Or a 503, its time in the queue being over, where the engine became slower than it was when the request came.

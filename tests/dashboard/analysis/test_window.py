@@ -28,7 +28,7 @@ START_S = 1_700_000_000
 
 @given(st.integers(0, 9_999_900_000), st.integers(SHORTEST_S, LONGEST_S))
 def test_a_link_restores_exactly_its_window(start_s: int, length_s: int) -> None:
-    """What stands in the address gives the same two ends again."""
+    """The address gives the same two ends again."""
     window = Window(start_s, min(start_s + length_s, 9_999_999_999))
     if window.range_s >= SHORTEST_S:
         assert window_of([window.texts[FROM]], [window.texts[TO]]) == window

@@ -22,7 +22,7 @@ def test_a_dragged_time_is_a_window() -> None:
 
 @given(JSON)
 def test_a_browser_may_send_anything(chosen: object) -> None:
-    """What is no time is no window, and no error."""
+    """A text that is no time is no window, and no error."""
     window = _window(chosen)
     assert window is None or window.end_s > window.start_s
 

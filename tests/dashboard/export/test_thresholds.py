@@ -82,7 +82,7 @@ def test_every_bound_of_an_alert_is_drawn_and_documented() -> None:
 
 
 def test_every_alert_is_in_the_table() -> None:
-    """Those without a panel as well; one that watches two panels stands beside each."""
+    """Alerts without a panel have a row as well; an alert that watches two panels stands beside each."""
     named = Counter(re.findall(r"\[(Headway\w+)\]\(", table_text()))
     watched = Counter(one.alert for bounds in thresholds.PANEL_BOUNDS.values() for one in dict.fromkeys(bounds))
     assert set(named) == set(compared())
@@ -97,7 +97,7 @@ def test_the_queue_is_old_after_half_of_its_time_out() -> None:
 
 
 def test_the_pages_have_the_same_numbers() -> None:
-    """What a page of the dashboard draws as the bound of an alert is the number of that alert; one target for all."""
+    """The bound of an alert that a page draws is the number of that alert; one target for all."""
     drawn_by_pages = {(panel.id, bound.name): bound.value for shown in ALL_PANELS.values() for panel in shown
                       for bound in panel.bounds}  # fmt: skip
     assert drawn_by_pages["error-share", "alert"] == thresholds.ERROR_RATIO

@@ -96,7 +96,7 @@ def test_a_press_that_arrives_twice_is_one_order(monkeypatch: pytest.MonkeyPatch
 
 
 def test_a_trial_that_was_taken_back_says_why(control: Open, stub: StubServer) -> None:
-    """It ended while the page was open."""
+    """The trial ended while the page was open."""
     known = {"name": "balanced", "revision": 1, "back_to": "latency", "revert_after_s": 600.0}
     stub.forced[TRIAL] = (200, {"trial": Trial.model_validate(known | {"left_s": 5.0}).model_dump(mode="json")})
     app = control(stub.url)
@@ -319,7 +319,7 @@ def test_a_press_without_a_login_does_nothing(control: Open, stub: StubServer, m
 def test_the_name_of_a_login_stands_in_the_audit_log(
     control: Open, stub: StubServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Who has logged in cannot give another name."""
+    """A visitor who has logged in cannot give another name."""
     monkeypatch.setattr("headway_dashboard.pages.control.command_form.visitor_name", lambda: "anna@example.com")
     app = apply(control(stub.url))
     assert not [one for one in app.text_input if one.label == "Your name"]

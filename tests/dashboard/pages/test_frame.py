@@ -88,7 +88,7 @@ def test_a_link_restores_the_whole_bar(visit: Open, stub: StubServer, path: str)
 
 
 def test_the_bar_survives_page_changes_and_reloads(visit: Open, stub: StubServer) -> None:
-    """What is chosen on one page holds on all others, and the address alone brings it back."""
+    """A choice on one page holds on all others, and the address alone brings it back."""
     app = visit(stub.url)
     choose(choose(app, "Range", "30m"), "Classes", ["realtime"])
     chosen = {"Range": "30m", "Classes": ["realtime"], "Compare": "off"}
@@ -123,7 +123,7 @@ def test_long_ranges_are_offered_where_they_are_known(
 
 
 def test_any_range_can_stand_in_the_address(visit: Open, stub: StubServer) -> None:
-    """It becomes one of the choices, and stays one while the visit lasts."""
+    """The range becomes one of the choices, and stays one while the visit lasts."""
     app = visit(stub.url, {"range": "10m"})
     assert bar(app)["Range"] == "10m"
     choose(app, "Range", "15m")
@@ -176,7 +176,7 @@ def test_paused_stands_in_the_address_and_ends_with_one_button(visit: Open, stub
 
 
 def test_a_refresh_that_was_under_way_does_not_turn_the_time_back(visit: Open, stub: StubServer) -> None:
-    """It reports the controls as they were before the turn: neither a pause nor going back to live is undone by it."""
+    """A refresh reports the controls of before the turn: neither a pause nor going back to live is undone by it."""
     app = visit(stub.url)
     live = app._tree.get_widget_states()
     choose(app, "Refresh", "Paused")

@@ -41,7 +41,7 @@ def test_a_refresh_reads_once(page: Page) -> None:
 
 
 def test_a_comparison_is_a_second_reading() -> None:
-    """It is of the time before the last change, which the first one has found."""
+    """The second reading is of the time before the last change, which the first one has found."""
     source = Counting()
     read_page(PAGES[0], source, MergedStatusSource({}), View(range_s=900.0, before_change=True))
     assert source.asked[1:] == [{Span(900.0, 700.0)}]

@@ -159,7 +159,7 @@ def test_control_shows_what_runs_now(visit: Open, stub: StubServer) -> None:
 
 
 def test_control_says_that_a_preset_is_on_trial(visit: Open, stub: StubServer) -> None:
-    """What returns, when at the latest, and what keeps it."""
+    """The page says which preset returns, when at the latest, and what keeps the new one."""
     stub.world.trial = schema.TrialEnds(back_to="latency", left_s=540.0)
     (info,) = visit("control", stub.url, HEADWAY_ADMIN_TOKEN=OPERATOR_TOKEN).info
     text = info.value.replace("\\", "").replace("\xa0", " ")

@@ -57,7 +57,7 @@ def test_nothing_is_asked_for_without_traffic(stub: StubServer) -> None:
     [(403, "operator's token"), (404, "does not offer it"), (409, "the engine's step time is not known yet")],
 )
 def test_a_failure_is_one_sentence_and_keeps_the_last_forecast(stub: StubServer, status: int, words: str) -> None:
-    """What was known is still shown, with its age."""
+    """The forecast of before is still shown, with its age."""
     answers(stub, "latency")
     job = ForecastJob(stub.url, OPERATOR_TOKEN)
     job.start()

@@ -107,7 +107,7 @@ def test_a_coarse_grid_is_asked_for_once_a_minute() -> None:
 
 
 def test_a_range_that_is_too_long_costs_the_others_nothing() -> None:
-    """It is left alone for a minute and named; the short ones go on, and Prometheus counts as reachable."""
+    """The range is left alone for a minute and named; the short ones go on, and Prometheus counts as reachable."""
     now_s = NOW_S
     canned = Canned(slow_from_s=7 * DAY_S)
     source = source_of(canned, lambda: now_s)

@@ -75,7 +75,7 @@ async def test_only_what_shows_nothing_is_looked_after() -> None:
 
 @on_virtual_time
 async def test_a_sequence_ends_once() -> None:
-    """What the engine reports of a call without remaining sequences is neither counted nor freed again."""
+    """A report on a call without remaining sequences is neither counted nor freed again."""
     calls, permit = Calls(), entered()
     call = opened(calls, permit)
     ended = Ended("a", prompt_tokens=2, output_tokens=3)

@@ -67,7 +67,7 @@ async def test_a_death_can_be_reported_from_any_thread() -> None:
 
 @on_virtual_time
 async def test_the_next_call_reports_the_death_of_an_idle_engine() -> None:
-    """It is refused at once, though dispatch is paused, and so is every request that waits."""
+    """The call is refused at once, though dispatch is paused, and so is every request that waits."""
     engine, control = behind_a_gate()
     assert await read(engine, "a") == 3
     control.gateway.gate.pause()

@@ -134,7 +134,7 @@ async def test_what_is_known_of_a_request_reaches_its_ticket() -> None:
 
 @on_virtual_time
 async def test_usage_reaches_the_desk_once_summed(monkeypatch: pytest.MonkeyPatch) -> None:
-    """What the sequences used is added up, and given at the end."""
+    """The usage of the sequences is added up, and given at the end."""
     seen = usages(monkeypatch)
     gate = Gate(small_preset(2))
     summed, unknown = gate.enter(), gate.enter()

@@ -56,7 +56,7 @@ async def test_the_engine_gets_the_terms_and_is_told_when_they_go() -> None:
 
 @on_virtual_time
 async def test_another_engine_gets_them_again() -> None:
-    """It begins without any."""
+    """Another engine begins without any."""
     adapter = Shaping()
     control = await begun(adapter)
     await control.gateway.link.limit_engine()

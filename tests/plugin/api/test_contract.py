@@ -271,7 +271,7 @@ def _others() -> list[str]:
 
 @EVERY_ROUTE
 def test_the_document_has_every_refusal_of_an_order(route: Route) -> None:
-    """Those that the server gives before a handler is asked, with their headers."""
+    """The document has the refusals before a handler is asked as well, with their headers."""
     operation = openapi.document("1")["paths"][route.path][route.method.lower()]
     given = {int(status) for status in operation["responses"]}
     if route.role is None:

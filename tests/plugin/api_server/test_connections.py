@@ -128,7 +128,7 @@ async def test_the_fields_of_one_request_are_not_held_against_the_next() -> None
 
 
 def test_the_count_of_a_server_begins_with_its_bounds() -> None:
-    """Those that the environment sets."""
+    """The bounds are those that the environment sets."""
     bound_protocol(Bounds(max_connections=1))
     assert isinstance(BoundedProtocol.all_connections, Connections)
     assert [BoundedProtocol.all_connections.enter("a") for _ in range(2)] == [True, False]

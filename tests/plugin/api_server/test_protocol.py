@@ -103,7 +103,7 @@ async def test_a_head_that_is_complete_in_one_read_is_bounded_all_the_same(
 
 @on_virtual_time
 async def test_many_small_heads_and_a_large_body_pass() -> None:
-    """What is counted for one request is not held against the next, nor a body against its head."""
+    """The count of a request is not held against the next, nor a body against its head."""
     connection = Connection()
     for _ in range(50):
         await connection.feed(b"GET / HTTP/1.1\r\nx-a: " + b"1" * 1000 + b"\r\n\r\n")
@@ -164,7 +164,7 @@ async def test_the_second_head_of_a_connection_has_the_same_time() -> None:
 
 @on_virtual_time
 async def test_a_connection_whose_body_came_after_the_answer_does_not_stay_open() -> None:
-    """It is idle then, and uvicorn's own limit was ended by the bytes."""
+    """The connection is idle then, and uvicorn's own limit was ended by the bytes."""
     connection = Connection()
     await connection.feed(b"POST / HTTP/1.1\r\ncontent-length: 4\r\n\r\n")
     await asyncio.sleep(1)

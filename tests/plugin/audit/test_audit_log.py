@@ -85,7 +85,7 @@ def test_every_kind_has_a_bound() -> None:
 
 
 def test_five_hundred_orders_for_what_is_in_force_are_one_counted_entry() -> None:
-    """It has the time of the last one."""
+    """The entry has the time of the last one."""
     audit = Audit()
     change(audit, "latency")
     for _ in range(500):

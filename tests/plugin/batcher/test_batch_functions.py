@@ -131,7 +131,7 @@ async def test_an_exception_that_no_future_carries_still_reaches_the_submitter(
 
 
 async def test_a_plain_function_runs_in_one_thread_of_its_own() -> None:
-    """It blocks no loop, and a model that must always be called from the same thread is."""
+    """The function blocks no loop, and a model that must always be called from the same thread is."""
     threads = list[threading.Thread]()
 
     def process(items: list[int]) -> list[int]:

@@ -38,7 +38,7 @@ def test_a_setting_out_of_range_is_refused_by_name(settings: dict[str, Any], mes
 
 @on_virtual_time
 async def test_an_item_whose_size_cannot_be_computed_is_refused_alone() -> None:
-    """What ``count_tokens`` raises reaches the submitter of that item, before it is in any batch."""
+    """An error of ``count_tokens`` reaches the submitter of that item, before it is in any batch."""
     record = Recorder()
     async with Batcher(record, count_tokens=lambda item: 10 // item) as batcher:
         answers = await asyncio.gather(*map(batcher.submit, range(3)), return_exceptions=True)

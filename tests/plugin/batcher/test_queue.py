@@ -55,7 +55,7 @@ def test_a_request_without_a_priority_is_of_the_default_class(default: int | str
 
 @pytest.mark.parametrize("priority", [-1, 3])
 def test_a_priority_that_does_not_exist_is_an_error(priority: int) -> None:
-    """It is neither clamped nor wrapped around."""
+    """The priority is neither clamped nor wrapped around."""
     queue: headway.PriorityRequestQueue[str] = headway.PriorityRequestQueue()
     with pytest.raises(headway.UnknownClassError, match="0 to 2"):
         queue.enqueue("x", priority)

@@ -132,7 +132,7 @@ def test_submits_that_race_with_stop_all_end() -> None:
 
 
 def test_a_batch_function_cannot_stop_its_own_batcher() -> None:
-    """It would wait for itself for ever: it gets an error, and everything goes on."""
+    """The function would wait for itself for ever: it gets an error, and everything goes on."""
 
     def process(items: list[int]) -> list[int]:
         batcher.stop()

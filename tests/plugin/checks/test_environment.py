@@ -94,7 +94,7 @@ def test_a_misspelt_variable_is_named_with_the_right_one() -> None:
 
 
 def test_known_variables_are_counted() -> None:
-    """Those that Headway sets for its own processes as well."""
+    """The variables that Headway sets for its own processes are counted as well."""
     (found,) = check_names({"HEADWAY_PRESET": "x", "HEADWAY_ENGINE_PROGRESS": "x"})
     assert (found.severity, found.what) == (Severity.OK, "2 variables with the prefix HEADWAY_, all known")
 

@@ -126,7 +126,7 @@ def test_one_tenant_may_have_its_responses_stored() -> None:
 
 
 def test_the_development_mode_may_be_allowed_on_this_machine_only() -> None:
-    """It is a warning then; a Unix socket is on this machine."""
+    """The mode is a warning then; a Unix socket is on this machine."""
     allowed = GOOD | {"VLLM_SERVER_DEV_MODE": "1", "HEADWAY_ALLOW_DEV_MODE": "1"}
     for given in ({}, {"host": "::1"}, {"host": "localhost"}, {"host": None, "uds": "/tmp/socket"}):
         assert refusals(args(**given), allowed) == []

@@ -189,7 +189,7 @@ async def test_what_cannot_be_sent_on_stays(body: bytes, more: dict[str, Any]) -
 
 @pytest.mark.parametrize("fault", [{"cut": True, "pieces": CHUNKS}, {"pieces": CHUNKS}], ids=["cut", "unfinished"])
 async def test_a_stream_that_breaks_off_ends_with_one_error_event(fault: dict[str, Any]) -> None:
-    """What came is the client's, then one error; never a second answer."""
+    """The tokens that came are the client's, then one error; never a second answer."""
     async with elsewhere(**fault) as other, upstream(other, breaker=CircuitBreaker(failures=1)) as way:
         hop, client = await send_on(way, request(stream=True))
     assert hop is ForwardResult.BROKEN_OFF

@@ -65,7 +65,7 @@ async def test_a_slow_model_holds_a_bounded_number() -> None:
 
 
 async def test_all_exchanges_together_hold_a_bounded_number_of_bytes() -> None:
-    """What does not find room stays here, and what was held is given back, however an exchange ends."""
+    """An answer without room stays here, and the bytes held are given back, however an exchange ends."""
     large = request(more="x" * 1_000_000)
     async with elsewhere(wait_s=30.0) as other, upstream(other) as way:
         way._held = _Held(2_500_000)

@@ -178,7 +178,7 @@ async def test_errors_and_a_dead_engine_divert() -> None:
 
 
 async def test_a_router_without_an_instance_diverts() -> None:
-    """It has no engine then, as a server whose engine is away; with one again it takes the ladder back."""
+    """The router has no engine then, as a server whose engine is away; with one again it takes the ladder back."""
     control, _ = control_room(other_model=other(), engine_down=True, enter_s=0.0, leave_s=0.0)
     gate, ladder = control.gateway.gate, control.fallback_controller
     gate.pause(Block.OPERATOR)

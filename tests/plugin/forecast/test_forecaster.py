@@ -113,7 +113,7 @@ async def test_a_process_that_cannot_start_is_an_error(monkeypatch: pytest.Monke
 
 
 def test_the_process_gets_no_secrets() -> None:
-    """What steers the server, and its tokens, are no matter of a forecast."""
+    """The server's settings, and its tokens, are no matter of a forecast."""
     environment = {"PATH": "/bin", "HEADWAY_ADMIN_TOKEN": "t", "VLLM_API_KEY": "k", "PYTHONPATH": "p"}
     assert module._for_child(environment) == {"PATH": "/bin", "PYTHONPATH": "p"}
 

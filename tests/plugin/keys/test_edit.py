@@ -91,7 +91,7 @@ def test_a_further_key_leaves_every_line_as_it_was(path: Path) -> None:
 
 
 def test_the_fields_of_a_known_tenant_are_not_changed(path: Path) -> None:
-    """They may have been chosen for other keys of it."""
+    """The fields may have been chosen for other keys of it."""
     with pytest.raises(KeysFileError, match=r"tenants.chat: is there already; change its fields in the file"):
         add_key(str(path), "chat", now=NOW, settings={"share": 7.0})
     assert path.read_text(encoding="utf-8") == COMMENTED

@@ -87,7 +87,7 @@ def test_a_header_that_is_too_long_is_not_hashed(monkeypatch: pytest.MonkeyPatch
 
 
 def test_a_ring_is_a_copy() -> None:
-    """What becomes of the tables that it was made from does not matter."""
+    """Later changes to the tables that it was made from do not matter."""
     tenants = {"team": TEAM}
     ring = KeyRing(iter(RING.keys[:1]), tenants)
     tenants["team"] = OTHER
@@ -97,7 +97,7 @@ def test_a_ring_is_a_copy() -> None:
 
 
 def test_a_new_key_has_256_bits_and_needs_no_quoting() -> None:
-    """They differ; each is recognised where it must not stand."""
+    """Keys differ; each is recognised where it must not stand."""
     keys = [new_key() for _ in range(50)]
     assert len(set(keys)) == 50
     assert all(re.fullmatch(r"hw-[A-Za-z0-9_-]{43}", key) for key in keys)

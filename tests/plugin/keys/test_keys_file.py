@@ -81,7 +81,7 @@ def test_a_file_that_others_can_write_is_refused(path: Path, mode: int) -> None:
 def test_a_file_that_others_can_read_is_warned_of(
     path: Path, mode: int, warned: bool, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """It is used all the same: it holds no keys."""
+    """The file is used all the same: it holds no keys."""
     path.chmod(mode)
     file = KeysFile(str(path))
     assert known(file) == ["a"]

@@ -253,7 +253,7 @@ def test_what_is_no_toml_or_too_large_is_one_error(text: str, what: str) -> None
 
 
 def test_as_many_keys_as_are_allowed_and_no_more() -> None:
-    """They fit in the largest file, as the command writes them."""
+    """The keys fit in the largest file, as the command writes them."""
     lines = 'id = "team-{0}"\nsha256 = "{0:064x}"\ntenant = "a"\ncreated = "{1}"\nexpires = "{1}"\n'
     keys = [f"[[keys]]\n{lines.format(number, '2026-01-31T12:00:00Z')}\n" for number in range(MAX_KEYS + 1)]
     text = "[tenants.a]\n" + "".join(keys[:-1])

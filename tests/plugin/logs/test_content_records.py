@@ -131,7 +131,7 @@ def test_ids_are_shown(value: str) -> None:
     ids=lambda value: type(value).__name__ if not isinstance(value, str) else value[:12],
 )
 def test_all_else_is_hidden(value: object, instead: str) -> None:
-    """What it was is said, and how long a text was."""
+    """The kind of the hidden value is said, and how long a text was."""
     assert str(shown(value)) == repr(shown(value)) == instead
 
 
@@ -251,7 +251,7 @@ def test_a_fault_of_the_server_keeps_its_traceback() -> None:
 
 
 def test_the_reason_of_a_refusal_is_shown() -> None:
-    """It is Headway's own sentence."""
+    """The reason is Headway's own sentence."""
 
     class Ours(Refused, GracefulHTTPError):
         """As the adapter makes it."""

@@ -71,7 +71,7 @@ def test_the_time_is_utc_with_milliseconds(written: Written) -> None:
 
 
 def test_a_line_about_a_request_has_its_ids(written: Written, traced: None) -> None:
-    """It joins with the spans of its trace."""
+    """The line joins with the spans of its trace."""
     written.log.info("a step")
     line = written.one()
     assert (line["request_id"], line["trace_id"], line["span_id"]) == ("order-66", TRACE.trace_id, TRACE.span_id)
@@ -89,7 +89,7 @@ def test_a_traceback_is_one_field(written: Written) -> None:
 
 
 def test_a_traceback_that_was_formatted_before_is_kept(written: Written) -> None:
-    """It has no messages."""
+    """The traceback has no messages."""
     record = written.log.makeRecord("a", logging.INFO, "-", 1, "a", (), None)
     record.exc_text = "short"
     assert json.loads(JsonLines().format(record))["exception"] == "short"

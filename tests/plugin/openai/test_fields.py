@@ -137,7 +137,7 @@ def test_true_in_other_words(value: object) -> None:
 
 @pytest.mark.parametrize("value", [False, 0, None, "no", "false", "", "maybe", [True], {}, 2, "true" * 100])
 def test_everything_else_is_not_true(value: object) -> None:
-    """What vLLM refuses, too."""
+    """vLLM refuses such values, too."""
     assert not is_true(value)
 
 

@@ -26,7 +26,7 @@ def test_a_route_is_found_by_the_end_of_the_path(path: str, route: str) -> None:
 
 @pytest.mark.parametrize("path", ["", "/", "//", "completions", "/v1/xcompletions", "/v1/completions/x", "/health"])
 def test_a_path_without_a_row_is_unknown(path: str) -> None:
-    """It has the least: no method, the operator's access, the smallest body, no seat."""
+    """The path has the least: no method, the operator's access, the smallest body, no seat."""
     assert route_at(path) is UNKNOWN
     assert not UNKNOWN.allows("POST")
 

@@ -119,7 +119,7 @@ async def test_the_error_of_a_forecast_is_kept() -> None:
 
 @on_virtual_time
 async def test_another_switch_ends_the_comparison() -> None:
-    """What came would be of two presets."""
+    """The figures would be of two presets."""
     told = Told(forecast("wide", 17.6, 1.5, 0.02))
     control = served(told)
     await switch(control, "wide")

@@ -130,7 +130,7 @@ def test_what_is_no_regular_file_is_refused_and_not_waited_for(tmp_path: Path) -
 
 
 def test_a_folder_has_a_bounded_number_of_presets(tmp_path: Path) -> None:
-    """They are all read at the start, and listed in every answer about presets."""
+    """All presets are read at the start, and listed in every answer about presets."""
     for number in range(MAX_FILES):
         write(tmp_path, f"{number}.toml", f"p{number}")
     assert len(list(PresetCatalogue(tmp_path))) == MAX_FILES + len(bundled_presets())

@@ -98,7 +98,7 @@ async def test_it_says_what_its_arguments_and_its_engine_are(server_of: Start, c
 
 
 async def test_nobody_else_can_connect(server_of: Start, client_of: ClientOf) -> None:
-    """It listens in a folder of this user, and on no port; nothing is left of it in the end."""
+    """The server listens in a folder of this user, and on no port; nothing is left of it in the end."""
     server = server_of()
     engine = await engine_before(server, client_of(server))
     folder = Path(server.socket).parent
@@ -163,7 +163,7 @@ async def test_another_one_takes_the_place_of_a_dead_one(server_of: Start, clien
 
 
 async def test_an_engine_that_reports_nothing_is_an_error(server_of: Start, client_of: ClientOf) -> None:
-    """It is started in a way that nobody knows: its seats would be a guess."""
+    """The engine was started in a way that nobody knows: its seats would be a guess."""
     server = server_of("mute")
     await server.start()
     with pytest.raises(NoEngineError, match="neither seats nor progress"):

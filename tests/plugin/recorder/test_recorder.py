@@ -50,7 +50,7 @@ def test_nothing_that_names_a_client_is_in_a_recording() -> None:
 
 
 def test_a_copy_does_not_change_afterwards() -> None:
-    """It is read in portions while requests arrive."""
+    """The copy is read in portions while requests arrive."""
     recorder = Recorder(rows=4)
     for number in range(6):
         recorder.arrived(ticket(number, float(number)))
@@ -122,7 +122,7 @@ def test_lengths_beyond_all_bounds_are_cut() -> None:
 
 @given(invalid=st.sets(st.integers(0, 19)), most=st.integers(1, 20), newest=st.integers(1, 20))
 def test_an_invalid_request_is_no_load(invalid: set[int], most: int, newest: int) -> None:
-    """It leaves the recording at its end; a request that was refused stays."""
+    """The request leaves the recording at its end; a request that was refused stays."""
     recorder, tickets = (
         Recorder(rows=most),
         [ticket(number, float(number), prompt_tokens=number) for number in range(20)],

@@ -89,7 +89,7 @@ def test_too_little_is_not_judged() -> None:
 
 
 def test_steps_that_say_nothing_of_the_speed_are_left_out() -> None:
-    """Those without a time between tokens, with preemptions, or with nothing running."""
+    """Left out are steps without a time between tokens, with preemptions, or with nothing running."""
     log = SpeedLog()
     now_s = measured(log, None, 100.0)
     for place in range(1000):

@@ -54,7 +54,7 @@ async def test_no_seat_is_lost_however_a_request_ends(how: str, turns: int) -> N
 
 @on_virtual_time
 async def test_what_an_aborted_request_holds_is_free_though_its_client_takes_nothing() -> None:
-    """It is suspended where it hands a piece on."""
+    """The request is suspended where it hands a piece on."""
     engine = engine_of(Answers(), "a")
     pieces = engine.generate(REQUEST, CallParams(), "slow", demand=Demand(10))
     assert (await anext(pieces)).status == 200
@@ -115,7 +115,7 @@ async def test_an_instance_that_fails_gets_no_requests_after_some() -> None:
 
 @on_virtual_time
 async def test_a_failure_on_two_instances_is_passed_on() -> None:
-    """It may be the request's own."""
+    """The failure may be the request's own."""
     client = Answers(a=(500, ()), b=(500, ()), c=(500, ()))
     assert await statuses(engine_of(client, "a", "b", "c")) == [500]
     assert len(client.asked) == 2
@@ -146,7 +146,7 @@ async def test_an_instance_with_another_key_or_model_costs_no_request(status: in
 
 @on_virtual_time
 async def test_an_instance_that_does_not_let_the_router_in_gets_no_requests_after_some() -> None:
-    """It answers at once, so it would seem the least loaded one."""
+    """The instance answers at once, so it would seem the least loaded one."""
     client = Answers(a=(401, ()))
     client.length_s = 0.5
     engine = engine_of(client, "a", "b")
@@ -212,7 +212,7 @@ async def test_which_refusals_mean_that_an_instance_serves_nobody(headers: Heade
 
 @on_virtual_time
 async def test_what_a_draining_instance_finishes_takes_no_seats_of_the_others() -> None:
-    """It has half of all seats and goes on with them; the other one is filled as before."""
+    """The instance has half of all seats and goes on with them; the other one is filled as before."""
     engine = engine_of(Answers(), "a", "b")
     _, parts = installed(engine, small_preset(seats=8), adapter=InstancesAdapter())
     links = engine.pool.links

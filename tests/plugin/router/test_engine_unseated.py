@@ -13,7 +13,7 @@ from headway.router.forwarding.call import InstanceLostError, NoInstanceError
 
 @on_virtual_time
 async def test_a_request_without_a_seat_goes_on_where_its_instance_is_lost() -> None:
-    """It has none of the pool's leases, and is stopped and tried elsewhere as those that have one."""
+    """The request has none of the pool's leases, and is stopped and tried elsewhere as those that have one."""
     client = Answers(None)
     engine = engine_of(client, "a", "b")
     silent = asyncio.create_task(unseated(engine))
@@ -66,7 +66,7 @@ async def test_a_request_without_a_seat_does_not_wait_for_an_instance() -> None:
 
 @on_virtual_time
 async def test_an_instance_that_takes_no_connection_is_none() -> None:
-    """It has not seen the request: there is no instance, and none that was lost with it."""
+    """The instance has not seen the request: there is no instance, and none that was lost with it."""
     client = Answers(None)
     client.broken, client.sent = {"a"}, False
     with pytest.raises(NoInstanceError):

@@ -143,7 +143,7 @@ def granted(front: Front) -> int:
 
 @on_virtual_time
 async def test_a_front_whose_rounds_stop_fills_no_seat_after_its_lease() -> None:
-    """It may have been without time for long, and the others may have its seats."""
+    """The front may have been without time for long, and the others may have its seats."""
     world = World(5)
     async with two(world) as (first, _):
         await asyncio.sleep(5)
@@ -156,7 +156,7 @@ async def test_a_front_whose_rounds_stop_fills_no_seat_after_its_lease() -> None
 
 @on_virtual_time
 async def test_a_front_that_is_paused_leaves_its_seats_to_the_other_one() -> None:
-    """What waits in it wants none before it is resumed; then it has its half again."""
+    """Requests that wait in it want none before it is resumed; then it has its half again."""
     world = World(9)
     async with two(world) as (first, second):
         world.wanted = dict.fromkeys("xy", FULL)

@@ -108,7 +108,7 @@ async def watched() -> AsyncIterator[Watched]:
 async def test_an_instance_with_headway_has_its_own_seats_from_the_first_line_on(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
-    """They are in its metrics, which are read before it is called healthy; late metrics keep no instance away."""
+    """The seats are in its metrics, which are read before it is called healthy; late metrics keep no instance away."""
     caplog.set_level(logging.INFO, "headway.router.instances.pool")
     for text, late_s, line in (
         (LIMITED, 0.0, "instance a is healthy: 32 seats"),
@@ -123,7 +123,7 @@ async def test_an_instance_with_headway_has_its_own_seats_from_the_first_line_on
 
 @on_virtual_time
 async def test_one_that_is_not_ready_gets_nothing_though_its_requests_succeed() -> None:
-    """What runs there ends as it may; neither its output nor its end lets the next request in."""
+    """Requests that run there end as they may; neither output nor an end lets the next request in."""
     async with watched() as one:
         lease, running = await one.begin()
         one.instance.ready = 503
@@ -185,7 +185,7 @@ async def test_instances_that_come_and_go_are_asked_while_they_are_there() -> No
 
 @on_virtual_time
 async def test_metrics_that_come_late_take_nothing_from_it() -> None:
-    """It is healthy by its health route; its load is that of the last metrics that came."""
+    """The instance is healthy by its health route; its load is that of the last metrics that came."""
     async with watched() as one:
         await asyncio.sleep(2)
         _, running = await one.begin()
@@ -216,7 +216,7 @@ async def test_an_instance_that_answers_each_in_its_time_is_not_silent() -> None
 @pytest.mark.parametrize("error", [aiohttp.ServerDisconnectedError(), ValueError("too long"), OSError()])
 @on_virtual_time
 async def test_metrics_that_fail_take_nothing_from_it(error: Exception) -> None:
-    """It has no load that could be read, and is as healthy as it says."""
+    """The instance has no load that could be read, and is as healthy as it says."""
     async with watched() as one:
         _, running = await one.begin()
         one.instance.metrics_error = error
@@ -323,7 +323,7 @@ async def test_no_connection_is_a_loss_at_once() -> None:
 
 @on_virtual_time
 async def test_an_error_of_the_heartbeat_itself_does_not_end_it(caplog: pytest.LogCaptureFixture) -> None:
-    """It is logged, the instance gets nothing, and is asked on."""
+    """The error is logged, the instance gets nothing, and is asked on."""
     async with watched() as one:
         one.instance.error = RuntimeError("unexpected")
         await asyncio.sleep(SILENT_S + 0.5)

@@ -82,7 +82,7 @@ async def before(
     "kind", [Sglang, OtherServer, *(pytest.param(one, marks=IN_WORDS) for one in (RustVllm, Tgi, LlamaCpp))]
 )
 async def test_servers_of_any_maker(tmp_path: Path, kind: type[OtherServer]) -> None:
-    """They are served, known as far as they say it, spared while they are full or not ready, and used again then."""
+    """Servers are used, known as far as they say it, spared while they are full or not ready, and used again then."""
     async with before(tmp_path, kind(), kind(seats=2)) as fleet:
         await is_known(fleet, *KNOWN[kind])
         await is_served(fleet)

@@ -51,7 +51,7 @@ def test_every_metric_of_the_engine_exists() -> None:
 
 
 def test_pages_and_catalogue_agree() -> None:
-    """What is exported is what is shown."""
+    """The exported panels are those that are shown."""
     assert set(ALL_PANELS) == {page.title for page in PAGES} - {"Control"}
     assert list(ALL_PANELS) == [
         "Overview", "Fleet", "Latency & SLO", "Requests & priorities", "Batching & memory", "Server & diagnostics",

@@ -65,7 +65,7 @@ def test_an_outcome_has_always_a_reason_or_never() -> None:
 
 
 def test_a_cause_that_is_not_known_keeps_its_name() -> None:
-    """It is shown as another cause, never omitted."""
+    """The cause is shown as another cause, never omitted."""
     assert words(UNKNOWN_REASON) == "other: sun_spots"
     assert colour(UNKNOWN_REASON) not in COLOURS.values()
 

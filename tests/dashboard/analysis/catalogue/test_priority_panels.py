@@ -16,7 +16,7 @@ ON = Grid(0.0, 20.0, 2.0, 30.0)
 
 
 def test_each_class_starves_by_its_own_bound() -> None:
-    """Those of the alert for the usual classes, ten seconds for any other."""
+    """The bounds are those of the alert for the usual classes, ten seconds for any other."""
     waits_s = {"realtime": 3.0, "normal": 14.0, "batch": 151.0, "gold": 10.5, "free": 9.5}
     ring = Ring(keep_s=60.0, stale_s=6.0)
     ring.add(
@@ -42,7 +42,7 @@ def ring() -> Ring:
 
 
 def test_the_shares_of_the_classes_are_of_all_tokens(ring: Ring) -> None:
-    """They sum to one; a class filter hides a class and leaves the whole alone."""
+    """The shares sum to one; a class filter hides a class and leaves the whole alone."""
     found = ring.evaluate(TOKEN_SHARE, ON)
     assert found.latest("realtime") == pytest.approx(2 / 3)
     assert found.latest("batch") == pytest.approx(1 / 3)

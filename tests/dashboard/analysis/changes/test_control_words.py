@@ -81,7 +81,7 @@ def test_the_call_that_holds_a_limit_names_a_variable_and_no_token() -> None:
 
 
 def test_a_recycle_costs_the_wait_of_all_that_are_here() -> None:
-    """Those that run finish, those that wait keep waiting."""
+    """Running requests finish, waiting ones keep waiting."""
     assert recycle_cost(here(3, 37)) == (
         "Now: 3 running requests finish first; 37 waiting requests keep waiting until the engine is replaced."
     )

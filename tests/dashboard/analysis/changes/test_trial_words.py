@@ -91,7 +91,7 @@ def test_conditions_have_before_now_and_limit() -> None:
 
 
 def test_a_condition_of_a_newer_server_is_shown_as_it_is() -> None:
-    """What this version cannot read is no reason to show nothing."""
+    """A text that this version cannot read is no reason to show nothing."""
     (row,) = condition_rows(trial(conditions=[TrialCondition(text="new figure", reading=3)]))
     assert (row["Goes back if"], row["Now"], row["Limit"]) == ("new figure", "3", "new figure")
 

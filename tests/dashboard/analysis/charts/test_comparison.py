@@ -46,7 +46,7 @@ def test_bars_are_not_compared() -> None:
 
 
 def test_an_empty_chart_stays_empty() -> None:
-    """What was measured before fills no chart of now."""
+    """Figures of before fill no chart of now."""
     found = figure(panels.TTFT_PANEL, reading_of({}), (), BEFORE)
     assert found.traces == []
     assert found.empty

@@ -63,7 +63,7 @@ def test_an_empty_heat_map_says_so(lines: Lines) -> None:
 
 
 def test_the_accessible_name_has_the_newest_column() -> None:
-    """What a chart of colours cannot say to a screen reader."""
+    """A screen reader says what a chart of colours cannot."""
     lines = {labels: line[:2] for labels, line in TIMES.items()}
     summary = figure(FIRST_TOKEN_HEAT, reading_of({FIRST_TOKEN_HEAT.expressions[0]: lines})).summary
     assert summary.replace("\u00a0", " ") == (

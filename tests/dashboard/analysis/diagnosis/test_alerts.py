@@ -73,7 +73,7 @@ def names(ring: Ring, end_s: float) -> list[str]:
 
 @pytest.mark.parametrize("scenario", SCENARIOS, ids=[scenario["name"] for scenario in SCENARIOS])
 def test_the_page_and_prometheus_agree_on_every_rule(scenario: Mapping[str, Any]) -> None:
-    """What promtool is shown to fire, and not to fire, holds as long on the page, for the same server and labels."""
+    """A rule holds on the page as long as promtool is shown to fire it, for the same server and labels."""
     ring = ring_of({one["series"]: one["values"] for one in scenario["input_series"]}, seconds(scenario["interval"]))
     rules = {rule.name: rule for rule in RULES if rule.asked in EXPRESSIONS}
     for test in scenario["alert_rule_test"]:

@@ -49,7 +49,7 @@ OWN = schema.Diagnosis(
 
 @pytest.mark.parametrize("state", [State.LIVE, State.NOT_READY])
 def test_the_servers_own_diagnosis_comes_first(state: State) -> None:
-    """It knows what no metric says: forecasts, and the time between tokens of a class."""
+    """The server knows what no metric says: forecasts, and the time between tokens of a class."""
     found = headline_of(reading(WELL), state, replace(TOLD, diagnosis=OWN))
     assert (found.severity, found.sentence) == (Severity.OVERLOADED, OWN.statement)
     assert found.remedy == Remedy("the preset throughput", "longer steps", "headway preset use throughput")
@@ -226,7 +226,7 @@ def test_of_several_servers_the_worst_is_diagnosed() -> None:
 
 
 def test_each_server_has_its_own_status() -> None:
-    """What one server says of itself is not said of another."""
+    """The status of a server is not said of another."""
     servers = {"a:1": replace(TOLD, diagnosis=OWN), "b:1": TOLD}
     found = headline_of(of_servers({"a:1": WELL, "b:1": WELL}), State.LIVE, Status(servers=servers))
     assert found.statement == f"a:1: {OWN.statement}"

@@ -205,7 +205,7 @@ def test_ring_reads_what_is_made_of_others(filled: Filled) -> None:
 
 
 def test_a_look_back_of_its_own_is_kept(filled: Filled) -> None:
-    """What happened 40 s ago is in the longer look back and not in the shorter one."""
+    """An event of 40 s ago is in the longer look back and not in the shorter one."""
     share = ex.Share(
         ex.Rate(ex.Metric("headway_arrivals_total", (("class", ("batch",)),))),
         ex.Rate(ex.Metric("headway_arrivals_total")),

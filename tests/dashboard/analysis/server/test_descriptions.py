@@ -161,7 +161,7 @@ def test_the_seats_that_the_memory_holds_are_said() -> None:
 
 
 def test_the_prefix_cache_is_described_where_the_order_uses_it() -> None:
-    """What was found beside what was expected; a dash before there are enough requests."""
+    """The tokens found stand beside those expected; a dash before there are enough requests."""
     assert descriptions.prefix_words(Status()) == ""
     known = descriptions.prefix_words(Status(prefix=PrefixStatus(hit_ratio=0.61, expected_ratio=0.64)))
     assert "found **61\u00a0%** of the prompt tokens" in known

@@ -25,7 +25,7 @@ def test_a_dead_engine_runs_nothing(state: str) -> None:
 
 
 def test_the_chart_of_the_engine_has_a_gap() -> None:
-    """What the chart draws ends with the engine."""
+    """The lines of the chart end with the engine."""
     answers = {panels.ENGINE_STATE: AWAY, engine_panels.ENGINE_RUNNING: [6.0] * 4}
     drawn = figure(engine_panels.ENGINE_PANEL, without_dead_steps(reading_of(answers)))
     assert drawn.traces[0]["y"] == [6.0, 6.0, None, None]

@@ -29,7 +29,7 @@ def test_anonymous_has_caps() -> None:
 
 
 def test_the_identity_follows_a_switch_of_the_preset() -> None:
-    """It is made once for each, and its classes are those of the preset in force."""
+    """The identity is made once for each, and its classes are those of the preset in force."""
     one = small_preset(classes={"a": terms(2), "b": terms(1)})
     other = bundled_presets()["balanced"]
     anonymous = AnonymousIdentity()

@@ -70,7 +70,7 @@ async def test_without_keys_of_vllm_the_headers_stay() -> None:
 
 
 async def test_anonymous_is_bound_to_the_preset_in_force() -> None:
-    """It changes with a switch."""
+    """The identity changes with a switch."""
     presets: list[Preset] = [PRESET, small_preset(name="other")]
     server = Server(access(keys=None, preset=lambda: presets[0]))
     await server.ask("/v1/completions", "POST", "any key at all")
@@ -86,7 +86,7 @@ PROXY = {"proxies": TrustedProxies.from_environment({"HEADWAY_TRUSTED_PROXIES": 
 
 @pytest.mark.parametrize("keys", [Keys(), None])
 async def test_a_trusted_proxy_needs_no_key(keys: Keys | None) -> None:
-    """It has every class; another peer is none, whatever it writes into its headers."""
+    """The proxy has every class; another peer is none, whatever it writes into its headers."""
     server = Server(access(keys=keys, **PROXY))
     assert (await server.ask("/v1/completions", "POST", client="10.0.0.5")).status == 200
     assert server.reached[0] is not None

@@ -22,7 +22,7 @@ def test_an_address_is_locked_from_the_last_allowed_wrong_key_until_its_minute_i
 
 
 def test_a_new_window_begins_after_the_old_one() -> None:
-    """What was wrong a minute ago no longer counts."""
+    """Wrong keys of a minute ago no longer count."""
     lockout = Lockout(2, 60.0)
     lockout.wrong("192.0.2.1", 0.0)
     lockout.wrong("192.0.2.1", 60.0)
@@ -51,7 +51,7 @@ def test_addresses_of_ipv6_count_by_their_network(one: str, other: str, same: bo
 
 
 def test_requests_of_a_unix_socket_are_never_locked() -> None:
-    """They have no address: all of them would be locked together."""
+    """Such requests have no address: all of them would be locked together."""
     lockout = Lockout(1, 60.0)
     lockout.wrong(None, 0.0)
     assert lockout.locked(None, 0.0) == 0

@@ -171,7 +171,7 @@ async def test_an_answer_of_the_admin_api_lets_no_other_origin_read_it() -> None
 
 
 async def test_options_that_is_no_preflight_wants_what_the_route_wants() -> None:
-    """It would reach the application."""
+    """The request would reach the application."""
     server = Server(access())
     for headers in ([], PREFLIGHT[:1], PREFLIGHT[1:]):
         assert (await server.ask("/v1/completions", "OPTIONS", headers=headers)).status == 401

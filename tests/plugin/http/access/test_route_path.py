@@ -41,7 +41,7 @@ def test_a_path_with_another_spelling_is_none(target: str) -> None:
 
 
 def test_a_raw_path_that_differs_is_none() -> None:
-    """What the server has decoded is not what was sent."""
+    """The decoded path is not the one that was sent."""
     assert plain_path({"path": "/v1/models", "raw_path": b"/v1/%6dodels"}) is None
 
 

@@ -84,7 +84,7 @@ def test_an_opened_route_wants_an_inference_key() -> None:
 
 
 def test_a_closed_route_keeps_its_methods() -> None:
-    """It is no longer open."""
+    """The route is no longer open."""
     table = RouteTable.from_environment({"HEADWAY_CLOSED_ROUTES": "/metrics,/version"})
     route = table.find("/metrics")
     assert route is not None

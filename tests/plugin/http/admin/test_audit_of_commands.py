@@ -110,7 +110,7 @@ async def test_refused_attempts_push_nothing_out_of_the_audit(
 
 
 async def test_attempts_from_everywhere_push_nothing_out_either() -> None:
-    """Those that differ are kept up to a bound, the newest of them."""
+    """Different attempts are kept up to a bound, the newest of them."""
     async with admin_api() as (client, control):
         await put(client, json={"name": "latency", "reason": "the change"})
         for role in ("viewer", NO_ROLE):

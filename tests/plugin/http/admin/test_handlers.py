@@ -208,7 +208,7 @@ async def test_an_unknown_name_is_reported_as_an_error_of_the_name() -> None:
 async def test_a_policy_that_cannot_be_made_refuses_its_preset(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """It could when its file was read: one sentence, the preset as it was, and an audit line."""
+    """The policy could be made when its file was read: one sentence, the preset as it was, and an audit line."""
     broken = bundled_presets()["latency"].model_copy(
         update={"ordering": OrderSettings(inside="faulty_policy:Unwilling")}
     )

@@ -128,7 +128,7 @@ async def test_a_resume_of_an_open_server_is_a_conflict() -> None:
 
 @on_virtual_time
 async def test_a_server_that_cannot_warm_up_says_501() -> None:
-    """It has nothing that makes the requests."""
+    """The server has nothing that makes the requests."""
     async with serving(None) as (client, _):
         refused = await post(client, "warmup")
         assert (refused.status_code, "nothing says which requests" in refused.json()["detail"]) == (501, True)

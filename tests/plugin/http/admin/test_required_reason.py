@@ -48,7 +48,7 @@ async def test_every_order_is_asked_for_them(route: Any) -> None:
 
 
 async def test_a_forecast_needs_none() -> None:
-    """It changes nothing."""
+    """A forecast changes nothing."""
     async with admin_api(require_reason=True) as (client, _):
         answer = await client.post("/headway/v1/presets/forecast", headers=bearer(), json={"presets": ["nonsense"]})
         assert "there is no preset" in answer.json()["detail"]

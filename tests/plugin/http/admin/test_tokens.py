@@ -46,7 +46,7 @@ def test_the_error_for_a_weak_token_states_what_is_needed() -> None:
 
 
 def test_a_file_that_cannot_be_read_is_a_token_error(tmp_path: Path) -> None:
-    """It names the file; a file that can be read gives its token."""
+    """The error names the file; a file that can be read gives its token."""
     path = tmp_path / "token"
     with pytest.raises(HeadwayError, match=str(path)):
         Tokens.from_environment({"HEADWAY_ADMIN_TOKEN_FILE": str(path)})

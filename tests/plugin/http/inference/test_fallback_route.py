@@ -126,7 +126,7 @@ async def test_a_refusal_is_answered_elsewhere_unless_it_holds_there_too(reason:
 
 
 async def test_the_requests_own_time_goes_along() -> None:
-    """What it has spent here it cannot spend there."""
+    """Time that was spent here cannot be spent there."""
     async with elsewhere(wait_s=30.0) as other, way_to(other) as way:
         out = way.out(timeouts=Timeouts(total_s=0.3))
         assert not await asyncio.wait_for(out.take(), 5)

@@ -127,7 +127,7 @@ async def test_bad_input_is_refused_and_costs_no_ticket(header: str, value: str,
 
 @on_virtual_time
 async def test_the_body_arrives_unchanged_in_one_piece_or_many() -> None:
-    """What the middleware read it hands on, byte for byte."""
+    """The middleware hands on the body that it read, byte for byte."""
     site = Site()
     raw = json.dumps({"max_tokens": 1, "text": "\u00e4 \u4f60", "service_tier": "flex"}).encode()
     for pieces in ([raw], [raw[:3], raw[3:7], raw[7:]]):

@@ -334,7 +334,7 @@ async def test_a_time_out_is_sent_though_the_engine_never_answers() -> None:
 
 @on_virtual_time
 async def test_a_class_that_a_switch_takes_away_meanwhile_fails_no_request() -> None:
-    """It was read under one preset and asks for its seat under another: it is of the default class, as one that waits.
+    """The request is read under one preset and seated under another: it is of the default class, as one that waits.
 
     A program that names a class is told that there is none.
     """

@@ -73,7 +73,7 @@ def client_of(control: headway.Control, application: ASGIApp) -> AsgiClient:
 
 @on_virtual_time
 async def test_an_answer_without_a_content_type_passes() -> None:
-    """It is no stream of events, and gets Headway's headers like any other."""
+    """The answer is no stream of events, and gets Headway's headers like any other."""
     engine: Any = headway.wrap(FakeEngine(step_s=1.0), small_preset(1))
 
     async def bare(scope: Scope, receive: Receive, send: Send) -> None:

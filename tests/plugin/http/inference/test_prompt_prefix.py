@@ -166,7 +166,7 @@ async def test_requests_with_one_system_prompt_are_served_together(inside: str, 
 
 @on_virtual_time
 async def test_a_switch_to_the_order_serves_those_that_waited_without_a_prefix() -> None:
-    """They have no match, and lose nothing: all are served, the matches of later ones before them."""
+    """The waiting requests have no match, and lose nothing: all are served, the matches of later ones before them."""
     site = Site(small_preset(batching={"strategy": "continuous", "seats": 1}))
     asked = [asyncio.create_task(site.question(f"a{number}", LONG)) for number in range(3)]
     await asyncio.sleep(0.01)

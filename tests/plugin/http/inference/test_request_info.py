@@ -77,7 +77,7 @@ def test_a_file_that_breaks_off_is_measured_all_the_same() -> None:
 
 
 def test_a_body_of_another_kind_has_no_size() -> None:
-    """What is not JSON is not read, and nothing is claimed of it."""
+    """A body that is not JSON is not read, and nothing is claimed of it."""
     found = context(None)
     assert (found.asked.prompt_tokens, found.asked.prompt_bytes, found.max_tokens) == (0, 0, None)
 
@@ -97,7 +97,7 @@ def test_a_doubtful_wish_about_the_queue_is_refused(value: str) -> None:
 
 
 def test_a_stream_is_known_by_its_body() -> None:
-    """What the SDK's read time-out means depends on whether the answer is a stream."""
+    """The meaning of the SDK's read time-out depends on whether the answer is a stream."""
     headers = {"x-stainless-read-timeout": "600"}
     assert context({"stream": True}, headers).timeouts.first_token_s == 600
     assert context({"stream": False}, headers).timeouts.total_s == 600
@@ -179,6 +179,6 @@ def test_each_of_many_images_is_omitted() -> None:
 
 
 def test_a_file_without_an_end_of_its_kind_is_text() -> None:
-    """What stands more than a hundred characters before the mark is not the kind of a file."""
+    """A word more than a hundred characters before the mark is not the kind of a file."""
     long_kind = "data:" + "x" * 200 + ";base64," + "A" * 4_000
     assert context({"prompt": long_kind}).asked.prompt_tokens > 1_000

@@ -69,7 +69,7 @@ class Tenant:
 
 
 def test_a_first_try_is_no_retry() -> None:
-    """It fills the budget as soon as it asks for a permit: five of them pay for one retry more."""
+    """The first try fills the budget as soon as it asks for a permit: five of them pay for one retry more."""
     tenant = Tenant()
     for headers in ({}, *[{STAINLESS: "0"}] * 4):
         assert not tenant.retries.read(headers, tenant.context)

@@ -84,7 +84,7 @@ def test_no_answer_is_charged_for_more_than_the_context(longest: int | None, est
     ids=["asked for no seat", "refused", "refused by the engine", "completed", "cut off", "runs on"],
 )
 def test_what_stays_charged(permit: Any, detached: bool, used: float) -> None:
-    """What it used; where nobody knows, and the engine worked, what was estimated."""
+    """The usage is charged; where nobody knows, and the engine worked, the estimate."""
     charges, context = TenantCharges(), asked(detached=detached)
     charge = charges.charge(ACME, context)
     assert charge is not None
@@ -108,7 +108,7 @@ def test_a_request_over_a_rate_is_refused_with_what_is_left() -> None:
 
 
 def test_one_that_never_fits_is_told_not_to_come_again() -> None:
-    """It alone is more than the allowance of a minute."""
+    """The request alone is more than the allowance of a minute."""
     with pytest.raises(BadRequest) as caught:
         TenantCharges().charge(ACME, asked(prompts=7))
     headers = dict(caught.value.headers)

@@ -74,7 +74,7 @@ def test_of_several_the_smallest_holds() -> None:
 def test_what_an_sdk_sends_by_default_is_the_weakest(
     streams: bool, headers: dict[str, str], expected: Timeouts
 ) -> None:
-    """It bounds the silence a client bears, and only where the client has named nothing itself."""
+    """The header bounds the silence a client bears, and only where the client has named nothing itself."""
     assert asked_timeouts(headers | {"x-stainless-read-timeout": "600"}, streams=streams) == expected
 
 

@@ -61,7 +61,7 @@ async def test_a_request_of_another_kind_is_an_empty_object() -> None:
 
 @pytest.mark.parametrize("body", [b"", b"{", b"[1]", b"null", b'"text"', b"[" * 100_000])
 async def test_what_is_no_object_is_left_to_vllm(body: bytes) -> None:
-    """It refuses it, and the function is not called."""
+    """vLLM refuses the body, and the function is not called."""
     await validator(lambda *_: "never called").check(PATH, body, CONTEXT)
 
 
@@ -345,7 +345,7 @@ async def test_both_functions_are_named_by_an_import_path(checks: ModuleType) ->
     ],
 )
 def test_a_wrong_path_is_one_line_at_the_start(checks: ModuleType, variable: str, path: str, says: str) -> None:
-    """It names the variable."""
+    """The line names the variable."""
     with pytest.raises(HeadwayError, match=f"^{variable}: .*{says}") as caught:
         RequestRules.from_environment({variable: path})
     assert "\n" not in str(caught.value)

@@ -10,7 +10,7 @@ from headway.openai.routes import route_at
 
 
 def test_each_bound_is_a_variable() -> None:
-    """What is set is in force."""
+    """A bound that is set is in force."""
     found = Bounds.from_environment(
         {
             "HEADWAY_MAX_HEADER_BYTES": "16384",
@@ -87,7 +87,7 @@ def test_tensors_as_prompts_are_media() -> None:
 
 @pytest.mark.parametrize(("tokens", "expected"), [(2048, MIB), (128 * 1024, 2 * MIB), (10_000_000, 8 * MIB)])
 def test_one_text_is_no_longer_than_several_contexts(tokens: int, expected: int) -> None:
-    """What is only counted in tokens is bounded by the model; other routes are not."""
+    """A text that is only counted in tokens is bounded by the model; other routes are not."""
     for path in ("/tokenize", "/detokenize"):
         assert Bounds(context_tokens=tokens).body_bytes(route_at(path)) == expected
     assert Bounds(context_tokens=tokens).body_bytes(route_at("/v1/completions")) == 8 * MIB

@@ -196,7 +196,7 @@ async def test_the_status_says_what_stops_dispatch_since_when_by_whom_and_why() 
 
 @on_virtual_time
 async def test_a_pause_outlives_a_switch_of_the_preset() -> None:
-    """It is no setting of a preset."""
+    """A pause is no setting of a preset."""
     server = Server()
     server.control.catalogue.include(small_preset(4, name="other"))
     server.orders.pause(ANN)
@@ -297,7 +297,7 @@ async def test_the_end_of_a_pause_leaves_one_for_another_cause() -> None:
 
 @on_virtual_time
 async def test_a_pause_by_the_program_itself_is_not_ended_by_an_order_of_before() -> None:
-    """It has no author, and no end."""
+    """The pause has no author, and no end."""
     server = Server()
     server.orders.pause(ANN, expires_s=10.0)
     server.gate.resume()

@@ -247,7 +247,7 @@ async def test_an_engine_that_is_being_restarted_says_nothing_of_a_preset() -> N
 
 @on_virtual_time
 async def test_its_time_runs_in_a_restart_too() -> None:
-    """What nobody has confirmed goes back, whatever the engine does."""
+    """A preset that nobody has confirmed goes back, whatever the engine does."""
     control = served()
     await switch(control, "wide", 60.0)
     control.gateway.gate.engine_restarting(lambda permit: True)

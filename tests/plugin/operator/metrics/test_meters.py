@@ -128,7 +128,7 @@ def test_every_answer_has_a_finish_reason_of_a_closed_list(
 
 
 def test_a_request_that_was_never_dispatched_has_no_finish_reason() -> None:
-    """It has no answer that could have ended."""
+    """The request has no answer that could have ended."""
     registry = CollectorRegistry()
     meters = Meters(CLASSES, 8, registry)
     meters.ended(EndedRequest("chat", Outcome.REJECTED_FULL, None, None, False, None, None, 0.0, 0.0, None))

@@ -33,7 +33,7 @@ async def test_a_server_asks_for_its_part() -> None:
 
 @on_virtual_time
 async def test_an_error_does_not_end_it(caplog: pytest.LogCaptureFixture) -> None:
-    """It is logged, the last number stands, and the next look is as ever."""
+    """The error is logged, the last number stands, and the next look is as ever."""
     gate, broken = Gate(small_preset(4)), True
 
     def instances() -> int:

@@ -46,7 +46,7 @@ def test_each_variable_is_read() -> None:
     ids=["no instance", "no number", "contradiction", "negative", "fewer hours than the minimum", "not a number"],
 )
 def test_a_wrong_one_is_refused_in_one_line(environment: dict[str, str], says: str) -> None:
-    """That names the variable and what is needed."""
+    """The line names the variable and what is needed."""
     with pytest.raises(HeadwayError) as refused:
         scaling_from_environment({f"HEADWAY_SCALE_{name}": value for name, value in environment.items()}, 4)
     assert str(refused.value) == says

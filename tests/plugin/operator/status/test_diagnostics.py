@@ -205,7 +205,7 @@ async def test_the_reason_of_the_limit_is_that_of_the_time_when_requests_waited(
 
 @on_virtual_time
 async def test_the_figures_of_the_step_policy_are_those_of_the_last_half_minute() -> None:
-    """What came before it is not in them; the longest hold is that of any look."""
+    """Earlier steps are not in them; the longest hold is that of any look."""
     control, _ = installed(ServingEngine(), small_preset(4))
     sample, now_s = control.diagnostics._reader.sample(), control.gateway.gate.now_s()
     assert sample.steps is None
@@ -268,7 +268,7 @@ async def test_answers_that_are_not_streamed_do_not_look_like_late_first_tokens(
 
 @on_virtual_time
 async def test_a_severity_falls_only_when_it_was_lower_three_times() -> None:
-    """It rises at once: trouble that comes and goes does not flap."""
+    """The severity rises at once: trouble that comes and goes does not flap."""
     control, _ = installed(ServingEngine(), small_preset(4))
     diagnostics, gate = control.diagnostics, control.gateway.gate
     diagnostics.sample()

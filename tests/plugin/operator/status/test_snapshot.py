@@ -139,7 +139,7 @@ async def test_a_death_that_a_call_finds_out_is_known_without_a_supervisor() -> 
 
 @on_virtual_time
 async def test_a_snapshot_does_not_change_any_more() -> None:
-    """What is counted, cleared and reported after it is in the next one only."""
+    """Counts and reports after it are in the next one only."""
     control, parts = installed(TrippingEngine(), small_preset(1), warm_up=True)
     before = control.snapshot()
     permit = control.gateway.gate.enter()
@@ -160,7 +160,7 @@ async def test_a_snapshot_does_not_change_any_more() -> None:
 
 @on_virtual_time
 async def test_nothing_runs_in_an_engine_that_is_gone() -> None:
-    """What its last step reported would stay on the charts for as long as it takes to start another."""
+    """The report of its last step would stay on the charts for as long as it takes to start another."""
     engine = TrippingEngine(step_s=1.0)
     replacement = Replacement(engine)
     control, parts = installed(engine, small_preset(1), supervise=lambda one: Supervisor(one.gateway, replacement))

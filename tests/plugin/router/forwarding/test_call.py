@@ -29,7 +29,7 @@ async def test_a_call_reads_what_has_come_up_to_the_end() -> None:
 
 @pytest.mark.parametrize("when", ["before", "while it waits", "as data has come"])
 async def test_a_stopped_call_reads_no_more(when: str) -> None:
-    """It raises what it was stopped with, and does so again; where its instance was lost, it may go on with another."""
+    """The call raises what it was stopped with, also again; where its instance was lost, it may go on with another."""
     call, response, why = Call(), content(), InstanceLostError("a", sent=True)
     if when == "before":
         call.stop(why)

@@ -40,5 +40,5 @@ def test_a_token_is_an_event_of_its_own(target: str, part: bytes, tokens: int) -
      (CHUNK, False), (START, False), (b"", False)],
 )  # fmt: skip
 def test_a_comment_is_no_event(part: bytes, comment: bool) -> None:
-    """It keeps a connection alive while there is no token; one with the first event is an event."""
+    """A comment keeps a connection alive while there is no token; one with the first event is an event."""
     assert is_comment(part) is comment

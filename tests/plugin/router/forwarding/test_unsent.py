@@ -132,7 +132,7 @@ SENT: list[Failing] = [closed_without_an_answer, no_answer_in_time, half_a_body]
 
 @pytest.mark.parametrize("fails", UNSENT, ids=lambda one: one.__name__)
 async def test_without_a_connection_the_request_was_not_sent(fails: Failing) -> None:
-    """It may go elsewhere, and counts against nobody."""
+    """The request may go elsewhere, and counts against nobody."""
     error = await fails()
     assert unsent(error), repr(error)
 

@@ -49,7 +49,7 @@ async def test_every_address_of_every_name_is_an_instance() -> None:
 
 @on_virtual_time
 async def test_an_address_that_left_drains_and_one_that_came_is_used() -> None:
-    """What is fixed stays."""
+    """Fixed addresses stay."""
     names = Names(a=["10.0.0.1", "10.0.0.2"])
     pool, discovery = followed(names, "c:80")
     running = asyncio.create_task(discovery.run())
@@ -93,7 +93,7 @@ async def test_without_an_answer_the_instances_of_before_stay(
 
 @on_virtual_time
 async def test_the_number_of_instances_is_bounded(caplog: pytest.LogCaptureFixture) -> None:
-    """Those that are known stay; of the others there is one warning for each number of them."""
+    """Known instances stay; of the others there is one warning for each number of them."""
     names = Names(a=["10.1.0.1"])
     pool, discovery = followed(names)
     await discovery.once()
@@ -112,7 +112,7 @@ async def test_the_number_of_instances_is_bounded(caplog: pytest.LogCaptureFixtu
 
 @on_virtual_time
 async def test_an_error_of_the_resolver_does_not_end_the_discovery(caplog: pytest.LogCaptureFixture) -> None:
-    """It is logged, and the name is asked for again."""
+    """The error is logged, and the name is asked for again."""
     names = Names(a=RuntimeError("unexpected"))
     pool, discovery = followed(names)
     running = asyncio.create_task(discovery.run())

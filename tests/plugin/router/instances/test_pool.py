@@ -130,7 +130,7 @@ async def test_a_prefix_goes_where_it_went_before() -> None:
 
 @on_virtual_time
 async def test_any_healthy_waits_for_one() -> None:
-    """What a ping of the router stands for."""
+    """A ping of the router stands for this wait."""
     pool = pool_of(1, heard=False)
     waiting = asyncio.create_task(pool.any_healthy())
     await asyncio.sleep(100)
@@ -191,7 +191,7 @@ async def test_open_seats_are_those_that_requests_may_fill() -> None:
 
 @on_virtual_time
 async def test_what_an_instance_finishes_takes_no_seats_of_the_others() -> None:
-    """It is not ready, or leaves: the desk still counts its requests, so their seats are counted, too."""
+    """The instance is not ready, or leaves: the desk still counts its requests, so their seats are counted, too."""
     pool = pool_of(4, 4)
     taken = [await lease(pool) for _ in range(4)]
     pool.unready(pool.links["0"])

@@ -140,13 +140,13 @@ def test_a_headway_instance_says_its_live_limit_and_its_queue() -> None:
 
 
 def test_a_queue_that_vllm_shows_too_counts_once() -> None:
-    """What the engine itself has is read under Headway's name."""
+    """The engine's own queue is read under Headway's name."""
     assert read(WITH_QUEUE).waiting == 9
 
 
 @given(st.text())
 def test_any_text_is_read(text: str) -> None:
-    """What is no sample is passed over."""
+    """A line that is no sample is passed over."""
     found = read(text)
     assert 0.0 <= found.kv_use <= 1.0
     read("vllm:kv_cache_usage_perc " + text)

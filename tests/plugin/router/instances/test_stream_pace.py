@@ -45,7 +45,7 @@ def test_prompts_count_in_the_steps_of_their_first_tokens() -> None:
 
 
 def test_a_client_that_reads_late_tells_nothing_of_the_engine() -> None:
-    """What was kept for it comes at once, in pieces of many tokens; it counts again once the stream has waited."""
+    """Events kept for it come at once, in pieces of many tokens; it counts again once the stream has waited."""
     pace = StreamPace()
     stream, found, now_s = pace.began(10), list[Steps | None](), 1.0
     for _ in range(5):
@@ -87,7 +87,7 @@ def test_several_tokens_at_once_are_as_many_steps() -> None:
 
 
 def test_a_stream_that_has_ended_is_forgotten() -> None:
-    """What is left of its window, too; and one that never began is no trouble."""
+    """The rest of its window is forgotten, too; and a stream that never began is no trouble."""
     pace = StreamPace()
     gone, never = pace.began(10), Stream(5)
     for now_s in (1.0, 1.5):

@@ -40,7 +40,7 @@ def test_one_status_is_left_as_it_is() -> None:
 
 
 def test_counts_are_summed_and_differences_left_out() -> None:
-    """What is of one server, such as its diagnosis, is not said of all."""
+    """A part of one server, such as its diagnosis, is not said of all."""
     found = merged_status({"a": FIRST, "b": SECOND})
     assert (found.known, found.seats_taken, found.queued, found.uptime_s) == (True, 5, 5, 50.0)
     assert (found.version, found.model, found.preset) == ("0.1.0", "", "")

@@ -98,7 +98,7 @@ def test_what_stands_out_is_marked() -> None:
 
 
 def test_a_mark_does_not_change_the_order() -> None:
-    """What is sorted is the value, and a text without its mark."""
+    """The table is sorted by the value, and by a text without its mark."""
     found = fleet_rows(reading({"a": {panels.QUEUED: 40.0}, "b": {}}, presets={"a": ("latency", "3")}), END_S, UTC)
     values = {heading.title: cell.value for heading, cell in zip(HEADINGS, found.rows["a"], strict=True)}
     assert (values["Waiting"], values["Preset"], values["Seats"], values["Since"]) == (40.0, "latency · 3", 12.0, 60.0)
@@ -116,7 +116,7 @@ def test_a_server_that_is_away_has_no_figures_and_is_compared_with_none() -> Non
 
 
 def test_figures_of_an_engine_that_is_away_are_not_shown() -> None:
-    """They are of its last step; the state says why."""
+    """Its figures are of its last step; the state says why."""
     found = fleet_rows(reading({"a": {}, "b": {panels.READY: 0.0}, "c": {}}, engines={"b": "restarting"}), END_S, UTC)
     row = rows_of(found)["b"]
     assert (row["KV cache"], row["Waiting"], row["Ready"]) == ("—", "2", "no")

@@ -72,7 +72,7 @@ def test_events_of_one_server(line: list[Point], expected: list[tuple[int, str, 
 
 
 def test_a_server_that_is_there_from_the_first_instant_has_not_appeared() -> None:
-    """It is where our knowledge begins; a coarse grid has no instant between the first scrapes of two servers."""
+    """Our knowledge begins with that instant; a coarse grid has no instant between the first scrapes of two servers."""
     assert told(history({"a": THERE, "b": THERE})) == []
     late: list[Point] = [None, *THERE[1:]]
     assert told(history({"a": late, "b": THERE}, step_s=600.0), 600.0) == [(1, "a", "appeared")]
@@ -104,7 +104,7 @@ def test_a_gap_of_the_source_is_no_event() -> None:
 
 
 def test_all_servers_can_be_gone() -> None:
-    """They are scraped and do not answer, which is another matter than a gap."""
+    """All servers are scraped and do not answer, which is another matter than a gap."""
     line: list[Point] = [1, 1, 0, 0, 0, 0]
     assert told(history({"a": line, "b": line})) == [(2, "a", "gone"), (2, "b", "gone")]
 
