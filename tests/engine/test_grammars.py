@@ -84,7 +84,7 @@ def test_what_the_engine_does_not_take_is_no_stream_with_200(server: RunningServ
 
 
 def test_ambiguous_grammars_are_refused_for_what_each_token_would_cost(server: RunningServer) -> None:
-    """Such grammars compile at once, and would then take the engine ever longer; one that is none passes beside them."""
+    """Such a grammar compiles at once, and would take the engine ever longer; one that is none passes beside them."""
     slow = {"grammar": 'root ::= s\ns ::= "a" | s s'}
     lists = [{"type": "array", "items": {"$ref": "#/$defs/s"}}] * 60
     deep = {"json": {"$defs": {"s": {"anyOf": [*lists, {"type": "string"}]}}, "$ref": "#/$defs/s"}}

@@ -110,7 +110,7 @@ def test_another_model_answers_what_the_first_refuses(load: Load, capsys: pytest
 
 
 def test_the_preset_for_another_model_can_divert() -> None:
-    """It is valid without a warning, and its ladder has the rung wherever another model is configured."""
+    """The preset is valid without a warning, and its ladder has the rung wherever another model is configured."""
     preset = load_preset(EXAMPLES / "divert.toml")
     assert lint(preset) == []
     assert Rung.DIVERT in usable_rungs(preset, fallback_model=True)

@@ -109,7 +109,7 @@ def test_the_same_scene_shows_the_same(place: Place) -> None:
 
 @on_virtual_time
 async def test_a_switch_and_pythons_collector_act_where_the_table_says_so() -> None:
-    """They are no settings. A program's collector is its own; a simulation has the switches that it is given."""
+    """Both are no settings. A program's collector is its own; a simulation has the switches that it is given."""
     for place in (Place.SERVE, Place.WRAP):
         before = gc.get_threshold()
         machine = Machine(Scene(()), Engine)
@@ -162,6 +162,6 @@ def test_the_log_says_at_the_start_what_has_no_effect(place: Place, caplog: pyte
 
 @pytest.mark.parametrize("part", [part for part in PARTS if part.batcher is not None], ids=lambda part: part.name)
 def test_a_batcher_has_the_argument_that_stands_in_place_of_a_part(part: Part) -> None:
-    """What each does there is tried in tests/plugin/batcher."""
+    """The effect of each is tried in tests/plugin/batcher."""
     known = {*inspect.signature(Batcher).parameters, *inspect.signature(Batcher.submit).parameters}
     assert set(re.findall(r"`(\w+)`", part.batcher or "")) <= known | {Batcher.warm_up.__name__}

@@ -48,5 +48,5 @@ def test_it_serves_the_shortest_expected_first(preset: Preset) -> None:
 
 
 def test_it_conforms_to_the_protocol_of_a_discipline(preset: Preset) -> None:
-    """It passes the conformance suite, as the page says."""
+    """The policy passes the conformance suite, as the page says."""
     check_discipline(find_class(preset.ordering.inside))

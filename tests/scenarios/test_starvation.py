@@ -65,8 +65,8 @@ def test_an_overload_does_not_starve_the_light_tenant(name: str, seed: int) -> N
 
 @pytest.mark.parametrize("make_room", [False, True])
 def test_an_urgent_class_in_excess_leaves_the_other_its_share(make_room: bool) -> None:
-    """It offers 1.4 times what the server can do, beside 0.3 times of the other class, whose share is a tenth: whether
-    or not the urgent class may take the place of what has no token yet.
+    """The urgent class offers 1.4 times what the server can do, beside 0.3 times of the other class, whose share is a
+    tenth: whether or not the urgent class may take the place of what has no token yet.
     """
     classes = {name: terms(rank, places=10_000) for rank, name in enumerate(("batch", "realtime"))}
     queue = {"make_room": make_room}

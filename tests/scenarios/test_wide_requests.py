@@ -90,7 +90,7 @@ def test_a_request_of_eight_goes_beside_two_of_one(name: str, start: int) -> Non
 
 @pytest.mark.parametrize("name", ["balanced", "throughput"])
 def test_a_request_of_more_than_all_seats_takes_turns_with_the_others(name: str) -> None:
-    """It waits until all are free, and meanwhile no other takes them."""
+    """The request waits until all are free, and meanwhile no other takes them."""
     (served, refused), *others = outcomes(bundled_presets()[name], [64, 1, 1, 1, 1, 1, 1], 60.0)
     assert served >= 10
     assert refused == 0

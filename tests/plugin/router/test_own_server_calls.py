@@ -29,7 +29,7 @@ def own_pool(*, exclusive: bool = True) -> InstancePool:
 
 @on_virtual_time
 async def test_its_seats_are_those_of_the_engine_whatever_its_metrics_say() -> None:
-    """It has no other clients, and reports a step to one of its API servers, which may have ended: only what was sent
+    """The server has no other clients, and reports a step to an API server that may have ended: only what was sent
     there runs there."""
     pool = own_pool()
     (link,) = pool.links.values()
@@ -113,7 +113,7 @@ async def test_a_request_ends_with_the_engine_and_is_not_tried_elsewhere(parts: 
 
 @on_virtual_time
 async def test_the_class_is_the_engines_priority() -> None:
-    """It has no gate that would know it; an instance of others is told nothing."""
+    """The server has no gate that would know it; an instance of others is told nothing."""
     client = Breaking()
     await bodies(engine_of(client, OwnServer()), priority=2)
     await bodies(InstancesEngine(own_pool(exclusive=False), client), priority=2)  # type: ignore[arg-type]

@@ -124,7 +124,7 @@ async def test_no_client_ranks_its_request_in_the_engine() -> None:
 @pytest.mark.parametrize("priority", [-5, 3.0, True, "-5", " 7 ", "1e3"])
 @pytest.mark.parametrize("other", ["x", [], {}, ""])
 async def test_a_priority_that_is_no_number_is_for_the_instance_to_refuse(priority: object, other: object) -> None:
-    """What a lenient reader takes for a number goes; the rest is wrong, and the client is told so by the instance."""
+    """A text that a lenient reader takes goes; the rest is wrong, and the client is told so by the instance."""
     engine = Engine()
     for value in (priority, other):
         body = json.dumps({"prompt": "a", "priority": value}).encode()
@@ -219,7 +219,7 @@ async def test_a_sound_is_taken() -> None:
 
 
 async def test_a_background_response_is_not_taken() -> None:
-    """It would stay on one instance, which nothing here finds again."""
+    """The response would stay on one instance, which nothing here finds again."""
     engine = Engine()
     context = RequestContext(asked=Asked(detached=True))
     answer = await ask(engine, "POST", "/v1/responses", context, content=b"{}", headers=JSON)

@@ -107,7 +107,7 @@ async def test_requests_are_spread_over_the_instances(start: Any, stream: bool) 
 
 
 async def test_the_death_of_an_instance_loses_nothing(start: Any) -> None:
-    """It is killed while it works: what it ran without a stream is answered by others, what waited as well."""
+    """An instance is killed at work: what it ran without a stream is answered by others, what waited as well."""
     fleet = start(StandIn(step_s=0.05), StandIn(step_s=0.05))
     asked = asyncio.create_task(ask_all(fleet, tokens=10))
     await asyncio.to_thread(wait_until, lambda: fleet.instances[0].running() == 4, "it runs four")
@@ -122,7 +122,7 @@ async def test_the_death_of_an_instance_loses_nothing(start: Any) -> None:
 
 
 async def test_a_stream_that_has_begun_ends_with_one_error_event(start: Any) -> None:
-    """What was sent cannot be taken back: no second answer follows it."""
+    """Sent tokens cannot be taken back: no second answer follows it."""
     fleet = start(StandIn(step_s=0.05))
     async with httpx.AsyncClient(timeout=60) as client:
         content = {"model": "tiny", "prompt": "a", "max_tokens": 200, "stream": True}
@@ -211,7 +211,7 @@ async def test_a_name_stands_for_the_instances_at_its_addresses(tmp_path: Path) 
 
 @long_form("tests/policies/routing/test_instance_seats finds the seats")
 async def test_what_an_instance_cannot_run_waits_in_front(start: Any) -> None:
-    """It was named with 64 seats, and has 4: once that shows, no more is sent there while others wait in front."""
+    """Named with 64 seats, an instance has 4: once that shows, no more is sent there while others wait in front."""
     fleet = start(StandIn(step_s=0.05, seats=4), flags=("--seats", "64"))
     asked = asyncio.create_task(ask_all(fleet, 60, 20))
 

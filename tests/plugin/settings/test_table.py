@@ -58,7 +58,7 @@ def test_every_known_variable_is_read(variable: Variable[Any]) -> None:
     ],
 )
 def test_each_kind_is_read(attribute: str, text: str | None, expected: object) -> None:
-    """What is not set, or blank, is the usual value; only a text as it stands may be empty."""
+    """A variable not set, or blank, has the usual value; only a text as it stands may be empty."""
     name = f"HEADWAY_{attribute.upper()}"
     assert getattr(Environment({} if text is None else {name: text}), attribute) == expected
 
@@ -77,7 +77,7 @@ def test_each_kind_is_read(attribute: str, text: str | None, expected: object) -
     ],
 )
 def test_a_wrong_value_is_one_line(name: str, value: str, wanted: str) -> None:
-    """It names the variable, the value and what would be right."""
+    """The line names the variable, the value and what would be right."""
     with pytest.raises(HeadwayError, match=f"^HEADWAY_{name}: {wanted} is needed, not {re.escape(repr(value))}$"):
         getattr(Environment({f"HEADWAY_{name}": value}), name.lower())
 

@@ -39,7 +39,7 @@ async def test_a_silent_engine_receives_no_requests_until_it_responds() -> None:
 
 @on_virtual_time
 async def test_an_idle_engine_that_hangs_is_noticed() -> None:
-    """It is queried after a silence, without a request having to wait first."""
+    """The engine is queried after a silence, without a request having to wait first."""
     harness = Harness(hang_after_s=10.0)
     await asyncio.sleep(100)
     assert harness.engine_state is EngineState.UP
@@ -69,7 +69,7 @@ async def test_an_idle_engine_is_queried_as_often_as_its_terms_ask_for(hang_afte
 
 @on_virtual_time
 async def test_a_hung_engine_is_ended_where_the_preset_says_so() -> None:
-    """It is replaced like one that died, and requests that had sent no output are retried."""
+    """The engine is replaced like one that died, and requests that had sent no output are retried."""
     harness = Harness(hang_after_s=10.0, restart_hung=True)
     harness.engine.stalled = True
     fresh = harness.ask("fresh", timeout_s=59.0)
@@ -82,7 +82,7 @@ async def test_a_hung_engine_is_ended_where_the_preset_says_so() -> None:
 async def test_a_grammar_that_compiles_for_long_is_named_and_the_engine_serves_on(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
-    """It is no hang: requests are dispatched, the server is ready; a log line once, a note, a sentence, a metric."""
+    """Requests are dispatched, and the server is ready; a log line once, a note, a sentence, a metric name the wait."""
     harness = Harness(hang_after_s=10.0, slow_step_after_s=40.0, restart_hung=True)
     harness.engine.compiling_s = 9.0
     await asyncio.sleep(6)
@@ -241,7 +241,7 @@ class DeafKind(PlainAdapter):
 @on_virtual_time
 @pytest.mark.parametrize("dies", [True, False])
 async def test_a_switch_is_answered_though_the_engine_is_not_there_to_hear_it(dies: bool) -> None:
-    """It holds at once; the engine gets it when there is one again, or when it responds."""
+    """The switch holds at once; the engine gets it when there is one again, or when it responds."""
     harness = Harness(hang_after_s=10.0)
     harness.control.gateway.link.adapter = DeafKind()
     harness.engine.stalled = True

@@ -246,7 +246,7 @@ async def test_closing_ends_the_keeper() -> None:
 
 @on_virtual_time
 async def test_an_engine_that_dies_during_a_drain_ends_its_requests_as_drained() -> None:
-    """It is no fault of a server that closes, and its running requests are answered all the same."""
+    """The death is no fault of a server that closes, and its running requests are answered all the same."""
     harness = Harness()
     running = harness.ask("running")
     await asyncio.sleep(0.5)

@@ -92,7 +92,7 @@ async def test_a_request_that_timed_out_later_was_dispatched() -> None:
 
 @on_virtual_time
 async def test_a_client_that_left_the_queue_is_cancelled() -> None:
-    """It was neither dispatched nor refused."""
+    """The request was neither dispatched nor refused."""
     gate = Gate(small_preset())
     gate.enter()
     permit = gate.enter()
@@ -101,7 +101,7 @@ async def test_a_client_that_left_the_queue_is_cancelled() -> None:
 
 
 def test_a_request_refused_at_once_has_an_empty_span() -> None:
-    """It never had a permit."""
+    """The request never had a permit."""
     span = Exported().span_of(RequestContext("batch", rejected=Refused(Reason.QUEUE_FULL, 1)))
     assert (span.attributes["headway.outcome"], span.attributes["headway.class"]) == (Reason.QUEUE_FULL, "batch")
     assert span.start_time == span.end_time

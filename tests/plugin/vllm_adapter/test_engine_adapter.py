@@ -283,7 +283,7 @@ def test_usage_comes_from_the_last_output_where_that_is_certain() -> None:
 
 @pytest.mark.parametrize(("name", "expected"), [("FINAL_ONLY", True), ("DELTA", False), ("CUMULATIVE", False)])
 def test_a_whole_answer_emits_no_tokens(name: str, expected: bool) -> None:
-    """It gives one output, its last."""
+    """The answer gives one output, its last."""
     assert VllmAdapter().unstreamed(SimpleNamespace(output_kind=SimpleNamespace(name=name))) is expected
     assert VllmAdapter().unstreamed(SimpleNamespace()) is False
 

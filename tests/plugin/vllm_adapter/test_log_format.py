@@ -97,7 +97,7 @@ def test_json_lines_are_written_by_all_loggers(json_asked: io.StringIO, order: t
 
 
 def test_json_lines_outlive_the_set_up_of_uvicorn(json_asked: io.StringIO) -> None:
-    """It is configured after the plugin, by the names of its formatters."""
+    """uvicorn is configured after the plugin, by the names of its formatters."""
     log_json_lines()
     logging.config.dictConfig(uvicorn.config.LOGGING_CONFIG)
     for name in ("uvicorn", "uvicorn.access"):

@@ -79,7 +79,7 @@ def test_content_is_hidden_from_then_on(said: pytest.MonkeyPatch) -> None:
 
 
 def test_a_second_call_changes_nothing(said: pytest.MonkeyPatch) -> None:
-    """It is called by two plugins."""
+    """The function is called by two plugins."""
     hide_content()
     once = logging.getLogRecordFactory()
     hide_content()
@@ -114,7 +114,7 @@ def test_there_is_no_warning_where_it_is_hidden(said: pytest.MonkeyPatch, caplog
 
 
 def test_an_unknown_word_hides_nothing_in_silence(said: pytest.MonkeyPatch) -> None:
-    """It is an error at the start."""
+    """The word is an error at the start."""
     said.setenv("HEADWAY_LOG_CONTENT", "no")
     with pytest.raises(HeadwayError, match="HEADWAY_LOG_CONTENT"):
         hide_content()
@@ -142,7 +142,7 @@ def test_only_a_process_that_was_started_by_the_server_begins_so(said: pytest.Mo
 
 
 def test_pydantics_warnings_about_values_are_not_printed(said: pytest.MonkeyPatch) -> None:
-    """They repeat the value; warnings are errors in this test."""
+    """Such warnings repeat the value; warnings are errors in this test."""
     hide_content()
     warnings.warn(f"Pydantic serializer warnings:\n  input_value='{SECRET}'", UserWarning, stacklevel=1)
 

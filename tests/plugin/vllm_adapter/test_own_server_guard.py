@@ -81,7 +81,7 @@ def client_of(app: Any, **headers: str) -> httpx.AsyncClient:
 
 
 async def test_the_priority_is_the_one_of_the_desk(served: tuple[Engine, Starlette]) -> None:
-    """What a client asks for counts only where the desk says nothing: for a request without a class."""
+    """A client's priority counts only where the desk says nothing: for a request without a class."""
     engine, app = served
     for said in ({"x-headway-priority": "2"}, {"x-headway-priority": "0"}, {}, {"x-headway-priority": "-1"}):
         async with client_of(app, **said) as client:

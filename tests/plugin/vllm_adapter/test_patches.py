@@ -45,7 +45,7 @@ def test_a_name_that_is_none_is_refused() -> None:
 @pytest.mark.slow
 @pytest.mark.parametrize("name", ["progress", "death-cause", "limits-page", "step-ring", "none of these"])
 def test_each_of_the_engine_can_be_switched_off(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """What is switched off leaves EngineCore as vLLM made it; all others are made."""
+    """A patch switched off leaves EngineCore as vLLM made it; all others are made."""
     core, proc = (
         type("EngineCore", (), {"step": lambda self: 1}),
         type("Proc", (), {"_send_engine_dead": lambda self: 1}),

@@ -146,7 +146,7 @@ def test_it_goes_on_below_a_step_policy_and_after_that_gave_up(file: Path, monke
 def test_an_error_leaves_the_step_as_it_is(
     file: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """It is logged once, nothing more is recorded, and the reader can tell."""
+    """The error is logged once, nothing more is recorded, and the reader can tell."""
     scheduler = SeveralClients(MODEL)
     core, reader = core_of(scheduler, monkeypatch), StepRingReader(file, 1)
     assert recorded(core, file, StandInRequest(16, 5))

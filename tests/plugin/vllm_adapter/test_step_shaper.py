@@ -100,7 +100,7 @@ def test_a_share_is_kept_within_three_points() -> None:
 
 
 def test_a_short_prompt_behind_a_long_one_is_computed_beside_it() -> None:
-    """It does not wait for the end of the long one."""
+    """The short prompt does not wait for the end of the long one."""
     scheduler, _ = shaped()
     long, short = beside(scheduler, 2048, 32)
     run(scheduler, 300)

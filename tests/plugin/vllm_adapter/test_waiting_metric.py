@@ -35,7 +35,7 @@ def values(scrape: Scrape, name: str, **labels: str) -> list[float]:
     ids=["one engine", "an empty queue", "its part for each", "less than one for each", "no engine yet"],
 )
 def test_each_engine_shows_its_part_of_the_queue(engines: int, queued: int, shown: list[float]) -> None:
-    """What waits in it is counted, too; by reason it is for want of capacity, so that the sums agree."""
+    """The engine's own queue is counted, too; by reason it is for want of capacity, so that the sums agree."""
     registry = vllms(engines, 2)
     scrape = Scrape(generate_latest(WithQueue(registry, lambda: queued)).decode())
     assert values(scrape, WAITING) == shown

@@ -107,7 +107,7 @@ def test_vllm_counts_once_the_engine_has_given_up_writing(logger_class: Any, rin
 
 @pytest.mark.parametrize("gave_up", [False, True])
 def test_a_new_engine_is_read_whatever_the_one_before_did(logger_class: Any, ring: StepRing, gave_up: bool) -> None:
-    """What the old one has left is dropped, vLLM counts until the new one writes, and then its steps are the ones."""
+    """The old engine's rest is dropped, vLLM counts until the new one writes, and then its steps are the ones."""
     logger, notes = listened(logger_class)
     for tokens in (1, 2, 3):
         ring.write(step(tokens))
@@ -126,7 +126,7 @@ def test_a_new_engine_is_read_whatever_the_one_before_did(logger_class: Any, rin
 
 
 def test_a_reader_that_is_a_whole_ring_behind_goes_on_with_the_newer_steps(logger_class: Any, ring: StepRing) -> None:
-    """Those that were overwritten are lost, and vLLM counts none of them."""
+    """Overwritten steps are lost, and vLLM counts none of them."""
     logger, notes = listened(logger_class)
     ring.write(step(1))
     logger.record(*vllms(0))

@@ -164,7 +164,7 @@ async def test_a_warm_up_beside_traffic_keeps_the_prefix_cache_and_the_seats_as_
 
 @on_virtual_time
 async def test_the_report_of_another_engine_is_not_overwritten() -> None:
-    """It was replaced while a warm-up ran beside its requests."""
+    """The engine was replaced while a warm-up ran beside its requests."""
     _engine, harness, requests = warming()
     await harness.warm_up(requests)
     beside = asyncio.ensure_future(Warmer(harness.parts, requests).warm_beside_traffic(2))

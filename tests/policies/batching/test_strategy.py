@@ -232,7 +232,7 @@ def test_what_runs_together_never_exceeds_the_token_budget(strategy: str) -> Non
 
 @pytest.mark.parametrize("strategy", ["static", "dynamic", "continuous"])
 def test_what_is_larger_than_the_budget_runs_alone(strategy: str) -> None:
-    """It waits until none runs, none joins it, and none behind it is blocked for ever."""
+    """The request waits until none runs, none joins it, and none behind it is blocked for ever."""
     it = gathering(strategy, 8, max_total_tokens=1000, flush_after_s=2.0)
     come(it, 1, prompt_tokens=300, max_tokens=100)
     come(it, 1, prompt_tokens=5000, max_tokens=100)

@@ -106,7 +106,7 @@ def test_a_limit_that_breaks_a_promise_is_caught(wrong: Callable[[], Limit], iss
 
 
 def test_a_limit_that_raises_is_caught() -> None:
-    """What it raises comes through."""
+    """Its error comes through."""
 
     class Raises(Plain):
         def observe(self, signals: Signals, now_s: float) -> None:

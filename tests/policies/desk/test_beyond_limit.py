@@ -41,7 +41,7 @@ def test_the_most_urgent_class_gets_its_share_and_the_root_of_it() -> None:
 
 
 def test_seats_that_it_holds_within_the_limit_count() -> None:
-    """It never has more than that, wherever its seats are."""
+    """The class never has more than that, wherever its seats are."""
     it = WatchedDesk(moving())
     for _ in range(5):
         it.comes("realtime")

@@ -93,7 +93,7 @@ LEAVING = {
     ids=[f"{phase}-{ending}" for phase, ending in LEAVING],
 )
 def test_leaving_writes_the_one_outcome_of_its_phase(phase: str, ending: Ending, outcome: Outcome) -> None:
-    """What is counted follows from where the ticket stood and what it reports; a second leave changes nothing."""
+    """The outcome follows from where the ticket stood and what it reports; a second leave changes nothing."""
     it = WatchedDesk(small_preset())
     it.comes("batch")
     it.comes("normal" if phase == "waiting" else "batch")

@@ -48,7 +48,7 @@ def test_an_answer_is_cut_and_the_effect_comes_before_the_dispatch() -> None:
 
 
 def test_a_switch_takes_seats_and_rungs_in_one_step() -> None:
-    """What the switch itself dispatches is under the rungs of the new preset; without any, the old ones stay."""
+    """Requests that the switch dispatches are under the rungs of the new preset; without any, the old ones stay."""
     for rungs, cut in ((None, [Degrade(1, 64)]), (frozenset({Rung.CAP}), [Degrade(1, 64)]), (frozenset(), [])):
         desk = Desk(preset())
         desk.fall_back(frozenset({Rung.CAP}), 0.0)

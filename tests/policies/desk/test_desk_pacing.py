@@ -53,7 +53,7 @@ def behind(preset: Preset) -> Busy:
 
 
 def test_a_request_waits_for_the_pace_though_seats_are_free() -> None:
-    """It goes as soon as the steps have made up for the slow one, and the reason says what it waits for."""
+    """The request goes as soon as the steps have made up for the slow one, and the reason says what it waits for."""
     busy = behind(paced())
     assert dispatched(busy.comes()) == []
     assert busy.desk.read(busy.now_s).limit_reason == "pacing"
@@ -154,7 +154,7 @@ def test_an_engine_that_was_idle_begins_anew() -> None:
 
 
 def test_a_switch_ends_and_begins_the_pacing() -> None:
-    """What waits for the pace goes under a preset without one; the state is kept where the limit is."""
+    """A request that waits for the pace goes under a preset without one; the state is kept where the limit is."""
     busy = behind(paced())
     busy.comes()
     assert dispatched(busy.desk.switch(paced().model_copy(update={"name": "twin"}), busy.now_s)) == []

@@ -141,7 +141,7 @@ def test_a_ramp_climbs_to_the_limit_of_the_moment(recorded: type[RecordingLimit]
 
 @pytest.mark.parametrize("seats", [1, 5])
 def test_another_limit_knows_the_ceiling(recorded: type[RecordingLimit], seats: int) -> None:
-    """What the engine can give holds for the first limit and for each that a switch makes."""
+    """The engine's ceiling holds for the first limit and for each that a switch makes."""
     desk = Desk(small_preset(3), ceiling=2)
     made = [desk._capacity._limit]
     desk.switch(small_preset(seats), 1.0)
@@ -229,7 +229,7 @@ def test_an_order_books_what_is_expected_and_then_what_was_used(
 
 
 def test_an_order_takes_back_what_a_recalled_ticket_was_charged() -> None:
-    """It is charged again when it goes again, and corrected once."""
+    """The ticket is charged again when it goes again, and corrected once."""
     desk = Desk(ordered({}, seats=8))
     RecordingOrder.booked.clear()
     desk.arrive(Ticket(1, "normal", 0.0, prompt_tokens=10, max_tokens=5), 0.0)

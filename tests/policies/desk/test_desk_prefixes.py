@@ -48,7 +48,7 @@ def test_the_desk_dispatches_by_the_prompts_that_are_cached() -> None:
 
 
 def test_all_classes_know_of_one_cache() -> None:
-    """What an urgent request brought in is a match for a normal one."""
+    """A prompt that an urgent request brought in is a match for a normal one."""
     desk = Desk(by_prefix())
     desk.arrive(ticket(0, 5, "realtime"), 0.0)
     for number, prompt in enumerate((2, 5), start=1):

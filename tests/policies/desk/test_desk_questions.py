@@ -10,7 +10,7 @@ from headway_policies.desk.dump import dump
 
 
 def test_the_dump_shows_ids_classes_and_times_and_nothing_of_the_content() -> None:
-    """What an operator sees of each ticket is a closed list of keys."""
+    """The dump of each ticket is a closed list of keys."""
     it = WatchedDesk(small_preset())
     it.comes()
     it.comes("batch")

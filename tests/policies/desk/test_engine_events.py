@@ -56,7 +56,7 @@ def test_time_goes_on_while_the_engine_is_silent() -> None:
 def test_silence_of_an_engine_that_is_gone_changes_nothing(
     event: str, state: EngineState, answer: list[tuple[int, Reason]]
 ) -> None:
-    """It stays lost, and arrivals are refused; or on its way back, and they wait."""
+    """The engine stays lost, and arrivals are refused; or on its way back, and they wait."""
     it = WatchedDesk(patient(1))
     it.does(event, *([set()] if event == "engine_restarting" else []))
     it.does("engine_silent")
@@ -78,7 +78,7 @@ def test_silence_of_an_engine_that_is_gone_changes_nothing(
     ],
 )
 def test_what_becomes_of_a_running_request_when_the_engine_dies(shown: bool, before: str, answer: Effect) -> None:
-    """It waits again if it has shown nothing and did not run at the crash before as well; else it has its end."""
+    """The request waits again if it has shown nothing and did not run at the crash before; else it has its end."""
     it = WatchedDesk(patient(1))
     it.comes()
     if before != "never":
@@ -140,7 +140,7 @@ TIMES: dict[str, tuple[dict[str, Any], float | None]] = {
 def test_a_recalled_request_keeps_the_deadlines_of_a_running_one(
     times: dict[str, Any], expires_s: float | None
 ) -> None:
-    """It had its turn in the queue, and no token yet; what is left counts from its arrival."""
+    """The request had its turn in the queue, and no token yet; what is left counts from its arrival."""
     it = WatchedDesk(small_preset(classes={"normal": terms(1, **times)}))
     it.comes()
     it.now_s = 2.5
@@ -156,7 +156,7 @@ def test_a_recalled_request_keeps_the_deadlines_of_a_running_one(
 
 
 def test_the_total_time_out_goes_on_while_a_recalled_request_runs_again() -> None:
-    """It counts from the arrival, as if there had been no crash; tickets that waited beside it expire on time."""
+    """Time counts from the arrival, as if there had been no crash; tickets that waited beside it expire on time."""
     it = WatchedDesk(careful(small_preset()))
     it.comes()
     it.comes(asked=Timeouts(queue_s=2.0))

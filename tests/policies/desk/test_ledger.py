@@ -9,7 +9,7 @@ from headway_policies.desk.ledger import ClassLedger
 
 
 def test_a_copy_has_every_count_and_a_life_of_its_own() -> None:
-    """What happens after the copy shows in one of the two only."""
+    """A later event shows in one of the two only."""
     counts = ClassLedger(
         10, 2, 3, Counter({Outcome.COMPLETED: 4}), Counter({Decision.SEATED: 5}), Counter({Reason.SHED: 1}), 7
     )

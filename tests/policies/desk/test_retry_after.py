@@ -101,7 +101,7 @@ def test_a_queue_that_stands_still_sends_clients_far_away() -> None:
 
 
 def test_the_rate_follows_a_change_within_half_a_minute() -> None:
-    """What happened a minute ago is forgotten."""
+    """The minute before is forgotten."""
     rate, now_s = drained(20.0, 60.0)
     assert rate.per_s(0.0, now_s) == pytest.approx(20.0, rel=0.05)
     for number in range(30):

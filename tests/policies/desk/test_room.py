@@ -28,7 +28,7 @@ def test_the_last_of_the_least_urgent_class_makes_room() -> None:
 
 
 def test_it_goes_back_to_its_own_place() -> None:
-    """It is the next of its class, before those that came after it."""
+    """The recalled ticket is the next of its class, before those that came after it."""
     desk = full()
     desk.comes("batch", prompt_tokens=100)
     desk.comes("realtime", prompt_tokens=100)
@@ -80,7 +80,7 @@ def test_no_room_is_made_where_a_seat_comes_free_within_a_step(step_s: float, re
 
 
 def test_one_that_has_waited_for_long_keeps_its_seat() -> None:
-    """It would run out of time if it waited again: more than half of its ten seconds are over."""
+    """The ticket would run out of time if it waited again: more than half of its ten seconds are over."""
     desk = WatchedDesk(small_preset(1, queue={"make_room": True}))
     desk.comes("realtime")
     desk.comes("batch")
@@ -108,7 +108,7 @@ def _large() -> Preset:
 
 
 def test_one_that_was_dispatched_before_a_switch_waits_in_the_order_of_now() -> None:
-    """It is pulled out of no order that is gone: it is dispatched again, also after one more switch."""
+    """The ticket is pulled out of no order that is gone: it is dispatched again, also after one more switch."""
     plain, fair = (small_preset(2, queue={"make_room": True}, inside=inside) for inside in ("fifo", "fair"))
     desk = full()
     desk.does("switch", fair)

@@ -17,7 +17,7 @@ from headway_policies import (
 
 
 def test_a_ticket_that_waits_at_a_crash_waits_on_without_suspicion() -> None:
-    """They never had the engine; they keep their places and go together once the suspects are through."""
+    """Waiting tickets never had the engine; they keep their places and go together once the suspects are through."""
     it = WatchedDesk(patient(2))
     for _ in range(4):
         it.comes()
@@ -29,7 +29,7 @@ def test_a_ticket_that_waits_at_a_crash_waits_on_without_suspicion() -> None:
 
 
 def test_a_suspect_is_cleared_once_the_engine_has_done_all_of_it() -> None:
-    """It ran alone and has only to leave: the others go on at once, and the next crash does not send it again."""
+    """The suspect ran alone and has but to leave: others go on at once, and the next crash does not send it again."""
     it = WatchedDesk(patient(1))
     for _ in range(3):
         it.comes()
@@ -43,7 +43,7 @@ def test_a_suspect_is_cleared_once_the_engine_has_done_all_of_it() -> None:
 
 
 def test_a_batch_that_gathers_behind_a_cleared_suspect_leaves() -> None:
-    """It is full, and the engine idle: it goes at once, and the desk does not ask for a tick again and again."""
+    """The batch is full, and the engine idle: it goes at once, and the desk does not ask for a tick again and again."""
     it = WatchedDesk(small_preset(2, batching={"strategy": "dynamic"}))
     for _ in range(4):
         it.comes()
@@ -199,7 +199,7 @@ def test_a_cleared_ticket_is_not_blamed_for_the_one_that_runs_alone() -> None:
 
 
 def test_a_suspect_that_goes_alone_pays_for_its_class() -> None:
-    """It passes no empty queue: under weighted order the class it belongs to has had its turn when it has ended."""
+    """The suspect passes no empty queue: under weighted order its class has had its turn when it has ended."""
     it = WatchedDesk(patient(1, between="weighted"))
     it.comes("realtime", max_tokens=512)
     crashes(it, 1)

@@ -30,7 +30,7 @@ EXPECTED: dict[Event, tuple[Phase | None, Phase | None, Phase | None, Phase | No
 
 @pytest.mark.parametrize(("phase", "event"), list(product(Phase, Event)))
 def test_every_pair_of_a_phase_and_an_event(phase: Phase, event: Event) -> None:
-    """It leads to the phase that is expected, or raises: no pair is left out."""
+    """Each pair leads to the phase that is expected, or raises: no pair is left out."""
     expected = EXPECTED[event][list(Phase).index(phase)]
     if expected is None:
         with pytest.raises(IllegalTransitionError, match=f"{event} cannot happen to a ticket that is {phase}"):

@@ -205,7 +205,7 @@ TOO_SLOW = "Tokens of class normal come too slowly: 100 ms between two (p95), it
     ],
 )  # fmt: skip
 def test_what_limits_and_how_bad_it_is(facts: Facts, severity: str, bottleneck: str, sentence: str) -> None:
-    """What goes wrong first, then the first rule that holds, each with its evidence."""
+    """Troubles come first, then the first rule that holds, each with its evidence."""
     found = diagnose(facts)
     assert (found.severity.word, found.bottleneck, found.sentence[: len(sentence)]) == (severity, bottleneck, sentence)
 
@@ -335,7 +335,7 @@ def test_no_preset_is_proposed_that_serves_no_more() -> None:
 
 
 def test_objectives_count_before_what_is_served_at_all() -> None:
-    """Those of the preset in force: a preset that serves more, and all of it late, is not the better one."""
+    """The preset in force sets the objectives: a preset that serves more, and all of it late, is not the better one."""
     good = Forecasted("interactive", 16, 0.75, keeps_objectives=True)
     first = diagnose(replace(TOO_MUCH, forecasts=(THROUGHPUT, good))).remedies[0]
     assert first.action.startswith(

@@ -152,7 +152,7 @@ def test_a_watch_that_hears_nothing_for_a_while_counts_a_second_of_it() -> None:
 
 
 def test_a_cache_that_was_full_is_no_cause_once_nothing_runs() -> None:
-    """It has room then; a watch that has heard nothing names nothing."""
+    """The cache has room then; a watch that has heard nothing names nothing."""
     watched = Watched()
     assert watched.stuck_s == 0.0
     watched.steps([Step(running=2, waiting=1, kv=0.97)] * 40, 0.1)

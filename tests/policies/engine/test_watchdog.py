@@ -53,7 +53,7 @@ def test_a_sign_of_life_starts_the_time_anew() -> None:
     ],
 )  # fmt: skip
 def test_a_watch_that_was_not_looked_at_begins_anew(looks_s: list[float], said: list[bool]) -> None:
-    """It saw nothing for more than half of ``hang_after_s``: it reports no hang until it has watched for all of it.
+    """The watch saw nothing for over half of ``hang_after_s``: it reports no hang until it has watched for all of it.
 
     An engine that was hung before has not responded since, so it still is.
     """
@@ -188,7 +188,7 @@ def test_a_step_that_ends_is_a_sign_of_life_and_so_is_another_engine() -> None:
 
 
 def test_a_watch_that_was_asleep_accuses_no_stopped_worker_either() -> None:
-    """It has not seen for how long."""
+    """The watch has not seen for how long."""
     watchdog = Watchdog(0.0)
     watchdog.reported([stopped_worker(60)], 60)
     assert [watchdog.hung(now_s, TERMS) for now_s in (60, 1e6, 1e6 + 15, 1e6 + 30, 1e6 + 31)] == [False] * 4 + [True]

@@ -73,7 +73,7 @@ def test_a_rate_below_one_a_minute_lets_a_request_through() -> None:
     ("used", "remaining"), [(1000, 5000), (400, 5600), (0, 6000), (9000, 0)], ids=["as said", "less", "none", "more"]
 )
 def test_a_request_that_has_ended_is_charged_what_it_used(used: float, remaining: float) -> None:
-    """What it used beyond its estimate is owed."""
+    """Usage beyond its estimate is owed."""
     rates = TenantRates()
     assert admitted(rates, TEAM, 1000)
     rates.settle("team", 1000, used, 0.0)

@@ -95,7 +95,7 @@ USABLE: dict[str, tuple[str, bool, set[Rung]]] = {
 
 @pytest.mark.parametrize(("text", "fallback_model", "expected"), USABLE.values(), ids=USABLE)
 def test_a_rung_is_usable_where_it_changes_anything(text: str, fallback_model: bool, expected: set[Rung]) -> None:
-    """What no class allows, or what has no means, is left out of the ladder."""
+    """A rung that no class allows, or without means, is left out of the ladder."""
     assert usable_rungs(balanced_without_fallback(text), fallback_model=fallback_model) == expected
 
 

@@ -46,7 +46,7 @@ def test_nothing_ended_is_no_share() -> None:
     ids=["just inside", "exactly the window", "just outside"],
 )
 def test_the_window_ends_exactly_where_it_says(now_s: float, share: float) -> None:
-    """What failed up to a look that is as old as the window is forgotten; a moment before it still counts."""
+    """A failure up to a look as old as the window is forgotten; a moment before it still counts."""
     seen = ErrorRate()
     for at_s, failed, ended in ((0.0, 0, 0), (1.0, 5, 10)):
         seen.update(failed, ended, at_s, window_s=10.0, min_ended=1)

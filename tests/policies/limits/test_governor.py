@@ -66,7 +66,7 @@ def test_a_step_is_bounded(proposal: int, allowed: int, why: str) -> None:
 
 
 def test_many_steps_arrive() -> None:
-    """What one step may not, some may: the proposal is reached."""
+    """Several steps may do what a single one may not: the proposal is reached."""
     limit = governed(Says(200))
     seats = 16
     for number in range(10):
@@ -225,7 +225,7 @@ def test_a_preset_names_its_policy(policy: str, made: type, monkeypatch: pytest.
 
 
 def test_a_user_policy_is_on_the_rails(monkeypatch: pytest.MonkeyPatch) -> None:
-    """It gets the settings and the preset's seats, and its 3 seats are reached by halves, not at once."""
+    """The policy gets the settings and the preset's seats, and its 3 seats are reached by halves, not at once."""
     monkeypatch.setattr("headway_policies.limits.governor.find_class", lambda path: CustomPolicy)
     settings = LimitSettings(policy="theirs:CustomPolicy")
     limit = make_limit(settings, 16, None)
@@ -246,7 +246,7 @@ def test_a_fixed_limit_is_not_governed_unless_memory_is() -> None:
 
 @pytest.mark.parametrize(("inter_token_s", "comes_back"), [(0.07, True), (SLOW_S, False)], ids=["in time", "late"])
 def test_a_fixed_limit_that_follows_memory_keeps_the_objective(inter_token_s: float, comes_back: bool) -> None:
-    """It has one to keep: after a fall the seats come back only while tokens come in time."""
+    """The limit has one to keep: after a fall the seats come back only while tokens come in time."""
     limit = make_limit(LimitSettings(memory_aware=True), 16, None)
     fallen = after(limit, signals(16, kv_usage_ratio=0.99))
     for number in range(1, 60):
@@ -295,7 +295,7 @@ def test_it_does_not_go_on_where_it_might_not_grow(inter_token_s: float, more: d
 
 
 def test_it_waits_until_the_seats_of_the_last_step_are_taken() -> None:
-    """What has not been tried teaches nothing."""
+    """Seats that were not tried teach nothing."""
     limit = governed(Says(200))
     for number in range(14):
         limit.observe(signals(16), number / 100)
@@ -311,7 +311,7 @@ def test_a_request_that_takes_several_seats_together_is_waited_for_no_longer() -
 
 
 def test_such_a_request_need_not_wait_for_another_decision() -> None:
-    """What was proposed without a queue is taken at the first step at which its seats lack."""
+    """A proposal made without a queue is taken at the first step at which its seats lack."""
     limit = governed(Says(200))
     for number in range(8):
         limit.observe(signals(12, limited=False), number / 100)

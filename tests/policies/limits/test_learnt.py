@@ -44,7 +44,7 @@ def test_a_limit_starts_where_another_one_was(policy: str) -> None:
 
 
 def test_an_engine_that_is_slower_now_is_followed_at_once() -> None:
-    """What was learnt is a start: at half the speed the limit falls within ten seconds, without the pacing's help."""
+    """The learnt limit is a start: at half the speed the limit falls within ten seconds, without the pacing's help."""
     limit = limit_of("model", pace_prompts=False)
     limit.recall(learnt_by("model"))
     steps = SimulatedEngine(limit, lambda now_s: LIGHT, lambda now_s: 1.75, 0.0).run(20)

@@ -41,7 +41,7 @@ def test_nothing_ran_nothing_is_bounded() -> None:
 
 
 def test_one_strange_interval_moves_it_little() -> None:
-    """What a sequence holds is smoothed: one interval of tiny ones does not open the gates."""
+    """The size of a sequence is smoothed: one interval of tiny ones does not open the gates."""
     policy = MemoryBound(kv_reserve_ratio=0.05)
     seats = [policy.seats(interval(10, kv_usage_ratio=usage)) for usage in (0.5, 0.05)]
     assert seats[0] is not None

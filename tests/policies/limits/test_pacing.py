@@ -97,7 +97,7 @@ def test_a_pause_is_forgotten_after_some_steps() -> None:
 
 
 def test_a_margin_is_kept_for_what_is_urgent() -> None:
-    """It may go where others cannot, for sixteen set points in a row and one prompt more."""
+    """An urgent prompt may go where others cannot, for sixteen set points in a row and one prompt more."""
     one = pacer()
     one.sent(1, 400, 1, 0.0)
     assert not one.open(4, 0.0)
@@ -192,7 +192,7 @@ def test_one_that_has_never_heard_of_a_step_holds_nothing_back() -> None:
 
 
 def test_a_prompt_in_the_cache_costs_only_what_it_took() -> None:
-    """It is taken for a long one until its first token is here, and then for what the step really took."""
+    """The prompt is taken for a long one until its first token is here, and then for what the step really took."""
     one = pacer()
     one.sent(1, 5000, 1, 0.0)
     assert not one.open(4, 0.0)

@@ -168,7 +168,7 @@ def test_a_time_that_is_none_is_ignored(step_s: float) -> None:
 
 
 def test_costs_that_were_known_before_are_the_first_ones() -> None:
-    """Those of another process, until there are steps."""
+    """The costs are those of another process, until there are steps."""
     profile = StepProfile()
     profile.start_from(COSTS)
     assert (profile.samples, profile.costs) == (0, COSTS)

@@ -53,7 +53,7 @@ def test_a_load_that_rounds_to_nothing_is_no_error() -> None:
 
 
 def test_one_load_alone_is_predicted_right() -> None:
-    """What cannot be separated (base, sequences) still adds up at the load that was seen."""
+    """Costs that cannot be separated (base, sequences) still add up at the load that was seen."""
     fit = StepTimeFit()
     for _ in range(50):
         fit.add(16, 0, 0.046)

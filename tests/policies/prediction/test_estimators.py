@@ -56,7 +56,7 @@ def test_the_guess_is_the_mean_of_like_requests() -> None:
 
 
 def test_an_unknown_tenant_is_predicted_from_its_class_and_then_from_all() -> None:
-    """What is not known of a tenant is taken from its class, what is not known of a class from all requests."""
+    """An unknown tenant is like its class, an unknown class like all requests."""
     lengths = LengthEstimate()
     ended(lengths, CHAT, *[100] * 20)
     ended(lengths, replace(CHAT, class_name="batch", tenant="c"), *[300] * 20)

@@ -23,7 +23,7 @@ TAKES_S = 2.0
     ],
 )
 def test_the_ratio(demand_seats: float, taken: int, waiting: int, limit: int, ratio: float) -> None:
-    """What is wanted, for each seat that is open."""
+    """The ratio is that of the seats wanted to those open."""
     assert scale_ratio(demand_seats, taken, waiting, limit) == ratio
 
 

@@ -47,7 +47,7 @@ def test_false_drops_a_table() -> None:
 
 
 def test_false_where_there_is_no_table_is_a_value() -> None:
-    """It still means no for a setting that is yes or no."""
+    """`false` still means no for a setting that is yes or no."""
     assert parse_preset('name = "mine"\nextends = "balanced"\nqueue.evict = false\n', "x").queue.evict is False
 
 
@@ -198,7 +198,7 @@ def test_tables_nested_without_end_are_one_line(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("name", ["pipe.toml", "mine.toml"])
 def test_a_pipe_is_refused_as_a_preset_and_as_a_parent(name: str, tmp_path: Path) -> None:
-    """It is not waited for."""
+    """The pipe is not waited for."""
     os.mkfifo(tmp_path / "pipe.toml")
     write(tmp_path, "mine.toml", 'name = "mine"\nextends = "./pipe.toml"\n')
     with pytest.raises(PresetError, match=r"pipe\.toml: cannot be read: not a regular file"):

@@ -40,7 +40,7 @@ def test_the_bound_by_kv_space_stays_and_the_others_go() -> None:
 
 
 def test_preferred_sizes_that_no_batch_can_reach_go() -> None:
-    """Those that fit stay."""
+    """Sizes that fit stay."""
     text = 'name = "a"\nextends = "dynamic"\n[batching]\npreferred_batch_sizes = [4, 8, 16]'
     assert with_fixed_limit(parse_preset(text, "a"), 8).batching.preferred_batch_sizes == (4, 8)
 

@@ -33,7 +33,7 @@ def test_an_objective_of_the_limit_has_an_effect_where_the_limit_moves() -> None
 
 @pytest.mark.parametrize("key", ["inter_token_slo_ms", "set_point_ratio"])
 def test_a_knee_keeps_no_objective(key: str) -> None:
-    """What says how well one is kept has no effect; the bounds have."""
+    """A setting of how well one is kept has no effect; the bounds have."""
     settings = PRESETS["throughput"].settings()
     assert without_effect(settings)[f"limit.{key}"] == "under knee"
     assert "limit.kv_reserve_ratio" in effective(settings)

@@ -108,7 +108,7 @@ def test_the_limit_of_a_preset_made_of_objects_keeps_it_too(limit: LimitSettings
 
 
 def test_no_bundled_preset_has_a_warning() -> None:
-    """What ships follows its own advice."""
+    """Bundled presets follow their own advice."""
     assert {name: lint(one) for name, one in bundled_presets().items()} == {name: [] for name in BUNDLED}
 
 

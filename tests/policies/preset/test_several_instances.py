@@ -22,7 +22,7 @@ def test_every_bundled_preset_keeps_its_policies(preset: Preset) -> None:
 
 
 def test_the_bounds_of_an_adaptive_limit_are_those_of_each_instance() -> None:
-    """Those that are stated; a limit that is fixed has none."""
+    """Stated bounds are meant; a limit that is fixed has none."""
     text = 'name = "a"\nextends = "balanced"\n[limit]\nmin_seats = 4\nmax_seats = 100'
     limit = for_instances(parse_preset(text, "a"), 3).limit
     assert (limit.min_seats, limit.max_seats) == (12, 300)

@@ -76,7 +76,7 @@ def test_every_order_keeps_its_protocol_while_tickets_are_relegated(make: Make, 
     ("inside", "may"), [("fifo", True), ("edf", True), ("hrrn", True), ("fair", True), ("prefix", False)]
 )
 def test_all_disciplines_but_that_of_prefixes_relegate(inside: str, may: bool) -> None:
-    """That one counts who was passed."""
+    """The order by prefixes counts who was passed."""
     classes = {"only": terms(1)}
     order = StrictOrder(classes, partial(make_discipline, inside))
     tickets = [Ticket(number, "only", float(number), seats=number) for number in (1, 2, 3)]

@@ -81,7 +81,7 @@ def test_a_probe_that_was_not_used_before_a_silence_is_offered_again() -> None:
 
 
 def test_a_broken_connection_takes_it_out_at_once() -> None:
-    """It is no answer: its silence lasts on."""
+    """A broken connection is no answer: its silence lasts on."""
     health = well()
     health.broke(0.5)
     assert not health.takes(0.5)

@@ -114,7 +114,7 @@ def test_a_group_that_is_kept_for_a_class_takes_others_only_where_nothing_else_i
 
 
 def test_a_prefix_is_worth_a_few_seats_and_no_more() -> None:
-    """It draws a request to a busier instance, but not to one that is far busier."""
+    """A prefix draws a request to a busier instance, but not to one that is far busier."""
     demand = Demand(1100, 1000, (1, 2))
     idle, holder = Instance("idle", 10, 0), Instance("holder", 10, 1, prefixes=Cached(900))
     assert ROUTER.choose(demand, [idle, holder]) == "holder"
@@ -146,7 +146,7 @@ def test_numbers_that_make_no_sense_are_refused(wrong: dict[str, float], says: s
 
 
 def test_a_share_above_all_is_refused() -> None:
-    """It would leave no bound."""
+    """Such a share would leave no bound."""
     with pytest.raises(ValueError, match="affinity must be between 0 and 1, not 2"):
         LeastLoaded(affinity=2)
 

@@ -107,7 +107,7 @@ def test_a_probe_without_a_result_is_followed_by_another_one(probed: Told, ends:
 
 
 def test_an_answer_to_any_router_ends_the_probation() -> None:
-    """Those that send nothing to it learn so, too, as one whose probe has ended before the report of its answer."""
+    """Routers that send nothing to it learn so, too, as one whose probe has ended before the report of its answer."""
     told = Told()
     told.outage()
     assert told.next() is HALF_OPEN

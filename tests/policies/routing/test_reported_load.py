@@ -61,7 +61,7 @@ def test_no_history_makes_a_load_negative(events: list[str]) -> None:
 
 
 def test_the_requests_of_other_routers_count_and_its_own_are_not_counted_twice() -> None:
-    """What a report says beyond the requests sent from here is there from others."""
+    """Requests of a report beyond those sent from here are from others."""
     two = view(a=report(), b=report())
     for _ in range(3):
         two.instance("a").sent(1.0)
@@ -86,7 +86,7 @@ def test_a_server_that_is_not_ready_or_silent_is_given_nothing_while_another_one
 
 
 def test_an_instance_on_probation_is_given_one_request_until_its_answer_is_reported() -> None:
-    """It counts from its choice on, so of those that arrive together one alone is the probe."""
+    """A probe counts from its choice on, so of those that arrive together one alone is the probe."""
     two = view(a=report(), b=report(load=3))
     two.instance("a").report(report(2, ready=False), 1.0)
     two.instance("a").report(report(3), 2.0)

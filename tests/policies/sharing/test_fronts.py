@@ -190,7 +190,7 @@ def test_the_largest_limit_that_one_knows_is_that_of_all() -> None:
 
 
 def test_one_that_was_started_again_is_another_front() -> None:
-    """What the one before it ran may still run."""
+    """Requests of the front before it may still run."""
     first, second = pair()
     anew = FrontShare("c", ["a", "b"])
     first.aim({"i": 32}, 32, 32, 2.5)
@@ -205,7 +205,7 @@ def test_one_that_was_started_again_is_another_front() -> None:
 
 
 def test_while_one_is_silent_nothing_more_is_granted_and_nothing_is_lost() -> None:
-    """What it claimed half a second ago may be another number now."""
+    """Its claim of half a second ago may be another number now."""
     first, second = pair(0)
     first.aim({"i": 64}, 64, 64, 2.5)
     first.hear("a", first.claims({}), 2.5)

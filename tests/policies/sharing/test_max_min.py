@@ -27,7 +27,7 @@ MODELS = st.dictionaries(
 def test_seats_go_by_weight_up_to_the_caps(
     caps: dict[str, int], weights: dict[str, float], free: int, given_seats: dict[str, int]
 ) -> None:
-    """What one model does not want goes to the others."""
+    """Seats that a model does not want go to the others."""
     assert fill(dict.fromkeys(caps, 0), caps, weights, free) == given_seats
 
 

@@ -159,7 +159,7 @@ def test_a_model_is_paused_while_another_peaks() -> None:
 
 
 def test_a_paused_model_has_one_seat_though_the_late_one_does_not_want_the_others() -> None:
-    """It could not use them."""
+    """The paused model could not use them."""
     loads = {"a": replace(LATE, demand_seats=4), "b": replace(BUSY, may_pause=True)}
     assert SeatShares().update(loads, 32, 0.0) == {"a": Share(31), "b": Share(1, paused=True)}
 

@@ -40,7 +40,7 @@ def test_a_condition_is_read(text: str, meant: Condition) -> None:
 
 @given(conditions)
 def test_a_condition_says_itself(condition: Condition) -> None:
-    """What it prints is read as the same condition."""
+    """Its text is read as the same condition."""
     assert Condition.parse(str(condition)) == condition
 
 

@@ -82,7 +82,7 @@ def test_every_sequence_ends_in_little_kv_space(seed: int) -> None:
 
 
 def test_without_terms_the_engine_does_as_without_a_policy() -> None:
-    """It learns, and changes nothing."""
+    """The policy learns, and changes nothing."""
     model = FAMILY["two cores"]
     _, plain = beside(model, None, 2048, every=3)
     arrivals = [(0.0, Sequence(1, 64, 30)), (0.5, Sequence(2, 2048, 5))]

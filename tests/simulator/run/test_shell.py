@@ -189,7 +189,7 @@ def test_a_class_the_preset_lacks_is_served_as_its_default_class_and_reported_un
 
 
 def test_what_the_engine_cannot_hold_fails() -> None:
-    """It does not wait before the engine for ever."""
+    """The request does not wait before the engine for ever."""
     result = simulate([Request(0.0, "normal", 100, 2)], small_preset(1), replace(UNIT, kv_tokens=64))
     assert result.visits[0].outcome is Outcome.FAILED
 

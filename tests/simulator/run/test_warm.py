@@ -32,6 +32,6 @@ def test_what_a_request_alone_takes_is_known_from_the_start(model: EngineModel) 
 
 
 def test_an_engine_whose_cache_holds_no_such_request_is_not_known() -> None:
-    """It starts without a measurement, as a server does whose warm-up is refused."""
+    """The engine starts without a measurement, as a server does whose warm-up is refused."""
     desk = warm_desk(BALANCED, EngineModel(kv_tokens=32))
     assert desk.engine_fit.unloaded is None

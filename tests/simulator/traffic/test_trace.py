@@ -168,7 +168,7 @@ def test_a_line_is_read_no_further_than_its_bound(tmp_path: Path) -> None:
 
 
 def test_a_file_has_a_bounded_number_of_requests(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """They are all held in memory."""
+    """Requests are all held in memory."""
     monkeypatch.setattr(traces, "MAX_ROWS", 3)
     assert len(read_trace(written(tmp_path, HEAD + "1,2,3\n" * 3)).rows) == 3
     with pytest.raises(TraceError, match="line 5: more than 3 requests"):

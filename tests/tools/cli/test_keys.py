@@ -84,7 +84,7 @@ def test_the_list_shows_tenants_and_keys_and_no_digest(path: Path, capsys: pytes
 def test_an_empty_list_says_how_to_begin(
     path: Path, content: str, said: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """It is no error."""
+    """An empty list is no error."""
     path.write_text(content, encoding="utf-8")
     path.chmod(0o600)
     assert main(["keys", "list"]) == 0
@@ -160,7 +160,7 @@ def test_without_a_file_the_way_to_name_one_is_told(
 def test_the_classes_of_presets_of_ones_own_count(
     path: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """Those of the folder that is named."""
+    """The presets are those of the folder that is named."""
     (tmp_path / "own.toml").write_text(
         'name = "own"\nextends = "balanced"\n[classes.gold]\npriority = 9\nmax_waiting = 9\n'
     )

@@ -119,7 +119,7 @@ def test_use_switches_with_the_revision_it_saw_and_prints_what_changed(
 def test_use_of_the_preset_in_force_says_that_nothing_changed(
     operator: Stub, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """It is no error, and the revision is the one before."""
+    """The command is no error, and the revision is the one before."""
     assert main(["preset", "use", "balanced"]) == 0
     assert capsys.readouterr().out == "balanced is already in force, nothing changed  (revision 3)\n"
     assert main(["preset", "use", "balanced", "--json"]) == 0

@@ -30,7 +30,7 @@ COMMANDS = sorted(
 def test_the_command_line_takes_every_command_of_a_remedy(
     command: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """It gets as far as the server, which is not there: 3 for that, 2 would be for wrong usage."""
+    """The command gets as far as the server, which is not there: 3 for that, 2 would be for wrong usage."""
     monkeypatch.setenv("HEADWAY_URL", "http://127.0.0.1:9")
     monkeypatch.setenv("HEADWAY_ADMIN_TOKEN", "x" * 40)
     program, *words = shlex.split(command)

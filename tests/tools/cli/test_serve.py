@@ -34,7 +34,7 @@ total_timeout_s = 5
 def test_the_launcher_gets_the_model_our_defaults_and_then_the_words_of_the_user(
     launched: list[tuple[str, ...]], tmp_path: Path, port: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """What the engine can run at a time is left to vLLM, whatever the presets say."""
+    """The engine's own number of seats is left to vLLM, whatever the presets say."""
     words = ["--host", "127.0.0.1", "--port", port, "--seed=-5"]
     assert main(["serve", str(tmp_path), "--preset", "serial", *words]) == 0
     assert launched == [(str(tmp_path), "--scheduling-policy", "priority", *words)]

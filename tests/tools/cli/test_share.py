@@ -120,7 +120,7 @@ def test_its_metrics_are_served_while_it_runs(busy: LiveStandIn, idle: LiveStand
 def test_a_server_that_dies_does_not_end_it(
     busy: LiveStandIn, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """It is reported, and what could not be given back is the exit code."""
+    """The death is reported, and a limit not given back is the exit code."""
     looks: list[int] = []
     look = SharedServer.look
 

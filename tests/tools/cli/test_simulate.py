@@ -53,7 +53,7 @@ def test_what_the_model_leaves_out_of_a_preset_is_said(capsys: pytest.CaptureFix
 
 
 def test_the_table_explains_its_rows(capsys: pytest.CaptureFixture[str]) -> None:
-    """What the ceiling is, and why fewer requests are offered than arrive: the numbers are those of the table."""
+    """The ceiling is explained, and why fewer requests are offered than arrive: the numbers are those of the table."""
     assert main([*SHORT, "--preset", "balanced"]) == 0
     out = capsys.readouterr().out
     head, _, after = out.partition("\n\n")

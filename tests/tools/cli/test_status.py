@@ -166,7 +166,7 @@ def test_what_prompts_get_of_the_steps_is_shown_where_steps_are_planned(operator
 
 
 def test_the_prefix_cache_is_shown_where_the_order_uses_it(operator: Stub) -> None:
-    """What the engine found beside what was expected."""
+    """The tokens that the engine found stand beside those expected."""
     now = operator.status()
     assert "prefixes" not in status.text(now, operator.url)
     ordering = OrderingStatus(inside="prefix", prefix=PrefixStatus(hit_ratio=0.61))

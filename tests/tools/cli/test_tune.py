@@ -153,7 +153,7 @@ def test_it_brings_its_own_load(monkeypatch: pytest.MonkeyPatch, capsys: pytest.
 def test_clients_of_its_own_that_end_early_are_an_error(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """What was measured without them is no suggestion; the preset is back."""
+    """A measurement without them is no suggestion; the preset is back."""
     complete, calls = Completions.complete, iter(range(10_000))
 
     async def breaks(self: Completions, request: Request) -> Served:

@@ -108,7 +108,7 @@ def test_the_limit_of_a_control_group_counts(files: dict[str, str], left_mib: in
     ids=["version 2", "version 1", "no limit", "the limit of an inner group"],
 )
 def test_the_size_of_a_node_is_the_one_that_vllm_sees(files: dict[str, str], size_mib: int, tmp_path: Path) -> None:
-    """It looks at the outermost control group alone, which in a container is its own."""
+    """vLLM looks at the outermost control group alone, which in a container is its own."""
     groups = {f"sys/fs/cgroup/{name}": text for name, text in files.items()}
     own = {"proc/self/cgroup": "4:memory:/a\n0::/a\n"}
     read = read_machine({}, write(tmp_path, {**nodes(8 * 1024 * 1024), **groups, **own}))

@@ -77,7 +77,7 @@ def test_an_address_in_a_config_file_is_not_checked(taken_port: int, monkeypatch
 
 @pytest.mark.parametrize("model", ["/no/such", "./no-such", "../no-such", "~/no-such-model"])
 def test_a_local_model_that_is_missing_is_refused(model: str) -> None:
-    """It looks like a path, so it is no name on a hub."""
+    """The name looks like a path, so it is no name on a hub."""
     with pytest.raises(UsageError, match="no such model"):
         preflight.check_model([model], {})
 

@@ -76,7 +76,7 @@ async def test_a_grandchild_that_ignores_sigterm_is_killed(nursery: Nursery) -> 
 
 @pytest.mark.slow
 async def test_a_grandchild_in_a_session_of_its_own_is_found(nursery: Nursery) -> None:
-    """It was seen below its parent once, which is enough."""
+    """The grandchild was seen below its parent once, which is enough."""
     code = "import os; os.setsid(); " + WAIT
     child = await nursery.start(SPAWN.format(code=code) + WAIT, lines=2)
     processes = tree(child)

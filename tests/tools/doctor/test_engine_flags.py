@@ -60,7 +60,7 @@ def test_vllms_own_number_is_that_of_its_hardware(
 
 
 def test_a_driver_that_does_not_answer_is_a_usual_gpu(monkeypatch: pytest.MonkeyPatch) -> None:
-    """That it does not answer is a finding of another check."""
+    """Its silence is a finding of another check."""
 
     def fail() -> list[str]:
         raise OSError("no driver")

@@ -87,7 +87,7 @@ def test_the_cpu_build_wants_no_gpu(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_the_disk_of_the_compile_cache(
     free: float, severity: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    """That of the nearest folder that is there."""
+    """The disk is that of the nearest folder that is there."""
     asked: list[Path] = []
 
     def usage(folder: Path) -> SimpleNamespace:

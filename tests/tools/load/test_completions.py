@@ -73,7 +73,7 @@ async def test_a_request_is_what_was_drawn() -> None:
 
 
 async def test_a_server_that_is_not_there_is_one_error() -> None:
-    """It names the URL."""
+    """The error names the URL."""
     url = f"http://{closed_address()}"
     with pytest.raises(UnreachableServerError, match=f"no server answers at {url}"):
         async with Completions(url, timeout_s=5.0):

@@ -100,7 +100,7 @@ async def test_every_end_is_in_the_figures_of_its_class() -> None:
 
 
 async def test_no_more_requests_are_open_than_the_client_can_hold(monkeypatch: pytest.MonkeyPatch) -> None:
-    """What is due beyond them is not sent, and is not forgotten."""
+    """A request due beyond them is not sent, and is not forgotten."""
     monkeypatch.setattr(run, "MAX_OPEN", 5)
     requests = [Request(0.001 * number, "slow", 2, 2) for number in range(20)]
     with LoadStandIn(wait_s=0.5) as server:

@@ -111,7 +111,7 @@ def test_an_order_whose_answer_was_lost_counts_as_given() -> None:
 
 
 def test_a_server_that_is_lost_after_its_limit_was_raised_keeps_the_raised_one() -> None:
-    """What it was last read to have is older than its order."""
+    """Its last reading is older than its order."""
     servers = [SharedStandIn("a"), SharedStandIn("b")]
     arbiter = Arbiter(servers, TOTAL)
     go(arbiter, servers, 0, 1)
@@ -182,7 +182,7 @@ def test_a_long_pause_is_renewed_and_ends_by_itself_without_the_arbiter() -> Non
 
 
 def test_a_pause_ends_where_the_server_is_left_alone() -> None:
-    """It is the arbiter's own, and nothing else would end it."""
+    """The pause is the arbiter's own, and nothing else would end it."""
     servers = [SharedStandIn("a", urgent=True, late_ratio=1.0, queued=400), SharedStandIn("b", may_pause=True)]
     arbiter = Arbiter(servers, TOTAL)
     go(arbiter, servers, 0, 5)
@@ -210,7 +210,7 @@ def test_a_server_that_does_not_answer_keeps_its_seats_until_its_order_ends() ->
 
 
 def test_a_server_that_another_client_has_ordered_is_left_alone() -> None:
-    """It keeps what it has, and the other one shares the rest."""
+    """The server keeps what it has, and the other one shares the rest."""
     servers = [SharedStandIn("a", queued=40), SharedStandIn("b", own_limit=6, left_alone="a trial")]
     arbiter = Arbiter(servers, TOTAL)
     go(arbiter, servers, 0, 20)

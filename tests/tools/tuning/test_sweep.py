@@ -291,7 +291,7 @@ def test_a_step_that_refuses_more_is_not_suggested() -> None:
 
 
 def test_where_all_miss_an_objective_nothing_worse_than_now_is_suggested() -> None:
-    """Those that miss it by no more than the seats in force may be."""
+    """Steps that miss it by no more than the seats in force may be suggested."""
     sweep = swept(Formula(), Range(32, 8, 64), Objectives(0.001, {}))
     found = choose(sweep.swept)
     assert found is not None
@@ -322,7 +322,7 @@ def test_the_window_of_whole_batches_is_tried_at_the_suggested_seats() -> None:
 @pytest.mark.parametrize("name", ["balanced", "dynamic", "interactive", "latency", "offline"])
 @pytest.mark.parametrize("source", ["bundled", "given"])
 def test_the_suggestion_is_a_valid_preset_with_its_evidence(name: str, source: str) -> None:
-    """It extends the one in force, or is whole where that one is not a file; its seats hold."""
+    """The suggestion extends the one in force, or is whole where that one is not a file; its seats hold."""
     preset = bundled_presets()[name]
     sweep = swept(Formula(), Range(preset.batching.seats, 4, 64), Objectives(0.045, {}))
     chosen = choose(sweep.swept)

@@ -210,7 +210,7 @@ def test_what_is_at_its_cap_passes() -> None:
     "name", ["n", "max_tokens", "stop", "logit_bias", "tools", "prompt", "response_format", "sampling_params"]
 )
 def test_a_wrong_type_is_left_to_vllm(name: str, value: object) -> None:
-    """It is no refusal of a cap, and no error."""
+    """A wrong type is no refusal of a cap, and no error."""
     check({name: value})
 
 
@@ -280,7 +280,7 @@ HONEST: dict[str, dict[str, Any]] = {
 
 @pytest.mark.parametrize("case", HONEST)
 def test_no_honest_client_meets_the_usual_caps(case: str) -> None:
-    """What SDKs, agents and evaluations send at most."""
+    """The most that SDKs, agents and evaluations send passes."""
     check(HONEST[case], USUAL_CAPS)
 
 
@@ -311,7 +311,7 @@ def test_a_bomb_is_refused_within_a_tenth_of_a_second(case: str) -> None:
 
 
 def test_each_cap_is_a_variable() -> None:
-    """What is set is in force."""
+    """A cap that is set is in force."""
     names = ("OUTPUT_TOKENS", "SEQUENCES", "PROMPTS", "LOGPROBS", "STOPS", "LOGIT_BIAS", "GRAMMAR_BYTES", "TOOLS")
     found = caps_from_environment({f"HEADWAY_MAX_{name}": str(at) for at, name in enumerate(names, 1)})
     assert found == RequestCaps(1, 2, 3, 4, 5, 6, 7, 8)

@@ -168,7 +168,7 @@ def test_an_unknown_tier_is_an_error_that_names_the_known_ones(identity: Identit
 
 
 def test_a_header_that_asks_for_less_changes_the_tier_of_the_answer() -> None:
-    """What is used counts, not what the body says."""
+    """The tier used counts, not that of the body."""
     assert context({"service_tier": "fast"}, {"x-headway-class": "batch"}, preset=TIERS).service_tier == "flex"
 
 

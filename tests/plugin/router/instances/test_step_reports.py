@@ -53,7 +53,7 @@ async def test_the_events_of_a_stream_are_steps() -> None:
 
 @on_virtual_time
 async def test_a_response_as_a_whole_is_timed_by_the_counts_of_the_instances() -> None:
-    """Counts that grew since the last report, of all instances together, are used; one that began anew counts nothing."""
+    """Counts that grew since the last report count, of all instances together; one that began anew counts nothing."""
     made, pool, listener = reports()
     with made.timed(50, pool.links["a"], streams=False) as stream:
         assert stream is None

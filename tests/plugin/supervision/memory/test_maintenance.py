@@ -139,7 +139,7 @@ async def test_the_caches_are_cleared_after_a_large_job() -> None:
 
 @on_virtual_time
 async def test_a_cache_that_cannot_be_cleared_does_not_keep_the_next_from_it(caplog: Any) -> None:
-    """It is logged, and a failed action is not counted."""
+    """The failure is logged, and a failed action is not counted."""
     harness = Harness(caches=(Cache.WORKER, Cache.PREFIX))
     harness.fails = "worker"
     harness.control.activity.step(None, 1, [Ended("a", 5000, 1)])
@@ -322,7 +322,7 @@ def test_the_cards_of_an_engine_are_those_that_its_processes_compute_on(
 
 @on_virtual_time
 async def test_the_limit_hears_how_busy_the_gpu_is(monkeypatch: pytest.MonkeyPatch) -> None:
-    """What the probe has read goes along with every step of the engine from then on; without a GPU nothing does."""
+    """The probe's reading goes along with every step of the engine from then on; without a GPU nothing does."""
     harness = Harness()
     seen: list[Load] = []
     monkeypatch.setattr(harness.control.gateway.gate, "observe", seen.append)

@@ -45,7 +45,7 @@ class Machine:
 
 
 def test_shares_are_of_the_processors_that_may_be_used(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Those of the server by its own two, that of the machine by all four; none in the first second."""
+    """The server's share is by its own two, that of the machine by all four; none in the first second."""
     machine = Machine(monkeypatch)
     use = ProcessorUse(lambda: machine.now_s)
     machine.run(0.5, 0.1, 0.4, 1.0)

@@ -34,7 +34,7 @@ WORDS = (
 
 @with_vllm
 def test_vllm_has_what_headway_needs() -> None:
-    """What is missing is named with its module, the releases that have it, and the file that needs it."""
+    """A missing name is named with its module, the releases that have it, and the file that needs it."""
     assert SOURCE is not None
     assert [str(found) for found in breaks(Contract.read(), SOURCE) if found.name.needed] == []
 

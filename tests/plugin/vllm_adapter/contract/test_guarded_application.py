@@ -85,7 +85,7 @@ def answers() -> list[tuple[str | None, str, str, int]]:
 
 
 def test_every_route_of_the_running_vllm_is_known(answers: list[tuple[str | None, str, str, int]]) -> None:
-    """Those of its development mode as well."""
+    """Routes of its development mode are known as well."""
     assert [route for access, route, _, _ in answers if access is None] == []
     assert {access for access, *_ in answers} == {"open", "inference", "operator"}
     assert len({route for _, route, _, _ in answers}) > 50

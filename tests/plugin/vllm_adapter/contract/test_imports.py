@@ -49,7 +49,7 @@ def test_the_policy_client_overrides_what_vllms_client_has(client: type[Any]) ->
 
 
 def test_the_stat_logger_is_one_of_vllms(client: type[Any]) -> None:
-    """It derives from vLLM's base, and can be made: no abstract method is left."""
+    """The logger derives from vLLM's base, and can be made: no abstract method is left."""
     module = importlib.import_module("headway.vllm_adapter.stats")
     assert not inspect.isabstract(module.HeadwayStatLogger)
     assert module.HeadwayStatLogger(None).listener is None

@@ -93,7 +93,7 @@ async def test_hostile_grammars_of_one_tenant_keep_no_other_waiting() -> None:
 
 
 async def test_requests_with_the_same_grammar_wait_for_one_compilation() -> None:
-    """It goes on when one of them leaves, and ends when the last has left."""
+    """The compilation goes on when one of them leaves, and ends when the last has left."""
     async with guarding() as guard:
         first, second = (asyncio.create_task(guard.check(params("wait"), name)) for name in "ab")
         await asyncio.sleep(0.1)
@@ -109,7 +109,7 @@ async def test_requests_with_the_same_grammar_wait_for_one_compilation() -> None
 
 
 async def test_a_process_that_ends_is_started_again() -> None:
-    """What it was compiling is compiled again, once; a grammar that ends the process each time is refused, once the
+    """Its grammar is compiled again, once; a grammar that ends the process each time is refused, once the
     last process has been waited for.
     """
     async with guarding() as guard:

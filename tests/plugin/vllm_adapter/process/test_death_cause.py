@@ -44,7 +44,7 @@ def fail(logger: logging.Logger, message: str, error: Exception) -> None:
 
 
 def test_the_error_of_the_process_that_failed_first_is_kept(file: None) -> None:
-    """That of a worker; EngineCore, which failed because of it, knows only that it did."""
+    """The error is that of a worker; EngineCore, which failed because of it, knows only that it did."""
     fail(WORKER, "WorkerProc failed to start.", ValueError("Available memory is 1 GiB.\nMore lines."))
     fail(CORE, "EngineCore failed to start.", RuntimeError("Worker initialization failed."))
     assert why_not_started() == "Available memory is 1 GiB."
@@ -53,7 +53,7 @@ def test_the_error_of_the_process_that_failed_first_is_kept(file: None) -> None:
 
 
 def test_other_errors_of_a_running_engine_are_no_failed_start(file: None) -> None:
-    """They would be taken for the cause of a later death."""
+    """Such errors would be taken for the cause of a later death."""
     fail(CORE, "Invocation of %s failed", MemoryError("out of memory"))
     assert why_not_started() is None
     assert read_death_cause() is Cause.CRASH
@@ -67,7 +67,7 @@ def test_a_start_without_memory_is_out_of_memory(file: None) -> None:
 
 
 def test_a_death_while_serving_has_the_last_word(file: None) -> None:
-    """What was written at a start before it says nothing any more."""
+    """A text written at a start before it says nothing any more."""
     fail(CORE, "EngineCore failed to start.", ValueError("no model"))
     write_last_words(MemoryError("out of memory"))
     assert why_not_started() is None

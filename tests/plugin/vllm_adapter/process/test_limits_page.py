@@ -61,7 +61,7 @@ async def test_a_limit_holds_from_the_next_step_on_in_every_rank(page: LimitsPag
 
 
 async def test_the_terms_of_a_preset_reach_the_steps(page: LimitsPage) -> None:
-    """They are put in force and out, beside the limit."""
+    """The terms are put in force and out, beside the limit."""
     adapter, core = OwnServerAdapter(EngineFacts(8), page=page), following()
     await adapter.limit_engine(None, 8)
     await adapter.shape_steps(None, TERMS)
@@ -79,7 +79,7 @@ async def test_an_engine_that_is_started_again_keeps_them_from_its_first_step_on
 
 
 def test_what_is_being_written_waits_for_the_step_after(page: LimitsPage) -> None:
-    """It fails its checksum, and the limits of before stay."""
+    """A page half written fails its checksum, and the limits of before stay."""
     core = following()
     page.write(max_num_active_reqs=7)
     core.step()
@@ -91,7 +91,7 @@ def test_what_is_being_written_waits_for_the_step_after(page: LimitsPage) -> Non
 
 
 def test_limits_that_do_not_fit_are_refused(page: LimitsPage) -> None:
-    """What stood there stays."""
+    """The limits of before stay."""
     page.write(max_num_active_reqs=7)
     with pytest.raises(ValueError, match="and the page has"):
         page.write(step="x" * PAGE_BYTES)
@@ -99,7 +99,7 @@ def test_limits_that_do_not_fit_are_refused(page: LimitsPage) -> None:
 
 
 def test_a_step_does_not_fail_for_its_limits(page: LimitsPage, caplog: pytest.LogCaptureFixture) -> None:
-    """What cannot be set is logged, once."""
+    """A limit that cannot be set is logged, once."""
 
     def refuse(core: Any, limits: dict[str, Any]) -> None:
         raise KeyError("step")
@@ -111,7 +111,7 @@ def test_a_step_does_not_fail_for_its_limits(page: LimitsPage, caplog: pytest.Lo
 
 
 def test_a_call_and_the_page_set_the_same(page: LimitsPage) -> None:
-    """What a server without several API servers says by a call."""
+    """A server without several API servers says by a call what the page says."""
     core, called = following(), SimpleNamespace(scheduler=StandInScheduler(FAMILY["two cores"]))
     limits = {"max_num_active_reqs": 4, "step": TERMS.plain()}
     page.write(**limits)

@@ -121,7 +121,7 @@ def test_each_engine_of_a_server_has_its_own_report(file: Path, core_class: type
 
 
 def test_a_process_between_the_server_and_its_engine_keeps_the_servers_file(file: Path) -> None:
-    """It is asked to, since the variable alone may be that of a server above; without a file it makes one."""
+    """The process is asked to, since the variable alone may be that of a server above; without a file it makes one."""
     progress._prepared_by = None
     progress.keep_progress()
     progress.prepare_progress()
@@ -136,7 +136,7 @@ def test_a_process_between_the_server_and_its_engine_keeps_the_servers_file(file
 def test_an_engine_whose_file_is_gone_works_on(
     file: Path, core_class: type[Core], caplog: pytest.LogCaptureFixture
 ) -> None:
-    """It says once what that means."""
+    """The engine says once what that means."""
     report_progress(core_class, None)
     reader = ProgressReader(file)
     core = core_class(reader)

@@ -104,7 +104,7 @@ def test_an_ordered_end_kills_nobody(bound: type[Manager], managers: list[Manage
 
 
 def test_one_rank_alone_is_left_to_vllm(bound: type[Manager], managers: list[Manager]) -> None:
-    """It has no others; the monitor begins at once."""
+    """The rank has no others; the monitor begins at once."""
     managers.append(manager := bound(1))
     watch(manager).join(_WITHIN_S)
     assert manager.watched

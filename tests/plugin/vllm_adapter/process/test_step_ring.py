@@ -80,7 +80,7 @@ def test_a_slow_reader_goes_on_with_what_is_left(file: Path, unread: int) -> Non
 
 
 def test_what_is_being_written_is_read_later(file: Path) -> None:
-    """It fails its checksum, and so does what an engine left in the middle of it."""
+    """A step half written fails its checksum, and so does what an engine left in the middle of it."""
     ring, reader = StepRing(file, 0), StepRingReader(file, 1)
     ring.write(step(1))
     ring.write(step(2))

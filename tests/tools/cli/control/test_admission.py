@@ -78,14 +78,14 @@ def test_the_status_says_when_a_pause_ends(operator: Stub) -> None:
 
 
 def test_a_resume_names_what_else_stops_dispatch(operator: Stub, capsys: pytest.CaptureFixture[str]) -> None:
-    """It does not claim that requests are served."""
+    """The command does not claim that requests are served."""
     operator.holds, operator.state_after_resume = ["recycle"], "paused"
     assert main(["resume"]) == 0
     assert "; dispatch is still blocked by recycle\n" in capsys.readouterr().out
 
 
 def test_a_drain_waits_for_the_last_request(operator: Stub, monkeypatch: pytest.MonkeyPatch) -> None:
-    """It returns once the status shows none."""
+    """The command returns once the status shows none."""
     monkeypatch.setattr(drain, "_POLL_S", 0.0)
     operator.drained_after = 3
     assert main(["drain", "--wait", "5m"]) == 0

@@ -320,7 +320,7 @@ def test_a_folder_with_several_wrong_files_reports_all_of_them(
 def test_validate_proves_a_policy_of_your_own(
     policy: str, message: str | None, policies: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """It has to pass the conformance suite of its kind, or the reason is printed."""
+    """The policy has to pass the conformance suite of its kind, or the reason is printed."""
     file = write(policies, "mine", f'ordering.inside = "strangers_lines:{policy}"')
     assert main(["preset", "validate", file]) == (0 if message is None else 2)
     out = capsys.readouterr().out
@@ -363,7 +363,7 @@ def test_validate_proves_a_limit_of_your_own(
 def test_an_author_may_break_a_rule_on_purpose(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """It is reported as accepted, in JSON too; a rule of safety cannot be accepted, and one accepted hides no other."""
+    """The rule is reported as accepted, in JSON too; a rule of safety cannot be, and one accepted hides no other."""
     (tmp_path / "strangers_limits.py").write_text(LIMITS, encoding="utf-8")
     monkeypatch.syspath_prepend(tmp_path)
     file = write(tmp_path, "mine", 'limit.policy = "strangers_limits:Patient"')

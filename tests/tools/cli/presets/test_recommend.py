@@ -86,7 +86,7 @@ def test_a_server_says_what_limits_it(as_json: bool, operator: Stub, capsys: pyt
 
 
 def test_an_older_server_has_no_diagnosis(operator: Stub, capsys: pytest.CaptureFixture[str]) -> None:
-    """It says so, and the recommendation stands."""
+    """The command says so, and the recommendation stands."""
     assert main(["preset", "recommend", "--url", operator.url]) == 0
     printed = capsys.readouterr().out
     assert printed.startswith("balanced\n")

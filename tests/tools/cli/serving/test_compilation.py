@@ -50,7 +50,7 @@ def test_what_the_user_says_of_compilation_is_read(words: list[str], config: str
 def test_a_quick_start_adds_what_is_not_there_yet(
     words: list[str], environ: dict[str, str], expected: Uncompiled
 ) -> None:
-    """It is none where something of the user's asks for compilation."""
+    """A start is not quick where something of the user's asks for compilation."""
     assert quick_start(["m", *words], "", environ, cpu=True) == expected
 
 

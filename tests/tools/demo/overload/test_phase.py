@@ -115,7 +115,7 @@ async def test_a_limit_that_grows_is_measured_where_it_ends() -> None:
 
 @on_virtual_time
 async def test_the_shares_stand_beside_those_of_the_same_arrivals_without_headway() -> None:
-    """This engine is first come, first served: both are alike, and most of either is late."""
+    """The engine is first come, first served: both are alike, and most of either is late."""
     found = await played(_Engine(SEATS / 2.0), [])
     for with_it, without in zip(found.shares, found.without, strict=True):
         assert with_it.sent == with_it.served == without.sent == without.served
