@@ -2,6 +2,7 @@
 
 engine         the time of each step, and the sequences in it
 sequence       one sequence
+steps          the result of steps: what began, ended and was dropped in them
 variation      how the engine's speed varies: what disturbs a step that begins now
 disturbances   each of them: slow spells, pauses, a neighbour, drift, jitter
 draws          their random numbers

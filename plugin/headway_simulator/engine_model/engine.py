@@ -23,13 +23,14 @@ from __future__ import annotations
 import heapq
 import math
 from collections import deque
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from itertools import islice
 from typing import Literal
 
 from headway_policies.step import Plan, Prompt, StepPolicy
 from headway_simulator.engine_model.prefix_blocks import PrefixBlocks
 from headway_simulator.engine_model.sequence import GONE, Sequence
+from headway_simulator.engine_model.steps import Steps
 from headway_simulator.engine_model.variation import Variation
 
 __all__ = ["Engine", "EngineModel", "Sequence", "Steps"]
@@ -67,26 +68,6 @@ class EngineModel:
         """How long a step of the undisturbed engine takes."""
         own_s = self.base_s + self.context_s * kv_usage_ratio
         return own_s + self.seat_s * decoding + self.prefill_s * prefill_tokens
-
-
-@dataclass(slots=True)
-class Steps:
-    """The result of ``count`` equal steps, all at their common end: ``first`` are first tokens ever, ``dropped`` left
-    because they were aborted. ``running`` and ``decoding`` are sequences in each step. Of ``prefix_queried_tokens`` of
-    the prompts that were admitted, ``prefix_hit_tokens`` were in the prefix cache.
-    """
-
-    count: int
-    step_s: float
-    running: int
-    decoding: int
-    prefill_tokens: int
-    preemptions: int
-    first: list[Sequence] = field(default_factory=list)
-    ended: list[Sequence] = field(default_factory=list)
-    dropped: list[Sequence] = field(default_factory=list)
-    prefix_queried_tokens: int = 0
-    prefix_hit_tokens: int = 0
 
 
 class Engine:
