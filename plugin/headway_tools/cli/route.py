@@ -7,7 +7,7 @@ import os
 from collections.abc import Collection, Sequence
 
 from headway.errors import HeadwayError
-from headway.operator.presets import PresetCatalogue
+from headway.operator import PresetCatalogue
 from headway.router.addresses import MAX_INSTANCES, DnsName, read_addresses, read_instances
 from headway.router.tls import check_tls
 from headway.settings import VARIABLES, Environment
