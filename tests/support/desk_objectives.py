@@ -34,7 +34,8 @@ class Sent(NamedTuple):
 
 @dataclass
 class ObjectiveRules:
-    """The oracle's knowledge of objectives. Tickets, suspects and crashes (``was_running_at``) are the oracle's own.
+    """The oracle's knowledge of objectives. Tickets, suspects, crashes (``was_running_at``) and those that were
+    ``recalled`` are the oracle's own.
 
     ``short_s`` is when the queue of a class was last known to be short, ``stood_s`` when it last stood.
     """
@@ -44,6 +45,7 @@ class ObjectiveRules:
     tickets: dict[int, Ticket]
     suspects: dict[int, int]
     was_running_at: dict[int, int]
+    recalled: set[int]
     short_s: dict[str, float] = field(default_factory=dict)
     stood_s: dict[str, float] = field(default_factory=dict)
     stepped_s: float = -inf
@@ -118,11 +120,11 @@ class ObjectiveRules:
 
     def slo_s(self, ticket: Ticket) -> float:
         """Its objective, by the class in whose queue it waits; infinite where there is none, for one that was running
-        at a crash, and where the engine could not keep it for one alone.
+        at a crash or made room, and where the engine could not keep it for one alone.
         """
         slo_s = self.desk.preset.classes[self.rules.line(ticket)].ttft_slo_s
         assert not isinstance(slo_s, str), "the oracle knows absolute objectives"
-        if slo_s is None or ticket.id in self.was_running_at:
+        if slo_s is None or ticket.id in self.was_running_at or ticket.id in self.recalled:
             return inf
         return inf if self._alone_s(ticket) >= slo_s else slo_s
 

@@ -60,7 +60,9 @@ class Oracle:
 
     def __post_init__(self) -> None:
         self.rules = Rules(self.desk.preset, held=self.desk.read(0.0).reserved_seats)
-        self.objectives = ObjectiveRules(self.desk, self.rules, self.tickets, self.suspects, self.was_running_at)
+        self.objectives = ObjectiveRules(
+            self.desk, self.rules, self.tickets, self.suspects, self.was_running_at, self.recalled
+        )
 
     @property
     def waiting(self) -> dict[int, Ticket]:

@@ -114,14 +114,18 @@ class Dispatcher:
                 return
 
     def _make_room(self, now_s: float) -> bool:
-        """Give the seats of a running ticket that has no token yet to a more urgent one. Whether any were given."""
+        """Give the seats of a running ticket that has no token yet to a more urgent one, unless that leaves its turn to
+        others of its class. Whether either has changed what goes next.
+        """
         pair = self._room.make(now_s) if self.patience else None
         if pair is None:
             return False
         urgent, victim = pair
-        self._lifecycle.recall(victim, now_s)
-        self._lifecycle.dispatch(urgent, now_s)
         self.patience -= 1
+        if not self._gives_way(urgent, now_s):
+            self._room.made(victim)
+            self._lifecycle.recall(victim, now_s)
+            self._lifecycle.dispatch(urgent, now_s)
         return True
 
     def _send(self, lane: Lane, most_seats: int, now_s: float) -> bool:

@@ -57,9 +57,12 @@ class Room:
                 continue
             victim = self._victim(name, ticket, now_s)
             if victim is not None:
-                self._wasted_tokens += victim.ticket.seats * victim.ticket.prompt_tokens
                 return lifecycle.records[ticket.id], victim
         return None
+
+    def made(self, victim: Record) -> None:
+        """A running ticket is recalled: its prompt is computed in vain."""
+        self._wasted_tokens += victim.ticket.seats * victim.ticket.prompt_tokens
 
     def _soon_free(self, class_name: str) -> bool:
         """Whether seats for all of a class that wait probably come free within a step of the engine."""

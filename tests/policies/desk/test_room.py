@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from small_presets import small_preset
+from small_presets import small_preset, terms
 from watched_desk import WatchedDesk, deeds, dispatched
 
 from headway_policies import Dispatch, Preset, Recall, Ticket
@@ -117,3 +117,15 @@ def test_one_that_was_dispatched_before_a_switch_waits_in_the_order_of_now() -> 
     assert dispatched(desk.leaves(1)) == [2]
     desk.leaves(2)
     assert desk.counts("batch")[:2] == (2, 0)
+
+
+def test_no_room_is_made_for_a_late_ticket_while_another_can_be_in_time() -> None:
+    """After a switch that makes a class the urgent one, its late ticket leaves the seat to the one behind it."""
+    turned = small_preset(1, classes={"batch": terms(3), "realtime": terms(1)})
+    urgent = small_preset(1, classes={"realtime": terms(3, ttft_slo_s=1), "batch": terms(1)}, queue={"make_room": True})
+    desk = WatchedDesk(turned)
+    desk.comes("batch", prompt_tokens=100)
+    desk.comes("realtime", prompt_tokens=100)
+    desk.passes(0.9)
+    desk.comes("realtime", prompt_tokens=100)
+    assert deeds(desk.does("switch", urgent)) == [Recall(1), Dispatch(3, 2)]
