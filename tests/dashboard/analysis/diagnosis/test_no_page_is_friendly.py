@@ -104,11 +104,13 @@ def said(found: SourceReading, status: Status, state: Condition) -> str:
 
 
 def goes_wrong(found: SourceReading, status: Status) -> bool:
-    """Errors above 1 %, in all or in a class, or first tokens after an objective: written anew, not taken from the
-    diagnosis."""
+    """Errors above 1 %, in all or in a class, of which none is a client's mistake, or first tokens after an objective:
+    written anew, not taken from the diagnosis.
+    """
     names = newest_values.classes_of(found)
+    mistakes = found[panels.ERRORS_BY_CAUSE].latest("", "rejected_invalid")
     shares = (found[panels.ERROR_SHARE].latest(), *(found[panels.ERROR_SHARE_BY_CLASS].latest(one) for one in names))
-    if any(share is not None and share > 0.01 for share in shares):
+    if not mistakes and any(share is not None and share > 0.01 for share in shares):
         return True
     for name in names:
         ttft_s, stated = found[panels.TTFT_P95_BY_CLASS].latest(name), status.objectives.get(name)
