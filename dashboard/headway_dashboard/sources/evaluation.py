@@ -41,6 +41,7 @@ from headway_dashboard.analysis.queries.expressions import (
     Quantile,
     Rate,
     Share,
+    Sum,
     Worst,
 )
 from headway_dashboard.analysis.queries.metric import by_instance
@@ -49,6 +50,7 @@ from headway_dashboard.analysis.queries.model import (
     Labels,
     Point,
     Series,
+    added,
     cut,
     growth,
     held,
@@ -124,6 +126,9 @@ class Evaluator:
                 return {
                     key: quotient(line, wholes[key]) for key, line in self._lines(part, on).items() if key in wholes
                 }
+            case Sum(first, second):
+                others = self._lines(second, on)
+                return {key: added(line, others[key]) for key, line in self._lines(first, on).items() if key in others}
             case Either(first, second):
                 return self._lines(first, on) or self._lines(second, on)
             case _:

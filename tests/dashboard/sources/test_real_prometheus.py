@@ -17,7 +17,7 @@ from prometheus_process import program, running_prometheus
 from stub_server import StubServer
 from tiers import long_form
 
-from headway_dashboard.analysis.catalogue import panels
+from headway_dashboard.analysis.catalogue import ALL_PANELS, panels
 from headway_dashboard.analysis.catalogue.causes import COLOURS, NOT_FAILED, words
 from headway_dashboard.analysis.catalogue.panels import for_classes
 from headway_dashboard.analysis.queries.expressions import Expression, Imbalance, Share, Worst
@@ -81,6 +81,16 @@ def test_panels_read_their_series_from_prometheus(
     stub.stop()
     until(lambda: read(source, asked, 300.0).health.trouble == "refused")
     assert "does not reach" in read(source, asked, 300.0).health.detail
+    source.close()
+
+
+def test_prometheus_refuses_no_panel(prometheus: str, until: Callable[..., None]) -> None:
+    """A rate over two metrics with the same labels, for one, is an error as soon as both have samples."""
+    source = PrometheusSource(prometheus, interval_s=1.0)
+    until(lambda: newest(read(source, (panels.TOKENS,), 300.0)[panels.TOKENS].line()) is not None)
+    shown = {one for page in ALL_PANELS.values() for panel in page for one in panel.expressions}
+    until(lambda: read(source, tuple(shown), 300.0).series.keys() >= shown)
+    assert read(source, tuple(shown), 300.0).health.trouble is None
     source.close()
 
 

@@ -6,7 +6,7 @@ from headway_dashboard.analysis.catalogue import engine_panels, palette, panels
 from headway_dashboard.analysis.catalogue.panels import Across, Bound, Line, Panel, lines_of
 from headway_dashboard.analysis.catalogue.thresholds import GPU_FULL_RATIO, GPU_IDLE_RATIO, PROCESSOR_RATIO
 from headway_dashboard.analysis.queries.conditions import Least
-from headway_dashboard.analysis.queries.expressions import Buckets, Either, Gauge, Metric, Rate, Share
+from headway_dashboard.analysis.queries.expressions import Buckets, Either, Gauge, Metric, Rate, Share, Sum
 from headway_dashboard.analysis.units import compact
 
 _STEPS = Rate(Metric("headway_batch_size_count"))
@@ -33,7 +33,7 @@ IN_USE = Either(
 PROCESSOR_BUSY = Gauge(Metric("headway_processor_busy_ratio", by=("process",)), largest=True)
 
 REQUEST_TOKENS = Share(
-    Rate(Metric("headway_prompt_tokens_total", also=("headway_output_tokens_total",))),
+    Sum(Rate(Metric("headway_prompt_tokens_total")), Rate(Metric("headway_output_tokens_total"))),
     Rate(Metric("headway_outcomes_total")),
 )
 

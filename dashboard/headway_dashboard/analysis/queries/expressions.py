@@ -183,6 +183,23 @@ class Portion(Share):
 
 
 @dataclass(frozen=True, slots=True)
+class Sum(Expression):
+    """Two expressions with the same labels, added; a gap where one of them is."""
+
+    first: Expression
+    second: Expression
+
+    @property
+    def metric(self) -> Metric:
+        """The metric of the first."""
+        return self.first.metric
+
+    def promql(self, window: str) -> str:
+        """PromQL with this rate window."""
+        return f"({self.first.promql(window)} + {self.second.promql(window)})"
+
+
+@dataclass(frozen=True, slots=True)
 class Either(Expression):
     """The first of two expressions that has data: our own metric, or the engine's where ours is absent."""
 

@@ -177,6 +177,11 @@ def quotient(parts: Sequence[Point], wholes: Sequence[Point]) -> list[Point]:
     ]
 
 
+def added(ones: Sequence[Point], others: Sequence[Point]) -> list[Point]:
+    """Their sum point by point; a gap where either is missing."""
+    return [None if one is None or other is None else one + other for one, other in zip(ones, others, strict=True)]
+
+
 def quantile(share: float, buckets: Sequence[tuple[float, float]]) -> Point:
     """The value below which ``share`` of the observations lie.
 
