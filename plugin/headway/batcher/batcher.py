@@ -14,12 +14,13 @@ import asyncio
 import itertools
 import logging
 from collections.abc import Callable, Sequence
+from traceback import clear_frames
 from types import TracebackType
 from typing import Generic, Self, assert_never
 
 from headway.batcher.arguments import number, plain, whole_number
 from headway.batcher.function import BatchFunction, ProcessBatch, R, T, check_functions, failure_of, out_of_memory
-from headway.batcher.member import Member, listed
+from headway.batcher.member import Member, full_batch, listed
 from headway.batcher.request import InferenceRequest
 from headway.batcher.settings import MAX_TOKENS, batch_preset, class_name, without_window
 from headway.batcher.stats import BatcherStats, batcher_stats
@@ -153,7 +154,8 @@ class Batcher(Generic[T, R]):
         Take items of representative lengths. Their results are dropped and nothing is counted; requests wait meanwhile.
         Raises what the function raises, ValueError without an item, and Rejected once the batcher ends.
         """
-        batch = list(itertools.islice(itertools.cycle(items), self._desk.preset.batching.seats))
+        batching = self._desk.preset.batching
+        batch = full_batch(items, lambda item: sum(self._size(item, None)), batching.seats, batching.max_total_tokens)
         if not batch:
             raise ValueError("warm_up needs an item at least")
         async with self._warming:
@@ -334,6 +336,7 @@ class Batcher(Generic[T, R]):
         except Exception as error:
             short = out_of_memory(error)
             if short:
+                clear_frames(error.__traceback__)  # they hold what the batch had in memory
                 await self._process.clear_cache(self._now_s())
             if len(wanted) == 1:
                 log.warning("a request failed, alone in its batch: %s: %s", type(error).__name__, wanted[0])

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from itertools import cycle, islice
 from typing import Any, Generic
 
 from headway.batcher.function import R, T
@@ -36,3 +37,16 @@ def listed(members: Sequence[Member[Any, Any]]) -> str:
     """The members for a log line: the first of them."""
     more = f" and {len(members) - _LISTED} more" if len(members) > _LISTED else ""
     return ", ".join(map(str, members[:_LISTED])) + more
+
+
+def full_batch(items: Sequence[T], size_of: Callable[[T], int], most: int, most_tokens: int | None) -> list[T]:
+    """The largest batch that these items make, over and over, within so many tokens; one that is larger makes one
+    alone, and none makes none.
+    """
+    batch, tokens = list[T](), 0
+    for item in islice(cycle(items), most):
+        tokens += size_of(item)
+        if batch and most_tokens is not None and tokens > most_tokens:
+            break
+        batch.append(item)
+    return batch

@@ -65,7 +65,12 @@ class SyncBatcher(Generic[T, R]):
             )
 
     def warm_up(self, items: Sequence[T]) -> None:
-        """Run the function before the first requests, as ``Batcher.warm_up``. Ends when that has ended."""
+        """Run the function before the first requests, as ``Batcher.warm_up``. Ends when that has ended.
+
+        Raises RuntimeError inside the batch function, which it would wait for.
+        """
+        if self._batcher.runs_here:
+            raise RuntimeError("a batch function cannot warm up the batcher it runs in")
         with self._lock:
             if self._stopped or self._loop is None:
                 raise RuntimeError("the batcher is not running")

@@ -137,11 +137,12 @@ class FallbackController:
         """Whether the other model should answer a request of this class; ``refused`` is the reason of a refusal. A
         fixed reply may stand in the place of a time-out, whatever the rung.
         """
-        other = self.other_model
+        other, terms = self.other_model, self._gate.desk.preset.classes.get(class_name)
+        if other is None or terms is None:
+            return False
         if refused in _LATE and isinstance(other, FixedReply) and class_name in other.late_classes:
             return True
-        terms = self._gate.desk.preset.classes.get(class_name)
-        return other is not None and terms is not None and diverts(terms, self.ladder.in_force, refused)
+        return diverts(terms, self.ladder.in_force, refused)
 
     def time_left_s(self, class_name: str, asked: Timeouts, passed_s: float) -> float | None:
         """The part of its total time that a request has left; None where the request has no end."""

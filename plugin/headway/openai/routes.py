@@ -206,10 +206,17 @@ def route_of(scope: MutableMapping[str, Any]) -> Route:
     return found
 
 
-_DONE: Final = b"data: [DONE]"
-_LAST_TYPES: Final = (b'"message_stop"', b'"response.completed"', b'"response.incomplete"')
+_LAST_LINES: Final = (
+    b"data: [DONE]",
+    b"event: message_stop",
+    b"event: response.completed",
+    b"event: response.incomplete",
+)
 
 
 def ends_stream(part: bytes) -> bool:
-    """Whether these bytes of a stream have its last event. Costs O(bytes)."""
-    return part.startswith(_DONE) or b"\n" + _DONE in part or any(last in part for last in _LAST_TYPES)
+    """Whether these bytes of a stream have its last event. Costs O(bytes).
+
+    Only the beginning of a line tells: within the data a client's own words may say the same.
+    """
+    return part.startswith(_LAST_LINES) or any(b"\n" + last in part for last in _LAST_LINES)

@@ -242,6 +242,7 @@ class VllmAdapter:
         config = getattr(engine, "vllm_config", None)
         model, cache = getattr(config, "model_config", None), getattr(config, "cache_config", None)
         scheduler = getattr(config, "scheduler_config", None)
+        most = getattr(getattr(config, "lora_config", None), "max_loras", None)  # of one rank
         dtype = str(getattr(model, "dtype", "")).removeprefix("torch.")
         kv_dtype, length = str(getattr(cache, "cache_dtype", "")), getattr(model, "max_model_len", None)
         return EngineSettings(
@@ -250,7 +251,7 @@ class VllmAdapter:
             kv_cache_dtype=dtype if kv_dtype == "auto" else kv_dtype,
             max_model_len=length if isinstance(length, int) else None,
             step_tokens=getattr(scheduler, "max_num_batched_tokens", None),
-            max_loras=getattr(getattr(config, "lora_config", None), "max_loras", None),
+            max_loras=None if most is None else ranks_of(config) * most,
         )
 
     def lacks(self, engine: Any) -> frozenset[Ability]:

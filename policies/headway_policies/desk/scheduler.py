@@ -175,6 +175,8 @@ class Scheduler:
         queue = self.queue
         if ticket.adapter is not None and not queue.adapters.may_go(ticket):
             return False
+        if queue.adapters.lines and queue.adapters.has_turn():
+            return False
         return not queue.total.requests or queue.lanes[0].order.head(now_s, seats.barred(limit)) is None
 
     def leaving(self, now_s: float) -> list[tuple[Lane, Gathered, int]]:

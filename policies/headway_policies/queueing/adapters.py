@@ -54,6 +54,10 @@ class Adapters:
         """Whether the engine could begin with a ticket at once, as far as its adapter goes."""
         return ticket.adapter is None or self._open(ticket.adapter)
 
+    def has_turn(self) -> bool:
+        """Whether a place is open for a ticket aside: one that does not fit yet goes before all that come."""
+        return any(map(self._open, self.lines))
+
     def has(self, adapter: str, more: int) -> None:
         """The engine has so many tickets of an adapter more (below 0: fewer)."""
         number = self._running.get(adapter, 0) + more

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import threading
+import weakref
 from typing import Any
 
 import pytest
@@ -30,6 +31,15 @@ async def test_a_warm_up_is_one_item_and_then_a_full_batch() -> None:
         assert (batcher.stats()["total_requests"], outcomes(batcher)) == (1, {"completed": 1})
     assert record.batches == [[7], [7, 8, 7, 8], [1]]
     assert record.begun_s == pytest.approx([0.0, 1.0, 2.0])
+
+
+async def test_a_warm_up_keeps_the_budget_of_tokens() -> None:
+    """A batch that no requests could make may not fit into the memory; one item that is larger runs alone."""
+    for budget, expected in ((10, [[4], [4, 4]]), (3, [[4], [4]])):
+        record = Recorder()
+        async with Batcher(record, max_batch_size=8, max_total_tokens=budget, count_tokens=int) as batcher:
+            await batcher.warm_up([4])
+        assert record.batches == expected
 
 
 @on_virtual_time
@@ -67,6 +77,9 @@ def test_threads_warm_up_in_the_thread_of_the_function() -> None:
         return items
 
     batcher = SyncBatcher(Batcher(process, max_batch_size=2, max_wait_ms=0))
+    inside = SyncBatcher(Batcher(lambda items: inside.warm_up(items) or items, max_wait_ms=0))
+    with inside, pytest.raises(RuntimeError, match="cannot warm up"):
+        inside.wait_for_result(inside.submit(1))
     with pytest.raises(RuntimeError, match="not running"):
         batcher.warm_up([1])
     with batcher:
@@ -167,6 +180,24 @@ async def test_a_batch_that_is_too_large_for_the_memory_is_tried_by_halves(error
         assert outcomes(batcher) == {"completed": 16}
     assert function.sizes == 2 * [8, 4, 2, 2, 4, 2, 2]
     assert [name.rpartition("_")[0] for name in cleared] == ["headway-batch"]
+
+
+async def test_what_the_batch_held_is_free_when_the_caches_are_cleared() -> None:
+    """The error keeps the frames of the function, and they its arrays."""
+    held: list[weakref.ref[Small]] = []
+    alive: list[bool] = []
+
+    def process(items: list[int]) -> list[int]:
+        array = Small(MemoryError)
+        if not held:
+            held.append(weakref.ref(array))
+            raise MemoryError
+        return items
+
+    async with Batcher(process, max_wait_ms=0, clear_cache=lambda: alive.append(held[0]() is not None)) as batcher:
+        with pytest.raises(MemoryError):
+            await batcher.submit(1)
+    assert alive == [False]
 
 
 async def test_the_caches_are_cleared_again_after_a_time_and_a_failure_of_that_ends_nothing(

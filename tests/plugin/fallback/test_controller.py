@@ -177,6 +177,13 @@ async def test_errors_and_a_dead_engine_divert() -> None:
     assert (fallback_controller.update(), fallback_controller.ladder.why) == (Rung.DIVERT, "engine_down")
 
 
+async def test_a_late_request_of_a_class_that_a_switch_removed_is_refused() -> None:
+    """Its terms are not known any more: neither the time that it has left, nor whether the reply is for it."""
+    control, _ = control_room(other_model=FixedReply("We are busy.", ("normal", "gone")))
+    late = [control.fallback_controller.diverts(name, Reason.QUEUE_TIMEOUT) for name in ("normal", "batch", "gone")]
+    assert late == [True, False, False]
+
+
 async def test_a_router_without_an_instance_diverts() -> None:
     """The router has no engine then, as a server whose engine is away; with one again it takes the ladder back."""
     control, _ = control_room(other_model=other(), engine_down=True, enter_s=0.0, leave_s=0.0)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from headway.openai.routes import UNKNOWN, route_at, route_of
+from headway.openai.routes import UNKNOWN, ends_stream, route_at, route_of
 
 
 @pytest.mark.parametrize(
@@ -37,3 +37,21 @@ def test_a_request_looks_its_route_up_once() -> None:
     found = route_of(scope)
     scope["path"] = "/other"
     assert route_of(scope) is found is route_at("/v1/messages")
+
+
+@pytest.mark.parametrize(
+    ("part", "ends"),
+    [
+        (b"data: [DONE]\n\n", True),
+        (b'data: {"id": 1}\n\ndata: [DONE]\n\n', True),
+        (b'event: message_stop\ndata: {"type":"message_stop"}\n\n', True),
+        (b'event: response.completed\ndata: {"type":"response.completed"}\n\n', True),
+        (b'event: response.created\ndata: {"metadata":{"type":"response.completed"}}\n\n', False),
+        (b'data: {"tool_calls":[{"function":{"name":"message_stop"}}]}\n\n', False),
+        (b'data: {"content":"data: [DONE]"}\n\n', False),
+        (b"", False),
+    ],
+)
+def test_only_the_beginning_of_a_line_ends_a_stream(part: bytes, ends: bool) -> None:
+    """Within the data a client's own words may say the same: those end no check of the operator's."""
+    assert ends_stream(part) is ends

@@ -121,6 +121,8 @@ def test_the_settings_that_decide_how_many_sequences_fit(
     assert VllmAdapter().settings(SimpleNamespace(vllm_config=config)) == expected
     config.lora_config = SimpleNamespace(max_loras=2)
     assert VllmAdapter().settings(SimpleNamespace(vllm_config=config)) == replace(expected, max_loras=2)
+    config.parallel_config = SimpleNamespace(data_parallel_size=3)  # each rank runs so many
+    assert VllmAdapter().settings(SimpleNamespace(vllm_config=config)) == replace(expected, max_loras=6)
     assert VllmAdapter().settings(SimpleNamespace()) == PlainAdapter().settings(object()) == EngineSettings()
 
 

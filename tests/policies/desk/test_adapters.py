@@ -55,6 +55,17 @@ def test_a_ticket_of_another_adapter_takes_no_seat() -> None:
     assert it.desk.read(0.0).limit_reason != "adapter"
 
 
+def test_none_passes_a_ticket_that_has_its_place_and_waits_for_seats() -> None:
+    """A wide ticket set aside would wait for ever behind those that come later and need one seat each."""
+    it = Serving(small_preset(4))
+    assert it.goes("a", None) == [True, True]
+    assert dispatched(it.comes("b", seats=4)) == []
+    assert it.goes(None) == [True]
+    assert it.leaves(1) == []
+    assert it.goes(None, None) == [False, False]
+    assert it.leaves(2, 4) == [3]
+
+
 @pytest.mark.parametrize("most", [2, None])
 def test_as_many_adapters_run_as_the_engine_can(most: int | None) -> None:
     """Without a bound all go."""

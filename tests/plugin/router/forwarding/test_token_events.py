@@ -21,10 +21,14 @@ START = b'event: message_start\ndata: {"type":"message_start"}\n\n'
         ("/v1/completions", CHUNK + b"data: [DONE]\n\n", 0),
         ("/v1/responses", CREATED, 0),
         ("/v1/responses", TEXT, 1),
-        ("/v1/responses", b'data: {"type":"response.completed","delta":1}\n\n', 0),
+        ("/v1/responses", b'event: response.completed\ndata: {"type":"response.completed","delta":1}\n\n', 0),
         ("/v1/messages", START, 0),
         ("/v1/messages", b'data: {"type":"content_block_delta"}\n\n', 1),
-        ("/v1/messages?beta=true", b'data: {"type":"message_delta"}\n\ndata: {"type":"message_stop"}\n\n', 0),
+        (
+            "/v1/messages?beta=true",
+            b'data: {"type":"message_delta"}\n\nevent: message_stop\ndata: {"type":"message_stop"}\n\n',
+            0,
+        ),
         ("/v1/completions", b"", 0),
     ],
 )
