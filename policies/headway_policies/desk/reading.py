@@ -22,9 +22,7 @@ from headway_policies.queueing import SafeOrder
 class DeskReading:
     """Numbers of seats unless a unit says otherwise; 0 for a mean or a demand before enough requests have ended."""
 
-    limit_reason: (
-        str  #: Why the limit is what it is, in one word; ``pacing``, ``adapter`` while requests wait for that.
-    )
+    limit_reason: str  #: The reason for the limit, in one word; ``pacing``, ``adapter`` while requests wait for it.
     limit_failure: LimitFailure | None  #: How the limit policy has failed; it may have recovered.
     learnt_limit: Learnt | None  #: What the limit has learnt, for another process; None where there is nothing yet.
     proposed_limit: int  #: What the limit policy would set without the shadow mode.

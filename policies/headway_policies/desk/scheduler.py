@@ -173,9 +173,7 @@ class Scheduler:
         if self.capacity.pacer is not None and self.capacity.paces(seats.taken, now_s):
             return False
         queue = self.queue
-        if ticket.adapter is not None and not queue.adapters.may_go(ticket):
-            return False
-        if queue.adapters.lines and queue.adapters.has_turn():
+        if not queue.adapters.may_go(ticket) or queue.adapters.has_turn():
             return False
         return not queue.total.requests or queue.lanes[0].order.head(now_s, seats.barred(limit)) is None
 
