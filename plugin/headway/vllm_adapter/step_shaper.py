@@ -77,7 +77,8 @@ class StepShaper:
         self._clock = clock
         self._schedule, self._update = scheduler.schedule, scheduler.update_from_output
         self._per_decode = 1 + int(getattr(scheduler, "num_spec_tokens", 0) or 0)
-        self._in_flight: deque[tuple[Any, float, int, int, Plan | None]] = deque(maxlen=_IN_FLIGHT)
+        self._kv = getattr(scheduler, "kv_cache_manager", None)
+        self._in_flight: deque[tuple[Any, float, int, int, float, Plan | None]] = deque(maxlen=_IN_FLIGHT)
         self._plan: Plan | None = None
         self._prompts_left = False
         self._decoding = 0
@@ -156,19 +157,22 @@ class StepShaper:
             decoding, prompt_tokens = parts(output, self._per_decode)
         self._prompts_left = prompt_tokens > 0 or planned
         if total:
-            self._in_flight.append((output, began_s, decoding, prompt_tokens, self._plan if planned else None))
+            kv_usage_ratio = 0.0 if self._kv is None else self._kv.usage
+            plan = self._plan if planned else None
+            self._in_flight.append((output, began_s, decoding, prompt_tokens, kv_usage_ratio, plan))
 
     def _ended(self, output: Any) -> None:
         now_s, last_s = self._clock(), self._ended_s
         while self._in_flight:
-            one, began_s, decoding, prompt_tokens, plan = self._in_flight.popleft()
+            one, began_s, decoding, prompt_tokens, kv_usage_ratio, plan = self._in_flight.popleft()
             if one is output:
                 self._ended_s = now_s
                 self._seen[octave := decoding.bit_length()] += 1
                 every = _WITH_PROMPTS_EVERY if prompt_tokens else _LEARNT_EVERY
                 if (few := self._seen[octave] <= _FEW_STEPS) or self._seen[octave] % every == 0:
                     step_s = now_s - max(began_s, last_s)
-                    self.policy.learn(decoding, prompt_tokens, step_s, plan=plan, steps=1 if few else every)
+                    steps = 1 if few else every
+                    self.policy.learn(decoding, prompt_tokens, step_s, kv_usage_ratio, plan=plan, steps=steps)
                 return
 
     def _give_up(self, error: Exception) -> None:
@@ -216,7 +220,8 @@ def shape_steps(core: Any, plain: dict[str, Any] | None) -> None:
     elif terms is not None:
         reason = unshaped_because(core.scheduler)
         if reason is not None:
-            log.warning("the step policy has no effect, vLLM shapes its steps itself: %s", reason)
+            level = logging.INFO if terms.prefill_share == "auto" else logging.WARNING  # the default, or a number
+            log.log(level, "the step policy has no effect, vLLM shapes its steps itself: %s", reason)
             return
         core.headway_step_shaper = shaper = StepShaper(core.scheduler, StepPolicy(terms))
         shaper.install()

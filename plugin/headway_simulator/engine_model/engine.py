@@ -282,7 +282,9 @@ class Engine:
         """End the step in progress, and with it as many equal ones as end by ``until_s``, at most ``most_steps``."""
         count = self._alike(until_s, most_steps) if most_steps > 1 else 1
         if self.step_policy is not None and self._step_s:
-            self.step_policy.learn(self._decoding, self._prefill_tokens, self._step_s, plan=self._plan, steps=count)
+            self.step_policy.learn(
+                self._decoding, self._prefill_tokens, self._step_s, self.kv_usage_ratio, plan=self._plan, steps=count
+            )
         steps = Steps(count, self._step_s, len(self.running), self._decoding, self._prefill_tokens, self._preempted)
         steps.prefix_queried_tokens, steps.prefix_hit_tokens = self._queried_tokens, self._hit_tokens
         for ahead in range(1, count):

@@ -98,6 +98,7 @@ class PrefillPacer:
     def observe(self, load: Load, now_s: float) -> None:
         """The engine made a step, or a few equal ones."""
         self._seen_s = now_s
+        self._compute(load.steps * load.prefill_tokens)
         self._computed(load.first_tokens)
         set_point_s = self._set_point_s = self._resolved()
         if load.inter_token_s is not None and set_point_s < math.inf:
@@ -160,6 +161,16 @@ class PrefillPacer:
         """The assumed cost of a prompt token."""
         costs = self._engine.costs
         return max(costs.prefill_token_s, _LEAST_TOKEN_RATIO * costs.sequence_s)
+
+    def _compute(self, tokens: int) -> None:
+        """Count so many prompt tokens as computed: of the prompts that were dispatched first, for all that is known."""
+        for ticket_id, (left, sequences) in self._computing.items():
+            if tokens <= 0:
+                return
+            done = min(left, tokens)
+            self._computing[ticket_id] = left - done, sequences
+            self._tokens -= done
+            tokens -= done
 
     def _computed(self, first_tokens: int | None) -> None:
         """Note first tokens of this many sequences: those that were dispatched first, for all that is known.

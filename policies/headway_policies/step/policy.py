@@ -11,11 +11,16 @@ parts may be follows from what a step costs and from what the objectives leave, 
                                                    token; at most max(1.9 alone, aim + spare)
     tokens  = (step - alone) / prefill_token
 
+    whole   = max(4 aim, min(aim + spare, 10 aim))
+
 ``aim`` is ``_AIM_RATIO`` of the objective for the time between tokens, ``spare`` what the steps so far took less than
-that, at most ``_DEPTH_STEPS`` of it. A prompt that would be late at the most as well gets all that the engine would
-give it, as in an overload, where there is no pace left to keep. A prompt that takes longer than the most
-``spare``, and would be late by itself with all that lasts without it, counts for nothing: a prompt that is as long as
-its objective does not cost others their pace.
+that, at most ``_DEPTH_STEPS`` of it. Where each prompt in line would take a step of at most ``whole``, the next step
+takes them all, as far as ``whole`` goes: what counts is the mean time between tokens of an answer, so a short delay
+hurts nobody, and a prompt in parts would have its own first token late.
+
+A prompt that would be late at the most as well gets all that the engine would give it, as in an overload, where there
+is no pace left to keep. A prompt that takes longer than the most ``spare``, and would be late by itself with all that
+lasts without it, counts for nothing: a prompt that is as long as its objective does not cost others their pace.
 
 With a share of its own, a step takes alone / (1 - share) whatever the objectives are. Where nothing decodes, or no
 prompt waits, the engine's own values hold; also for ``_ASIDE_STEPS`` after it ran out of KV blocks, since a prompt that
@@ -47,6 +52,8 @@ from headway_policies.step.figures import StepFigures
 from headway_policies.step.settings import StepTerms
 
 _AIM_RATIO = 0.9
+#: In aims of a step: prompts are not computed in parts within the first, nor within the second where the spare pays.
+_WHOLE_STEPS, _WHOLE_SPARE_STEPS = 4.0, 10.0
 _CALM_RATIO = 1.9
 _LEAST_SHARE = 0.25
 _LEAST_TOKENS = 16
@@ -96,11 +103,20 @@ class StepPolicy:
         self._measured_tokens = 0
 
     def learn(
-        self, decoding: int, prompt_tokens: int, step_s: float, *, plan: Plan | None = None, steps: int = 1
+        self,
+        decoding: int,
+        prompt_tokens: int,
+        step_s: float,
+        kv_usage_ratio: float = 0.0,
+        *,
+        plan: Plan | None = None,
+        steps: int = 1,
     ) -> None:
-        """A step has ended, with so many decoding sequences, by this plan if any. It stands for so many like it."""
+        """A step has ended, with so many decoding sequences and so much of the KV cache in use, 0 where that is not
+        known, by this plan if any. It stands for so many like it.
+        """
         self._measured_tokens = max(self._measured_tokens, prompt_tokens)
-        self._profile.add(max(decoding, 1), prompt_tokens, step_s)
+        self._profile.add(max(decoding, 1), prompt_tokens, step_s, kv_usage_ratio)
         if decoding:
             self._save(step_s, steps)
         if plan is not None and prompt_tokens:
@@ -161,6 +177,9 @@ class StepPolicy:
             return _plan(alone_s / (1 - share), alone_s, costs, line)
         if (aim_s := self._aim_s()) == inf:
             return None
+        most_s = max(_WHOLE_STEPS * aim_s, min(aim_s + self._spare_s, _WHOLE_SPARE_STEPS * aim_s))
+        if alone_s + costs.prefill_token_s * max(one.tokens for one in line) <= most_s:
+            return _whole(most_s, alone_s, costs, line)
         calm = max(_LEAST_SHARE, 1 - alone_s / min(_CALM_RATIO * alone_s, max(aim_s, alone_s)))
         lasting = 1 - alone_s / max(_CALM_RATIO * alone_s, aim_s)
         needed = self._needed_share(terms.first_token_s or {}, lasting, _DEPTH_STEPS * aim_s, costs, line)
@@ -207,6 +226,13 @@ class StepPolicy:
                 if share > needed:
                     needed = share
         return needed
+
+
+def _whole(most_s: float, alone_s: float, costs: StepTime, line: Sequence[Prompt]) -> Plan:
+    """The plan of a step that takes all these prompts, if that takes no longer."""
+    tokens = int((most_s - alone_s) / costs.prefill_token_s)
+    prompts_s = costs.prefill_token_s * min(tokens, sum(one.left for one in line))
+    return Plan(tokens, tokens, prompts_s / (alone_s + prompts_s))
 
 
 def _plan(step_s: float, alone_s: float, costs: StepTime, line: Sequence[Prompt]) -> Plan:

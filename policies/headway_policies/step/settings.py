@@ -22,7 +22,7 @@ class StepSettings(BaseModel):
 
     model_config = ConfigDict(extra="forbid", frozen=True, strict=True)
 
-    prefill_share: PrefillShare = "off"
+    prefill_share: PrefillShare = "auto"
 
 
 @dataclass(frozen=True, slots=True)

@@ -114,13 +114,13 @@ def all_arms(workload: Workload, model: EngineModel, slo: Slo, grid: tuple[float
 
 
 def _steps() -> Iterator[Arm]:
-    """Fixed steps of vLLM's own, and the step policy under the default preset; ``share`` is a share that is set."""
+    """Fixed steps of vLLM's own, and the step policy under the default preset: as it comes, off, and by a share."""
     for tokens in (64, 128):
         budget, threshold = f"vLLM, --max-num-batched-tokens {tokens}", f"--long-prefill-token-threshold {tokens}"
         yield Arm(f"budget-{tokens}", budget, lambda engine: engine.bare, budget=tokens)
         yield Arm(f"threshold-{tokens}", f"vLLM, {threshold}", lambda engine: engine.bare, threshold=tokens)
     default = bundled_presets()["balanced"]
-    shares: dict[str, PrefillShare] = {"steps": "auto", "share": SHARE}
+    shares: dict[str, PrefillShare] = {"steps": "auto", "unshaped": "off", "share": SHARE}
     for name, share in shares.items():
         preset = default.model_copy(update={"name": name, "step": StepSettings(prefill_share=share)})
         words = f"Headway, balanced, prefill_share = {share!r}".replace("'", '"')

@@ -122,8 +122,8 @@ _MIX = Span(8.0, 36.0, 6.0)
 #: ``--only step``: what goes into one engine step. A run of its own, with results of its own.
 STEP = Form(
     parts=(
-        Part(LONG_PROMPTS, (0.7,), ("plain", "default", "steps"), span=_MIX),
-        Part(LONG_PROMPTS, (1.2,), ("plain", "budget-128", "threshold-64", "default", "steps"), span=_MIX),
+        Part(LONG_PROMPTS, (0.7,), ("plain", "unshaped", "steps"), span=_MIX),
+        Part(LONG_PROMPTS, (1.2,), ("plain", "budget-128", "threshold-64", "unshaped", "steps"), span=_MIX),
     ),
     rounds=1,
     span=_MIX,

@@ -52,11 +52,12 @@ def beside(scheduler: StandInScheduler, *prompts: int, decoding: int = 8) -> lis
 
 @pytest.mark.parametrize("name", FAMILY)
 def test_long_prompts_leave_the_pace_of_those_that_decode(name: str) -> None:
-    """Three prompts of 32 times the mean beside eight sequences: no step takes over twice as long as without them,
-    every sequence has a token in each, and the prompts get their part of the time.
+    """Three prompts beside eight sequences, each longer than thirty steps with one: no step takes over twice as long as
+    without them, every sequence has a token in each, and the prompts get their part of the time.
     """
     scheduler, shaper = shaped(FAMILY[name])
-    prompts = beside(scheduler, 2048, 2048, 2048)
+    tokens = int(30 * FAMILY[name].step_s(1) / FAMILY[name].prefill_s)
+    prompts = beside(scheduler, tokens, tokens, tokens)
     while any(prompt not in scheduler.first_s for prompt in prompts):
         scheduler.step()
     alone_s = FAMILY[name].step_s(11)
@@ -137,20 +138,23 @@ def test_a_plan_stands_in_for_the_interval_of_prompts_that_vllm_was_given() -> N
 
 
 def test_steps_in_flight_are_told_apart() -> None:
-    """With asynchronous scheduling a step is scheduled while the one before it runs."""
-    scheduler = StandInScheduler(MODEL)
+    """With asynchronous scheduling a step is scheduled while the one before it runs. Each is learnt with the use of the
+    KV cache that it was scheduled at.
+    """
+    scheduler: Any = StandInScheduler(MODEL)
+    scheduler.kv_cache_manager = cache = SimpleNamespace(usage=0.0)
     shaper = StepShaper(scheduler, StepPolicy(None), scheduler.clock)
-    learnt: list[tuple[int, int, float]] = []
+    learnt: list[tuple[int, int, float, float]] = []
     shaper.policy.learn = lambda *step, **_: learnt.append(step)  # type: ignore[assignment, misc]
     shaper.install()
     first, second = Output({StandInRequest(50, 1): 50}), Output({StandInRequest(30, 1): 30})
-    for output in (first, second):
+    for output, cache.usage in ((first, 0.25), (second, 0.5)):
         shaper._scheduled(output, scheduler.now_s, planned=False)
     scheduler.now_s = 1.0
     scheduler.update_from_output(first)
     scheduler.now_s = 1.5
     scheduler.update_from_output(second)
-    assert learnt == [(0, 50, 1.0), (0, 30, 0.5)]
+    assert learnt == [(0, 50, 1.0, 0.25), (0, 30, 0.5, 0.5)]
 
 
 def test_a_sequence_that_lost_its_blocks_ends_the_plans_for_a_while() -> None:

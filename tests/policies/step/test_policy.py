@@ -108,8 +108,32 @@ def test_relative_objectives_are_those_of_the_engine() -> None:
     calm = planned(learnt(StepTerms("auto", "1.6x", {})), 8, Prompt(2000, 2000, USUAL, 0.0))
     assert calm.prompt_tokens == pytest.approx(tokens_in(max(0.9 * 1.6 * 0.021, 0.028 / 0.75), 8), abs=1)
     in_time_s = 0.8 * 6 * (BASE_S + SEQUENCE_S + 2000 * TOKEN_S)
-    pressed = planned(learnt(StepTerms("auto", "10x", {USUAL: "6x"})), 8, Prompt(2000, 1000, USUAL, in_time_s - 0.8))
+    pressed = planned(learnt(StepTerms("auto", "3x", {USUAL: "6x"})), 8, Prompt(2000, 1000, USUAL, in_time_s - 0.8))
     assert pressed.prompt_tokens == pytest.approx(tokens_in(0.028 * 8 / 3, 8), rel=0.05)
+
+
+def test_short_prompts_are_computed_whole() -> None:
+    """Within four times the aim of 90 ms, also where the steps so far have spared nothing: 328 ms, with another behind
+    it as far as 360 ms go.
+    """
+    first, next_one = Prompt(600, 600, USUAL, 0.0), Prompt(500, 500, USUAL, 0.0)
+    for line in ((first,), (first, next_one)):
+        plan = planned(spent(AUTO), 8, *line)
+        assert plan.prompt_tokens == plan.chunk_tokens == pytest.approx(tokens_in(0.36, 8), rel=0.03)
+        assert (plan.held_s > 0) == (len(line) > 1)
+    assert planned(spent(AUTO), 8, first).share == pytest.approx(0.3 / 0.328, rel=0.03)
+    assert planned(spent(AUTO), 8, Prompt(700, 100, USUAL, 0.0)).prompt_tokens < tokens_in(0.06, 8)
+
+
+def test_a_longer_prompt_is_computed_whole_where_earlier_steps_pay_for_it() -> None:
+    """328 ms are nine times the aim of 36 ms; ten times are never taken at once, whatever was spared."""
+    terms = StepTerms("auto", 40.0, {})
+    prompt, longer = Prompt(600, 600, USUAL, 0.0), Prompt(700, 700, USUAL, 0.0)
+    saved = learnt(terms)
+    saved.learn(8, 0, BASE_S + 8 * SEQUENCE_S, steps=64)
+    assert planned(saved, 8, prompt).prompt_tokens == pytest.approx(tokens_in(0.36, 8), rel=0.03)
+    assert planned(spent(terms), 8, prompt).prompt_tokens < tokens_in(0.04, 8)
+    assert planned(saved, 8, longer).prompt_tokens < tokens_in(0.04, 8)
 
 
 def test_a_long_prompt_leaves_half_to_a_short_one_behind_it() -> None:
@@ -148,6 +172,22 @@ def test_after_a_lack_of_blocks_the_engine_chooses_for_a_while() -> None:
     plans = [policy.plan(8, line) for _ in range(257)]
     assert plans[:256] == [None] * 256
     assert plans[256] is not None
+
+
+def test_growing_contexts_are_no_slower_engine() -> None:
+    """The time of a token alone, which relative objectives are multiples of, stays within a third of what it was, where
+    attention takes twice as long as all else when the KV cache is full; by the steps' times alone it would double.
+    """
+    alone_s = BASE_S + SEQUENCE_S
+    paces = []
+    for known in (1.0, 0.0):
+        policy = learnt(AUTO)
+        for number in range(400):
+            usage = number / 400
+            policy.learn(8, 0, BASE_S + 8 * SEQUENCE_S + 0.056 * usage, known * usage)
+        paces.append(policy._profile.token_s / alone_s)
+    assert paces[0] < 4 / 3
+    assert paces[1] > 2
 
 
 def test_without_terms_it_learns_and_plans_nothing() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from random import Random
+from statistics import mean
 
 import pytest
 from engine_family import FAMILY, drawn
@@ -44,14 +45,28 @@ def first_s(reports: Reports, number: int) -> float:
 
 @pytest.mark.parametrize("name", FAMILY)
 def test_a_cold_prompt_leaves_the_pace_of_those_that_decode(name: str) -> None:
-    """Of 32 times the mean: no step takes over twice as long as without it, and the prompt at most four times as long
-    as alone.
+    """Of 32 times the mean: of the next 300 steps one in a hundred takes over twice as long as without it, and the mean
+    is within the objective.
     """
     model = FAMILY[name]
     comes_s, reports = beside(model, AUTO, 2048)
+    times = [steps.step_s for _, steps in reports for _ in range(steps.count)][:300]
+    assert sorted(times)[-1 - len(times) // 100] <= 2 * model.step_s(8)
+    assert mean(times) <= 2.5 * model.step_s(1)
+    assert first_s(reports, LONG_ID) - comes_s <= 4 * 2048 * model.prefill_s + 2 * model.step_s(8)
+
+
+@pytest.mark.parametrize("name", FAMILY)
+def test_a_prompt_that_nobody_could_bear_at_once_delays_no_step(name: str) -> None:
+    """It would take longer than thirty steps with one sequence: no step takes over twice as long as without it, and its
+    first token comes after at most four times the time that it needs alone.
+    """
+    model = FAMILY[name]
+    tokens = int(30 * model.step_s(1) / model.prefill_s)
+    comes_s, reports = beside(model, AUTO, tokens)
     done_s = first_s(reports, LONG_ID)
     assert max(steps.step_s for at_s, steps in reports if at_s <= done_s) <= 2 * model.step_s(8)
-    assert done_s - comes_s <= 4 * 2048 * model.prefill_s + 2 * model.step_s(8)
+    assert done_s - comes_s <= 4 * tokens * model.prefill_s + 2 * model.step_s(8)
 
 
 @pytest.mark.parametrize("seed", ENGINES)
