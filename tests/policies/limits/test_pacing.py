@@ -54,6 +54,18 @@ def test_what_was_dispatched_counts_before_it_is_computed() -> None:
     assert not one.open(4, 0.0)
 
 
+def test_the_computed_part_of_a_prompt_counts_by_its_steps_alone() -> None:
+    """A prompt of 700 ms in steps of the set point: the next one goes once what is left of it fits beside the margin,
+    and not only with its first token. Its steps took their time already.
+    """
+    one = pacer()
+    one.sent(1, 700, 1, 0.0)
+    for computed in (200, 200, 200):
+        assert not one.open(4, 0.0)
+        one.observe(Load(4, 0, 0.1, inter_token_s=SET_POINT_S, first_tokens=0, prefill_tokens=computed), 0.0)
+    assert one.open(4, 0.0)
+
+
 @pytest.mark.parametrize("sequence_s", [0.004, 0.001, 0.0005, 0.0001])
 @pytest.mark.parametrize(("used", "depth"), [(0.97, 6.0), (0.8, 6.0), (0.7, 15.0), (0.6, 24.0), (0.1, 24.0)])
 def test_the_less_of_the_set_point_is_used_the_more_is_saved(sequence_s: float, used: float, depth: float) -> None:
