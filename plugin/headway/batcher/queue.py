@@ -146,5 +146,5 @@ class PriorityRequestQueue(Generic[T]):
         return head
 
     def _take(self, ticket: Ticket) -> T:
-        self._room.remove(ticket, ticket.class_name, self._room.lanes[0])
+        self._room.remove(ticket, ticket.class_name, self._room.lanes[0], 0.0)
         return self._waiting.pop(ticket.id)

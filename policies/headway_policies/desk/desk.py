@@ -176,7 +176,7 @@ class Desk:
         lanes = self._scheduler.lanes_for(preset)  # a custom policy may raise until here: nothing has changed
         self._begin(now_s)
         waiting = sorted(self._scheduler.queue, key=lambda ticket: (ticket.arrived_s, ticket.id))
-        self._scheduler.switch(preset, lanes, window)
+        self._scheduler.switch(preset, lanes, window, now_s)
         closed = not self.mode.open
         self.mode.adopt(preset)
         falls_back = rungs is not None and rungs != self.mode.in_force

@@ -24,6 +24,8 @@ tickets are aside) is not refused for its objective. A ticket is set aside whose
 
 from __future__ import annotations
 
+from itertools import islice
+
 from headway_policies.desk.forecast import Forecast
 from headway_policies.desk.lifecycle import Lifecycle
 from headway_policies.desk.mode import Mode
@@ -42,9 +44,9 @@ SLICE = 200  # the ``patience`` of one event: about a millisecond
 class Dispatcher:
     """Decides which tickets are dispatched.
 
-    ``patience`` is how many more deadlines, refusals, relegations, recalls and dispatches beside a batch this event may
-    handle; at 0 the desk asks to be woken again at once. Until ``unread_until_s`` the shell still reads what the engine
-    sent while the shell stood still.
+    ``patience`` is how many more deadlines, refusals, relegations, recalls, returns of tickets that were set aside and
+    dispatches beside a batch this event may handle; at 0 the desk asks to be woken again at once. Until
+    ``unread_until_s`` the shell still reads what the engine sent while the shell stood still.
     """
 
     def __init__(
@@ -87,6 +89,9 @@ class Dispatcher:
             self._send_beside(now_s)
         if not scheduler.queue.total.requests:
             return
+        if scheduler.queue.adapters.lines:  # those that an event before this one left over
+            for adapter in scheduler.queue.adapters.returning():
+                self._return(adapter, now_s)
         if scheduler.strategy.barrier:
             self._send_batch(now_s)
             return
@@ -104,8 +109,10 @@ class Dispatcher:
     def _send_batch(self, now_s: float) -> None:
         """Dispatch the first batch that may leave and has a ticket to go."""
         if not self._scheduler.seats.taken:  # each adapter has a place again
-            for line in [*reversed(self._scheduler.queue.adapters.lines.values())]:
-                self._rejoin(next(iter(line.values())).ticket, now_s)
+            for adapter in [*reversed(self._scheduler.queue.adapters.lines)]:
+                self._return(adapter, now_s)
+            if self._scheduler.queue.adapters.lines:
+                return
         found = self._scheduler.leaving(now_s)
         if any(gathered.full for _, gathered, _ in found):
             self._capacity.lacked()
@@ -163,13 +170,29 @@ class Dispatcher:
 
     def _rejoin(self, ticket: Ticket, now_s: float) -> None:
         """Where a ticket was set aside, put those of its adapter back into their places, this one at the head."""
-        queue, records = self._scheduler.queue, self._lifecycle.records
-        if not queue.adapters.holds(ticket):
-            return
-        aside = queue.adapters.lines[ticket.adapter or ""]
-        for ticket_id in [*(one for one in reversed(aside) if one != ticket.id), ticket.id]:
-            record = records[ticket_id]
-            queue.rejoin(record.ticket, record.queue_class, record.lane, record.expected_tokens, now_s)
+        if ticket.adapter is not None and self._scheduler.queue.adapters.holds(ticket):
+            self._return(ticket.adapter, now_s, but=ticket.id)
+            self._put_back(self._lifecycle.records[ticket.id], now_s)
+
+    def _return(self, adapter: str, now_s: float, but: int | None = None) -> None:
+        """Put those of an adapter that were set aside back into their places, ``but`` one, as far as the slice goes.
+
+        The last goes first where each is put before all that are here: the first of those left aside, which may be
+        claimed meanwhile, are before them. A custom policy gets them in the order in which they were set aside.
+        """
+        queue = self._scheduler.queue
+        line = queue.adapters.lines[adapter]
+        others = (ticket_id for ticket_id in (reversed(line) if queue.restores else line) if ticket_id != but)
+        for ticket_id in [*islice(others, self.patience)]:
+            self.patience -= 1
+            self._put_back(self._lifecycle.records[ticket_id], now_s)
+
+    def _put_back(self, record: Record, now_s: float) -> None:
+        """Put a ticket that was set aside back into its place; a late one is behind the others of its class again."""
+        queue = self._scheduler.queue
+        queue.rejoin(record.ticket, record.queue_class, record.lane, record.expected_tokens, now_s)
+        if record.late:
+            self._lifecycle.relegate(record, now_s)
 
     def _gives_way(self, record: Record, now_s: float) -> bool:
         """Whether a ticket leaves its turn: it is relegated, or refused. False: it is dispatched.

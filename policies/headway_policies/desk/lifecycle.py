@@ -142,7 +142,7 @@ class Lifecycle:
         """Move the ticket from its place in the queue to its seats; ``beside`` a batch to seats of the bypass."""
         ticket = record.ticket
         self._take_seats(record, beside=beside)
-        self._pull(record)
+        self._scheduler.queue.remove(record.ticket, record.queue_class, record.lane, now_s)
         record.phase = after(record.phase, Event.DISPATCH)
         if record.predicted_wait_s is not None:
             self._forecast.waited(record.predicted_wait_s, now_s - ticket.arrived_s)
@@ -210,7 +210,7 @@ class Lifecycle:
         record.phase = after(record.phase, Event.RECALL)
         self._ledger.classes[ticket.class_name].recalled()
         self._uncharge(record)
-        record.recalled, record.predicted_wait_s = True, None
+        record.recalled, record.late, record.predicted_wait_s = True, False, None
         self._forget_seats(record)
         self._place(record)  # a switch may have replaced the order from which it was dispatched
         patience_s = record.timeouts.before_first_token_s()
@@ -227,12 +227,12 @@ class Lifecycle:
         """Refuse these waiting tickets, all with the same Retry-After."""
         retry_after_s = self.retry_after_s(now_s)
         for ticket in tickets:
-            self._end_waiting(self.records[ticket.id], reason)
+            self._end_waiting(self.records[ticket.id], reason, now_s)
             self.effects.append(Reject(ticket.id, reason, retry_after_s))
 
     def refuse(self, record: Record, reason: Reason, now_s: float) -> None:
         """Refuse a waiting ticket."""
-        self._end_waiting(record, reason)
+        self._end_waiting(record, reason, now_s)
         how = Expire if reason is Reason.QUEUE_TIMEOUT else Reject
         self.effects.append(how(record.ticket.id, reason, self.retry_after_s(now_s)))
 
@@ -250,7 +250,7 @@ class Lifecycle:
         del self.records[ticket.id]
         self._drop(ticket.id)
         if waiting:
-            self._pull(record)
+            self._scheduler.queue.remove(record.ticket, record.queue_class, record.lane, now_s)
         if phase is not Phase.SETTLED:
             self._ledger.classes[ticket.class_name].ended(LEFT[ending][0 if waiting else 1], waiting=waiting)
         if not waiting:
@@ -290,9 +290,6 @@ class Lifecycle:
 
     def _push(self, record: Record, now_s: float) -> None:
         self._scheduler.queue.push(record.ticket, record.queue_class, record.lane, record.expected_tokens, now_s)
-
-    def _pull(self, record: Record) -> None:
-        self._scheduler.queue.remove(record.ticket, record.queue_class, record.lane)
 
     def _take_seats(self, record: Record, *, beside: bool = False) -> None:
         """Give a ticket seats of the limit, or of the bypass, and charge its order."""
@@ -358,11 +355,11 @@ class Lifecycle:
         if self._seats.taken >= self._capacity.limit:
             self._capacity.lacked()
 
-    def _end_waiting(self, record: Record, reason: Reason) -> None:
+    def _end_waiting(self, record: Record, reason: Reason, now_s: float) -> None:
         record.phase = after(record.phase, Event.REFUSE)
         del self.records[record.ticket.id]
         self._drop(record.ticket.id)
-        self._pull(record)
+        self._scheduler.queue.remove(record.ticket, record.queue_class, record.lane, now_s)
         self._ledger.classes[record.ticket.class_name].refused(reason, waiting=True)
 
     def _forget_seats(self, record: Record) -> None:

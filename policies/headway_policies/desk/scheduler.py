@@ -69,7 +69,7 @@ class Scheduler:
         """
         return self.window if self._preset.batching == preset.batching else _window(preset)
 
-    def switch(self, preset: Preset, lanes: list[Lane] | None, window: ReportingWindow) -> None:
+    def switch(self, preset: Preset, lanes: list[Lane] | None, window: ReportingWindow, now_s: float) -> None:
         """Put another preset in force, with its window and its lanes.
 
         Where the lanes are new, all that wait have to be enqueued again.
@@ -83,7 +83,7 @@ class Scheduler:
         if not preset.ordering.by_prefix:
             self.prefixes.clear()  # nothing keeps it up to date
         if lanes is not None:
-            self.queue.adapters.lines.clear()
+            self.queue.adapters.scatter(now_s)
             self.queue = WaitQueue(preset.classes, preset.queue, lanes, self.queue.adapters)
         self.queue.classes, self.queue.queue = preset.classes, preset.queue
         self._rank(preset)

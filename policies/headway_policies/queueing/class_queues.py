@@ -94,6 +94,11 @@ class ClassQueues:
         return late
 
     @property
+    def restores(self) -> bool:
+        """Whether every class has a discipline with a place for a ticket that comes back."""
+        return all(isinstance(queue.discipline, Fifo) for queue in self._queues)
+
+    @property
     def relegates(self) -> bool:
         """Whether tickets can be relegated: all classes have the same discipline."""
         return all(isinstance(queue.discipline, Fifo) and queue.discipline.relegates for queue in self._queues)

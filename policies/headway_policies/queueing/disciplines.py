@@ -11,8 +11,8 @@ it is dead, so O(log n) holds on average, not for each single call.
 ``Hrrn``: highest response ratio next (Brinch Hansen, 1971): the largest (wait + service) / service, that is the
 largest wait in proportion to size. The sizes are bucketed by octave, [2^k, 2^(k+1)) tokens, and only the first of each
 bucket is compared, exactly. The other tickets of a bucket are later and more than half as large as its first, so the
-chosen one has more than half the wait/size of the best there is (for tickets pushed in the order of arrival). Known
-weak spot: no bound on the wait of a large ticket while small ones overload the server.
+chosen one has more than half the wait/size of the best there is. Known weak spot: no bound on the wait of a large
+ticket while small ones overload the server.
 """
 
 from __future__ import annotations
@@ -178,32 +178,33 @@ class Hrrn(Fifo):
 
     def __init__(self) -> None:
         super().__init__()
-        self._buckets: dict[int, OrderedDict[int, tuple[Ticket, float]]] = {}
-        self._octave_of: dict[int, int] = {}
+        self._buckets: dict[int, ByArrival] = {}
+        self._size_of: dict[int, float] = {}
 
     def push(self, ticket: Ticket, tokens: float, now_s: float) -> None:
-        """Add a ticket at the end of its bucket; less than one token counts as one."""
-        size = max(tokens, 1.0)
-        octave = frexp(size)[1]
+        """Add a ticket to its bucket, by its arrival; less than one token counts as one."""
         self._tickets[ticket.id] = ticket
-        self._octave_of[ticket.id] = octave
-        self._buckets.setdefault(octave, OrderedDict())[ticket.id] = (ticket, size)
+        size = self._size_of[ticket.id] = max(tokens, 1.0)
+        self._buckets.setdefault(frexp(size)[1], ByArrival()).push(ticket, tokens, now_s)
 
     def head(self, now_s: float) -> Ticket | None:
         """The first ticket of a bucket with the longest wait for its size; the smaller of two equals."""
-        firsts = [next(iter(bucket.values())) for bucket in self._buckets.values()]
-        if not firsts:
-            return None
-        return max(firsts, key=lambda first: ((now_s - first[0].arrived_s) / first[1], -first[1]))[0]
+
+        def ratio(first: Ticket) -> tuple[float, float]:
+            size = self._size_of[first.id]
+            return (now_s - first.arrived_s) / size, -size
+
+        firsts = (first for bucket in self._buckets.values() if (first := bucket.head(now_s)) is not None)
+        return max(firsts, key=ratio, default=None)
 
     def remove(self, ticket_id: int) -> Ticket | None:
         """Remove a ticket from its bucket."""
         ticket = self._tickets.pop(ticket_id, None)
         if ticket is not None:
-            octave = self._octave_of.pop(ticket_id)
+            octave = frexp(self._size_of.pop(ticket_id))[1]
             bucket = self._buckets[octave]
-            del bucket[ticket_id]
-            if not bucket:
+            bucket.remove(ticket_id)
+            if not len(bucket):
                 del self._buckets[octave]
         return ticket
 

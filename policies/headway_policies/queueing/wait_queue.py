@@ -96,9 +96,9 @@ class WaitQueue:
             lane.order.push(ticket, class_name, expected_tokens, now_s)
         self._count(ticket, class_name, lane, 1)
 
-    def remove(self, ticket: Ticket, class_name: str, lane: Lane) -> None:
+    def remove(self, ticket: Ticket, class_name: str, lane: Lane, now_s: float) -> None:
         """Remove a ticket, which must be here."""
-        if ticket.adapter is not None and self.adapters.forget(ticket):
+        if ticket.adapter is not None and self.adapters.forget(ticket, now_s):
             self._count_seats(ticket, class_name, lane, 1)
         else:
             lane.order.remove(ticket.id)
@@ -112,8 +112,14 @@ class WaitQueue:
 
     def rejoin(self, ticket: Ticket, class_name: str, lane: Lane, expected_tokens: float, now_s: float) -> None:
         """Put a ticket that was set aside back into its own place."""
-        self.remove(ticket, class_name, lane)
+        self.remove(ticket, class_name, lane, now_s)
         self.restore(ticket, class_name, lane, expected_tokens, now_s)
+
+    @property
+    def restores(self) -> bool:
+        """Whether a ticket that comes back is put before all that are here; a custom policy takes it as a new one."""
+        order = self.lanes[0].order
+        return isinstance(order, ClassQueues) and order.restores
 
     def relegate(self, ticket: Ticket, class_name: str, lane: Lane, now_s: float) -> bool:
         """Put a waiting ticket behind all others of its class; False where its order does not allow that."""

@@ -15,7 +15,8 @@ from small_presets import small_preset, terms
 from tiers import LONG
 from watched_desk import dispatched
 
-from headway_policies import Desk, Effect, Ending, Outcome, Preset, Reason, Reject, Ticket
+from headway_policies import Desk, Effect, Ending, Outcome, Preset, Reason, Reject, Ticket, WakeAt
+from headway_policies.desk.dispatch import SLICE
 from headway_policies.queueing.adapters import PATIENCE
 
 ENDLESS = {name: terms(rank, queue_s=None, total_s=None) for rank, name in enumerate(("batch", "normal", "realtime"))}
@@ -187,6 +188,68 @@ def test_a_ticket_that_is_aside_is_not_refused_for_what_passes_it() -> None:
         it.comes(None, "normal")
     assert "normal" in it.desk.read(it.now_s).standing_queues
     assert it.leaves(1) == [2]
+
+
+def test_a_late_ticket_that_was_set_aside_stays_behind_those_in_time() -> None:
+    """The first of its adapter goes, its turn has been; another one takes its place among the late ones again."""
+    it = Serving(small_preset(2, classes={"normal": terms(1, ttft_slo_s=1.0)}))
+    assert it.goes(None, None, "b", "b", None) == [True, True, False, False, False]
+    it.now_s = 0.9
+    assert it.leaves(2) == [5]  # both of the adapter are late
+    assert it.goes("a") == [False]
+    assert it.leaves(5) == [6]
+    assert it.leaves(1) == []  # both are set aside
+    assert it.goes(None, None) == [True, False]
+    assert it.leaves(6) == [4]
+    assert it.leaves(7) == [8]
+    assert it.leaves(8) == [3]
+
+
+@pytest.mark.parametrize(
+    ("between", "inside", "order"),
+    [
+        ("strict", "fifo", [3, 4, 6]),
+        ("strict", "fair", [3, 4, 6]),
+        ("strict", "hrrn", [3, 4, 6]),
+        ("headway_policies.queueing.strict:StrictOrder", "fifo", [6, 3, 4]),
+        ("strict", "headway_policies.queueing.disciplines:Fifo", [6, 3, 4]),
+    ],
+)
+def test_those_that_were_set_aside_come_back_in_their_order(between: str, inside: str, order: list[int]) -> None:
+    """Before all that came later where the order says so; a custom one gets them as new, in the order in which they
+    were set aside.
+    """
+    it = Serving(small_preset(2, between=between, inside=inside))
+    for at_s, adapter in enumerate(("a", "b", "b", "b", None, None)):
+        it.now_s = at_s / 10
+        it.comes(adapter)
+    assert it.leaves(1) == [2]
+    found, running = [], 5
+    while left := it.leaves(running):
+        found += left
+        running = left[0]
+    assert found == order
+
+
+def test_very_many_that_were_set_aside_come_back_in_slices() -> None:
+    """No event puts back more than a slice, each asks for the next one at once, and their order is kept."""
+    many = 3 * SLICE
+    classes = {"normal": terms(1, places=2 * many, queue_s=None, total_s=None)}
+    it = Serving(small_preset(2, most_waiting=2 * many, classes=classes))
+    it.goes("a", *["b"] * many)
+    aside = it.desk._scheduler.queue.adapters.lines
+    left, effects = many, it.desk.leave(1, Ending.COMPLETED, it.now_s)
+    sent = dispatched(effects)
+    assert aside
+    while aside:
+        assert left - len(aside["b"]) <= SLICE + len(dispatched(effects))
+        assert effects[-1] == WakeAt(it.now_s)
+        left, effects = len(aside["b"]), it.desk.tick(it.now_s)
+        sent += dispatched(effects)
+    sent += dispatched(it.desk.tick(it.now_s))
+    for number in range(2, many + 2):
+        sent += it.leaves(number)
+    assert sent == list(range(2, many + 2))
 
 
 def loop_of(preset: Preset, most: int) -> ClosedLoop:

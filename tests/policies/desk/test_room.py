@@ -119,6 +119,24 @@ def test_one_that_was_dispatched_before_a_switch_waits_in_the_order_of_now() -> 
     assert desk.counts("batch")[:2] == (2, 0)
 
 
+def test_a_late_ticket_that_makes_room_has_its_own_place_again() -> None:
+    """Those behind which it waited have gone: it is one of those in time, also in the books."""
+    classes = {"normal": terms(2, ttft_slo_s=1), "realtime": terms(3)}
+    desk = WatchedDesk(small_preset(1, classes=classes, queue={"make_room": True}))
+    for _ in range(3):
+        desk.comes("normal", prompt_tokens=100)
+    desk.passes(0.9)
+    assert dispatched(desk.leaves(1)) == [3]
+    assert dispatched(desk.leaves(3)) == [2]
+    (record,) = desk.desk.dispatched()
+    assert record.late
+    assert deeds(desk.comes("realtime", prompt_tokens=100)) == [Recall(2), Dispatch(4, 1)]
+    assert not record.late
+    desk.comes("normal", prompt_tokens=100)
+    assert dispatched(desk.leaves(4)) == [2]
+    assert dispatched(desk.leaves(2)) == [5]
+
+
 def test_no_room_is_made_for_a_late_ticket_while_another_can_be_in_time() -> None:
     """After a switch that makes a class the urgent one, its late ticket leaves the seat to the one behind it."""
     turned = small_preset(1, classes={"batch": terms(3), "realtime": terms(1)})

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from itertools import count
 
+import pytest
+
 from headway_policies import Ticket
-from headway_policies.queueing.adapters import PATIENCE, Adapters
+from headway_policies.queueing.adapters import PATIENCE, REMEMBERED, Adapters
 
 DUE_S = PATIENCE + 0.5
 
@@ -30,7 +32,7 @@ class Places:
         if ticket is not None:
             for aside in list(self.adapters):
                 if aside.ticket.adapter == ticket.adapter:
-                    self.adapters.forget(aside.ticket)
+                    self.adapters.forget(aside.ticket, at_s)
             self.adapters.has(ticket.adapter or "", 1)
         return ticket
 
@@ -92,7 +94,7 @@ def test_a_closed_adapter_goes_on_where_none_waits_for_its_place_any_more() -> N
     due = it.aside("b", 0.0)
     assert it.gets(DUE_S) is None
     own = it.aside("a", DUE_S)
-    assert it.adapters.forget(due)
+    assert it.adapters.forget(due, DUE_S)
     assert it.gets(3 * DUE_S) is own
     assert it.closed("a") == ""
 
@@ -100,7 +102,7 @@ def test_a_closed_adapter_goes_on_where_none_waits_for_its_place_any_more() -> N
 def test_the_patience_with_an_adapter_outlasts_its_tickets() -> None:
     """Those that gave up were of the same adapter: it is due as if they still waited, until one has gone."""
     it = Places(1, "a")
-    assert it.adapters.forget(it.aside("b", 0.0))
+    assert it.adapters.forget(it.aside("b", 0.0), 1.0)
     it.aside("b", DUE_S)
     assert (it.gets(DUE_S), it.closed("a")) == (None, "a")
     it.adapters.has("a", -1)
@@ -109,6 +111,43 @@ def test_the_patience_with_an_adapter_outlasts_its_tickets() -> None:
     it.adapters.has("a", 1)
     it.aside("b", 2 * DUE_S)
     assert (it.gets(2 * DUE_S), it.closed("a")) == (None, "")
+
+
+@pytest.mark.parametrize(("back_s", "closed"), [(PATIENCE + 0.9, "a"), (PATIENCE + 1.0, "")])
+def test_the_patience_outlasts_them_for_as_long_as_it_is(back_s: float, closed: str) -> None:
+    """A client that asks again within that time is not passed over for ever; a later one waits from then on."""
+    it = Places(1, "a")
+    given_up = it.aside("b", 0.0)
+    assert it.gets(0.0) is None  # from now on it is known how long a request runs
+    assert it.adapters.forget(given_up, 1.0)
+    it.aside("b", back_s)
+    assert (it.gets(back_s), it.closed("a")) == (None, closed)
+
+
+def test_adapters_without_a_ticket_take_no_memory() -> None:
+    """However many names come at once, and though each gives up; once their patience is over none is remembered. Those
+    that had a place leave nothing behind at all.
+    """
+    it = Places(1, "a")
+    for number in range(10_000):
+        assert it.adapters.forget(it.aside(f"b{number}", 0.0), 0.0)
+    assert kept(it.adapters) <= 2 * REMEMBERED + 1
+    it.aside("c", 1.0)
+    it.adapters.claim((), 1.0, 1.0)
+    assert it.adapters.forget(it.aside("d", 1.0 + PATIENCE), 1.0 + PATIENCE)
+    assert kept(it.adapters) <= 5  # a runs, c is aside, d is remembered
+    it.adapters.has("a", -1)
+    for number in range(1000):
+        it.aside(f"b{number}", 2.0 + PATIENCE + number)
+        assert it.gets(2.0 + PATIENCE + number) is not None
+        for adapter in list(it.adapters._running):
+            it.adapters.has(adapter, -1)
+    assert kept(it.adapters) <= 2
+
+
+def kept(adapters: Adapters) -> int:
+    """How many names are remembered, each as often as it is."""
+    return sum(len(held) for held in vars(adapters).values() if isinstance(held, dict))
 
 
 def test_while_no_request_has_ended_none_is_due() -> None:

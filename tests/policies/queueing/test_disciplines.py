@@ -91,6 +91,19 @@ def test_hrrn_is_first_come_first_served_in_an_octave() -> None:
     assert [one.id for one in drained(line, 50.0)] == [0, 1, 2]
 
 
+def test_hrrn_takes_a_ticket_that_comes_back_by_its_arrival() -> None:
+    """Before those of its octave that came later, whatever comes back in whichever order."""
+    line = Hrrn()
+    tickets = [Ticket(number, "normal", float(number)) for number in range(4)]
+    for one in tickets:
+        line.push(one, 100.0, one.arrived_s)
+    for one in (tickets[0], tickets[1]):
+        line.remove(one.id)
+    for one in (tickets[0], tickets[1]):
+        line.restore(one, 100.0, 9.0)
+    assert [one.id for one in drained(line, 50.0)] == [0, 1, 2, 3]
+
+
 def taken(line: FairShare, number: int, tokens: float = 10.0) -> list[str]:
     """Dispatch so many tickets; their tenants in turn."""
     found = []

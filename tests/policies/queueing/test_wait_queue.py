@@ -303,10 +303,10 @@ def test_the_seats_of_a_tenant_are_counted_one_by_one() -> None:
     for ticket in tickets:
         room.push(ticket, "normal", room.lanes[0], 1.0, 0.0)
     assert [room.seats_in("normal", tenant) for tenant in (None, "a", "b", "c")] == [6, 4, 2, 0]
-    room.remove(tickets[0], "normal", room.lanes[0])
+    room.remove(tickets[0], "normal", room.lanes[0], 0.0)
     assert [room.seats_in("normal", tenant) for tenant in (None, "a", "b")] == [4, 2, 2]
     for ticket in tickets[1:]:
-        room.remove(ticket, "normal", room.lanes[0])
+        room.remove(ticket, "normal", room.lanes[0], 0.0)
     assert ([room.seats_in("normal", tenant) for tenant in (None, "a", "b")], room._by_tenant) == ([0, 0, 0], {})
 
 
