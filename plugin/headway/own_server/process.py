@@ -10,10 +10,8 @@ import shutil
 import signal
 import subprocess
 import sys
-import tempfile
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
-from pathlib import Path
 from typing import Any, Final
 
 import psutil
@@ -21,6 +19,7 @@ import psutil
 from headway.errors import HeadwayError, NoEngineError
 from headway.settings import Environment
 from headway.vllm_adapter.process.core_start import family, kill
+from headway.vllm_adapter.process.engine_sockets import VARIABLE, short_folder
 from headway.vllm_adapter.process.parent_watch import is_killer, remove_at_the_end
 
 log = logging.getLogger(__name__)
@@ -44,14 +43,15 @@ class OwnServer:
     """A server in a child process, which can be started again when it has ended.
 
     ``command`` is the program, which gets a descriptor, the path of its socket and the words. ``on_dead`` is called
-    once when the server has ended, however it ended. Use it on one event loop, and ``end`` it there.
+    once when the server has ended, however it ended. Use it on one event loop, and ``end`` it there. Making one raises
+    HeadwayError where its socket can be nowhere.
     """
 
     def __init__(self, words: Sequence[str], command: Sequence[str] = _COMMAND) -> None:
         self.on_dead: Callable[[], None] = lambda: None
         self._words = list(words)
         self._command = list(command)
-        self._folder = Path(tempfile.mkdtemp(prefix="headway-server-"))  # for this user alone
+        self._folder = short_folder("headway-server-")
         remove_at_the_end(str(self._folder))
         self._process: subprocess.Popen[bytes] | None = None
         self._reading: asyncio.Task[None] | None = None
@@ -101,7 +101,7 @@ class OwnServer:
         try:
             self._process = subprocess.Popen(  # noqa: ASYNC220, S603 - it takes milliseconds; our own module
                 [*self._command, str(writing), self.socket, *self._words],
-                env={**os.environ, Environment.behind_queue.name: "1"},
+                env={VARIABLE: str(self._folder), **os.environ, Environment.behind_queue.name: "1"},
                 stdin=subprocess.DEVNULL,
                 pass_fds=(writing,),
                 start_new_session=True,  # Ctrl-C in a terminal is for this process, which drains first

@@ -6,6 +6,7 @@ import asyncio
 import os
 import stat
 import sys
+import tempfile
 from collections.abc import AsyncIterator, Callable, Sequence
 from pathlib import Path
 from types import SimpleNamespace
@@ -95,6 +96,18 @@ async def test_it_says_what_its_arguments_and_its_engine_are(server_of: Start, c
     assert said == {"behind_queue": "1", "words": ["model", "--api-server-count", "2"]}
     facts = await wait_until_up(server, client_of(server))
     assert (facts.seats, facts.device, facts.settings.max_model_len) == (8, "cpu", 2048)
+
+
+async def test_a_long_path_of_temporary_files_does_not_keep_it_from_listening(
+    server_of: Start, client_of: ClientOf, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A socket's path has 107 bytes at most."""
+    deep = tmp_path / ("x" * 100)
+    deep.mkdir()
+    monkeypatch.setattr(tempfile, "tempdir", str(deep))
+    server = server_of()
+    assert healthy(await engine_before(server, client_of(server))) == ["vllm"]
+    assert list(deep.iterdir()) == []
 
 
 async def test_nobody_else_can_connect(server_of: Start, client_of: ClientOf) -> None:

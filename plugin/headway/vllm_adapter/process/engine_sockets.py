@@ -13,23 +13,38 @@ import tempfile
 from contextlib import suppress
 from pathlib import Path
 
+from headway.errors import HeadwayError
 from headway.vllm_adapter.process.parent_watch import remove_at_the_end
 
 VARIABLE = "VLLM_RPC_BASE_PATH"
 _PREFIX = "headway-sockets-"
 #: A socket's path has 107 bytes at most (sun_path); vLLM's names have 36.
 _MAX_FOLDER_BYTES = 107 - 1 - 36
+_SHORT = "/tmp"  # noqa: S108 - a folder of a random name is made in it, for this user alone
 _BOUND = Path("/proc/net/unix")
 
 
+def short_folder(prefix: str) -> Path:
+    """Make a folder for this user alone in which the path of a socket is not too long: beside the temporary files, or
+    where their path is long in /tmp. Raises HeadwayError where that is impossible.
+    """
+    usual = tempfile.gettempdir()
+    for parent in (usual, _SHORT):
+        with suppress(OSError):
+            folder = Path(tempfile.mkdtemp(prefix=prefix, dir=parent))
+            if len(os.fsencode(folder)) <= _MAX_FOLDER_BYTES:
+                return folder
+            folder.rmdir()
+    most = _MAX_FOLDER_BYTES - len(prefix) - 9
+    advice = f"set TMPDIR to a folder that exists, of at most {most} bytes"
+    raise HeadwayError(f"no socket can be made in {usual[:40]!r} or {_SHORT}; {advice}")
+
+
 def own_folder() -> Path | None:
-    """Make the folder and have vLLM use it; None where the operator has chosen one, or the path would be too long."""
+    """Make the folder and have vLLM use it; None where the operator has chosen one. Raises HeadwayError."""
     if os.environ.get(VARIABLE):
         return None
-    folder = Path(tempfile.mkdtemp(prefix=_PREFIX))
-    if len(os.fsencode(folder)) > _MAX_FOLDER_BYTES:
-        folder.rmdir()
-        return None
+    folder = short_folder(_PREFIX)
     os.environ[VARIABLE] = str(folder)
     return folder
 

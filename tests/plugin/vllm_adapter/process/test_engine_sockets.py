@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from headway.errors import HeadwayError
 from headway.vllm_adapter.process import engine_sockets, orphan_killer
 from headway.vllm_adapter.process.engine_sockets import own_folder, remove_folder, remove_unbound
 
@@ -54,13 +55,20 @@ def test_a_folder_that_the_operator_has_named_is_left_alone(monkeypatch: pytest.
     assert (tmp_path / "file").exists()
 
 
-def test_where_paths_would_be_too_long_there_is_none(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    """A socket's path has 107 bytes at most; nothing is left behind."""
+def test_where_paths_would_be_too_long_the_folder_is_elsewhere(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """A socket's path has 107 bytes at most; nothing is left behind. With nowhere else the variable to set is named."""
     deep = tmp_path / ("x" * 60)
     deep.mkdir()
     monkeypatch.setenv(engine_sockets.VARIABLE, "")
     monkeypatch.setattr(tempfile, "tempdir", str(deep))
-    assert own_folder() is None
+    found = own_folder()
+    assert found is not None
+    bound(found / ("n" * 36)).close()
+    remove_folder(found)
+    assert list(deep.iterdir()) == []
+    monkeypatch.setattr(engine_sockets, "_SHORT", str(tmp_path / "missing"))
+    with pytest.raises(HeadwayError, match=r"set TMPDIR to a folder that exists, of at most 45 bytes$"):
+        own_folder()
     assert list(deep.iterdir()) == []
 
 
