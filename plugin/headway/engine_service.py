@@ -166,7 +166,8 @@ class EngineService:
 
     def _show_metrics(self) -> None:
         if self._registry is not None:
-            self._registry.register(MetricsCollector(self.control.snapshot, asyncio.get_running_loop()))
+            loop = asyncio.get_running_loop()
+            self._registry.register(MetricsCollector(self.control.snapshot, loop, gpus=self._reads_gpus))
 
     def _start_background_work(self) -> None:
         parts, control = self.parts, self.control

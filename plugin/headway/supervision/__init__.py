@@ -10,8 +10,8 @@ from headway.supervision.factory_replacer import EngineFactory, FactoryReplacer
 from headway.supervision.learnt_limit import LearntLimit, learnt_limit_file
 from headway.supervision.loop_lag import watch_loop
 from headway.supervision.memory.maintenance import MemoryMaintenance
-from headway.supervision.memory.probe import Gpus, MemoryProbe
-from headway.supervision.memory.processes import ProcessorUse, memory_limit_bytes, read_processes
+from headway.supervision.memory.probe import Gpu, Gpus, MemoryProbe
+from headway.supervision.memory.processes import ProcessorUse, all_pids, memory_limit_bytes, read_processes
 from headway.supervision.memory.report import TRIGGERS, MemoryReport
 from headway.supervision.objectives_log import ObjectivesLog
 from headway.supervision.overload_log import OverloadLog
@@ -29,6 +29,7 @@ __all__ = [
     "EngineFactory",
     "EngineRecycle",
     "FactoryReplacer",
+    "Gpu",
     "Gpus",
     "LearntLimit",
     "MemoryMaintenance",
@@ -44,6 +45,7 @@ __all__ = [
     "WarmupReport",
     "WarmupState",
     "WindowLog",
+    "all_pids",
     "cache_folder",
     "learnt_limit_file",
     "memory_limit_bytes",

@@ -24,14 +24,17 @@ _SNAPSHOT_WAIT_S = 2.0
 
 
 class MetricsCollector(Collector):
-    """Renders a snapshot as metric families at each scrape. ``snapshot`` takes one; it runs on the loop's thread."""
+    """Renders a snapshot as metric families at each scrape. ``snapshot`` takes one; it runs on the loop's thread.
 
-    def __init__(self, snapshot: Callable[[], Snapshot], loop: asyncio.AbstractEventLoop) -> None:
+    Without ``gpus`` no GPU is read, for these are another server's then.
+    """
+
+    def __init__(self, snapshot: Callable[[], Snapshot], loop: asyncio.AbstractEventLoop, *, gpus: bool = True) -> None:
         self._take = snapshot
         self._loop = loop
         self._loop_thread = threading.get_ident()
         self._last = snapshot()
-        self._gpus = Gpus()
+        self._gpus = Gpus() if gpus else None
         self._processors = ProcessorUse()
 
     def describe(self) -> Iterable[Metric]:

@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 from prometheus_client.core import Metric
 
 from headway.operator.metrics.table import gauge, one_gauge
-from headway.supervision import Gpus, ProcessorUse, memory_limit_bytes, read_processes
+from headway.supervision import Gpu, Gpus, ProcessorUse, all_pids, memory_limit_bytes, read_processes
 
 
-def machine_families(processors: ProcessorUse, gpus: Gpus) -> Iterator[Metric]:
-    """A reading. What is not known, a GPU above all, is absent and not 0."""
+def machine_families(processors: ProcessorUse, gpus: Gpus | None) -> Iterator[Metric]:
+    """A reading. What is not known, a GPU above all, is absent and not 0; so is a GPU of another program."""
     processes = read_processes()
     resident = gauge("headway_process_resident_bytes", "process")
     for name, process in processes.items():
@@ -22,11 +22,11 @@ def machine_families(processors: ProcessorUse, gpus: Gpus) -> Iterator[Metric]:
     for name, ratio in processors.read(processes).items():
         busy.add_metric([name], ratio)
     yield busy
-    yield from _gpus(gpus)
+    if gpus is not None:
+        yield from _gpus(gpus.read_of(all_pids(processes)))
 
 
-def _gpus(gpus: Gpus) -> Iterator[Metric]:
-    cards = gpus.read()
+def _gpus(cards: Sequence[Gpu]) -> Iterator[Metric]:
     if not cards:
         return
     used = gauge("headway_gpu_memory_used_bytes", "gpu")

@@ -106,9 +106,9 @@ TABLE: dict[str, tuple[str, str]] = {
     "headway_engine_memory_bytes": ("gauge", "Memory of the engine: weights, and the KV cache as allocated."),
     "headway_memory_limit_bytes": ("gauge", "Memory that the server may use: of its control group, or all."),
     "headway_processor_busy_ratio": ("gauge", "Processor time as a share of the processors that may be used."),
-    "headway_gpu_memory_used_bytes": ("gauge", "GPU memory in use; absent without a GPU."),
-    "headway_gpu_memory_total_bytes": ("gauge", "GPU memory in all; absent without a GPU."),
-    "headway_gpu_busy_ratio": ("gauge", "Share of the last sample period in which the GPU computed."),
+    "headway_gpu_memory_used_bytes": ("gauge", "Memory in use on a GPU of this engine; absent without one."),
+    "headway_gpu_memory_total_bytes": ("gauge", "Memory in all of a GPU of this engine; absent without one."),
+    "headway_gpu_busy_ratio": ("gauge", "Share of the last sample period in which a GPU of this engine computed."),
     "headway_memory_cap_ratio": ("gauge", "Share of the limit that may be used while memory is short; 1 is all of it."),
     "headway_cache_clears_total": (
         "counter",

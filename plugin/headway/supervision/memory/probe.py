@@ -7,10 +7,11 @@ GPU has no GPU figures; they are never reported as zero.
 from __future__ import annotations
 
 import importlib
+from collections.abc import Set
 from dataclasses import dataclass
 from typing import Any
 
-from headway.supervision.memory.processes import resident_bytes
+from headway.supervision.memory.processes import all_pids, read_processes
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,8 +28,8 @@ class Gpu:
 class MemoryUse:
     """The resident bytes of the server and of its engine's processes, and the GPU ratios, None without a GPU.
 
-    ``gpu_usage_ratio`` is the memory in use of the fullest GPU, ``gpu_busy_ratio`` the share of time in which the
-    busiest GPU computed.
+    ``gpu_usage_ratio`` is the memory in use of the fullest GPU of this server, ``gpu_busy_ratio`` the share of time in
+    which its busiest GPU computed.
     """
 
     server_bytes: int
@@ -41,6 +42,7 @@ class Gpus:
     """The GPUs that NVML sees, or none. A card that stops answering is left out of the reading."""
 
     def __init__(self) -> None:
+        self._own: set[str] = set()
         self._nvml: Any = None
         self._handles: list[Any] = []
         try:
@@ -62,16 +64,19 @@ class Gpus:
             found.append(Gpu(str(index), int(memory.used), int(memory.total), self._busy_ratio(handle)))
         return found
 
-    def read_of(self, pids: set[int]) -> list[Gpu]:
-        """The figures of the cards on which these processes compute; of all cards where none is known to be theirs.
+    def read_of(self, pids: Set[int]) -> list[Gpu]:
+        """The figures of the cards on which these processes compute. Where none of them computes, as between two
+        engines, of the cards that were found the last time; of all cards where none was found yet.
 
-        In a container NVML may have other process numbers than the container.
+        In a container NVML may have other process numbers than the container: then none is found.
         """
         cards = self.read()
-        return [card for card in cards if self._pids(self._handles[int(card.gpu)]) & pids] or cards
+        self._own = {card.gpu for card in cards if self._pids(card) & pids} or self._own
+        return [card for card in cards if card.gpu in self._own] or cards
 
-    def _pids(self, handle: Any) -> set[int]:
+    def _pids(self, card: Gpu) -> set[int]:
         """The processes that compute on a card."""
+        handle = self._handles[int(card.gpu)]
         try:
             return {int(process.pid) for process in self._nvml.nvmlDeviceGetComputeRunningProcesses(handle)}
         except self._nvml.NVMLError:
@@ -89,8 +94,6 @@ class MemoryProbe:
     """A reader of all figures at once; without ``gpus`` it reads no GPU, for these are another server's then.
 
     Some of the reading is slow: call it on a thread; the first call also finds the GPUs.
-
-    Known weak spot: the fullest GPU may be one that this engine does not use.
     """
 
     def __init__(self, *, gpus: bool = True) -> None:
@@ -101,7 +104,10 @@ class MemoryProbe:
         """Read all figures."""
         if self._wants_gpus and self._gpus is None:
             self._gpus = Gpus()
-        cards, resident = [] if self._gpus is None else self._gpus.read(), resident_bytes()
+        processes = read_processes()
+        cards = [] if self._gpus is None else self._gpus.read_of(all_pids(processes))
         used = [card.used_bytes / card.total_bytes for card in cards if card.total_bytes]
         busy = [card.busy_ratio for card in cards if card.busy_ratio is not None]
-        return MemoryUse(resident["api_server"], resident["engine"], max(used, default=None), max(busy, default=None))
+        server, engine = processes["api_server"], processes["engine"]
+        most, busiest = max(used, default=None), max(busy, default=None)
+        return MemoryUse(server.resident_bytes, engine.resident_bytes, most, busiest)

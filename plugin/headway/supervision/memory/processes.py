@@ -17,28 +17,30 @@ _LEAST_S = 1.0
 
 @dataclass(frozen=True, slots=True)
 class ProcessReading:
-    """The use of some processes: memory, and the processor time of all of them since they began."""
+    """The use of some processes: memory, and the processor time of all of them since they began; and their numbers."""
 
     resident_bytes: int = 0
     processor_s: float = 0.0
+    pids: frozenset[int] = frozenset()
 
 
 def read_processes() -> dict[str, ProcessReading]:
     """The use of this process ("api_server"), and of all its descendants together ("engine")."""
     here = psutil.Process(os.getpid())
-    engine_bytes, engine_s = 0, 0.0
+    engine_bytes, engine_s, pids = 0, 0.0, set[int]()
     for child in here.children(recursive=True):
         try:
             reading = _read(child)
         except (psutil.NoSuchProcess, psutil.ZombieProcess):
             continue
         engine_bytes, engine_s = engine_bytes + reading.resident_bytes, engine_s + reading.processor_s
-    return {"api_server": _read(here), "engine": ProcessReading(engine_bytes, engine_s)}
+        pids |= reading.pids
+    return {"api_server": _read(here), "engine": ProcessReading(engine_bytes, engine_s, frozenset(pids))}
 
 
-def resident_bytes() -> dict[str, int]:
-    """The resident memory of the same processes."""
-    return {name: reading.resident_bytes for name, reading in read_processes().items()}
+def all_pids(processes: Mapping[str, ProcessReading]) -> frozenset[int]:
+    """The numbers of all processes that were read."""
+    return frozenset[int]().union(*(reading.pids for reading in processes.values()))
 
 
 def memory_limit_bytes() -> int:
@@ -85,7 +87,7 @@ class ProcessorUse:
 def _read(process: psutil.Process) -> ProcessReading:
     with process.oneshot():
         times = process.cpu_times()
-        return ProcessReading(process.memory_info().rss, times.user + times.system)
+        return ProcessReading(process.memory_info().rss, times.user + times.system, frozenset((process.pid,)))
 
 
 def _allowed() -> float:

@@ -107,7 +107,7 @@ async def test_first_token_time_outs_are_bounds_of_the_histogram() -> None:
 async def test_each_gpu_is_shown_with_its_figures(monkeypatch: pytest.MonkeyPatch) -> None:
     """Memory of all, and the utilisation of those that report it: what is unknown is absent, not 0."""
     cards = [Gpu("0", 10, 100, 0.5), Gpu("1", 20, 100)]
-    monkeypatch.setattr(Gpus, "read", lambda self: cards)
+    monkeypatch.setattr(Gpus, "read_of", lambda self, pids: cards)
     _, _, registry = exported()
     scrape = Scrape(generate_latest(registry).decode())
     shown = {name: {one.labels["gpu"]: one.value for one in scrape.samples if one.name == name} for name in WITHOUT_GPU}

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import gc
 import logging
+import os
 import sys
 import threading
 from collections.abc import Awaitable, Callable, Iterator
@@ -18,6 +19,8 @@ from virtual_time import on_virtual_time
 
 from headway.engine.fake import FakeEngine, FakeParams
 from headway.engine.port import Ended, PlainAdapter
+from headway.operator.metrics.machine_families import machine_families
+from headway.supervision import ProcessorUse
 from headway.supervision.engine_recycle import TASK as RECYCLE
 from headway.supervision.memory import probe as memory_probe
 from headway.supervision.memory.maintenance import TASK, MemoryMaintenance
@@ -264,9 +267,9 @@ def test_the_probe_reads_this_machine(monkeypatch: pytest.MonkeyPatch) -> None:
         memory_probe.Gpu("0", 10, 100, 0.9),
         memory_probe.Gpu("1", 30, 100),
     ]
-    monkeypatch.setattr(probe._gpus, "read", lambda: cards)
+    monkeypatch.setattr(probe._gpus, "read_of", lambda pids: cards)
     assert (probe().gpu_usage_ratio, probe().gpu_busy_ratio) == (0.3, 0.9)
-    monkeypatch.setattr(probe._gpus, "read", list)
+    monkeypatch.setattr(probe._gpus, "read_of", lambda pids: [])
     assert probe().gpu_usage_ratio is probe().gpu_busy_ratio is None
 
 
@@ -318,6 +321,39 @@ def test_the_cards_of_an_engine_are_those_that_its_processes_compute_on(
     """All of them, where none of its processes is known to the driver."""
     monkeypatch.setitem(sys.modules, "pynvml", Driver())  # type: ignore[arg-type]  # all that is asked of it
     assert [card.gpu for card in memory_probe.Gpus().read_of(pids)] == cards
+
+
+class Shared(Driver):
+    """Two whole cards; a neighbour has filled the first one, and this process computes on the second."""
+
+    here = True
+
+    def nvmlDeviceGetMemoryInfo(self, handle: int) -> SimpleNamespace:  # noqa: N802
+        """Full, and half full."""
+        return SimpleNamespace(used=50 if handle else 99, total=100)
+
+    def nvmlDeviceGetComputeRunningProcesses(self, handle: int) -> list[SimpleNamespace]:  # noqa: N802
+        """One on each."""
+        pid = os.getpid() if handle and self.here else 1
+        return [SimpleNamespace(pid=pid, usedGpuMemory=None)]
+
+    def nvmlDeviceGetUtilizationRates(self, handle: int) -> SimpleNamespace:  # noqa: N802
+        """The neighbour is busy."""
+        return SimpleNamespace(gpu=20 if handle else 100, memory=40)
+
+
+def test_a_card_of_another_program_is_not_read(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Neither by what takes seats away nor by what the alerts read; nor while the engine is being replaced."""
+    driver = Shared()
+    monkeypatch.setitem(sys.modules, "pynvml", driver)  # type: ignore[arg-type]  # all that is asked of it
+    probe, gpus = MemoryProbe(), memory_probe.Gpus()
+    for driver.here in (True, False):
+        assert (probe().gpu_usage_ratio, probe().gpu_busy_ratio) == (0.5, 0.2)
+        families = machine_families(ProcessorUse(), gpus)
+        shown = {one.name: [sample.labels for sample in one.samples] for one in families if "_gpu_" in one.name}
+        assert len(shown) == 3
+        assert all(labels == [{"gpu": "1"}] for labels in shown.values())
+    assert not [one for one in machine_families(ProcessorUse(), None) if "_gpu_" in one.name]
 
 
 @on_virtual_time
