@@ -106,6 +106,7 @@ ERRORS: Final[Mapping[str, ErrorTerms]] = {
     "fallback_broke_off": ErrorTerms(HTTPStatus.BAD_GATEWAY),
     "instance_lost": ErrorTerms(HTTPStatus.BAD_GATEWAY),
     "result_invalid": ErrorTerms(HTTPStatus.BAD_GATEWAY),
+    "result_too_long": ErrorTerms(HTTPStatus.BAD_GATEWAY),
     "too_many_connections": ErrorTerms(HTTPStatus.SERVICE_UNAVAILABLE, Advice.LATER),
     "bodies_full": ErrorTerms(HTTPStatus.SERVICE_UNAVAILABLE, Advice.LATER),
     **{

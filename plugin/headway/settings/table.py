@@ -54,6 +54,9 @@ class _OfServer(Given):
     max_tools = whole(128, "the most tools")
     validator = text(None, "called with each request before it is queued", _FUNCTION)
     check_result = text(None, "called with each JSON answer, and at the end of each stream", _FUNCTION)
+    check_result_bytes = whole(
+        16 * _MIB, "the longest stream that is checked; a longer one ends there, with an error event", 64 * _KIB
+    )
     validator_timeout_s = seconds(1.0, "how long a call of either may take")
     max_header_fields = whole(128, "the most header fields of a request", least=16)
     max_connections = whole(8192, "the most open connections")

@@ -6,6 +6,7 @@ Each rule has a variable:
     HEADWAY_CLIENT_PRIORITY      drop (the default) or refuse: what happens to engine priorities that clients send
     HEADWAY_VALIDATOR            a function that checks requests (``validator``)
     HEADWAY_CHECK_RESULT         a function that checks JSON answers, and streams at their end
+    HEADWAY_CHECK_RESULT_BYTES   the longest stream that it checks
     HEADWAY_VALIDATOR_TIMEOUT_S  how long a call of either may take
 """
 
@@ -42,5 +43,5 @@ class RequestRules:
             caps=caps_from_environment(environment),
             refuse_priority=found.client_priority == "refuse",
             validator=None if checks_requests is None else Validator(checks_requests),
-            result_check=None if checks_results is None else ResultCheck(checks_results),
+            result_check=None if checks_results is None else ResultCheck(checks_results, found.check_result_bytes),
         )

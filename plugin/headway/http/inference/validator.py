@@ -4,6 +4,9 @@
     HEADWAY_CHECK_RESULT   a whole JSON answer          a message: 502 ``result_invalid``
                            the end of an event stream   a message: an error event in the place of the last event
 
+A stream is held in memory until its end, up to ``HEADWAY_CHECK_RESULT_BYTES``. The event that would exceed them is
+replaced by an error event, 502 ``result_too_long``; nothing comes after it, and the request is ended.
+
 Each names a function ``package.module:function``, called as ``function(path, parsed, tenant, class_name)``. It returns
 None or a message for the client, or raises ValueError with one. ``parsed`` is the JSON object; an empty one for a
 request of another kind, a form with audio, say; of a stream ``{"events": [...]}``, the objects of its events. Where the
@@ -29,6 +32,7 @@ from headway.admission import RequestContext
 from headway.api_errors import BadRequest, answer, error_event
 from headway.http.inference.operator_code import CallFailedError, OperatorCode, load_function
 from headway.openai.routes import ends_stream
+from headway.settings import Environment
 
 __all__ = ["CheckedAnswer", "ResultCheck", "Validator", "load_function"]
 
@@ -50,9 +54,10 @@ class Validator:
 
 @dataclass(frozen=True, slots=True)
 class ResultCheck:
-    """Checks whole answers in JSON, and event streams at their end."""
+    """Checks whole answers in JSON, and event streams of at most ``most_bytes`` at their end."""
 
     code: OperatorCode
+    most_bytes: int = Environment.check_result_bytes.default
 
     async def check(self, path: str, body: bytes, context: RequestContext, *, stream: bool = False) -> None:
         """Raises BadRequest for an answer that the operator's function refuses, and where that function fails."""
@@ -76,6 +81,7 @@ class CheckedAnswer:
         self._start: Message | None = None
         self._streams = self._refused = False
         self._parts: list[bytes] = []
+        self._held_bytes = 0
 
     async def send(self, message: Message) -> None:
         """Take the next message of the response from the application."""
@@ -91,6 +97,13 @@ class CheckedAnswer:
                 await self._send(message)
             return
         part, last = message.get("body", b""), not message.get("more_body", False)
+        self._held_bytes += len(part)
+        if self._streams and self._held_bytes > self._check.most_bytes:
+            text = f"The answer has more than {self._check.most_bytes} bytes, the most that this server checks."
+            await self._end_stream(BadRequest(HTTPStatus.BAD_GATEWAY, text, "result_too_long"))
+            if self._context.on_given_up is not None:
+                self._context.on_given_up()  # the application is stopped: the rest would be computed for nobody
+            return
         self._parts.append(part)
         if self._start is None and not last and not ends_stream(part):
             await self._send(message)
@@ -105,10 +118,7 @@ class CheckedAnswer:
             await self._check.check(self._path, body, self._context, stream=streams)
         except BadRequest as bad:
             if streams:
-                self._refused = True
-                self._context.calls_failed += 1  # the status of a stream does not tell it
-                event = error_event(self._path, bad.status, bad.message, bad.code)
-                await self._send({"type": "http.response.body", "body": event, "more_body": False})
+                await self._end_stream(bad)
             else:
                 await answer(self._send, bad.status, bad.body(self._path), bad.headers)
             return
@@ -116,6 +126,13 @@ class CheckedAnswer:
             await self._send(start)
             last = {"type": "http.response.body", "body": body, "more_body": False}
         await self._send(last)
+
+    async def _end_stream(self, bad: BadRequest) -> None:
+        """End a stream with an error event; what the application sends after it is dropped."""
+        self._streams, self._parts, self._refused = False, [], True
+        self._context.calls_failed += 1  # the status of a stream does not tell it
+        event = error_event(self._path, bad.status, bad.message, bad.code)
+        await self._send({"type": "http.response.body", "body": event, "more_body": False})
 
 
 async def _check(code: OperatorCode, call: Callable[[], object], refused: HTTPStatus, error_code: str) -> None:

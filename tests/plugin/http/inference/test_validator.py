@@ -298,6 +298,26 @@ async def test_a_stream_whose_events_are_no_json_does_not_pass() -> None:
     assert b"result_invalid" in sent.body
 
 
+async def test_a_stream_longer_than_its_bound_ends_there() -> None:
+    """One that just fits is checked. Of the other no more is held, none of the rest sent, and its request is ended."""
+    event, calls, ended = b'data: {"a": 1}\n\n', list[Any](), list[int]()
+    for events, most_bytes in ((4, 4 * len(event)), (5, 4 * len(event))):
+        sent, context = Sent(), RequestContext(class_name="normal", on_given_up=lambda: ended.append(1))
+        check = ResultCheck(OperatorCode("checks:results", lambda *given: calls.append(given), LONG_S), most_bytes)
+        checked = CheckedAnswer(check, PATH, context, sent.send)
+        headers = [(b"content-type", b"text/event-stream")]
+        await checked.send({"type": "http.response.start", "status": 200, "headers": headers})
+        for number in range(events):
+            await checked.send({"type": "http.response.body", "body": event, "more_body": number < events - 1})
+        assert checked._parts == []
+        if events == 4:
+            assert (sent.body, len(calls), context.calls_failed, ended) == (4 * event, 1, 0, [])
+    await checked.send({"type": "http.response.body", "body": event, "more_body": False})
+    assert sent.body.startswith(4 * event + b'data: {"error"')
+    assert (sent.body.count(b"result_too_long"), sent.body.count(event), len(calls)) == (1, 4, 1)
+    assert (context.calls_failed, ended, [one["more_body"] for one in sent[1:]].count(False)) == (1, [1], 1)
+
+
 # ------------------------------------------------------------------ the settings
 
 
@@ -320,11 +340,13 @@ async def test_both_functions_are_named_by_an_import_path(checks: ModuleType) ->
         {
             "HEADWAY_VALIDATOR": "operators_checks:good",
             "HEADWAY_CHECK_RESULT": "operators_checks:good",
+            "HEADWAY_CHECK_RESULT_BYTES": "70000",
             "HEADWAY_VALIDATOR_TIMEOUT_S": "30",
         }
     )
     assert rules.validator is not None
     assert rules.result_check is not None
+    assert rules.result_check.most_bytes == 70_000
     with pytest.raises(BadRequest, match=r"^refused$"):
         await rules.validator.check(PATH, b"{}", CONTEXT)
     with pytest.raises(BadRequest, match=r"^refused$"):
