@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from http import HTTPStatus
 
 from headway.audit import AuditFile
-from headway.fallback import FallbackTarget, target_from_environment
+from headway.fallback import FallbackTarget, check_late_classes, target_from_environment
 from headway.http import AdminRules, Bounds, RequestRules, Tokens
 from headway.http.access import RouteTable, TrustedProxies
 from headway.keys import KeysFile
@@ -49,9 +49,11 @@ class Settings:
         found = Environment()
         catalogue = PresetCatalogue(found.preset_dir, instances)
         as_vllm = found.status_codes == "vllm"
+        preset = catalogue.resolve(found.preset)
+        check_late_classes(None, catalogue.class_names())
         return cls(
             catalogue=catalogue,
-            preset=catalogue.resolve(found.preset),
+            preset=preset,
             tokens=Tokens.from_environment(),
             admin_rules=AdminRules(found.require_reason),
             warm=found.warmup,

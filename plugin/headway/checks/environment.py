@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from typing import Any, Final
 
 from headway.checks.finding import Finding, fail, ok, warn, wrong
 from headway.errors import HeadwayError
-from headway.fallback import target_from_environment
+from headway.fallback import check_late_classes, target_from_environment
 from headway.http import Bounds, RequestRules, Tokens
 from headway.http.access import RouteTable, TrustedProxies
 from headway.keys import KeysFileError, read_keys_file
@@ -79,6 +79,14 @@ def check_values(environment: Mapping[str, str]) -> Iterator[Finding]:
         else:
             if name:
                 yield ok(f"{name}: no error")
+
+
+def check_fixed_reply(environment: Mapping[str, str], known: Collection[str]) -> Iterator[Finding]:
+    """The finding about a class of the fixed reply that no preset has, whose classes are ``known``."""
+    try:
+        check_late_classes(environment, known)
+    except HeadwayError as error:
+        yield wrong(error)
 
 
 def check_names(environment: Mapping[str, str]) -> Iterator[Finding]:

@@ -10,6 +10,7 @@ from headway.fallback.diverted_request import DivertedRequest
 from headway.fallback.fixed_reply import FixedReply
 from headway.fallback.other_engine import OtherEngine
 from headway.fallback.other_model import OtherModel
+from headway.fallback.settings import check_late_classes
 from headway.fallback.target import FallbackTarget, target_from_environment
 
 __all__ = [
@@ -22,5 +23,6 @@ __all__ = [
     "ForwardResult",
     "OtherEngine",
     "OtherModel",
+    "check_late_classes",
     "target_from_environment",
 ]

@@ -8,13 +8,14 @@ HEADWAY_FALLBACK_TIMEOUT_S; or HEADWAY_FALLBACK_REPLY.
 from __future__ import annotations
 
 import importlib.util
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 from urllib.parse import urlsplit
 
 from headway.api.secret_text import is_one_word
 from headway.errors import HeadwayError
 from headway.settings import Environment
+from headway_policies.close_name import no_such
 
 _URL = Environment.fallback_url.name
 _MODEL = Environment.fallback_model.name
@@ -71,6 +72,13 @@ def fixed_reply(environment: Mapping[str, str] | None = None) -> tuple[str, tupl
         wanted = f"a text of 1 to {_MAX_REPLY_CHARS} characters, in UTF-8,"
         raise HeadwayError(f"{_REPLY}: {wanted} is needed; unset it for no fixed reply")
     return text, late
+
+
+def check_late_classes(environment: Mapping[str, str] | None, known: Collection[str]) -> None:
+    """Raise HeadwayError for a class of HEADWAY_FALLBACK_REPLY_LATE that no preset has; ``known`` are theirs."""
+    unknown = [name for name in Environment(environment).fallback_reply_late if name not in known]
+    if unknown:
+        raise HeadwayError(f"{Environment.fallback_reply_late.name}: {no_such('class', unknown[0], known)}")
 
 
 def _nothing_else_said(given: Mapping[str, str]) -> None:

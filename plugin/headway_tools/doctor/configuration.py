@@ -7,7 +7,7 @@ from collections.abc import Collection, Iterator, Mapping
 from contextlib import suppress
 from pathlib import Path
 
-from headway.checks.environment import check_environment
+from headway.checks.environment import check_environment, check_fixed_reply
 from headway.checks.finding import Finding, fail, ok, warn
 from headway.checks.start import cautions
 from headway.keys import KeysFileError, read_keys_file, unknown_classes
@@ -38,7 +38,8 @@ def check_presets(environment: Mapping[str, str], folder: Path | None) -> Iterat
 
 
 def check_classes(environment: Mapping[str, str], known: Collection[str]) -> Iterator[Finding]:
-    """The classes of the keys file that no preset has."""
+    """The classes of the keys file, and of the fixed reply, that no preset has."""
+    yield from check_fixed_reply(environment, known)
     path = Environment(environment).keys_file
     if path is None:
         return

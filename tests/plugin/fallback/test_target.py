@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import pytest
 
+from headway.api_server.settings import Settings
 from headway.errors import HeadwayError
-from headway.fallback import FallbackClient, FixedReply, target_from_environment
+from headway.fallback import FallbackClient, FixedReply, check_late_classes, target_from_environment
 
 MODEL = {"HEADWAY_FALLBACK_URL": "http://127.0.0.1:8001/v1", "HEADWAY_FALLBACK_MODEL": "small"}
 
@@ -32,6 +33,27 @@ def test_the_classes_whose_time_outs_it_answers_are_named_beside_it() -> None:
         HeadwayError, match=r"^HEADWAY_FALLBACK_REPLY_LATE: has no effect without HEADWAY_FALLBACK_REPLY"
     ):
         target_from_environment(late)
+
+
+def test_a_class_that_no_preset_has_is_named_with_the_closest_one() -> None:
+    """A misspelt one would never get the reply; all that are known are listed."""
+    known = ["realtime", "normal", "batch"]
+    check_late_classes({}, known)
+    check_late_classes({"HEADWAY_FALLBACK_REPLY_LATE": "batch, normal"}, known)
+    with pytest.raises(HeadwayError) as caught:
+        check_late_classes({"HEADWAY_FALLBACK_REPLY_LATE": "batch, nromal"}, known)
+    assert str(caught.value) == (
+        "HEADWAY_FALLBACK_REPLY_LATE: there is no class 'nromal'; the classes are: realtime, normal, batch; "
+        "did you mean normal?"
+    )
+
+
+def test_a_server_does_not_start_with_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whichever preset it starts with."""
+    monkeypatch.setenv("HEADWAY_FALLBACK_REPLY", "We are busy.")
+    monkeypatch.setenv("HEADWAY_FALLBACK_REPLY_LATE", "gold")
+    with pytest.raises(HeadwayError, match=r"^HEADWAY_FALLBACK_REPLY_LATE: there is no class 'gold'"):
+        Settings.from_environment()
 
 
 @pytest.mark.parametrize(

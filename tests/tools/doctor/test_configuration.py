@@ -26,6 +26,13 @@ def test_a_good_configuration_has_nothing_to_complain_of(tmp_path: Path) -> None
     assert all(one.remedy == "" for one in found)
 
 
+def test_a_class_of_the_fixed_reply_that_no_preset_has_fails() -> None:
+    """As the server does not start with it."""
+    late = {"HEADWAY_FALLBACK_REPLY": "We are busy.", "HEADWAY_FALLBACK_REPLY_LATE": "batches"}
+    *_, found = check_presets(late, None)
+    assert (found.severity, found.remedy) == (Severity.FAIL, "did you mean batch?")
+
+
 def test_presets_are_read(tmp_path: Path) -> None:
     """A broken file and an unknown name fail, with the way to check them."""
     (found,) = check_presets({}, None)
