@@ -64,9 +64,12 @@ class BatchFunction(Generic[T, R]):
             return
         self._cleared_s = now_s
         try:
-            await asyncio.get_running_loop().run_in_executor(self._thread, self._clear_cache)
+            cleared = await asyncio.get_running_loop().run_in_executor(self._thread, self._clear_cache)
         except Exception as error:
             log.warning("clear_cache failed: %s", type(error).__name__)
+        else:
+            if not without_coroutine(cleared):
+                log.warning("clear_cache failed: %s", must_be_plain("clear_cache"))
 
     def stop(self) -> None:
         """Cancel the call, where it runs on the loop: its results are no longer needed."""

@@ -220,6 +220,16 @@ async def test_the_caches_are_cleared_again_after_a_time_and_a_failure_of_that_e
     assert "clear_cache failed: OSError" in caplog.text
 
 
+async def test_a_function_that_clears_nothing_unless_it_is_awaited_is_named(caplog: pytest.LogCaptureFixture) -> None:
+    """A lambda around an async function is not known as one before it is called."""
+
+    async def later() -> None: ...
+
+    async with Batcher(Small(MemoryError), max_batch_size=3, max_wait_ms=LONG_MS, clear_cache=lambda: later()) as one:
+        await asyncio.gather(*map(one.submit, range(3)))
+    assert "clear_cache must be a plain function, not one that must be awaited" in caplog.text
+
+
 # ---------------------------------------------------------------------- an exception in the place of a result
 
 
