@@ -26,7 +26,8 @@ from headway_tools.console import (
     positive,
     seconds,
 )
-from headway_tools.load.completions import Completions, UnreachableServerError, UnsuitableServerError, key_of
+from headway_tools.load.api_key import add_send_key, key_for
+from headway_tools.load.completions import Completions, UnreachableServerError, UnsuitableServerError
 from headway_tools.load.measured import Measured
 from headway_tools.load.offered import LoadError, Source
 from headway_tools.load.run import Compared, Load, capacity_per_s, compare, offer
@@ -57,7 +58,8 @@ load of B is that of A: its capacity is not measured.
 For the throughput of a closed loop with random lengths use `vllm bench serve --request-rate inf --max-concurrency N`.
 By default each class is judged by the objectives that the preset of the server states for it on its engine (those in
 its /metrics; with --compare both by those of A), a class without any by {usual}.
-The API key is that of VLLM_API_KEY, or else of OPENAI_API_KEY, as for `vllm bench serve`.
+The API key is that of VLLM_API_KEY, or else of OPENAI_API_KEY. It is sent to a server on this machine, to the one that
+OPENAI_BASE_URL names, and with --send-key to any other.
 
 exit codes: 0 every request got an answer or a refusal   1 some got neither, none was completed, or the server refused
             the first request   2 wrong usage   3 not reachable   130 interrupted
@@ -83,6 +85,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     add_url(parser)
     parser.add_argument("--model", metavar="M", help="the model to query (default: the first one listed)")
     parser.add_argument("--compare", metavar="URL", help="a second server, B, in turn with the first")
+    add_send_key(parser)
     traffic = parser.add_argument_group("what arrives")
     traffic.add_argument("--workload", metavar="W", help="a workload (default: W1)")
     traffic.add_argument("--trace", metavar="FILE", help="recorded traffic (columns as for `headway simulate`)")
@@ -132,9 +135,10 @@ def run(chosen: argparse.Namespace) -> int:
 
 
 async def _bench(chosen: argparse.Namespace, source: Source, bar: Bar) -> Outcome:
-    options = {"as_text": chosen.text_prompts, "key": key_of(os.environ), "timeout_s": chosen.timeout}
+    options = {"model": chosen.model, "as_text": chosen.text_prompts, "timeout_s": chosen.timeout}
+    keys = {url: key_for(url, os.environ, send=chosen.send_key) for url in (chosen.url, chosen.compare) if url}
     slo = given_objectives(chosen)
-    async with Completions(chosen.url, model=chosen.model, **options) as first:
+    async with Completions(chosen.url, key=keys[chosen.url], **options) as first:
         known = (await first.counts()).classes
         classes = source.classes or {name: share for name, share in _CLASSES.items() if name in known} or _CLASSES
         source = replace(source, max_tokens=first.model.max_tokens, classes=classes)
@@ -146,7 +150,7 @@ async def _bench(chosen: argparse.Namespace, source: Source, bar: Bar) -> Outcom
         if chosen.compare is None:
             result = await offer(first, load, bar.show)
         else:
-            async with Completions(chosen.compare, model=chosen.model, **options) as second:
+            async with Completions(chosen.compare, key=keys[chosen.compare], **options) as second:
                 pairs = max(2, 2 * round(load.duration_s / chosen.block / 2))
                 result = await compare((first, second), load, pairs, bar.show)
                 _warn_of_classes(second)

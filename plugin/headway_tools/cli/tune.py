@@ -17,7 +17,7 @@ from headway_simulator.report.page import page
 from headway_tools.cli.bench import check_folder
 from headway_tools.cli.output.simulated import need_plotly
 from headway_tools.console import INTERRUPTED, Bar, CliError, Exit, UsageError, add_json, add_url, connect, seconds
-from headway_tools.load.completions import key_of
+from headway_tools.load.api_key import add_send_key, key_for
 from headway_tools.tuning.curve import curve_chart, text_curve
 from headway_tools.tuning.live import GRACE_S, Live
 from headway_tools.tuning.own_load import OwnLoad
@@ -46,7 +46,8 @@ preset of before is in force again, also after Ctrl-C or an error; should tune b
 when the command expires, at most {expires} seconds after the time of the step. A switch by another client ends the
 sweep, and stays. --apply holds until the next switch or restart; --out writes the preset for the next start.
 
-Needs the admin token of the server (HEADWAY_ADMIN_TOKEN or HEADWAY_ADMIN_TOKEN_FILE), an operator's.
+Needs the admin token of the server (HEADWAY_ADMIN_TOKEN or HEADWAY_ADMIN_TOKEN_FILE), an operator's. The clients of
+--with-load send the API key of VLLM_API_KEY, or else of OPENAI_API_KEY, as those of `headway bench` do.
 exit codes: 0 done   1 no load, an engine that was replaced, or a preset that was switched meanwhile
             2 wrong usage   3 not reachable   4 token missing or wrong   130 interrupted
 """
@@ -73,6 +74,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
         "--inter-token-slo-ms", type=float, metavar="MS", help="in place of the preset's objective between tokens"
     )
     parser.add_argument("--with-load", action="store_true", help="bring a closed loop of clients that fills the seats")
+    add_send_key(parser)
     parser.add_argument("--clients", type=int, metavar="N", help="of --with-load (default: 1.25 times the most seats)")
     parser.add_argument("--out", metavar="FILE", help="write the suggested preset")
     parser.add_argument("--apply", action="store_true", help="put it in force, until the next switch")
@@ -136,7 +138,8 @@ def _load(chosen: argparse.Namespace, live: Live, within: Range) -> contextlib.A
         return contextlib.nullcontext()
     most = max(within.upwards(), default=within.current)
     clients = chosen.clients or min(round(most * _CLIENTS_RATIO) + 1, _MAX_CLIENTS)
-    return OwnLoad(live.client.url, clients, str(live.settings.get("default_class", "")), key_of(os.environ))
+    key = key_for(live.client.url, os.environ, send=chosen.send_key)
+    return OwnLoad(live.client.url, clients, str(live.settings.get("default_class", "")), key)
 
 
 def _restore(live: Live) -> None:

@@ -37,11 +37,6 @@ _TOKEN_IDS = (100, 1000)
 _SYLLABLES = ("ba", "ce", "di", "fo", "gu", "ha", "je", "ki", "lo", "mu", "na", "pe", "ri", "so", "tu", "va", "we")
 
 
-def key_of(environment: Mapping[str, str]) -> str | None:
-    """The API key that is sent to a server: that of vLLM's own variable, or of the clients of OpenAI."""
-    return environment.get("VLLM_API_KEY") or environment.get("OPENAI_API_KEY") or None
-
-
 class UnreachableServerError(HeadwayError):
     """No server answers at the URL."""
 
@@ -136,7 +131,7 @@ class Completions:
         except (aiohttp.ClientError, OSError, TimeoutError):
             raise UnreachableServerError(f"no server answers at {self.url}; is it running?") from None
         if status == HTTPStatus.UNAUTHORIZED:
-            raise UnsuitableServerError(f"{self.url} wants an API key: set OPENAI_API_KEY")
+            raise UnsuitableServerError(f"{self.url} wants an API key: set OPENAI_API_KEY (see also --send-key)")
         models = _models(body)
         if not models:
             raise UnsuitableServerError(f"{self.url}/v1/models answered {status} and names no model")

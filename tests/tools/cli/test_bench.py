@@ -11,6 +11,7 @@ from load_stand_in import LoadStandIn
 from tcp_servers import closed_address
 
 from headway_tools.cli import main
+from headway_tools.load import api_key
 
 SHORT = ("--duration", "0.4", "--rate", "100", "--timeout", "10")
 
@@ -115,6 +116,24 @@ def test_the_key_of_the_clients_is_sent(name: str, monkeypatch: pytest.MonkeyPat
     with LoadStandIn() as server:
         assert bench("--url", server.url, *SHORT) == 0
         assert {one["key"] for one in server.asked} == {"Bearer the-key"}
+
+
+def test_a_server_on_another_machine_gets_no_key(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Unless --send-key is given; that of --compare is judged by itself."""
+    monkeypatch.delenv("VLLM_API_KEY", raising=False)
+    monkeypatch.setenv("OPENAI_API_KEY", "the-key")
+    monkeypatch.setattr(api_key, "is_loopback", lambda host: host == "localhost")
+    with LoadStandIn() as here, LoadStandIn() as there:
+        urls = ("--url", here.url.replace("127.0.0.1", "localhost"), "--compare", there.url)
+        assert bench(*urls, *SHORT) == 0
+        assert {one["key"] for one in here.asked} == {"Bearer the-key"}
+        assert {one["key"] for one in there.asked} == {None}
+        assert f"OPENAI_API_KEY is not sent to {there.url}" in capsys.readouterr().err
+        there.asked.clear()
+        assert bench(*urls, *SHORT, "--send-key") == 0
+        assert {one["key"] for one in there.asked} == {"Bearer the-key"}
 
 
 def test_a_run_in_which_nothing_is_completed_is_exit_code_one(capsys: pytest.CaptureFixture[str]) -> None:
