@@ -10,9 +10,10 @@ from headway.operator.metrics import Meters, MetricsCollector
 from headway.operator.presets import Listed, PresetCatalogue
 from headway.operator.reach import follows_engine, stated_seats
 from headway.operator.scaling import Fleet, arrivals_file, scaling_from_environment
-from headway.operator.status.snapshot import ServerIdentity
+from headway.operator.status.snapshot import SIMULATED, ServerIdentity
 
 __all__ = [
+    "SIMULATED",
     "Control",
     "EngineParts",
     "Fleet",

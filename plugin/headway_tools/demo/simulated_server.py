@@ -30,7 +30,7 @@ from headway.engine import PlainAdapter
 from headway.engine.fake import EngineDied, FakeParams
 from headway.engine_service import EngineService
 from headway.http.admin import Tokens, routes
-from headway.operator import PresetCatalogue, ServerIdentity
+from headway.operator import SIMULATED, PresetCatalogue, ServerIdentity
 from headway.supervision import FactoryReplacer
 from headway.warmup import OneRequest
 from headway_simulator import Request
@@ -59,7 +59,7 @@ class SimulatedServer:
             catalogue.get("balanced"),
             catalogue,
             registry=registry,
-            identity=ServerIdentity(MODEL, "cpu"),
+            identity=ServerIdentity(MODEL, SIMULATED),
             source=OneRequest(lambda request_id: self.engine.generate("a" * 160, FakeParams(8), request_id)),
             warm_up=True,
             replacer=replacer,

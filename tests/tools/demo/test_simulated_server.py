@@ -60,7 +60,9 @@ def test_it_serves_the_admin_api_and_both_kinds_of_metrics_until_its_parent_ends
             wait_until(lambda: requests.get(f"{url}/headway/readyz", timeout=20).ok, "the server is ready")
             with AdminClient(url, token) as client:
                 assert client.switch("latency", revision=1).name == "latency"
-                assert client.status().model.startswith("simulated")
+                status = client.status()
+                assert status.model.startswith("simulated")
+                assert (status.engine.backend, status.engine.version) == ("simulated", "")
             names = {
                 one.name for one in text_string_to_metric_families(requests.get(f"{url}/metrics", timeout=20).text)
             }

@@ -19,6 +19,9 @@ from headway_dashboard.analysis.units import MISSING, Unit, compact, written
 #: Colours of a tile's note: of the past, no judgement, within its bound, beyond it, far beyond it.
 Tone = Literal["off", "blue", "green", "orange", "red"]
 
+#: Backends whose memory is that of the processes.
+_WITHOUT_GPU = ("cpu", "simulated")
+
 
 def now(reading: SourceReading, expression: Expression) -> Point:
     """The newest point of an expression without labels; None where it was not measured."""
@@ -96,7 +99,7 @@ def memory_tile(reading: SourceReading) -> Tile:
     """GPU memory where there is a GPU, else the processes' resident memory; the label says which."""
     if not reading[panels.GPU_USED].empty:
         return replace(panels.TILES[-1], label="GPU memory", help=panels.GPU_PANEL.help, expression=panels.GPU_USED)
-    on_cpu = ("cpu",) in reading[panels.BACKEND].lines
+    on_cpu = any(labels[0] in _WITHOUT_GPU for labels in reading[panels.BACKEND].lines)
     return replace(panels.TILES[-1], label="Memory (CPU)") if on_cpu else panels.TILES[-1]
 
 
@@ -104,7 +107,7 @@ def memory_panel(reading: SourceReading) -> Panel:
     """The memory chart that fits the server's hardware: never a GPU chart without a GPU."""
     if not reading[panels.GPU_TOTAL].empty:
         return panels.GPU_PANEL
-    on_gpu = any(labels[0] not in ("", "cpu") for labels in reading[panels.BACKEND].lines)
+    on_gpu = any(labels[0] not in ("", *_WITHOUT_GPU) for labels in reading[panels.BACKEND].lines)
     return panels.GPU_UNKNOWN_PANEL if on_gpu else panels.CPU_PANEL
 
 

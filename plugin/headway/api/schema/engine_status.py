@@ -74,8 +74,8 @@ class StepsStatus(Answer):
 class EngineStatus(Answer):
     """The engine. ``state`` and the fields below it are empty where no supervisor watches the engine."""
 
-    backend: str = ""
-    version: str = Field(default="", description="The version of vLLM; empty where it is not installed.")
+    backend: str = Field(default="", description="The device type, or router, or simulated.")
+    version: str = Field(default="", description="The version of vLLM; empty where none is installed or simulated.")
     healthy: bool = False
     core_limit: int | None = Field(default=None, description="The seat limit that the engine has confirmed.")
     running: int = 0

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Final
 
 from headway.api.schema import Status
 from headway.distribution import DistributionReading
@@ -14,10 +15,16 @@ from headway_policies import ClassLedger, EngineState
 from headway_policies.diagnosis import Diagnosis
 from headway_policies.fallback import Degradation, Rung, Trigger
 
+#: The ``backend`` of an engine that computes nothing.
+SIMULATED: Final = "simulated"
+
 
 @dataclass(frozen=True, slots=True)
 class ServerIdentity:
-    """The model that a server serves, by its public name, the device type that it runs on, and all ``names`` of it."""
+    """The model that a server serves, by its public name, the device type that it runs on, and all ``names`` of it.
+
+    An engine of the backend ``SIMULATED`` is no vLLM, whatever is installed here.
+    """
 
     model: str = ""
     backend: str = ""

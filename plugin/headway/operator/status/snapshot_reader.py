@@ -20,7 +20,7 @@ from headway.operator.presets import PresetCatalogue
 from headway.operator.scaling import Fleet, ScaleSignal
 from headway.operator.status.class_status import class_statuses
 from headway.operator.status.diagnostics import Diagnostics
-from headway.operator.status.snapshot import ServerIdentity, Snapshot
+from headway.operator.status.snapshot import SIMULATED, ServerIdentity, Snapshot
 from headway.release import version, vllm_version
 from headway.supervision import (
     TRIGGERS,
@@ -269,7 +269,7 @@ class SnapshotReader:
             }
         return schema.EngineStatus(
             backend=self.identity.backend,
-            version=vllm_version(),
+            version="" if self.identity.backend == SIMULATED else vllm_version(),
             healthy=desk.mode.engine_up,
             core_limit=link.core_limit,
             running=load.running,

@@ -123,6 +123,8 @@ def test_memory_panel_follows_the_hardware() -> None:
     gpu = reading(dict([lone(panels.GPU_TOTAL), lone(panels.GPU_USED), lone(panels.BACKEND, "cuda")]))
     assert newest_values.memory_panel(gpu) is panels.GPU_PANEL
     assert newest_values.memory_tile(gpu).label == "GPU memory"
+    simulated = reading(dict([lone(panels.BACKEND, "simulated"), lone(panels.RESIDENT)]))
+    assert newest_values.memory_panel(simulated) is panels.CPU_PANEL
     cpu = reading(dict([lone(panels.BACKEND, "cpu"), lone(panels.RESIDENT)]))
     assert newest_values.memory_panel(cpu) is panels.CPU_PANEL
     assert "CPU backend, no GPU" in newest_values.memory_panel(cpu).title
