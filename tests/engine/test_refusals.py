@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+import signal
+from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager, contextmanager
 
 import httpx
 import pytest
 from client_connections import CONNECTIONS
+from engine_parts import engine_core
 from generation_requests import ROUTES, body
 from running_server import RunningServer, wait_until
 
@@ -69,11 +71,42 @@ async def test_a_queue_timeout_is_a_503_with_retry_after(server: RunningServer, 
         assert "error" in answer.json()
 
 
+@contextmanager
+def computing_nothing(server: RunningServer) -> Iterator[None]:
+    """The engine's process is stopped: what runs in it has no end, however fast the machine is."""
+    core = engine_core(server)
+    core.send_signal(signal.SIGSTOP)
+    try:
+        yield
+    finally:
+        core.send_signal(signal.SIGCONT)
+
+
+async def lines_of(
+    server: RunningServer, client: httpx.AsyncClient, route: str, timeout_s: float, began: asyncio.Barrier
+) -> list[str]:
+    """The lines of a stream; with its first one the request has a token."""
+    lines = list[str]()
+    async with client.stream(
+        "POST",
+        server.url + route,
+        json=body(route, LONG_TOKENS, stream=True),
+        headers={"x-request-timeout-seconds": str(timeout_s)},
+    ) as answer:
+        assert answer.status_code == 200, route
+        async for line in answer.aiter_lines():
+            if not lines:
+                await began.wait()
+            lines.append(line)
+    return lines
+
+
 async def test_a_total_timeout_is_a_504_that_says_not_to_retry(server: RunningServer) -> None:
     """Time ran out while running, nothing sent yet: 504 and x-should-retry: false; the engine aborts the request."""
-    headers = {"x-request-timeout-seconds": "0.3"}
+    headers = {"x-request-timeout-seconds": "2"}
     async with httpx.AsyncClient(timeout=60, limits=CONNECTIONS) as client:
-        answers = await on_every_route(server, client, LONG_TOKENS, headers, stream=False)
+        with computing_nothing(server):
+            answers = await on_every_route(server, client, LONG_TOKENS, headers, stream=False)
     for route, answer in answers.items():
         assert answer.status_code == 504, (route, answer.text)
         assert answer.headers["x-should-retry"] == "false"
@@ -84,12 +117,18 @@ async def test_a_total_timeout_is_a_504_that_says_not_to_retry(server: RunningSe
 async def test_a_total_timeout_in_a_stream_ends_it_with_one_error_event(server: RunningServer) -> None:
     """Tokens were sent already: the stream ends well-formed, with exactly one error event."""
     before = server.scrape()("headway_outcomes_total", outcome="expired_running")
-    headers = {"x-request-timeout-seconds": "1"}
+    began, clock = asyncio.Barrier(len(ROUTES) + 1), asyncio.get_running_loop().time
     async with httpx.AsyncClient(timeout=60, limits=CONNECTIONS) as client:
-        answers = await on_every_route(server, client, LONG_TOKENS, headers, stream=True)
-    for route, answer in answers.items():
-        assert answer.status_code == 200, (route, answer.text)
-        lines = [line.removeprefix("data: ") for line in answer.text.splitlines() if line.startswith("data: ")]
+        began_s = clock()
+        await on_every_route(server, client, 2, {}, stream=True)
+        timeout_s = 1 + 4 * (clock() - began_s)  # the first tokens of the same requests take less
+        async with asyncio.TaskGroup() as group:
+            asked = {route: group.create_task(lines_of(server, client, route, timeout_s, began)) for route in ROUTES}
+            await began.wait()
+            with computing_nothing(server):
+                await asyncio.wait(asked.values())
+    for route, found in asked.items():
+        lines = [line.removeprefix("data: ") for line in found.result() if line.startswith("data: ")]
         events = [json.loads(line) for line in lines if line != "[DONE]"]
         errors = [event for event in events if "error" in (event, event.get("type")) or event.get("error")]
         assert len(events) > 1, route
