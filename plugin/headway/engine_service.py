@@ -2,8 +2,8 @@
 
 A server and a program are served by the same parts. They differ in when these begin: a server warms its engine up and
 starts the background work before it listens, a program has no event loop yet when it wraps its engine, so that both
-begin with its first request, or earlier by ``warm_up``. What a preset says acts in both, but for Python's collector:
-that of a program is its own.
+begin with its first request, or earlier by ``warm_up``. A preset acts in both, but for Python's collector: that of a
+program is its own.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Freed heap memory returned to the operating system (``malloc_trim``).
 
-glibc keeps what a program frees for its next request; ``malloc_trim`` gives it back. It needs no interpreter lock, so
-it belongs on a thread. Where there is another C library, nothing happens.
+glibc keeps what a program frees for its next request; ``malloc_trim`` gives it back. The call needs no interpreter
+lock, so it belongs on a thread. Where there is another C library, nothing happens.
 """
 
 from __future__ import annotations

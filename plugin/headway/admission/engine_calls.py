@@ -74,7 +74,7 @@ class Calls:
         return call
 
     def close(self, call: Call, *, stopping: bool) -> None:
-        """A call is over. One that is ``stopping`` keeps its seats until ``stopped``: the engine may still run it."""
+        """A call is over. While ``stopping`` it keeps its seats until ``stopped``: the engine may still run it."""
         call.open = False
         del self._by_id[call.id]
         self._unstreamed.pop(call.id, None)

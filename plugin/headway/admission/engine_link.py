@@ -2,8 +2,8 @@
 
 Ownership: the link alone says whether there is an engine (``life``), and tells the desk. Reading a property never acts;
 a death is reported by ``check_engine`` (the supervisor's round, a call that failed, each new request where nothing
-replaces the engine) or ``engine_died``, from any thread. It is handled once, on the gate's loop: one that was reported
-before there was a loop, by the next report or by the first request.
+replaces the engine) or ``engine_died``, from any thread. A death is handled once, on the gate's loop: one that was
+reported before there was a loop, by the next report or by the first request.
 """
 
 from __future__ import annotations
@@ -299,7 +299,9 @@ class EngineLink:
         return limiting.max_seats or desk.ceiling or max(desk.limit, desk.preset.batching.seats)
 
     async def _update_pause(self) -> None:
-        """Ask at once whether the engine is paused, or let it answer later. One that does not say counts as running."""
+        """Ask at once whether the engine is paused, or let it answer later. An engine that does not say counts as
+        running.
+        """
         try:
             await self.ask_engine(_ANSWER_WITHIN_S)
         except TimeoutError:

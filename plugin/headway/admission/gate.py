@@ -1,7 +1,7 @@
 """The gate: the asyncio shell around the desk.
 
-It owns the only clock (``loop.time``), the only timer and the futures on which requests wait. It carries out the
-desk's effects and decides nothing. All methods must be called on the event loop's thread; none of them awaits.
+The gate owns the only clock (``loop.time``), the only timer and the futures on which requests wait. The gate carries
+out the desk's effects and decides nothing. All methods must be called on the event loop's thread; none of them awaits.
 
 Each effect is carried out by itself: an error in one of them, or in a meter, a traffic log or a call-back that is told
 of it, is logged and counted, and loses nothing of the others.
@@ -220,8 +220,8 @@ class Gate:
     def unanswered(self, most: int | None = None) -> list[tuple[str, float]]:
         """The class and the arrival of each request that waits for its first token, on the gate's clock.
 
-        The oldest ones, ``most`` at most; None: all. One that is not streamed shows its first token with its last, so
-        it counts no longer once the engine has begun with it.
+        The oldest ones, ``most`` at most; None: all. A request that is not streamed shows its first token with its
+        last, so it counts no longer once the engine has begun with it.
         """
         waiting = (permit.ticket for permit in self._permits.values() if permit.token_s is None and not permit.begun)
         return [(ticket.class_name, ticket.arrived_s) for ticket in itertools.islice(waiting, most)]
@@ -323,7 +323,7 @@ class Gate:
         _LOGGER.exception("an effect of admission failed, the others were carried out: %s", what)
 
     def _arm(self, at_s: float) -> None:
-        """Tick at that time. One that has come already ticks at the loop's next turn, after all that is ready now."""
+        """Tick at that time. A past one ticks at the loop's next turn, after all that is ready now."""
         if self._timer is not None:
             self._timer.cancel()
         self._due_s = at_s

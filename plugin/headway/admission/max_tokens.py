@@ -1,7 +1,7 @@
 """A lower ``max_tokens`` in the sampling parameters of an engine call.
 
-It is set in a copy: the caller may use the original again. Beam search counts its own tokens, one call each, and is not
-cut.
+The bound is set in a copy: the caller may use the original again. Beam search counts its own tokens, one call each, and
+is not cut.
 """
 
 from __future__ import annotations

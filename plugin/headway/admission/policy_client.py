@@ -136,7 +136,9 @@ class PolicyClient:
 
 
 def make_policy_class(base: type[Any], gateway: Gateway) -> type[Any]:
-    """A subclass of an engine client's class whose requests pass the gateway. It gains no method the class lacks."""
+    """A subclass of an engine client's class whose requests pass the gateway. The subclass gains no method that the
+    class lacks.
+    """
     methods = {name: value for name, value in vars(PolicyClient).items() if not name.startswith("__")}
     if not isinstance(getattr(base, "errored", None), property):
         del methods["errored"]

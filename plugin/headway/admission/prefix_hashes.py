@@ -1,9 +1,9 @@
 """Keyed hashes of the beginnings of a prompt, by which an order ``inside = "prefix"`` compares prompts.
 
 The beginnings are those of ``PREFIX_TOKENS``; of a text, four bytes count as a token. Each hash covers its whole
-beginning: BLAKE2 (RFC 7693) with a random key of this process, so that a hash says nothing of the text, and
-collisions cannot be made on purpose. What lies beyond the longest beginning is not read: 110 KB of a text at most, at
-about 1 GB a second.
+beginning: BLAKE2 (RFC 7693) with a random key of this process, so that a hash says nothing of the text, and collisions
+cannot be made on purpose. Text beyond the longest beginning is not read: 110 KB of a text at most, at about 1 GB a
+second.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """The contract of the admin API: models, routes, the OpenAPI document, the client, and its errors.
 
-The server, the command line and the dashboard share it, and ``secret_text``, where tokens come from. It imports nothing
-else of Headway (but for the reading of a file), and needs pydantic and requests only.
+The server, the command line and the dashboard share it, and ``secret_text``, where tokens come from. The contract
+imports nothing else of Headway (but for the reading of a file), and needs pydantic and requests only.
 """
 
 from headway.api.bounded_session import AnswerTooLargeError, BoundedAdapter, bounded_session

@@ -226,7 +226,7 @@ class AdminClient:
     def pause(
         self, *, expires_s: float | None = None, reason: str | None = None, actor: str | None = None
     ) -> AdmissionChanged:
-        """Suspend dispatch, for ``expires_s`` or until a resume; requests wait. It renews a pause that has an end.
+        """Suspend dispatch, for ``expires_s`` or until a resume; requests wait. A pause that has an end is renewed.
 
         Raises RefusedError where the server drains, closes, or is paused without an end.
         """

@@ -2,7 +2,7 @@
 
 A thread writes it, so that a slow disk delays no request. A line that cannot be written, or for which there is no room
 in the queue, is lost and counted; the first of them is one warning, and so is the end of the trouble. The command that
-the line is about is not affected. What was written of a line that found no room for all of it is taken back.
+the line is about is not affected. The beginning of a line that found no room for all of it is taken back.
 
 The file is rotated by its size: ``audit.jsonl`` becomes ``audit.jsonl.1``, that one ``.2``, and the oldest is removed.
 A file that another program has moved or removed (logrotate, a second API server) is opened anew under its name.

@@ -1,6 +1,6 @@
 """The audit in memory, for the admin API; each entry is a line of the log and of the audit file too.
 
-What a client wrote is kept short and without control characters. Each kind of entry has places of its own, so that
+A client's words are kept short and without control characters. Each kind of entry has places of its own, so that
 refused attempts and commands that change nothing push out no change; attempts without a token have places of their own
 among the refused ones, and a file of their own. An attempt that is repeated is counted in its entry; it is written
 again when the count has doubled.

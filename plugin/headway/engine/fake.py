@@ -1,7 +1,7 @@
 """A fake engine, for tests of programs that use Headway without a model.
 
-It has the port of ``headway.engine``. Its tokens are invented, but it runs at most ``max_num_seqs`` sequences at once,
-takes a step at a time, stops what is aborted, and can be made to stall, to be slow, to pause, to sleep or to die.
+The fake has the port of ``headway.engine``. Its tokens are invented, but it runs at most ``max_num_seqs`` sequences at
+once, takes a step at a time, stops what is aborted, and can be made to stall, to be slow, to pause, to sleep or to die.
 """
 
 from __future__ import annotations

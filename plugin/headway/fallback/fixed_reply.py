@@ -1,7 +1,7 @@
 """A fixed reply: a text of the operator's that answers diverted requests, in place of another model.
 
 The counterpart of ``FallbackClient``. The answer has the form of OpenAI's two generating routes, whole or as an event
-stream, with the name of the model as asked for and the text in each choice. It counts no tokens, and its
+stream, with the name of the model as asked for and the text in each choice. The reply counts no tokens, and its
 ``x-headway-degraded: fixed_reply`` says that no model wrote it. Of the request only the model's name is repeated; what
 shapes a model's answer (a length, a schema, tools) has no effect, and is not checked. Requests of the ``late_classes``
 get it in the place of a time-out, too, as long as nothing of an answer was sent.
@@ -29,7 +29,7 @@ MAX_MODEL_CHARS = 256
 
 
 class FixedReply:
-    """A target that answers with one text. It cannot fail, so its circuit breaker stays closed."""
+    """A target that answers with one text. The target cannot fail, so its circuit breaker stays closed."""
 
     model = "fixed reply"
     degradation = Degradation.FIXED_REPLY

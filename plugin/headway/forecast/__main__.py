@@ -4,8 +4,8 @@
     {"forecasts": [...], "seeds": 3}    the end
     {"error": "..."}                    the end, where there can be no forecast
 
-It has the lowest priority that the system knows, and rests where few processors are busy with the engine (``pace``). It
-ends by itself when its time is over, with what it has by then.
+It has the lowest priority that the system knows, and rests where few processors are busy with the engine (``pace``).
+The process ends by itself when its time is over, with what it has by then.
 """
 
 from __future__ import annotations

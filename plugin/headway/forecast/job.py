@@ -1,6 +1,6 @@
 """The input of a forecast, packed for the process that computes it: lines of JSON, then the columns of the recording.
 
-It is packed piece by piece, so that no turn of the server's event loop is longer for it by a millisecond.
+The input is packed piece by piece, so that no turn of the server's event loop is longer for it by a millisecond.
 """
 
 from __future__ import annotations

@@ -16,7 +16,7 @@ _TARGETS = ('"WebSocket ', " HTTP/")
 
 
 def hide_queries() -> None:
-    """Put the filter on uvicorn's loggers. It survives the set-up of uvicorn's logging, which comes later."""
+    """Put the filter on uvicorn's loggers. The filter survives the set-up of uvicorn's logging, which comes later."""
     for name in _LOGGERS:
         logging.getLogger(name).addFilter(without_query)  # a filter that is there already is not added again
 

@@ -1,9 +1,9 @@
 """The keys that are in force, and whose they are.
 
 A key is kept as its SHA-256 digest only, and found by that digest. The time of a look-up may tell how much of the
-digest of a guess is that of a known key. That does not help to guess: a digest cannot be chosen, each bit of it that is
-to match doubles the guesses, and from a known digest a key of 256 random bits cannot be worked out. So no comparison in
-constant time is needed. A longer header than any key needs is not hashed.
+digest of a guess is that of a known key. This time does not help to guess: a digest cannot be chosen, each bit of it
+that is to match doubles the guesses, and from a known digest a key of 256 random bits cannot be worked out. So no
+comparison in constant time is needed. A longer header than any key needs is not hashed.
 """
 
 from __future__ import annotations

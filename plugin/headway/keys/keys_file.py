@@ -92,7 +92,7 @@ class KeysFile:
     async def look(self) -> None:
         """Read the file again if it has changed since it was read, in a thread: a large one takes a while.
 
-        One that is written in place is read when two looks have found it the same; half of it may be valid as well.
+        A file that is written in place is read when two looks have found it the same; half of it may be valid as well.
         """
         state = await asyncio.to_thread(_state_or_none, self.path)
         if state == self._seen:

@@ -1,9 +1,9 @@
 """Whether a request met the objectives of its class.
 
-A request that was refused, ran out of time or failed has met nothing: its client has no answer. One that its client
-cancelled, or that was invalid, says nothing of the server and is not judged. The time between tokens is judged where a
-completed request has one. The numbers are those of its class for its prompt on the engine as it was when the request
-ended; an objective that is relative to an engine not known yet judges nothing.
+A request that was refused, ran out of time or failed has met nothing: its client has no answer. A request that its
+client cancelled, or that was invalid, says nothing of the server and is not judged. The time between tokens is judged
+where a completed request has one. The numbers are those of its class for its prompt on the engine as it was when the
+request ended; an objective that is relative to an engine not known yet judges nothing.
 """
 
 from __future__ import annotations

@@ -65,9 +65,9 @@ class Control(SnapshotReader):
     ) -> schema.Switched:
         """Put a preset in force; the one that is in force already keeps its revision, and nothing is recorded.
 
-        It is in force at once; this returns when the engine has its limit, or could not be reached. On ``trial`` the
-        server takes it back by itself unless it is kept. Raises UnknownPresetError, StaleRevisionError, or
-        UnusablePresetError when a custom policy cannot be made; then nothing has changed.
+        The preset is in force at once; this returns when the engine has its limit, or could not be reached. On
+        ``trial`` the server takes it back by itself unless it is kept. Raises UnknownPresetError, StaleRevisionError,
+        or UnusablePresetError when a custom policy cannot be made; then nothing has changed.
         """
         return await self._switch_to(lambda: self.catalogue.get(name), name, expected_revision, caller, reason, trial)
 

@@ -2,8 +2,8 @@
 
 A switch to a preset that was forecast lately is followed for a while; other switches are forecast at once, from the
 traffic before them, in the background. A forecast is of the traffic that was: where it changes after the switch the
-error counts that too. What is compared are the means of a stretch of time and quantiles of the same class; another
-change of the preset ends it.
+error counts that too. The comparison is of means of a stretch of time and quantiles of the same class; another change
+of the preset ends it.
 """
 
 from __future__ import annotations

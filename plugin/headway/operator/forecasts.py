@@ -148,8 +148,8 @@ class PresetForecasts:
 def unsaved_preset(text: str) -> Preset:
     """A preset that is saved nowhere. Raises PresetError.
 
-    It may extend a bundled preset, no file, and name no custom policy: the right to a forecast is none to read files or
-    to import modules on the server.
+    The preset may extend a bundled one, no file, and name no custom policy: the right to a forecast is none to read
+    files or to import modules on the server.
     """
     try:
         table = tomllib.loads(text)

@@ -5,5 +5,5 @@
     launch    everything put together
 
 This process has the queue and the public port; it forwards as ``headway route`` does (``headway.router``), to one
-instance that it has started itself. It knows nothing of vLLM but what the child process reports.
+instance that it has started itself. The process knows nothing of vLLM but what the child process reports.
 """

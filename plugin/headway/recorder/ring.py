@@ -10,7 +10,7 @@ _FIRST_ROWS = 256
 
 
 class Ring:
-    """At most ``most`` rows; ``codes`` are the type codes of the columns (see ``array``). It begins small.
+    """At most ``most`` rows; ``codes`` are the type codes of the columns (see ``array``). The ring begins small.
 
     ``columns`` are in the order of the places, of which ``add`` names the next.
     """

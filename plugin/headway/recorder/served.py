@@ -65,8 +65,8 @@ class ServedLog:
     ) -> dict[str, Served]:
         """The figures of a stretch of time, by class, and of all under ``ALL``.
 
-        ``waiting``: class and arrival of the requests that have no first token at ``until_s``. What arrived before
-        ``arrived_s`` does not count, but for its tokens.
+        ``waiting``: class and arrival of the requests that have no first token at ``until_s``. A request that arrived
+        before ``arrived_s`` does not count, but for its tokens.
         """
         firsts, ends = self._rows(self._firsts, since_s, until_s), self._rows(self._ends, since_s, until_s)
         delays: dict[int, list[float]] = {}

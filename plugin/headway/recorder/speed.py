@@ -3,8 +3,8 @@
 Nothing is judged when a step is recorded: the sums are compared with a step time that is known later. How unsteady the
 engine is has two numbers, both from the logarithm of (measured / predicted) of each stretch: how far it strays, and for
 how long at a time. The second is the time for which noise must be constant, before it is drawn anew, to stray over
-blocks of ``BLOCK`` stretches as far as was measured (batch means; Conway, Management Science 1963). It is one stretch
-where each strays by itself, and the whole block where the engine is slow for minutes.
+blocks of ``BLOCK`` stretches as far as was measured (batch means; Conway, Management Science 1963). The block is one
+stretch where each strays by itself, and the whole block where the engine is slow for minutes.
 
 Weak spots: what varies within a stretch is averaged out, and what lasts longer than a block counts as if it lasted for
 one. A step time that fits badly makes a steady engine look unsteady; a forecast from it is as uncertain.

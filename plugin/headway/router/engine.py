@@ -285,9 +285,9 @@ class _Tries:
 class _AddedLimits:
     """The limits of tokens that may be added to a request that names none.
 
-    Without a limit an instance takes what its context has left. It refuses a limit that is larger: then the request is
-    sent as it came. So the context is shorter than that limit and the prompt together, and a limit of about as much is
-    not added to another request. A prompt has at most as many tokens as its body has bytes.
+    Without a limit an instance takes what its context has left. The instance refuses a limit that is larger: then the
+    request is sent as it came. So the context is shorter than that limit and the prompt together, and a limit of about
+    as much is not added to another request. A prompt has at most as many tokens as its body has bytes.
     """
 
     def __init__(self) -> None:

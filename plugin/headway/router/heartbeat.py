@@ -10,8 +10,8 @@
 
 The first of these that a server has is its health route: ``/headway/readyz`` (Headway), ``/health`` (most others), and
 ``/v1/models``. Each instance is asked by itself, so that a slow one delays no other. How long a silence may last is
-decided by ``headway_policies.routing.health`` alone. What an instance serves is asked before it gets a request, so that
-its seats are known by then.
+decided by ``headway_policies.routing.health`` alone. The models of an instance are asked for before it gets a request,
+so that its seats are known by then.
 """
 
 from __future__ import annotations

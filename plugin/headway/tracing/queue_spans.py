@@ -1,7 +1,7 @@
 """The span ``headway.queue``: the wait of a request, from its arrival to its dispatch or its refusal.
 
-It is exported by the provider that vLLM sets up for ``--otlp-traces-endpoint``, with the caller's span as its parent,
-as vLLM's own span ``llm_request`` has it. OpenTelemetry is imported only where that option is given.
+The span is exported by the provider that vLLM sets up for ``--otlp-traces-endpoint``, with the caller's span as its
+parent, as vLLM's own span ``llm_request`` has it. OpenTelemetry is imported only where that option is given.
 """
 
 from __future__ import annotations

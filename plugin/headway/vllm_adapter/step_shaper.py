@@ -9,10 +9,10 @@ A step, from its beginning:
 
 vLLM reads both values anew in every ``schedule()``, and both only lower what it would do. From 0.33 on it also holds
 all prompts back for some steps where ``prefill_schedule_interval`` was given (``local_prefill_interval`` of the
-scheduler). It does not while a plan is in force, which says for each step what its prompts may take, and holds none for
-ever. Nothing is changed of an engine whose preset has no step policy: the two methods are replaced on its scheduler
-alone, by the first terms that come. An engine of which anything is not as it has to be is left to itself
-(``unshaped_because``), and so is one in which an error occurs here.
+scheduler). The interval does not count while a plan is in force, which says for each step what its prompts may take,
+and holds none for ever. Nothing is changed of an engine whose preset has no step policy: the two methods are replaced
+on its scheduler alone, by the first terms that come. An engine of which anything is not as it has to be is left to
+itself (``unshaped_because``), and so is one in which an error occurs here.
 """
 
 from __future__ import annotations

@@ -5,13 +5,14 @@ length exceeds the window's longest, so no request waits longer than that for a 
 
 The adaptive window is the marginal rule of BentoML's dispatcher (``CorkDispatcher``), with the arrival rate in place of
 its polling. A batch of n takes a*n + b, fitted on recent batches; the mean gap to the next arrival is g. Waiting for it
-costs each of the n gathered g + a. It saves the next request b - g: alone it would wait for the rest of this batch,
-then run for a + b; with the others it runs at once, for a*(n + 1) + b. So wait as long as n*(g + a) < b - g, which is
+costs each of the n gathered g + a. The wait saves the next request b - g: alone it would wait for the rest of this
+batch, then run for a + b; with the others it runs at once, for a*(n + 1) + b. So wait as long as n*(g + a) < b - g,
+which is
 
     g < patience,    patience = (b - n*a) / (n + 1)
 
-and dispatch when none has arrived for that long: length = min(longest, last arrival + patience - opened). It has four
-regions, named by ``reason``:
+and dispatch when none has arrived for that long: length = min(longest, last arrival + patience - opened). The window
+has four regions, named by ``reason``:
 
     filling   low load, and the next arrival is expected in time: up to the longest window, for a fuller batch
     load      g is above the patience: as many have gathered as it pays to wait for, down to 0 under high load
@@ -19,8 +20,8 @@ regions, named by ``reason``:
     latency   first tokens come late: the longest window shrinks as their mean goes from half of the objective to all
               of it, where it is 0; a breached objective outranks an under-filled batch
 
-The texts stretch the window whenever the load is low. That helps only while other requests are about to arrive: on an
-idle server the whole window would be added to each answer, and the batch would still have one member.
+The texts stretch the window whenever the load is low. A longer window helps only while other requests are about to
+arrive: on an idle server the whole window would be added to each answer, and the batch would still have one member.
 
 Bound: the wait of one batch costs its members at most what the next request saves, if the gap is as expected. Weak
 spots: b includes whatever else varies (the longest answer of the batch); with bins, arrivals in every bin count for

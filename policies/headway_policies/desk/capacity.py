@@ -5,10 +5,11 @@ healthy engine. Less is open while its memory is short, after it died for lack o
 warm-up, when seats open one after another. The least of these shares counts, and a bound in seats, which is that of the
 instances behind a router; one seat is always open.
 
-The limit in front of several instances is that of all of them. Those that are there have their share of it, beside
-what is taken elsewhere: those that are gone finish what they run. What is there counts as many times more, so that the
-fit of the engine is the same, however many there are. Of several fronts before them each has its share of that, rounded
-down, so that all of them together do not go beyond the limit; what the others run is in the load that is observed.
+The limit in front of several instances is that of all of them. Those that are there have their share of it, beside what
+is taken elsewhere: those that are gone finish what they run. The taken seats of those that are there count as many
+times more, so that the fit of the engine is the same, however many there are. Of several fronts before them each has
+its share of that, rounded down, so that all of them together do not go beyond the limit; what the others run is in the
+load that is observed.
 """
 
 from __future__ import annotations
@@ -98,10 +99,10 @@ class Opening:
 class Capacity:
     """The seats of one engine; ``ceiling`` is the most that engine can give, None where that is not known.
 
-    ``limit`` is their number as it was last weighed, ``most_seats`` what the most urgent class may reach beyond it. It
-    may be another one a moment later when the limit ``adapts``, or the ``opening`` is moving. Under every limit the
-    steps are measured here, and the ``engine`` fitted. ``pacer`` spreads the prompts, None where the preset does not
-    pace them; ``paced`` is its last answer on a ticket that was to go to a free seat: True where that had to wait.
+    ``limit`` is their number as it was last weighed, ``most_seats`` what the most urgent class may reach beyond it. The
+    limit may be another one a moment later when the limit ``adapts``, or the ``opening`` is moving. Under every limit
+    the steps are measured here, and the ``engine`` fitted. ``pacer`` spreads the prompts, None where the preset does
+    not pace them; ``paced`` is its last answer on a ticket that was to go to a free seat: True where that had to wait.
     """
 
     def __init__(self, preset: Preset, ceiling: int | None) -> None:
@@ -175,7 +176,7 @@ class Capacity:
     def observe(
         self, load: Load, seats_taken: int, queued: int, sizes: SizeStats, spread_ratio: float, now_s: float
     ) -> None:
-        """The engine made a step. What tickets lack is counted anew from now on."""
+        """The engine made a step. The seats that tickets lack are counted anew from now on."""
         unloaded = self.engine.unloaded
         signals = Signals(
             load,

@@ -1,8 +1,8 @@
 """The desk: the admission state machine of one engine, (event, now) -> effects.
 
 The law of this file. The desk holds every ticket from its arrival to its one outcome and decides all that happens to
-it. It reads no clock, awaits nothing and touches nothing outside itself: each event is a method that takes ``now_s``
-and returns the effects its shell must carry out, in order. Times may not run backwards.
+it. The desk reads no clock, awaits nothing and touches nothing outside itself: each event is a method that takes
+``now_s`` and returns the effects its shell must carry out, in order. Times may not run backwards.
 
 Invariants, at the end of every event:
   1. arrived == queued + in flight + sum of outcomes, for each class
@@ -167,9 +167,9 @@ class Desk:
         """Put another preset in force. No waiting ticket is dropped, no running one is ended.
 
         A waiting ticket keeps the deadline given on arrival, and a place by arrival; one whose class the new preset
-        does not have waits in its default class. Bounds apply to new tickets only. What a policy has learnt is kept
-        where its part of the preset does not change. ``rungs`` are those of the fallback ladder that are in force from
-        now on; None leaves them as they are. Where they change, they act as by ``fall_back``.
+        does not have waits in its default class. Bounds apply to new tickets only. The memory of a policy is kept where
+        its part of the preset does not change. ``rungs`` are those of the fallback ladder that are in force from now
+        on; None leaves them as they are. Where they change, they act as by ``fall_back``.
         """
         limit = self._capacity.limit_for(preset)
         window = self._scheduler.window_for(preset)

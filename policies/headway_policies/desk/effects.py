@@ -15,7 +15,7 @@ from headway_policies.request import Reason
 class Dispatch:
     """The ticket may go to the engine now, under this preset revision; those of one ``batch`` leave together.
 
-    One that goes ``beside`` belongs to none: it took a seat of the bypass.
+    A ticket that goes ``beside`` belongs to none: it took a seat of the bypass.
     """
 
     ticket_id: int
@@ -59,8 +59,8 @@ class Requeue:
 
 @dataclass(slots=True)
 class Recall:
-    """The ticket gives its seats to a more urgent one before its first token: stop it in the engine. It waits again,
-    for another Dispatch or its end.
+    """The ticket gives its seats to a more urgent one before its first token: stop it in the engine. The ticket waits
+    again, for another Dispatch or its end.
     """
 
     ticket_id: int

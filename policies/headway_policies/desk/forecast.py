@@ -11,7 +11,7 @@ _TRUSTED_RATIO = 0.5
 
 
 class Forecast:
-    """The predictors of one desk. What they have learnt outlives every switch of a preset.
+    """The predictors of one desk. Their memory outlives every switch of a preset.
 
     Under another limit an engine has another speed: then the times that it took count little from there on.
     """

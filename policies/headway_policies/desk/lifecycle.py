@@ -99,7 +99,7 @@ class Lifecycle:
         return record.late
 
     def seat_arrival(self, ticket: Ticket, stages: Stages, queue_due_s: float | None, now_s: float) -> None:
-        """A new ticket gets its seats at once. It passes an empty queue: only its order has to book it."""
+        """A new ticket gets its seats at once. The queue is empty: only the order has to book the ticket."""
         self._ledger.classes[ticket.class_name].seated()
         self._scheduler.open_batch(now_s)
         record = self._expect(ticket, stages, queue_due_s, Phase.RUNNING)

@@ -111,7 +111,7 @@ class Objectives:
             delay.empty(now_s)
 
     def dispatched(self, record: Record, now_s: float) -> None:
-        """A ticket goes to the engine. One that ran before, on an engine that died, says nothing of the queue."""
+        """A ticket goes to the engine. A ticket that ran before, on an engine that died, says nothing of the queue."""
         name = record.queue_class
         self._sent_s[name] = now_s
         rate = self._sent_tokens.get(name)

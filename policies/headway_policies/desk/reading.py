@@ -1,4 +1,6 @@
-"""A reading of the desk: how it stands at one moment. It is made when it is asked for, once for all its questions."""
+"""A reading of the desk: how it stands at one moment. The reading is made when it is asked for, once for all its
+questions.
+"""
 
 from __future__ import annotations
 
@@ -93,7 +95,7 @@ def read(
 
 
 def _waits_for(capacity: Capacity, scheduler: Scheduler) -> str:
-    """What those that wait do so for, where it is not the number of seats."""
+    """The reason of a wait, where that is not the number of seats."""
     total = scheduler.queue.total
     if total.requests and not total.seats:
         return "adapter"

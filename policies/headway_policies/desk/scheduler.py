@@ -1,8 +1,8 @@
 """The scheduler: which waiting ticket may be dispatched now, and how long a new ticket would wait.
 
-It reads the queue, the seats, the limit and the batching strategy between them. A question changes nothing: what a
-ticket lacked is part of the answer, and ``lifecycle`` puts tickets into the queue and on the seats. It knows nothing of
-outcomes or effects.
+The scheduler reads the queue, the seats, the limit and the batching strategy between them. A question changes nothing:
+what a ticket lacked is part of the answer, and ``lifecycle`` puts tickets into the queue and on the seats. The
+scheduler knows nothing of outcomes or effects.
 """
 
 from __future__ import annotations
@@ -187,7 +187,7 @@ class Scheduler:
 
     def next(self, lane: Lane, now_s: float) -> tuple[Ticket | None, int]:
         """The next of a lane, if it may go; and the seats that a ticket lacks together, by the limit or the pace, 0
-        where none lacks any. A head that does not fit holds up those behind it. One that was set aside goes first.
+        where none lacks any. A head that does not fit holds up those behind it. A ticket that was set aside goes first.
         """
         seats, capacity, adapters = self.seats, self.capacity, self.queue.adapters
         if not lane.seats and not adapters.lines:
@@ -302,7 +302,7 @@ class Scheduler:
 
     def _next_beyond(self, lane: Lane, now_s: float) -> Ticket | None:
         """The next, where it is of the most urgent class, which may take seats beyond the limit, and the pace has a
-        margin. It has to be its turn: over time its share of the tokens is that of the order.
+        margin. The ticket has to be in turn: over time the share of its class of the tokens is that of the order.
         """
         most, pacer = self.beyond_limit(), self.capacity.pacer
         if not most or (pacer is not None and not pacer.open(self.seats.taken, now_s, urgent=True)):

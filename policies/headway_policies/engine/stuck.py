@@ -25,10 +25,10 @@ KV blocks, would meet the next one as well.
 Each rank of data parallelism is judged by its own steps: what the others serve says nothing of it. All of them count as
 one engine, as for the hang watchdog.
 
-Weak spots: one stuck sequence among others is left to its own time-outs. One that waits may be passed over or preempted
-for others as long as these come, and nothing that the engine reports tells that from a fault. A model without full
-attention holds as many blocks for a long prompt as for a short one: a prompt that takes so long, alone in the engine,
-counts as no service.
+Weak spots: one stuck sequence among others is left to its own time-outs. A sequence that waits may be passed over or
+preempted for others as long as these come, and nothing that the engine reports tells that from a fault. A model without
+full attention holds as many blocks for a long prompt as for a short one: a prompt that takes so long, alone in the
+engine, counts as no service.
 """
 
 from __future__ import annotations

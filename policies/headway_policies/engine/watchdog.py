@@ -16,8 +16,8 @@ An engine that can reports its progress from a separate thread, which runs on du
 The last bound is never less than ``hang_after_s``. Several engines behind one client are healthy only together: the
 responses of one say nothing of another, so that each is judged by its own reports as well.
 
-When the watchdog itself was not called for a while (a stopped process, a blocked event loop), it has no evidence. It
-starts over and reports no hang; an engine that already counts as hung stays so until it responds.
+When the watchdog itself was not called for a while (a stopped process, a blocked event loop), it has no evidence. The
+watchdog starts over and reports no hang; an engine that already counts as hung stays so until it responds.
 """
 
 from __future__ import annotations

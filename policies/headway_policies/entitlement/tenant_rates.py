@@ -49,7 +49,7 @@ class Allowances:
 
 @dataclass(frozen=True, slots=True)
 class RateRefusal:
-    """A request over a rate of its tenant. It has taken nothing of either.
+    """A request over a rate of its tenant. The request has taken nothing of either.
 
     ``retry_after_s`` is the time until it would be admitted, if no other request comes; None where it never would,
     since it alone is larger than the allowance of a minute.

@@ -1,7 +1,7 @@
 """The share of recent requests that failed.
 
-It is computed from two counters, read at any times: the share is that of the difference between now and the start of
-the window. With fewer than ``min_ended`` ended requests it is 0: two failures out of three prove nothing.
+The share is computed from two counters, read at any times: the share is that of the difference between now and the
+start of the window. With fewer than ``min_ended`` ended requests it is 0: two failures out of three prove nothing.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """Additive increase, multiplicative decrease of the seats (Chiu and Jain 1989; Netflix's AIMDLimit).
 
 The input is the mean time between tokens. Under the band around the set point: 1 seat more, an eighth more while far
-under. Over the band: cut the seats taken to the set point's share of the time seen, by at least a twentieth and at
-most half. It is a cut of the seats taken, so it is not made twice while the seats of the last one have yet to be freed.
+under. Over the band: cut the seats taken to the set point's share of the time seen, by at least a twentieth and at most
+half. The cut is of the seats taken, so no cut is made twice while the seats of the last one have yet to be freed.
 
 Weak spot: it only learns by overshooting, so it oscillates between the band's edges (2-5 % of goodput) and needs
 several decisions after a sudden change.

@@ -13,8 +13,8 @@ Where the steps take as long as the set point on the mean, as in an overload, th
 deep on every engine, and at most ``_FLOOR_STEPS`` overdrawn. Where they take less, there is room for every prompt, and
 answers make up for a delay in the steps after it; to hold others back for a long prompt that is computed would only
 make their first tokens late. So the less of the set point the last ``_USED_STEPS`` steps used, the less of a delay is
-made up for, down to nothing, and then the deeper the bucket is, up to ``_CALM_DEPTH_STEPS``. It is never deeper near
-the set point: a burst of prompts would delay all that run at once.
+made up for, down to nothing, and then the deeper the bucket is, up to ``_CALM_DEPTH_STEPS``. The bucket is never deeper
+near the set point: a burst of prompts would delay all that run at once.
 
 Thus the mean step keeps the set point whatever the mix is, and a new mix is followed within a step or two: no mean
 length has to be learnt. A cost that is estimated wrongly lets a prompt go a little too early or too late; the measured
@@ -25,7 +25,7 @@ in a row, then others have their turn.
 
 Without an objective, or while it is not known, prompts are held back only where the engine has more of them than it
 needs: so many that they take ``_BACKLOG_STEPS`` times as long as a step without any. More of them add hardly anything
-to the tokens a second, and would wait in the engine, where no class goes before another. What is urgent may make it
+to the tokens a second, and would wait in the engine, where no class goes before another. Urgent prompts may make it
 twice as many.
 
 Weak spots: a long pause of the engine is made up for by at most ``_FLOOR_STEPS``; an answer of a few tokens that meets
@@ -58,8 +58,8 @@ _LEAST_TOKEN_RATIO = 0.25
 class PrefillPacer:
     """Says whether a prompt may go, from the engine's measured steps and the ``engine`` fit of a prompt token's cost.
 
-    It holds nothing back while fewer than ``min_seats`` seats are taken, nor once a running engine has reported no step
-    for as long as makes a limit stale. ``stepped_s`` is when it reported one last; -inf: never.
+    The pacer holds nothing back while fewer than ``min_seats`` seats are taken, nor once a running engine has reported
+    no step for as long as makes a limit stale. ``stepped_s`` is when it reported one last; -inf: never.
     """
 
     def __init__(self, settings: LimitSettings, engine: EngineFit, stepped_s: float = -math.inf) -> None:

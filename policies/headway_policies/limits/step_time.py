@@ -1,7 +1,7 @@
 """A linear model of the duration of an engine step, fitted online.
 
 step = base + sequence * running + prefill_token * prefill_tokens, the cost of continuous batching (weights are read
-once a step; each sequence and each prompt token adds its share). It is fitted by least squares with exponential
+once a step; each sequence and each prompt token adds its share). The model is fitted by least squares with exponential
 forgetting and no negative coefficient, on the 3 x 3 normal equations. Each solution is drawn a hundredth towards the
 one before (proximal point algorithm; Rockafellar, SIAM J. Control 1976): what the samples separate is found within a
 few of them, and what they do not (base and sequences, while the number running is constant) keeps its proportions.

@@ -1,7 +1,7 @@
 """The rule for full collections of Python's garbage collector.
 
-A full collection stops the whole process. It is due when nothing runs and there are new objects to examine. While
-requests run it is due only after many young collections, and never takes more than a hundredth of the time.
+A full collection stops the whole process. A collection is due when nothing runs and there are new objects to examine.
+While requests run it is due only after many young collections, and never takes more than a hundredth of the time.
 """
 
 from __future__ import annotations

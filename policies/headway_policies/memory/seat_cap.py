@@ -1,8 +1,8 @@
 """The share of the limit that may be used while memory is short.
 
 The share falls after each ``lower_after_s`` of uninterrupted pressure, down to ``min_ratio``, and grows by a tenth
-after each ``raise_after_s`` without pressure. Between the two thresholds it does not change (hysteresis). It is a share
-of the limit, so the limit policy goes on unchanged; at least one seat stays open, whatever the share.
+after each ``raise_after_s`` without pressure. Between the two thresholds it does not change (hysteresis). The cap is a
+share of the limit, so the limit policy goes on unchanged; at least one seat stays open, whatever the share.
 """
 
 from __future__ import annotations

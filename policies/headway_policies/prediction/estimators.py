@@ -64,7 +64,7 @@ class LengthEstimate:
     def output_tokens(self, ticket: Ticket) -> float:
         """The expected mean of each sequence, at most ``max_tokens``.
 
-        It never exceeds the longest answer seen: a client can request any number at no cost.
+        The estimate never exceeds the longest answer seen: a client can request any number at no cost.
         """
         return min(self._mean_tokens(ticket), self._longest_tokens)
 

@@ -8,8 +8,8 @@ answer, takes room as well and is never found again.
 
 The room is the engine's KV space, as it reports it, times a factor. Where the engine finds fewer tokens in its cache
 than the model expected, by a tenth of all prompt tokens, the factor falls by a tenth, to an eighth at the least; else
-it rises again. It is decided after each ``_CHECKED_TICKETS`` dispatches. Only shares are compared, so that an estimate
-of tokens that is off by a factor does no harm.
+it rises again. The factor is decided after each ``_CHECKED_TICKETS`` dispatches. Only shares are compared, so that an
+estimate of tokens that is off by a factor does no harm.
 
 Cost: O(blocks of the ticket) a call, with amortised evictions; memory: one entry for each 16 tokens of the room at
 most. Known weak spots: the blocks of running sequences are not pinned; a request of several front ends of one engine is

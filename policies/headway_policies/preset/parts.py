@@ -187,9 +187,9 @@ CONDITIONS: Mapping[tuple[Place, Ability], str] = {
 def no_effect(preset: Preset, lacking: Collection[Ability], *, stated_only: bool = False) -> dict[Ability, str]:
     """A line for each of these abilities without which something of this preset has no effect.
 
-    It names the parts, and of their settings those that are not left at their defaults; ``stated_only``: only parts
-    with such a setting, and nothing ``OFFERED``. A part that is off, or that another setting makes void anyway, is left
-    out.
+    The line names the parts, and of their settings those that are not left at their defaults; ``stated_only``: only
+    parts with such a setting, and nothing ``OFFERED``. A part that is off, or that another setting makes void anyway,
+    is left out.
     """
     settings = preset.settings()
     void = without_effect(settings)

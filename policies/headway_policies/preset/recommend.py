@@ -2,7 +2,7 @@
 
 A decision tree (is latency what counts? is throughput? else a balance of both), extended by offline work and by a
 required time between tokens. ``serial`` and the ``dynamic`` ones are never advised: on an engine that refills its
-running batch both are slower, and are chosen for another reason. What would help a running server is
+running batch both are slower, and are chosen for another reason. Advice for a running server is in
 ``headway_policies.diagnosis``.
 """
 

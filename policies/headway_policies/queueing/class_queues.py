@@ -23,7 +23,7 @@ class ClassQueue:
     """The queue of one class. ``rank`` is 0 for the least urgent class.
 
     ``late`` holds the tickets that have been relegated: they go when no other ticket of the class waits, the one that
-    was relegated last first. It is the least late (adaptive LIFO; Maurer, "Fail at Scale", ACM Queue 2015).
+    was relegated last first. The last one is the least late (adaptive LIFO; Maurer, "Fail at Scale", ACM Queue 2015).
     """
 
     name: str

@@ -20,9 +20,9 @@ at most 2 * (Q + A + C + E). The quantum is not divided: a tenant of share 3 may
 
 Cost: each ticket is listed under each of its blocks (16 at most), so ``push``, ``remove`` and ``charge`` take
 O(blocks), and O(log n) for a block that is cached. ``head`` takes the deepest cached block with which a tenant with
-credit waits: O(log n) on average. It passes over the tenants without credit that are in line before that one, once for
-each quantum; after ``_MOST_PASSED`` of them it does without a match. A new quantum lists the blocks again of which no
-tenant had credit left: never more than there are cached blocks with waiting tickets.
+credit waits: O(log n) on average. The search passes over the tenants without credit that are in line before that one,
+once for each quantum; after ``_MOST_PASSED`` of them it does without a match. A new quantum lists the blocks again of
+which no tenant had credit left: never more than there are cached blocks with waiting tickets.
 """
 
 from __future__ import annotations

@@ -65,7 +65,7 @@ def shortest(objectives: Sequence[object]) -> float | str | None:
     """An objective that is no longer than any of these, on any engine; None where none is stated.
 
     Of relative ones it has the smallest multiple and the smallest bounds, and an absolute one counts as both bounds.
-    What is no objective is left out.
+    Values that are no objective are left out.
     """
     numbers = [float(value) for value in objectives if isinstance(value, int | float) and not isinstance(value, bool)]
     texts = [found for value in objectives if isinstance(value, str) and (found := _readable(value)) is not None]

@@ -8,11 +8,11 @@
                 two readings since it was sent show new tokens
     HALF_OPEN   the probe fails, or no good heartbeat        OPEN        cools twice as long after each failed probe
 
-The last good heartbeat counts for ``silent_s``; a bad one or a broken connection ends that at once. One that has
-answered no heartbeat for ``lost_s`` is lost: what runs there is not waited for. All of a router's judgement of silence
-is here. The answers to requests are counted by the circuit breaker of the fallback. Both have to agree: one that
-answers its health route while its requests fail stays out, and so does one that is silent. Known weak spots: the new
-tokens may be those of other requests, and one that breaks in the middle of every answer does not cool for longer.
+The last good heartbeat counts for ``silent_s``; a bad one or a broken connection ends that at once. An instance that
+has answered no heartbeat for ``lost_s`` is lost: what runs there is not waited for. All of a router's judgement of
+silence is here. The answers to requests are counted by the circuit breaker of the fallback. Both have to agree: one
+that answers its health route while its requests fail stays out, and so does one that is silent. Known weak spots: the
+new tokens may be those of other requests, and one that breaks in the middle of every answer does not cool for longer.
 """
 
 from __future__ import annotations

@@ -9,11 +9,11 @@ wait in the instance and it runs no more for that.
     it takes more, or all of its seats are in use      the room is doubled, to half of what it takes
 
 A few requests wait in an instance for other reasons, a grammar that is compiled or a long prompt: they say nothing of
-its seats. What many say is believed by halves.
+its seats. Reports of many requests are believed by halves.
 
-What waits in an instance is served there in the order of that instance: the room bounds how much that is. Additive
-increase would need minutes to find the size of a large engine (slow start; Jacobson, Congestion Avoidance and Control,
-SIGCOMM 1988).
+Requests that wait in an instance are served there in the order of that instance: the room bounds how much that is.
+Additive increase would need minutes to find the size of a large engine (slow start; Jacobson, Congestion Avoidance and
+Control, SIGCOMM 1988).
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
 """Instances that report, each with a queue of its own: a balancer sends every request on at once, to the best of them.
 
 Its own requests are counted as they are sent and as they end. A report is a second old: it gives the seats, the KV use,
-whether the server is ready, and how many requests are there, of which those beyond its own are others'. It is the
-heartbeat of the instance, too. The balancer sees that a request has ended, but not how: so an instance counts what its
-server has answered and has failed, and what has come since the report before is the result of the probe:
+whether the server is ready, and how many requests are there, of which those beyond its own are others'. The report is
+the heartbeat of the instance, too. The balancer sees that a request has ended, but not how: so an instance counts what
+its server has answered and has failed, and what has come since the report before is the result of the probe:
 
     the report shows                                  the probe        the instance
     an answer, whoever's request it was               has succeeded    is healthy, also before its request ends

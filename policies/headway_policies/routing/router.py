@@ -34,8 +34,8 @@ class Router(Protocol):
     def choose(self, demand: Demand, instances: Sequence[Instance]) -> str | None:
         """The name of one of ``instances``, all healthy; None where none of them has a free seat: it waits on.
 
-        A request of several sequences is never split. It may be given an instance with fewer free seats than it has
-        sequences, if there is no better one; the others then queue inside that engine. So whenever the free seats of
-        all instances add up to those of the request, there is an instance for it.
+        A request of several sequences is never split. Such a request may be given an instance with fewer free seats
+        than it has sequences, if there is no better one; the others then queue inside that engine. So whenever the free
+        seats of all instances add up to those of the request, there is an instance for it.
         """
         ...

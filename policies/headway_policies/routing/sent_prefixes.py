@@ -1,7 +1,7 @@
 """The prefixes that were sent to one instance: which beginnings of prompts it probably holds in its prefix cache.
 
-The least recently sent blocks are forgotten first. That is coarser than a model of the cache (``prediction``), which
-needs the KV space and the hits of the engine; what an instance of another make does not say is not assumed here.
+The least recently sent blocks are forgotten first. The memory is coarser than a model of the cache (``prediction``),
+which needs the KV space and the hits of the engine; what an instance of another make does not say is not assumed here.
 """
 
 from __future__ import annotations

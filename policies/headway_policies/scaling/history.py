@@ -42,7 +42,7 @@ class ArrivalHistory:
     def observe(self, arrivals: float, now_s: float) -> None:
         """So much arrived since the last call; the number of the first call is of an unknown time, and unused.
 
-        It is a number of requests, or seat seconds: the rates are requests/s, or seats.
+        The amount is a number of requests, or seat seconds: the rates are requests/s, or seats.
 
         Call it several times in each slot: what comes after a gap of half a slot is not counted.
         """

@@ -42,6 +42,7 @@ def present_needs(settings: Scaling, seen: ScalingSignals, *, more: float = 1.0)
 def own_need(settings: Scaling, seen: ScalingSignals) -> Need:
     """The need of the traffic of one server: its part of a sum over all servers, which is rounded up.
 
-    It has no memory and no bounds: both belong to what sees the sum, since the parts move when a server comes or goes.
+    The need has no memory and no bounds: both belong to what sees the sum, since the parts move when a server comes or
+    goes.
     """
     return max(present_needs(settings, seen, more=_MORE_OF_ONE), key=lambda need: need.instances)

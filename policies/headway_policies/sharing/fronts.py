@@ -20,7 +20,7 @@ is free once the instance has said since then what runs there, and what the gone
 Theorem: the seats in use at an instance by fronts that hear each other are never more than it has. Proof: call p the
 moment from which on a front has claimed at least what it uses now; all that its grant rests on was said after its p. Of
 all fronts take the one with the latest p: all others claimed what they use now before it heard them, so it was granted
-at most the rest. What a front uses beyond a target that fell is claimed until it has ended.
+at most the rest. Seats that a front uses beyond a target that fell are claimed until it has ended.
 
 A front that nobody can hear yet might be granted what is taken: until it has heard itself at its own address it has no
 more than the even share, and nothing that another front claims. So two fronts that start together share at once.

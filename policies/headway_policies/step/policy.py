@@ -113,7 +113,7 @@ class StepPolicy:
         steps: int = 1,
     ) -> None:
         """A step has ended, with so many decoding sequences and so much of the KV cache in use, 0 where that is not
-        known, by this plan if any. It stands for so many like it.
+        known, by this plan if any. So many ``steps`` were like it.
         """
         self._measured_tokens = max(self._measured_tokens, prompt_tokens)
         self._profile.add(max(decoding, 1), prompt_tokens, step_s, kv_usage_ratio)

@@ -1,7 +1,7 @@
 """A condition on the figures of a server: ``[class.]figure > value [for 30 s]``.
 
-It holds once its comparison has been true at every look for that long, as an alert of Prometheus does with ``for``. A
-figure that is not known is not beyond anything.
+The condition holds once its comparison has been true at every look for that long, as an alert of Prometheus does with
+``for``. A figure that is not known is not beyond anything.
 """
 
 from __future__ import annotations

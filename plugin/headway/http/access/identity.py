@@ -1,8 +1,8 @@
 """The sender of a request: the keys that it presents, and whose it is, as the route guard has found out.
 
-Without a keys file and without keys of vLLM's own every client is the tenant ``anonymous``. It has the default class of
-the preset and the less urgent ones, since any client may call itself urgent, and caps that bound what one request can
-hold:
+Without a keys file and without keys of vLLM's own every client is the tenant ``anonymous``. This tenant has the default
+class of the preset and the less urgent ones, since any client may call itself urgent, and caps that bound what one
+request can hold:
 
     output tokens   32,768   above the 32,000 that agents ask for; a class's time-outs end a longer answer anyway
     sequences       8        ``n`` and ``best_of``

@@ -1,7 +1,7 @@
 """The route guard: an ASGI middleware that closes every route it does not know, and asks for keys.
 
-It stands inside the limits of a request and outside everything of vLLM, for HTTP and websockets. It reads the path, the
-method and a few headers, and no body.
+The guard stands inside the limits of a request and outside everything of vLLM, for HTTP and websockets. The guard reads
+the path, the method and a few headers, and no body.
 
     1. route      the plain path is looked up in the table: 404 where it is not there
     2. method     405 where the route does not have it; a new method of a known path is closed as well

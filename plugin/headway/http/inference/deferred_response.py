@@ -110,7 +110,7 @@ class DeferredResponse:
     def watched(self, receive: Receive, first: Message | None = None) -> Receive:
         """The application's ``receive``, which takes note of a client that disconnects before the end.
 
-        It gives the ``first`` message before all that come, and does not keep it.
+        The result gives the ``first`` message before all that come, and does not keep it.
         """
         read = [] if first is None else [first]
 

@@ -1,6 +1,6 @@
 """The fallback route of one request: to another model or a fixed reply, at most once.
 
-It is taken before the request queues, or after a refusal.
+The route is taken before the request queues, or after a refusal.
 """
 
 from __future__ import annotations

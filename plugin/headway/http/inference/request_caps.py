@@ -15,9 +15,9 @@
     items         turns in input, of /v1/responses                       MAX_ITEMS
 
 A tenant's own caps bound prompts x n as well: no more than the larger of its caps of sequences and prompts. For the
-server HEADWAY_MAX_REQUEST_SEATS does.
-The same parameters inside ``sampling_params`` have the same caps. What exceeds one is refused with 400, bytes with 413,
-and the error names the parameter. A value of a wrong type, or below the least one allowed, is left to vLLM.
+server HEADWAY_MAX_REQUEST_SEATS does. The same parameters inside ``sampling_params`` have the same caps. A request
+beyond a cap is refused with 400, bytes with 413, and the error names the parameter. A value of a wrong type, or below
+the least one allowed, is left to vLLM.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Admission's knowledge of a request before its prompt is rendered: from its headers and its body, once.
 
-What the body asks for is capped here, before the request waits for a seat.
+The demands of the body are capped here, before the request waits for a seat.
 """
 
 from __future__ import annotations

@@ -8,7 +8,7 @@ asked for, and has none in chunks and in Anthropic's usage. The tier is written 
     messages            ``usage.service_tier`` in Anthropic's words; of a stream, of its first event
 
 Only the object that holds the field is taken apart, into its keys and the bytes of their values, so the text of an
-answer is copied and never parsed. What has another form than vLLM's is passed on as it is.
+answer is copied and never parsed. An answer of another form than vLLM's is passed on as it is.
 """
 
 from __future__ import annotations

@@ -9,8 +9,8 @@ Of several for one stage the smallest holds. An invalid value is refused, in the
 Headway's: a deadline that is silently lost is worse than an error.
 
 x-stainless-read-timeout is what OpenAI's and Anthropic's SDKs send by default, so it is the weakest: it counts only
-where no header above names the stage, and an invalid value is ignored. It bounds the time between two bytes: for a
-whole answer the total, for a stream the first token.
+where no header above names the stage, and an invalid value is ignored. The header bounds the time between two bytes:
+for a whole answer the total, for a stream the first token.
 """
 
 from __future__ import annotations

@@ -7,12 +7,12 @@
 A stream is held in memory until its end, up to ``HEADWAY_CHECK_RESULT_BYTES``. The event that would exceed them is
 replaced by an error event, 502 ``result_too_long``; nothing comes after it, and the request is ended.
 
-Each names a function ``package.module:function``, called as ``function(path, parsed, tenant, class_name)``. It returns
-None or a message for the client, or raises ValueError with one. ``parsed`` is the JSON object; an empty one for a
-request of another kind, a form with audio, say; of a stream ``{"events": [...]}``, the objects of its events. Where the
-function itself fails, this request alone is answered with 500 ``validator_failed``: nothing passes unchecked, but the
-events of a stream are with the client before its verdict. The log then names the function and the kind of error,
-nothing else.
+Each names a function ``package.module:function``, called as ``function(path, parsed, tenant, class_name)``. The
+function returns None or a message for the client, or raises ValueError with one. ``parsed`` is the JSON object; an
+empty one for a request of another kind, a form with audio, say; of a stream ``{"events": [...]}``, the objects of its
+events. Where the function itself fails, this request alone is answered with 500 ``validator_failed``: nothing passes
+unchecked, but the events of a stream are with the client before its verdict. The log then names the function and the
+kind of error, nothing else.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """Bounds of histogram buckets that suit objectives: fixed ones are bounds themselves, relative ones lie in a fine grid.
 
-An interpolated quantile never passes by mistake an objective that is a bound. One that is relative to the engine is
-not known when the buckets are chosen, and changes with the engine; where it may come to lie, neighbouring bounds are at
-most a third apart, so a quantile is compared with it within that.
+An interpolated quantile never passes by mistake an objective that is a bound. An objective that is relative to the
+engine is not known when the buckets are chosen, and changes with the engine; where it may come to lie, neighbouring
+bounds are at most a third apart, so a quantile is compared with it within that.
 """
 
 from __future__ import annotations

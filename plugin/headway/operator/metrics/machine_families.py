@@ -11,7 +11,7 @@ from headway.supervision import Gpu, Gpus, ProcessorUse, all_pids, memory_limit_
 
 
 def machine_families(processors: ProcessorUse, gpus: Gpus | None) -> Iterator[Metric]:
-    """A reading. What is not known, a GPU above all, is absent and not 0; so is a GPU of another program."""
+    """A reading. Unknown figures, of a GPU above all, are absent and not 0; so is a GPU of another program."""
     processes = read_processes()
     resident = gauge("headway_process_resident_bytes", "process")
     for name, process in processes.items():

@@ -1,6 +1,6 @@
 """The server's diagnosis of itself: sampled once a second, judged every few seconds.
 
-Reading the last one costs nothing, so that a scrape or a status has no part in it. What is judged is
+Reading the last one costs nothing, so that a scrape or a status has no part in it. The rules are those of
 ``headway_policies.diagnosis``.
 """
 
@@ -49,7 +49,8 @@ class Diagnostics:
             await sleep_until_turn(SAMPLE_EVERY_S)
 
     def sample(self) -> bool:
-        """Keep how the server is now. What was before a switch says nothing of what is in force: whether there was one.
+        """Keep how the server is now. The state before a switch says nothing of the preset in force: whether there was
+        one.
 
         The diagnosis from before a switch does not hold up the next one either.
         """
@@ -62,7 +63,7 @@ class Diagnostics:
         return switched
 
     def judge(self) -> Diagnosis:
-        """Diagnose the last half minute. What is less bad must be so three times in a row; worse counts at once."""
+        """Diagnose the last half minute. A better diagnosis must be made three times in a row; worse counts at once."""
         before, found = self.last, diagnose(self.facts())
         self._better = self._better + 1 if found.severity < before.severity else 0
         if 0 < self._better < _BETTER_TIMES and before.bottleneck is not Bottleneck.UNKNOWN:

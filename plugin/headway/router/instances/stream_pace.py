@@ -6,7 +6,7 @@ parsed, half a character). A window is closed by the first stream that repeats i
 sooner where another one had its first token meanwhile, or after ``WINDOW_STEPS`` tokens of one: by then every other one
 has had its token of the same step.
 
-What a client does to its own stream tells nothing of the engine: one that reads late is left out until it waits for
+The effect of a client on its own stream tells nothing of the engine: one that reads late is left out until it waits for
 the engine again, and a window whose steps do not fill its time is dropped.
 
 Several instances that share their requests evenly are taken for one engine: each of n instances runs one n-th of the

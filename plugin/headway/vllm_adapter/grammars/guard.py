@@ -3,7 +3,8 @@
 vLLM compiles in a small pool of threads inside the engine and cancels nothing: a pattern of a few bytes like
 ``(([a-z]{1,30}){1,30}){1,30}`` occupies the whole pool for hours, after its client has left, and every other structured
 request waits behind it. So a process compiles first (``compile_server``). A grammar that takes more than its bounds, or
-would take the engine too long at each token (``walk``), is refused with 400. What fits there costs the engine no more.
+would take the engine too long at each token (``walk``), is refused with 400. A grammar within those bounds costs the
+engine no more.
 
 Plain schemas (``plain``) need no check. A verdict is kept by the hash of the grammar, so a grammar that is used again
 costs nothing. The process starts with the first grammar that is not plain, which takes some seconds. A tenant has one

@@ -1,8 +1,8 @@
 """The page of limits: what EngineCore has to keep, for a process that cannot call it.
 
-With several API servers, and before vLLM's front end in Rust, the queue is in a process above vLLM's launcher. It
-writes what the call ``headway_set_limits`` would take into a page behind the progress reports (``progress``), which
-EngineCore has mapped into its memory as well. EngineCore looks at the page's number before each step, so what was
+With several API servers, and before vLLM's front end in Rust, the queue is in a process above vLLM's launcher. That
+process writes what the call ``headway_set_limits`` would take into a page behind the progress reports (``progress``),
+which EngineCore has mapped into its memory as well. EngineCore looks at the page's number before each step, so what was
 written holds from the first step that begins after it, also in an engine that was started in place of another one.
 
 One process writes and nothing is locked: what is read in the middle of a change fails its checksum, and is read again

@@ -1,9 +1,9 @@
 """The process that ends what a killed server leaves behind; ``parent_watch`` starts it, and says why.
 
-It runs as a script, without Headway, site packages or an environment: a few MB, and nothing that could delay it. Its
-standard input is a pipe whose other end only the server has. On the first line is the server's mark; the lines after it
-name files and folders to remove. The end of the input is the end of the server, however it came. A child of the server
-that has not reached its own program yet still has that pipe open, so no process is being started then.
+The process runs as a script, without Headway, site packages or an environment: a few MB, and nothing that could delay
+it. Its standard input is a pipe whose other end only the server has. On the first line is the server's mark; the lines
+after it name files and folders to remove. The end of the input is the end of the server, however it came. A child of
+the server that has not reached its own program yet still has that pipe open, so no process is being started then.
 
 Resource trackers (multiprocessing) end last: they remove the shared memory of the others.
 """

@@ -2,8 +2,8 @@
 
 vLLM's EngineCore and workers continue, and keep the GPU's memory, when their parent is killed; a process that is still
 importing cannot even notice. So a process that is about to start an engine, and EngineCore when it is about to start
-its workers, starts another process first (``orphan_killer``). That process waits for its starter's end and kills the
-processes left behind, at any moment, also stopped ones.
+its workers, starts another process first (``orphan_killer``). The other process waits for its starter's end and kills
+the processes left behind, at any moment, also stopped ones.
 
 A process is identified by a mark in its environment, which each program started below the server inherits; EngineCore
 adds its own. A server started below another one has both marks, and ends with the outer one too. ``SPT_NOENV`` keeps
