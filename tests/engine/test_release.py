@@ -7,6 +7,7 @@ from collections.abc import Iterator
 
 import httpx
 import pytest
+import requests
 from client_connections import CONNECTIONS
 from concurrent_requests import ask, send_all, statuses
 from engine_parts import engine_core, kill, long_form, ready
@@ -25,8 +26,10 @@ def release(real_engine: None, tmp_path_factory: pytest.TempPathFactory) -> Iter
 
 
 def test_start(release: RunningServer) -> None:
-    """The server gets ready, warmed up, with no line that says that a part of Headway is off."""
+    """The server gets ready, warmed up, with no line that says that a part of Headway is off, and names its model."""
     assert ready(release)
+    (model,) = requests.get(f"{release.url}/v1/models", timeout=20).json()["data"]
+    assert model["id"] == "tiny"
     assert "patches of vLLM in force" in release.log()
     assert "step policy has no effect" not in release.log()
 

@@ -52,6 +52,8 @@ OFFLINE = {
     "TORCHDYNAMO_DISABLE": "1",  # else the first logprobs request compiles, for seconds, also under --enforce-eager
 }
 ENGINE_FLAGS = ("--enforce-eager", "--max-model-len", "2048", "--host", "127.0.0.1", "--disable-uvicorn-access-log")
+if worker := os.environ.get("HEADWAY_TEST_WORKER"):
+    ENGINE_FLAGS += ("--worker-cls", worker)
 #: Fewer than vLLM's own number: the ceiling is the same on every machine.
 SEATS = ("--max-num-seqs", "64")
 START_S = 480.0
