@@ -126,13 +126,17 @@ async def keeps_places(server: RunningServer) -> None:
     server.settle()
 
 
+def two_adapters(folder: Path) -> list[str]:
+    """The flags for two LoRA adapters of which one fits beside the model at a time."""
+    found = [f"{name}={write_adapter(folder / name, seed)}" for seed, name in enumerate(("one", "two"))]
+    return ["--enable-lora", "--max-loras", "1", "--max-lora-rank", "8", "--lora-modules", *found]
+
+
 async def test_adapters_have_the_classes_of_their_requests(tmp_path: Path) -> None:
     """Two LoRA adapters of which one fits beside the model at a time: both are served, each with its own weights, and
     their requests count for the classes and tenants of their clients.
     """
-    one, two = (write_adapter(tmp_path / name, seed) for seed, name in enumerate(("one", "two")))
-    flags = ("--enable-lora", "--max-loras", "1", "--max-lora-rank", "8", "--lora-modules", f"one={one}", f"two={two}")
-    with serving(tmp_path, *flags) as server:
+    with serving(tmp_path, *two_adapters(tmp_path)) as server:
         alone = completion(server, "tiny")  # on the CPU vLLM computes it with an adapter's weights beside one
         server.settle()
         before = server.scrape()
@@ -150,6 +154,12 @@ async def test_adapters_have_the_classes_of_their_requests(tmp_path: Path) -> No
         await keeps_places(server)
         await works_in_full(server)
         assert completion(server, "two")["choices"][0]["text"] == texts[2]
+
+
+async def test_adapters_behind_two_api_servers(tmp_path: Path) -> None:
+    """The queue in front of several API servers knows the bound on adapters and the names of the model."""
+    with serving(tmp_path, *two_adapters(tmp_path), "--api-server-count", "2") as server:
+        await keeps_places(server)
 
 
 async def test_two_workers_with_half_of_each_layer(tmp_path: Path) -> None:

@@ -20,6 +20,7 @@ from pathlib import Path
 ENGINE = {
     "seats": 8, "ranks": 1, "device": "cpu", "fingerprint": "f", "dtype": "float32", "quantization": "none",
     "kv_cache_dtype": "float32", "max_model_len": 2048, "step_tokens": 512,
+    "max_loras": None,
 }  # fmt: skip
 
 

@@ -49,7 +49,7 @@ class EngineFacts:
     @classmethod
     def read(cls, said: Mapping[str, Any]) -> EngineFacts:
         """Read the facts of a message. Raises ValueError or KeyError where it has none."""
-        names = ("dtype", "quantization", "kv_cache_dtype", "max_model_len", "step_tokens")
+        names = ("dtype", "quantization", "kv_cache_dtype", "max_model_len", "step_tokens", "max_loras")
         settings = EngineSettings(**{name: said[name] for name in names})
         return cls(int(said["seats"]), int(said["ranks"]), str(said["device"]), str(said["fingerprint"]), settings)
 

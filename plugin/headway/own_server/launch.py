@@ -95,11 +95,12 @@ async def _serve(words: Sequence[str], settings: Settings) -> None:
         await Heartbeat(engine).once()
         page = None if "limits-page" in switched_off() else LimitsPage.from_environment()
         adapter = OwnServerAdapter(facts, ProgressReader.from_environment(), page)
-        own = OwnEngine(adapter, facts.device, OwnServerReplacer(server, engine), said["api_keys"])
+        replacer = OwnServerReplacer(server, engine)
+        own = OwnEngine(adapter, facts.device, replacer, said["api_keys"], frozenset(said["names"]))
         bounds = replace(
             settings.bounds, prompt_embeds=said["prompt_embeds"], context_tokens=facts.settings.max_model_len
         )
-        router = router_service(replace(settings, bounds=bounds), engine, said["model"], own)
+        router = router_service(replace(settings, bounds=bounds), engine, said["names"][0], own)
         log.info("one queue for all API servers of an engine with %d seats", facts.seats)
         if uses_rust(os.environ):
             log.warning("vLLM's front end in Rust loads no plugin: grammars are not checked before the engine has them")

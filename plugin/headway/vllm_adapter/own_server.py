@@ -124,11 +124,11 @@ def engine_facts(config: Any) -> dict[str, Any]:
         "kv_cache_dtype": settings.kv_cache_dtype,
         "max_model_len": settings.max_model_len,
         "step_tokens": settings.step_tokens,
+        "max_loras": settings.max_loras,
     }
 
 
 def _settings(args: Any, environment: Mapping[str, str]) -> dict[str, Any]:
-    names = getattr(args, "served_model_name", None)
     return {
         "host": args.host or "",
         "port": args.port,
@@ -136,7 +136,7 @@ def _settings(args: Any, environment: Mapping[str, str]) -> dict[str, Any]:
         "ssl_keyfile": args.ssl_keyfile,
         "drain_s": args.shutdown_timeout,
         "api_keys": inference_keys(args, environment),
-        "model": str(names[0] if names else args.model),
+        "names": [str(name) for name in getattr(args, "served_model_name", None) or [args.model]],
         "prompt_embeds": bool(getattr(args, "enable_prompt_embeds", False)),
     }
 

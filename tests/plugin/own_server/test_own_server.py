@@ -15,12 +15,17 @@ from typing import Any
 import psutil
 import pytest
 import stand_in_own_server
+from engines import installed
+from routed_engine import Answers, engine_of, statuses
+from small_presets import small_preset
 from until import until
 from virtual_time import on_virtual_time
 
 from headway.admission import loop_time_s
+from headway.admission.request_context import REQUEST_CONTEXT, RequestContext
 from headway.engine import PingAnswer
 from headway.errors import NoEngineError
+from headway.openai.asked import Asked
 from headway.own_server.engine import ADDRESS, EngineFacts, OwnServerAdapter, OwnServerReplacer, wait_until_up
 from headway.own_server.process import ArgumentsRefusedError, OwnServer
 from headway.router.engine import InstancesEngine
@@ -265,6 +270,25 @@ def test_a_preset_acts_as_in_one_process_but_for_the_caches_of_the_engine() -> N
     page: Any = SimpleNamespace()
     assert OwnServerAdapter(EngineFacts(8), page=page).lacks(SimpleNamespace()) == {Ability.CACHES}
     assert adapter_of(None).lacks(SimpleNamespace()) == {Ability.CACHES, Ability.SHAPES}
+
+
+@on_virtual_time
+async def test_requests_of_one_adapter_too_many_wait_before_the_server() -> None:
+    """The server reports the places for adapters; requests for the model itself need none."""
+    client = Answers()
+    client.length_s = 1.0
+    engine = engine_of(client, "vllm")
+    facts = EngineFacts.read(stand_in_own_server.ENGINE | {"max_loras": 1})
+    control, _ = installed(engine, small_preset(4), adapter=OwnServerAdapter(facts))
+    control.gateway.own_names = frozenset({"tiny"})
+    calls = []
+    for model in ("one", "two", "tiny", "one"):
+        token = REQUEST_CONTEXT.set(RequestContext(asked=Asked(model=model)))
+        calls.append(asyncio.create_task(statuses(engine, f"{len(calls)}")))
+        REQUEST_CONTEXT.reset(token)
+    await asyncio.sleep(0.5)
+    assert ([one["adapter"] for one in control.gateway.gate.dump()["waiting"]], len(client.asked)) == (["two"], 3)
+    assert await asyncio.gather(*calls) == [[200]] * len(calls)
 
 
 async def test_an_engine_that_has_not_reported_cannot_be_asked() -> None:

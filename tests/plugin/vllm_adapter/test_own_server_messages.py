@@ -67,7 +67,7 @@ class Manager:
 
 
 def test_the_engine_is_reported_when_it_is_started(monkeypatch: pytest.MonkeyPatch) -> None:
-    """All of its ranks' seats, before any of them runs."""
+    """All of its ranks' seats and places for adapters, before any of them runs."""
     module = ModuleType("starter")
     module.Manager = Manager  # type: ignore[attr-defined]
     monkeypatch.setitem(sys.modules, "starter", module)
@@ -82,8 +82,10 @@ def test_the_engine_is_reported_when_it_is_started(monkeypatch: pytest.MonkeyPat
         device_config=SimpleNamespace(device_type="cpu"),
         model_config=SimpleNamespace(dtype="torch.float32", quantization=None, max_model_len=2048),
         cache_config=SimpleNamespace(cache_dtype="auto"),
+        lora_config=SimpleNamespace(max_loras=3),
     )
     assert sent == []
     assert Manager(2, vllm_config=config).ranks == 2
     facts = EngineFacts.read(json.loads(json.dumps(sent[0]["engine"])))
     assert (facts.seats, facts.device, facts.settings.max_model_len) == (16, "cpu", 2048)
+    assert facts.settings.max_loras == 6
