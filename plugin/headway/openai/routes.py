@@ -144,7 +144,7 @@ ROUTES: Final = (
     ),
     *_posts(
         BodySize.TEXT, "/v1/completions/render", "/v1/completions/derender", "/v1/chat/completions/derender",
-        "/generative_scoring", "/v1/systemone",
+        "/generative_scoring", "/v1/systemone", "/v1/decisions",
     ),
     *_posts(BodySize.ONE_TEXT, "/tokenize", "/detokenize", seats=Seats.NONE),
     *_posts(BodySize.SMALL, "/v1/responses/{response_id}/cancel"),

@@ -213,7 +213,8 @@ def test_a_strict_server_takes_the_headers_of_a_listed_proxy() -> None:
 
 ROUTES = (
     "/v1/completions", CHAT, "/v1/chat/completions/batch", "/v1/responses", "/v1/messages", "/v2/chat", "/invocations",
-    "/inference/v1/generate", "/generative_scoring", "/v1/systemone", "/v1/embeddings", "/pooling", "/rerank",
+    "/inference/v1/generate", "/generative_scoring", "/v1/systemone", "/v1/decisions", "/v1/embeddings", "/pooling",
+    "/rerank",
 )  # fmt: skip
 
 

@@ -24,11 +24,11 @@ import asyncio, json, re
 from types import SimpleNamespace
 import httpx
 from vllm.entrypoints.launchers.app import build_app
-from vllm.entrypoints.launchers.cli_args import make_arg_parser
 from vllm.utils.argparse_utils import FlexibleArgumentParser
 from headway.api.routes import Role
 from headway.http.access import Access, ApiKeys, RouteGuard, RouteTable
 from headway.http.admin.tokens import Tokens
+from headway.vllm_adapter.launch import _ARGUMENTS, _find
 from headway.vllm_adapter.vllm_routes import running_routes
 from headway_policies import bundled_presets
 from headway_policies.entitlement import Entitlement
@@ -38,7 +38,7 @@ class Ring:
         known = "{TENANT}" in (x_api_key, (authorization or "").removeprefix("Bearer "))
         return ("acme-1", Entitlement("acme")) if known else None
 
-parser = make_arg_parser(FlexibleArgumentParser())
+parser = _find(_ARGUMENTS, "make_arg_parser")(FlexibleArgumentParser())
 more = {{"--enable-tokenizer-info-endpoint", "--enable-offline-docs", "--enable-scale-out"}}
 words = ["--model", "m", "--api-key", "{OF_VLLM}", *more & parser._option_string_actions.keys()]
 app = build_app(parser.parse_args(words), ("generate", "transcription", "realtime"))
