@@ -23,12 +23,11 @@ SCRIPT = f"""
 import asyncio, json, re
 from types import SimpleNamespace
 import httpx
-from vllm.entrypoints.launchers.app import build_app
 from vllm.utils.argparse_utils import FlexibleArgumentParser
 from headway.api.routes import Role
 from headway.http.access import Access, ApiKeys, RouteGuard, RouteTable
 from headway.http.admin.tokens import Tokens
-from headway.vllm_adapter.launch import _ARGUMENTS, _find
+from headway.vllm_adapter.launch import _ARGUMENTS, _SERVERS, _find
 from headway.vllm_adapter.vllm_routes import running_routes
 from headway_policies import bundled_presets
 from headway_policies.entitlement import Entitlement
@@ -41,6 +40,7 @@ class Ring:
 parser = _find(_ARGUMENTS, "make_arg_parser")(FlexibleArgumentParser())
 more = {{"--enable-tokenizer-info-endpoint", "--enable-offline-docs", "--enable-scale-out"}}
 words = ["--model", "m", "--api-key", "{OF_VLLM}", *more & parser._option_string_actions.keys()]
+build_app = _find(("vllm.entrypoints.launchers.app", *_SERVERS), "build_app")
 app = build_app(parser.parse_args(words), ("generate", "transcription", "realtime"))
 table, tokens = RouteTable.from_environment({{}}), Tokens({{"{OPERATOR}": Role.OPERATOR}})
 preset = bundled_presets()["balanced"]

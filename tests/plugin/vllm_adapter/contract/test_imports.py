@@ -37,8 +37,9 @@ def test_the_policy_client_overrides_what_vllms_client_has(client: type[Any]) ->
     made = make_policy_class(client, None)  # type: ignore[arg-type]  # nothing is called
     own = {name for name, value in vars(PolicyClient).items() if inspect.isfunction(value) and name[0] != "_"}
     assert {"generate", "encode", "check_admission", "shutdown", "pause_generation", "sleep", "wake_up"} <= own
-    assert [name for name in sorted(own) if name not in vars(made)] == []
-    for name in own:
+    made_here = {name for name in own if name in vars(made)}
+    assert own - made_here == ({"check_admission"} if not hasattr(client, "check_admission") else set())  # before 0.29
+    for name in made_here:
         theirs = inspect.signature(getattr(client, name)).parameters
         positional = [
             parameter.name
