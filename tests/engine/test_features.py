@@ -36,9 +36,10 @@ FOUR_HEADS = ("--load-format", "dummy", "--hf-overrides", '{"num_attention_heads
 
 
 @contextmanager
-def serving(folder: Path, *flags: str, cores: str = "") -> Iterator[RunningServer]:
-    """A server with four seats and these flags, its workers on these cores."""
+def serving(folder: Path, *flags: str, cores: str = "", processes: int = 3) -> Iterator[RunningServer]:
+    """A server with four seats and these flags, its workers on these cores; so many of its processes import vLLM."""
     server = RunningServer.headway(folder / "server.log", "--preset", "continuous4", *flags)
+    server.start_s *= max(1, processes - 3)
     if cores:
         server.environment["VLLM_CPU_OMP_THREADS_BIND"] = cores
     with server:
@@ -158,7 +159,7 @@ async def test_adapters_have_the_classes_of_their_requests(tmp_path: Path) -> No
 
 async def test_adapters_behind_two_api_servers(tmp_path: Path) -> None:
     """The queue in front of several API servers knows the bound on adapters and the names of the model."""
-    with serving(tmp_path, *two_adapters(tmp_path), "--api-server-count", "2") as server:
+    with serving(tmp_path, *two_adapters(tmp_path), "--api-server-count", "2", processes=5) as server:
         await keeps_places(server)
 
 
