@@ -18,7 +18,16 @@ from prometheus_client import CollectorRegistry
 from headway.engine import EngineAdapter
 from headway.errors import HeadwayError
 from headway.fallback import OtherModel
-from headway.operator import Fleet, Meters, MetricsCollector, PresetCatalogue, ServerIdentity, install, prepare
+from headway.operator import (
+    Fleet,
+    Meters,
+    MetricsCollector,
+    PresetCatalogue,
+    ServerIdentity,
+    UsageCollector,
+    install,
+    prepare,
+)
 from headway.supervision import (
     LearntLimit,
     MemoryMaintenance,
@@ -31,6 +40,7 @@ from headway.supervision import (
     learnt_limit_file,
     watch_loop,
 )
+from headway.usage import UsageLog
 from headway.warmup import KeepWarm, OneRequest, Source, Warmer
 from headway_policies import Block, Preset
 from headway_policies.preset import Ability
@@ -52,10 +62,9 @@ class EngineService:
     """The parts around one engine, which becomes a policy client at once; ``control`` has its commands.
 
     ``source`` makes the requests of warm-ups, ``warm_up`` says that the engine is not ready before one, ``replacer``
-    puts another engine in its place, ``other_model`` answers what the ladder diverts, ``fleet`` says that
-    the engine is several instances. ``owns_process``: Python's
-    collector is Headway's to set. Raises ValueError where the engine has a gate already, or the registry the metrics
-    of another engine.
+    puts another engine in its place, ``other_model`` answers what the ladder diverts, ``fleet`` says that the engine is
+    several instances. ``owns_process``: Python's collector is Headway's to set. ``usage`` is the accounting, where
+    there is one. Raises ValueError where the engine has a gate already, or the registry the metrics of another engine.
     """
 
     def __init__(
@@ -74,6 +83,7 @@ class EngineService:
         other_model: OtherModel | None = None,
         fleet: Fleet | None = None,
         owns_process: bool = True,
+        usage: UsageLog | None = None,
     ) -> None:
         self.parts = prepare(
             engine,
@@ -107,7 +117,9 @@ class EngineService:
             warm_beside_traffic=None if self._warmer is None else self._warmer.warm_beside_traffic,
             fleet=fleet,
             lacks=lacks,
+            usage=usage,
         )
+        self._usage = usage
 
     async def serve(self) -> None:
         """Warm the engine up where that was asked for, then start the background work: for a server, before it listens.
@@ -137,6 +149,12 @@ class EngineService:
         await self._warmer.warm_up()
         if not self.parts.warmup.report.warm:
             raise HeadwayError(f"the warm-up failed: {self.parts.warmup.report.reason}")
+
+    def close_usage(self) -> None:
+        """Write the records of all requests that are over: the server ends."""
+        if self._usage is not None:
+            self.parts.gateway.gate.listeners.close_accounts()
+            self._usage.close()
 
     async def warm_beside_traffic(self, within_s: float) -> None:
         """Run the warm-up once, for so long at most; the engine is ready meanwhile, and whatever becomes of it."""
@@ -168,6 +186,8 @@ class EngineService:
         if self._registry is not None:
             loop = asyncio.get_running_loop()
             self._registry.register(MetricsCollector(self.control.snapshot, loop, gpus=self._reads_gpus))
+            if self._usage is not None:
+                self._registry.register(UsageCollector(self._usage))
 
     def _start_background_work(self) -> None:
         parts, control = self.parts, self.control

@@ -140,7 +140,7 @@ async def assert_no_residue(control: Control) -> None:
     await asyncio.sleep(2 * engine.step_s + 1.0)  # type: ignore[attr-defined]  # a fake engine
     assert gateway.open_calls == 0
     link, calls = gateway.link, gateway.link.calls
-    assert (calls._of, calls._unstreamed, calls.stopping, link.loop.tasks) == ({}, {}, set(), set())
+    assert (calls._of, calls._unstreamed, calls.stopping, link.loop.tasks) == ({}, {}, {}, set())
     assert (gate.desk.seats_taken, gate.desk.sequences, gateway.unseated) == (0, 0, 0)
     assert (gate.desk.ledger.queued, gate.desk.ledger.in_flight) == (0, 0)
     assert gate._permits == {}

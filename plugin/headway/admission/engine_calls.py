@@ -23,8 +23,9 @@ MAX_ID_CHARS = 200
 class Call:
     """A call of the engine: its id there, and the sequences it still runs.
 
-    ``accounted`` says that its usage is known, ``shown`` that an output of it was handed on. ``tokens`` is its progress
-    at the last poll. ``ends_late`` says that the engine may run a sequence for a moment after its end was reported.
+    ``accounted`` says that its usage is known, ``shown`` that an output of it was handed on, ``counted`` that the
+    engine has reported a sequence of it; ``used`` is its usage by its last output, ``tokens`` its progress at the last
+    poll. ``ends_late`` says that the engine may run a sequence for a moment after its end was reported.
     """
 
     id: str
@@ -36,6 +37,8 @@ class Call:
     accounted: bool = False
     shown: bool = False
     tokens: int = 0
+    counted: bool = False
+    used: Usage | None = None
 
     @property
     def outlived(self) -> bool:
@@ -44,10 +47,10 @@ class Call:
 
 
 class Calls:
-    """The calls of one engine. ``stopping`` holds the ids of calls that are over here and maybe not in the engine."""
+    """The calls of one engine. ``stopping`` holds those that are over here and maybe not in the engine, by id."""
 
     def __init__(self) -> None:
-        self.stopping: set[str] = set()
+        self.stopping: dict[str, Call] = {}
         self._by_id: dict[str, Call] = {}
         self._of: dict[int, dict[str, Call]] = {}
         self._unstreamed: dict[str, Call] = {}
@@ -66,6 +69,8 @@ class Calls:
             unique = f"{wanted}~{next(self._suffixes)}"  # a counter: a thousand calls of one id find theirs at once
         call = self._by_id[unique] = Call(unique, permit, seats, ends_late, permit.requeues)
         self._of.setdefault(permit.ticket.id, {})[unique] = call
+        if permit.account is not None:
+            permit.account.calls += 1
         if unstreamed and permit.watched:
             self._unstreamed[unique] = call
         permit.occupy(permit.in_engine + seats)
@@ -73,22 +78,38 @@ class Calls:
             permit.progress()  # a follow-up call: the time between two calls is no stall
         return call
 
-    def close(self, call: Call, *, stopping: bool) -> None:
-        """A call is over. While ``stopping`` it keeps its seats until ``stopped``: the engine may still run it."""
+    def close(self, call: Call, *, stopping: bool, reported: bool = True) -> None:
+        """A call is over. While ``stopping`` it keeps its seats until ``stopped``: the engine may still run it.
+
+        Where its end is not ``reported`` yet, its id is kept until ``stopped`` as well.
+        """
         call.open = False
         del self._by_id[call.id]
         self._unstreamed.pop(call.id, None)
         if not stopping:
             self._forget(call)
-            return
-        self.stopping.add(call.id)
-        if call.outlived:  # only its id is left
+            if reported:
+                self._settle(call)
+                return
+        self.stopping[call.id] = call
+        if stopping and call.outlived:  # only its id is left
             self.free(call, call.seats)
 
     def stopped(self, call: Call) -> None:
-        """The call is gone from the engine: free the seats that it still has."""
-        self.stopping.remove(call.id)
-        self._forget(call)
+        """The call is gone from the engine, and from its reports: free the seats that it still has."""
+        del self.stopping[call.id]
+        if call.id in self._of.get(call.permit.ticket.id, {}):
+            self._forget(call)
+        self._settle(call)
+
+    def _settle(self, call: Call) -> None:
+        """Nothing more will be reported of a call."""
+        permit = call.permit
+        if permit.account is not None:
+            if not call.counted and call.used is not None:
+                permit.account.add_usage(call.used)
+            permit.account.calls -= 1
+            permit.close_account()
 
     def _forget(self, call: Call) -> None:
         ticket_id = call.permit.ticket.id
@@ -108,6 +129,16 @@ class Calls:
             self._unstreamed = {id_: call for id_, call in self._unstreamed.items() if call.permit.watched}
         return list(self._unstreamed.values())
 
+    def count(self, ended: Ended) -> bool:
+        """Add a sequence that has ended, or is dropped, to the account of its request; whether it is of any."""
+        call = self._by_id.get(ended.request_id) or self.stopping.get(ended.request_id)
+        if call is None:
+            return False
+        call.counted = True
+        if call.permit.account is not None:
+            call.permit.account.add(ended)
+        return True
+
     def sequence_ended(self, ended: Ended) -> Call | None:
         """The engine finished one sequence of a call. Returns the call, where it is known and had a seat."""
         call = self._by_id.get(ended.request_id)
@@ -121,7 +152,7 @@ class Calls:
     def account(self, call: Call, usage: Usage | None) -> None:
         """Add the usage of a call of which the engine has reported nothing; None when it is not known."""
         if usage is not None:
-            call.accounted = True
+            call.accounted, call.used = True, usage
             call.permit.use(usage.prompt_tokens, usage.output_tokens)
 
     def free(self, call: Call, sequences: int) -> None:

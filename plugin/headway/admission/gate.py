@@ -17,6 +17,7 @@ from collections import Counter
 from collections.abc import Callable
 from typing import Any, TypedDict, Unpack, assert_never
 
+from headway.admission.account import Account
 from headway.admission.listeners import Listeners, Meter, TrafficLog
 from headway.admission.permit import Permit
 from headway.distribution import Distribution
@@ -115,10 +116,12 @@ class Gate:
         class_name: str | None = None,
         *,
         timeouts: Timeouts = NO_TIMEOUTS,
+        key: str = "",
+        model: str = "",
         **options: Unpack[TicketOptions],
     ) -> Permit:
         """Ask for a seat; dispatched or refused at once where possible. ``timeouts`` can only shorten those of the
-        class. Raises Refused, or UnknownClassError.
+        class; the names of a ``key`` and a ``model`` are for the account. Raises Refused, or UnknownClassError.
         """
         preset = self.desk.mode.preset
         name = preset.default_class if class_name is None else class_name
@@ -130,8 +133,9 @@ class Gate:
         now_s = self.now_s()
         ticket = Ticket(next(self._ids), name, now_s, asked=timeouts, **options)
         stalls = terms.stall_timeout_s is not None or timeouts.stall_s is not None
+        account = None if self.listeners.usage is None else Account(key, model, now_s)
         permit = self._permits[ticket.id] = Permit(
-            self, ticket, stalls=stalls, preset_name=preset.name, batches_before=self._batches
+            self, ticket, stalls=stalls, preset_name=preset.name, batches_before=self._batches, account=account
         )
         self.listeners.arrived(ticket)
         self._carry_out(self.desk.arrive(ticket, now_s))
@@ -260,6 +264,10 @@ class Gate:
             reason = permit.reason
             outcome = LEFT[ending][permit.dispatched_s is not None] if reason is None else REFUSED[reason]
             self.listeners.ended(permit, outcome, now_s)
+
+    def close_account(self, permit: Permit) -> None:
+        """Nothing more can be added to the account of a permit that is over."""
+        self.listeners.account_closed(permit)
 
     # ------------------------------------------------------------------ inside
 

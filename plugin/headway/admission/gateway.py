@@ -38,9 +38,10 @@ class Gateway:
     """The calls of one engine, each behind its gate. The state of the engine is in ``link``.
 
     ``max_request_seats`` is the most sequences that one request may ask for; without it, all the seats of the engine.
-    ``diversion`` leads to another engine of the program. ``own_names`` are those of the model itself, where the number
-    of adapters is bounded: a request for another name is computed with that adapter. ``unseated`` counts the sequences
-    in the engine that hold no seat: the server's own, and those that ended here a moment before they end in the engine.
+    ``diversion`` leads to another engine of the program. ``model`` is the name of the model in the accounts,
+    ``own_names`` all of it, where the number of adapters is bounded: a request for another name is computed with that
+    adapter. ``unseated`` counts the sequences in the engine that hold no seat: the server's own, and those that ended
+    here a moment before they end in the engine.
     """
 
     def __init__(
@@ -51,6 +52,7 @@ class Gateway:
         self.max_request_seats = max_request_seats
         self.diversion: Diversion | None = None
         self.own_names: frozenset[str] | None = None
+        self.model = ""
         self.unseated = 0
         self._polled_s = 0.0
 
@@ -90,6 +92,8 @@ class Gateway:
         try:
             return self.gate.enter(
                 class_name,
+                key=context.key,
+                model=self.model,
                 tenant=context.tenant,
                 share=context.share,
                 seats=sequences,
@@ -204,6 +208,8 @@ class Gateway:
             link.reported = sequences
         if link.watchdog is not None:
             link.watchdog.heard(self.gate.now_s())
+        if self.gate.listeners.usage is not None:
+            self.gate.listeners.tell(self._count, ended)
         late = [
             call for sequence in ended if (call := link.calls.sequence_ended(sequence)) is not None and call.ends_late
         ]
@@ -218,6 +224,12 @@ class Gateway:
             if tokens is None or tokens > call.tokens:
                 call.tokens = tokens or 0
                 call.permit.progress()
+
+    def engine_drops(self, request_ids: Any, *, internal: bool) -> None:
+        """The engine is about to forget these calls: add what it has counted of them to their accounts."""
+        if self.gate.listeners.usage is not None:
+            dropped = partial(self.link.adapter.dropped, self.link.engine, request_ids, internal=internal)
+            self.gate.listeners.tell(lambda: self._count(dropped()))
 
     @property
     def sequences(self) -> int:
@@ -246,6 +258,12 @@ class Gateway:
         ranked = self.gate.desk.preset.by_urgency()
         name = permit.ticket.class_name
         return ranked.index(name) if name in ranked else len(ranked)
+
+    def _count(self, ended: Sequence[Ended]) -> None:
+        """Add sequences that have ended, or are dropped, to the accounts of their requests, or of the server."""
+        for sequence in ended:
+            if not self.link.calls.count(sequence):
+                self.gate.listeners.unclaimed(sequence, self.model)
 
     def _account_usage(self, call: Call | None, output: Any) -> None:
         """Count the tokens of a call, by its last output, where the engine has not reported them."""
@@ -279,9 +297,10 @@ class Gateway:
         """A call is over: free its seats; where it did not finish, once the engine has confirmed that it is gone."""
         if call is None:
             return
-        if finished and call.seats and self.link.reported is not None:
-            self._end_late(call.seats)  # its last output has overtaken the report of its end
-        self.link.calls.close(call, stopping=not finished)
+        reported = not (finished and call.seats and self.link.reported is not None)
+        if not reported:
+            self._end_late(call.seats, call)  # its last output has overtaken the report of its end
+        self.link.calls.close(call, stopping=not finished, reported=reported)
         if not finished:
             self.link.loop.run_apart(self._stop(stream, call))
 
@@ -295,16 +314,18 @@ class Gateway:
         finally:
             self.link.calls.stopped(call)
 
-    def _end_late(self, sequences: int) -> None:
-        """Count sequences that ended here until the engine, or its report, has ended them too."""
+    def _end_late(self, sequences: int, call: Call | None = None) -> None:
+        """Count sequences that ended here until the engine, or its report, has ended them too; with them the call."""
         self.unseated += sequences
-        self.link.loop.run_apart(self._confirm_end(sequences))
+        self.link.loop.run_apart(self._confirm_end(sequences, call))
 
-    async def _confirm_end(self, sequences: int) -> None:
+    async def _confirm_end(self, sequences: int, call: Call | None) -> None:
         try:
             await self._gone(sequences)
         finally:
             self.unseated -= sequences
+            if call is not None:
+                self.link.calls.stopped(call)
 
     async def _gone(self, sequences: int) -> None:
         """Wait until the engine has confirmed that these are gone, and its report does not count them.

@@ -1,15 +1,18 @@
-"""The listeners of a gate: the meter and the traffic log, which are told what becomes of each request.
+"""The listeners of a gate: the meter, the traffic log and the accounting, which are told what becomes of each request.
 
 An error in one of them is not the request's: it is reported, and the request goes on.
 """
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable
 from typing import NamedTuple, ParamSpec, Protocol
 
 from headway.admission.permit import Permit
+from headway.engine import Ended
 from headway_policies import Desk, Load, Outcome, Ticket, Usage
+from headway_policies.usage import SERVER, UsageRecord, kv_token_s
 
 P = ParamSpec("P")
 
@@ -77,10 +80,19 @@ class TrafficLog(Protocol):
         ...
 
 
-class Listeners:
-    """The meter and the traffic log of a gate, as far as there are any.
+class UsageSink(Protocol):
+    """Receives the record of each request, once nothing more can be added to it."""
 
-    ``failed`` is called, while the error is being handled, with the name of what raised it.
+    def add(self, record: UsageRecord) -> None:
+        """Keep a record."""
+        ...
+
+
+class Listeners:
+    """The meter, the traffic log and the accounting of a gate, as far as there are any.
+
+    ``usage`` is set before the first request. ``failed`` is called, while the error is being handled, with the name of
+    what raised it.
     """
 
     def __init__(
@@ -88,7 +100,9 @@ class Listeners:
     ) -> None:
         self.meter = meter
         self.traffic = traffic
+        self.usage: UsageSink | None = None
         self._desk = desk
+        self._open: dict[int, Permit] = {}  # over, with calls that the engine may still report on
         self._failed = failed
 
     def tell(self, listener: Callable[P, None] | None, *args: P.args, **kwargs: P.kwargs) -> None:
@@ -124,6 +138,9 @@ class Listeners:
 
     def ended(self, permit: Permit, outcome: Outcome, now_s: float) -> None:
         """A request is over, whether it went to its end by itself, was aborted before, or was refused."""
+        if permit.account is not None:
+            self._open[permit.ticket.id] = permit
+            self.tell(permit.end_account, outcome)
         ticket, usage = permit.ticket, permit.usage
         tokens = 0 if usage is None else usage.output_tokens
         total_s = (now_s if permit.ended_s is None else permit.ended_s) - ticket.arrived_s
@@ -151,6 +168,50 @@ class Listeners:
                 finish_reasons=permit.finish_reasons,
             )
             self.tell(self.meter.ended, ended)
+
+    def account_closed(self, permit: Permit) -> None:
+        """A request is over, and the engine has nothing more of it: the one place where its record is made."""
+        ticket, account = permit.ticket, permit.account
+        if self._open.pop(ticket.id, None) is None or account is None or account.outcome is None:
+            return
+        prefill_s = None
+        if permit.first_token_s is not None and permit.dispatched_s is not None:
+            prefill_s = ticket.arrived_s + permit.first_token_s - permit.dispatched_s
+        prompt_tokens, output_tokens = account.prompt_tokens, account.output_tokens
+        record = UsageRecord(
+            ended_s=time.time(),
+            tenant=ticket.tenant,
+            key=account.key,
+            class_name=ticket.class_name,
+            model=account.model,
+            adapter=ticket.adapter or "",
+            outcome=account.outcome.value,
+            reason="" if permit.reason is None else permit.reason.value,
+            prompt_tokens=prompt_tokens,
+            cached_tokens=account.cached_tokens,
+            output_tokens=output_tokens,
+            seat_s=account.seat_s,
+            kv_token_s=kv_token_s(account.seat_s, ticket.seats, prefill_s, prompt_tokens, output_tokens),
+            queue_s=account.queue_s,
+        )
+        self._keep(record)
+
+    def unclaimed(self, ended: Ended, model: str) -> None:
+        """A sequence of no request ended in the engine: one of the server's own."""
+        record = UsageRecord(
+            time.time(), SERVER, "", "", model, "", Outcome.COMPLETED.value, "",
+            ended.prompt_tokens, ended.cached_tokens, ended.output_tokens,
+        )  # fmt: skip
+        self._keep(record)
+
+    def close_accounts(self) -> None:
+        """The server ends: make the records of requests that are over, whatever the engine would still report."""
+        for permit in list(self._open.values()):
+            self.account_closed(permit)
+
+    def _keep(self, record: UsageRecord) -> None:
+        if self.usage is not None:
+            self.tell(self.usage.add, record)
 
     def _objectives_s(self, ticket: Ticket) -> tuple[float | None, float | None]:
         """The objectives that a request is judged by: first token, and between tokens."""

@@ -10,8 +10,9 @@ import asyncio
 from collections.abc import Callable
 from typing import Protocol
 
+from headway.admission.account import Account
 from headway.errors import Refused, refusal
-from headway_policies import Ending, Reason, Ticket, Usage
+from headway_policies import Ending, Outcome, Reason, Ticket, Usage
 from headway_policies.desk.transitions import Event, Phase, after
 
 
@@ -39,6 +40,10 @@ class PermitGate(Protocol):
         """The request is over."""
         ...
 
+    def close_account(self, permit: Permit) -> None:
+        """Nothing more can be added to the account of the request, which is over."""
+        ...
+
 
 class Permit:
     """A request's way through the gate. The caller of ``Gate.enter`` must call ``leave`` in the end.
@@ -54,6 +59,7 @@ class Permit:
         "_gate",
         "_turn",
         "_why",
+        "account",
         "batches_before",
         "batches_waited",
         "begun",
@@ -78,10 +84,18 @@ class Permit:
     )
 
     def __init__(
-        self, gate: PermitGate, ticket: Ticket, *, stalls: bool, preset_name: str, batches_before: int = 0
+        self,
+        gate: PermitGate,
+        ticket: Ticket,
+        *,
+        stalls: bool,
+        preset_name: str,
+        batches_before: int = 0,
+        account: Account | None = None,
     ) -> None:
         self._gate = gate
         self.ticket = ticket
+        self.account = account
         self.stalls = stalls
         self.preset_name = preset_name
         self.batches_before, self.batches_waited = batches_before, 0
@@ -195,6 +209,7 @@ class Permit:
             seats = in_engine
         else:
             return
+        self._holds(seats)
         self._gate.occupy_seats(self, seats)
 
     def leave(self, ending: Ending) -> None:
@@ -215,6 +230,7 @@ class Permit:
         self._move(Event.DISPATCH)
         self.batches_waited = max(0, batches - self.batches_before - 1)
         self.preset_name, self.beside, self.dispatched_s = preset_name, beside, self._gate.now_s()
+        self._holds(self.ticket.seats)
 
     def refuse(self, reason: Reason, retry_after_s: int) -> None:
         """Refuse the request while it waits: the permit is over."""
@@ -231,6 +247,24 @@ class Permit:
         self._move(Event.REQUEUE)
         self._start_over()
         self.requeues += 1
+        self._holds(None)
+
+    def close_account(self) -> None:
+        """Close the account, where the request is over and none of its calls is left in the engine."""
+        if self.account is not None and self.account.closed:
+            self._holds(0)
+            self._gate.close_account(self)
+
+    def end_account(self, outcome: Outcome) -> None:
+        """The request is over: what it has in the engine still counts."""
+        if self.account is not None:
+            self.account.outcome = outcome
+            self._holds(self.in_engine)
+            self.close_account()
+
+    def _holds(self, seats: int | None) -> None:
+        if self.account is not None:
+            self.account.has(seats, self._gate.now_s())
 
     def _move(self, event: Event) -> None:
         self.phase = after(self.phase, event)

@@ -59,6 +59,12 @@ class PolicyClient:
         context = REQUEST_CONTEXT.get()
         return call if context is None else _in_turn(context, self._headway_gateway.gate.desk.limit, call)
 
+    async def abort(self, request_id: Any, *arguments: Any, **options: Any) -> None:
+        """Stop requests, once what the engine has counted of them is added to their accounts."""
+        internal = bool(options.get("internal", arguments[0] if arguments else False))
+        self._headway_count_dropped(request_id, internal=internal)
+        await self._headway_base.abort(self, request_id, *arguments, **options)
+
     @property
     def errored(self) -> bool:
         """Whether the engine is dead and no other one will follow. Reading it changes nothing."""
@@ -93,6 +99,10 @@ class PolicyClient:
         left_s = self._headway_gateway.link.close_from_any_thread(timeout)
         self._headway_base.shutdown(self, timeout=left_s)
         self._headway_gateway.link.closed_from_any_thread()
+
+    def _headway_count_dropped(self, request_ids: Any, *, internal: bool) -> None:
+        """Count the sequences of these requests, which the engine is about to forget."""
+        self._headway_gateway.engine_drops(request_ids, internal=internal)
 
     def _headway_carry(
         self,
@@ -142,7 +152,7 @@ def make_policy_class(base: type[Any], gateway: Gateway) -> type[Any]:
     methods = {name: value for name, value in vars(PolicyClient).items() if not name.startswith("__")}
     if not isinstance(getattr(base, "errored", None), property):
         del methods["errored"]
-    known = {name: value for name, value in methods.items() if name == "_headway_carry" or hasattr(base, name)}
+    known = {name: value for name, value in methods.items() if name.startswith("_headway") or hasattr(base, name)}
     own = {**known, "_headway_gateway": gateway, "_headway_base": base, "__doc__": PolicyClient.__doc__}
     return type(f"Policy{base.__name__}", (base,), own)
 
@@ -181,7 +191,7 @@ def _contexts(gateway: Gateway, options: dict[str, Any]) -> tuple[RequestContext
     context = REQUEST_CONTEXT.get()
     if context is not None and context.asked.detached:  # this call outlives its HTTP request
         own = RequestContext(context.class_name, context.tenant, context.timeouts, may_wait=context.may_wait)
-        own.share, own.most_tokens = context.share, context.most_tokens
+        own.share, own.key, own.most_tokens = context.share, context.key, context.most_tokens
         return None, own
     if context is not None:
         return context, context

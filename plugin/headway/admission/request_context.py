@@ -30,11 +30,11 @@ class LoweredClass:
 class RequestContext:
     """A request: its class, time-outs and what it ``asked``, and the permit that all its engine calls share.
 
-    ``share`` weighs its tenant against others of its class, ``service_tier`` is the tier that its response names.
-    ``lowered``: it asked for a class above its rights. ``most_tokens`` bounds each of its answers, whatever it asks
-    for. ``bypass`` marks the server's own requests, which pass without a permit. ``invalid`` is what the engine, or a
-    check before it, found wrong. ``on_arrival`` is called once, when the request first asks for a permit,
-    ``on_entered`` when it has it, ``on_given_up`` when it is aborted.
+    ``share`` weighs its tenant against others of its class, ``key`` is the name of the key that it came with,
+    ``service_tier`` the tier that its response names. ``lowered``: it asked for a class above its rights.
+    ``most_tokens`` bounds each of its answers, whatever it asks for. ``bypass`` marks the server's own requests, which
+    pass without a permit. ``invalid`` is what the engine, or a check before it, found wrong. ``on_arrival`` is called
+    once, when the request first asks for a permit, ``on_entered`` when it has it, ``on_given_up`` when it is aborted.
     """
 
     class_name: str | None = None
@@ -44,6 +44,7 @@ class RequestContext:
     prefix: tuple[int, ...] = ()
     may_wait: bool = True
     share: float = 1.0
+    key: str = ""
     lowered: LoweredClass | None = None
     service_tier: str | None = None
     most_tokens: int | None = None

@@ -50,6 +50,7 @@ from headway.api.schema import (
     Trial,
     TrialReport,
     UndoCommand,
+    Usage,
     WarmupAccepted,
 )
 
@@ -113,13 +114,15 @@ class AdminClient:
 
     def trace(self) -> bytes:
         """The same request by request: a trace file as ``headway simulate --trace`` reads it."""
-        with self._bounded(MAX_TRACE_BYTES) as session:
-            response = self._send(routes.TRACE, session)
-        if response.status_code != routes.TRACE.status:
-            raise _refused(response, self.url)
-        if not response.headers.get("Content-Type", "").startswith(routes.TRACE.media):
-            raise NotHeadwayError("The server's answer is not one of Headway's admin API.", self.url)
-        return response.content
+        return self._file(routes.TRACE, routes.TRACE.media)
+
+    def usage(self, **asked: str) -> Usage:
+        """The sums of the accounting; ``asked`` are the parameters of the route. Raises RefusedError."""
+        return self._ask(routes.USAGE, Usage, params=asked)
+
+    def usage_csv(self, **asked: str) -> bytes:
+        """The same rows as CSV."""
+        return self._file(routes.USAGE, "text/csv", params={**asked, "format": "csv"})
 
     def presets(self) -> PresetList:
         """All presets of the server, and the one in force."""
@@ -271,6 +274,16 @@ class AdminClient:
         except (ValueError, RecursionError):
             text = "The server's answer is not one of Headway's admin API."
             raise NotHeadwayError(text, self.url) from None
+
+    def _file(self, route: Route, media: str, **options: Any) -> bytes:
+        """An answer that is no JSON."""
+        with self._bounded(MAX_TRACE_BYTES) as session:
+            response = self._send(route, session, **options)
+        if response.status_code != route.status:
+            raise _refused(response, self.url)
+        if not response.headers.get("Content-Type", "").startswith(media):
+            raise NotHeadwayError("The server's answer is not one of Headway's admin API.", self.url)
+        return response.content
 
     def _bounded(self, most_bytes: int, timeout_s: tuple[float, float] | None = None) -> requests.Session:
         """A session with the token, whose answers have at most so many bytes."""

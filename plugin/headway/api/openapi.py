@@ -36,6 +36,7 @@ _REFUSALS: Mapping[HTTPStatus, str] = {
     HTTPStatus.PRECONDITION_REQUIRED: "If-Match is missing.",
     HTTPStatus.TOO_MANY_REQUESTS: "Too many wrong tokens from this address.",
     HTTPStatus.NOT_IMPLEMENTED: "This server cannot.",
+    HTTPStatus.SERVICE_UNAVAILABLE: "It is not possible for the moment.",
 }
 #: The headers of an answer by its status, and whether each is always there.
 _HEADERS: Mapping[HTTPStatus, tuple[tuple[str, bool], ...]] = {
@@ -105,6 +106,10 @@ def _parameters(route: Route) -> list[dict[str, Any]]:
                 "schema": {"type": "string"},
             }
         )
+    for parameter in route.query:
+        choices = {"enum": list(parameter.choices)} if parameter.choices else {}
+        schema_of = {"type": "string", **choices}
+        found.append({"name": parameter.name, "in": "query", "description": parameter.meaning, "schema": schema_of})
     if route.has_limit:
         bounds = {"minimum": 1, "maximum": routes.MAX_AUDIT_ENTRIES, "default": routes.DEFAULT_AUDIT_ENTRIES}
         found.append({"name": "limit", "in": "query", "schema": {"type": "integer", **bounds}})
@@ -136,9 +141,14 @@ def _answer(route: Route, status: HTTPStatus) -> dict[str, Any]:
         headers.append(("ETag", True))
     return {
         "description": f"{status.phrase}.",
-        "content": {route.media: {"schema": answer}},
+        "content": {route.media: {"schema": answer}, **_as_text(route.other_media)},
         **_headers(tuple(headers)),
     }
+
+
+def _as_text(media: str | None) -> dict[str, Any]:
+    """The same answer in another type."""
+    return {} if media is None else {media: {"schema": {"type": "string"}}}
 
 
 def _headers(named: tuple[tuple[str, bool], ...]) -> dict[str, Any]:

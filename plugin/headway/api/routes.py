@@ -23,13 +23,23 @@ class Role(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
+class QueryParameter:
+    """A parameter of a query, a text; ``choices`` are the values that it may have, where they are known."""
+
+    name: str
+    meaning: str
+    choices: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
 class Route:
     """A route: what it takes, what it answers, and with which statuses it refuses.
 
     ``role`` is None where no token is needed, ``answer`` is None for the OpenAPI document itself and for an answer that
     is no JSON, whose type is ``media``. ``otherwise`` is a second status with the same answer. ``versioned``: the
     answer carries the revision of the preset as its ETag; a versioned route with a command needs that ETag in
-    ``If-Match``. ``computes``: its command only asks for figures.
+    ``If-Match``. ``computes``: its command only asks for figures. ``other_media``
+    is a type in which the same can be asked for.
     """
 
     name: str
@@ -46,6 +56,8 @@ class Route:
     has_limit: bool = False
     computes: bool = False
     media: str = "application/json"
+    other_media: str | None = None
+    query: tuple[QueryParameter, ...] = ()
 
     @property
     def changes(self) -> bool:
@@ -263,10 +275,32 @@ AUDIT = Route(
     problems=(HTTPStatus.UNPROCESSABLE_ENTITY,),
     has_limit=True,
 )
+USAGE = Route(
+    "usage",
+    "GET",
+    "/headway/v1/usage",
+    "What tenants, keys, classes and models have used, from the accounting.",
+    Role.VIEWER,
+    schema.Usage,
+    problems=(HTTPStatus.UNPROCESSABLE_ENTITY, HTTPStatus.NOT_IMPLEMENTED, HTTPStatus.SERVICE_UNAVAILABLE),
+    other_media="text/csv",
+    query=(
+        QueryParameter("since", "A time with a zone, or so long ago, such as 30m, 12h or 7d; 1d where it is left out."),
+        QueryParameter("until", "The same; now where it is left out."),
+        QueryParameter(
+            "by",
+            "Groups, with commas: tenant (where it is left out), key, class, model, adapter, outcome, reason.",
+        ),
+        QueryParameter("every", "A row for each of these, in UTC.", ("minute", "hour", "day")),
+        QueryParameter("tenant", "This tenant alone."),
+        QueryParameter("format", "Instead of an Accept header.", ("json", "csv")),
+    ),
+)
 OPENAPI = Route("openapi", "GET", "/headway/v1/openapi.json", "This document.", Role.VIEWER, None)
 
 #: Every route of the admin API.
 TABLE = (
     HEALTHZ, READYZ, STATUS, DESK, TRAFFIC, TRACE, PRESETS, FORECAST, FORECAST_PROGRESS, PRESET, SWITCH, UNDO,
-    TRIAL, KEEP, ORDER_LIMIT, FALLBACK, ORDER_FALLBACK, RECYCLE, PAUSE, RESUME, DRAIN, WARMUP, AUDIT, OPENAPI,
+    TRIAL, KEEP, ORDER_LIMIT, FALLBACK, ORDER_FALLBACK, RECYCLE, PAUSE, RESUME, DRAIN, WARMUP, AUDIT, USAGE,
+    OPENAPI,
 )  # fmt: skip

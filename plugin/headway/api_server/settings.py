@@ -12,12 +12,13 @@ from headway.http.access import RouteTable, TrustedProxies
 from headway.keys import KeysFile
 from headway.operator import PresetCatalogue
 from headway.settings import Environment
+from headway.usage import UsageLog
 from headway_policies import Preset
 
 
 @dataclass(frozen=True, slots=True)
 class Settings:
-    """All settings of an API server; ``keys_file`` None: there is none.
+    """All settings of an API server; ``keys_file`` None: there is none, as of ``usage``.
 
     ``vllm_waiting``: vLLM's count of waiting requests has the queue in it.
     """
@@ -27,6 +28,7 @@ class Settings:
     tokens: Tokens
     admin_rules: AdminRules
     audit_file: AuditFile | None
+    usage: UsageLog | None
     warm: bool
     queue_full_status: HTTPStatus
     bounds: Bounds
@@ -68,5 +70,6 @@ class Settings:
             prompt_logprobs=found.max_prompt_logprobs,
             fallback=target_from_environment(),
             vllm_waiting=found.vllm_waiting,
+            usage=UsageLog.from_environment(),
             audit_file=AuditFile.from_environment(),  # the last: it is a file that was opened
         )

@@ -72,6 +72,13 @@ class EngineAdapter(Protocol):
         """The usage of a call, by its last output, for engines that do not report it when it ends."""
         ...
 
+    def dropped(self, engine: Any, request_ids: Any, *, internal: bool) -> Sequence[Ended]:
+        """The sequences that an abort of these calls is about to end, with what the engine has counted of them so far.
+
+        ``internal``: the ids are the engine's own. Empty where an engine does not say.
+        """
+        ...
+
     def unstreamed(self, sampling_params: Any) -> bool:
         """Whether a call with these parameters has no output but its last."""
         ...
@@ -180,12 +187,16 @@ class EngineSettings:
 
 @dataclass(frozen=True, slots=True)
 class Ended:
-    """A sequence that ended in the engine: the id of its call, its tokens, and why it ended, "" where unknown."""
+    """A sequence that ended in the engine: the id of its call, its tokens, and why it ended, "" where unknown.
+
+    ``cached_tokens`` are those of the prompt that the engine did not have to compute.
+    """
 
     request_id: str
     prompt_tokens: int = 0
     output_tokens: int = 0
     finish_reason: str = ""
+    cached_tokens: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -226,6 +237,10 @@ class PlainAdapter:
         """The usage by the ``tokens`` of the last output, where the output has all of them."""
         tokens = getattr(output, "tokens", None)
         return None if tokens is None else Usage(getattr(output, "prompt_tokens", 0), len(tokens))
+
+    def dropped(self, engine: Any, request_ids: Any, *, internal: bool) -> Sequence[Ended]:
+        """None that are known: the last output of a call says what it has used."""
+        return ()
 
     def unstreamed(self, sampling_params: Any) -> bool:
         """False: every token is streamed."""

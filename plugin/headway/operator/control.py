@@ -27,6 +27,7 @@ from headway.operator.commands.trials import PresetTrial, confirmed_by, overtake
 from headway.operator.forecasts import PresetForecasts
 from headway.operator.status.snapshot_reader import SnapshotReader
 from headway.recorder import Recorder, Recording
+from headway.usage import UsageReader
 from headway_policies import Change, Preset, PresetError, changes
 from headway_policies.import_path import FAILURES, cause
 from headway_policies.preset import differences, effective, lint, with_fixed_limit
@@ -43,6 +44,7 @@ class Control(SnapshotReader):
     recorder: Recorder
     forecasts: PresetForecasts
     warm_engine: Callable[[], Awaitable[None]] | None = None
+    usage: UsageReader | None = None
 
     @property
     def preset(self) -> Preset:

@@ -37,6 +37,7 @@ from headway.operator.status.snapshot import ServerIdentity
 from headway.recorder import Recorder
 from headway.supervision import EngineActivity, EngineRecycle, MemoryReport, Supervisor, WarmupState
 from headway.supervision.engine_recycle import Replace
+from headway.usage import UsageLog, UsageReader
 from headway_policies import Preset
 from headway_policies.preset import Ability
 
@@ -96,13 +97,14 @@ def install(
     warm_beside_traffic: WarmBesideTraffic | None = None,
     fleet: Fleet | None = None,
     lacks: frozenset[Ability] | None = None,
+    usage: UsageLog | None = None,
 ) -> Control:
     """Make the engine a policy client in place; its ``Control`` is returned and also stands at ``engine.headway``.
 
     ``replace`` puts another engine in place, where this server can do that; ``other_model`` answers what is diverted,
     ``warm_up`` warms the engine up before it serves, ``warm_beside_traffic`` while it does. ``fleet``: the engine is
     several instances, and their number is decided for all of them. ``lacks``: what a part of a preset may need and is
-    not here; None: not known, and nothing is said of it.
+    not here; None: not known, and nothing is said of it. ``usage`` takes the records of requests.
     """
     gateway, activity, tasks, served = parts.gateway, parts.activity, parts.tasks, parts.recorder.served
     gate, audit = gateway.gate, Audit()
@@ -135,7 +137,9 @@ def install(
         recorder=parts.recorder,
         forecasts=forecasts,
         warm_engine=warm_up,
+        usage=None if usage is None else UsageReader(usage),
     )
+    gateway.model, gate.listeners.usage = identity.model, usage
     gate.desk.ledger.admit_classes(catalogue.class_names())
     engine: Any = gateway.link.engine
     gateway.diversion = fallback if isinstance(other_model, OtherEngine) else None

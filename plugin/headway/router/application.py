@@ -76,6 +76,7 @@ class RouterService:
     async def end(self) -> None:
         """Stop the background work, and close the connections to the instances."""
         self.service.parts.tasks.stop_all()
+        self.service.close_usage()
         await self.engine.client.close()
         if self.fronts is not None:
             await self.fronts.close()
@@ -130,6 +131,7 @@ def router_service(
         replacer=None if own is None else own.replacer,
         fleet=_fleet(engine, model) if own is None else None,
         source=source,
+        usage=settings.usage,
     )
     control = service.control
     control.audit.write_to(settings.audit_file)

@@ -66,6 +66,8 @@ class _OfServer(Given):
     require_reason = flag(False, "`1` refuses a command without a reason and a name")
     audit_file = text(None, "a file to which each line of the audit is appended as JSON", "a file")
     audit_file_bytes = whole(10 * _MIB, "the size at which that file is rotated; five older ones are kept", 64 * _KIB)
+    usage_db = text(None, "an SQLite database that counts what each tenant uses; made where it is missing", "a file")
+    usage_prices = text(None, "a TOML file of prices by class and model, for a column of costs", "a file")
     log_format = choice(("text", "json"), "`json`: each log line is a JSON object with the ids of its request")
     patches_off = listed("[patches](patches.md) of vLLM that are not made", "names")
     log_content = flag(False, "`1` lets prompts and outputs into the log")

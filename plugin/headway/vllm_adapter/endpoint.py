@@ -148,6 +148,7 @@ class HeadwayEndpoint:
             warm_up=settings.warm,
             replacer=replacer,
             other_model=settings.fallback,
+            usage=settings.usage,
         )
         control, gateway = service.control, service.parts.gateway
         self._control = HeadwayEndpoint.serving = state.headway = control
@@ -163,6 +164,7 @@ class HeadwayEndpoint:
         await service.serve()
         if replacer is None:
             atexit.register(_exit_with_error_without_engine, gateway)
+        atexit.register(service.close_usage)  # after the exit above, so that it runs before
         log.info("%s", in_force_words(switched_off(), _needless_patches()))
         for words in control.seat_bounds(control.preset).words:
             log.info("bounds: %s", words)

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from http import HTTPStatus
 from typing import Any
 
-from headway.engine import Check, EngineSettings, Invalid, PingAnswer, StepListener, prompt_tokens
+from headway.engine import Check, Ended, EngineSettings, Invalid, PingAnswer, StepListener, prompt_tokens
 from headway.errors import Refused
 from headway.http.inference.request_caps import WHOLE_VOCABULARY
 from headway.vllm_adapter.engine_core_hooks import (
@@ -150,6 +150,24 @@ class VllmAdapter:
         if generated is None or len(_sequences(output)) != 1:
             return None
         return Usage(prompt_tokens(output.prompt_token_ids), int(generated))
+
+    def dropped(self, engine: Any, request_ids: Any, *, internal: bool) -> Sequence[Ended]:
+        """The records of these calls that the output processor has now: it counts nothing of them after an abort."""
+        processor: Any = getattr(engine, "output_processor", None)
+        states = getattr(processor, "request_states", None)
+        if states is None:
+            return ()
+        named = [request_ids] if isinstance(request_ids, str) else list(request_ids)
+        parents, children = processor.parent_requests, processor.external_req_ids
+        own: list[str] = []
+        for name in named:
+            if not internal:
+                own += children.get(name, ())
+            elif name in parents and name not in states:
+                own += parents[name].child_requests
+            else:
+                own.append(name)
+        return [_dropped(states[name]) for name in own if name in states and states[name].stats is not None]
 
     def unstreamed(self, sampling_params: Any) -> bool:
         """Whether the whole answer comes as one output, the last."""
@@ -330,6 +348,18 @@ async def _ask_ranks(core: Any, method: str, *arguments: Any) -> list[Any]:
         return [await core.call_utility_async(method, *arguments)]
     answers: list[Any] = await ask(method, *arguments)
     return answers
+
+
+def _dropped(state: Any) -> Ended:
+    """The end of a sequence by an abort. vLLM counts a prompt when its first token comes."""
+    computed = not state.is_prefilling
+    return Ended(
+        str(state.external_req_id),
+        int(state.prompt_len) if computed else 0,
+        int(state.stats.num_generation_tokens),
+        "abort",
+        max(0, int(getattr(state, "num_cached_tokens", 0))) if computed else 0,
+    )
 
 
 def _sequences(output: Any) -> list[Any]:

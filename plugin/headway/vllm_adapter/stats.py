@@ -26,6 +26,8 @@ from headway.vllm_adapter.rank_loads import RankLoads
 from headway_policies import Load
 from headway_policies.limits import RankLoad
 
+_GIVEN_UP = ("abort", "error")
+
 
 class HeadwayStatLogger(AggregateStatLoggerBase):
     """Passes each step on to its listener; does nothing without one."""
@@ -164,9 +166,14 @@ def _first_tokens(iteration_stats: Any) -> int | None:
 
 
 def _ended(finished: Any) -> Ended:
+    """The end of a sequence. vLLM counts no prompt of one that it gave up before it had computed it."""
+    output_tokens = int(getattr(finished, "num_generation_tokens", 0))
+    reason = str(getattr(finished, "finish_reason", ""))
+    computed = bool(output_tokens) or reason not in _GIVEN_UP
     return Ended(
         str(finished.request_id),
-        int(getattr(finished, "num_prompt_tokens", 0)),
-        int(getattr(finished, "num_generation_tokens", 0)),
-        str(getattr(finished, "finish_reason", "")),
+        int(getattr(finished, "num_prompt_tokens", 0)) if computed else 0,
+        output_tokens,
+        reason,
+        max(0, int(getattr(finished, "num_cached_tokens", 0))) if computed else 0,
     )

@@ -27,6 +27,7 @@ from headway_tools.cli import (
     status,
     traffic,
     tune,
+    usage,
 )
 from headway_tools.cli.control import drain, fallback, pause, recycle, resume, warmup
 from headway_tools.console import (
@@ -74,8 +75,8 @@ exit codes:
 """
 
 _COMMANDS = (
-    serve, route, status, traffic, preset, fallback, keys, pause, resume, drain, warmup, recycle, dashboard, demo,
-    simulate, bench, tune, share, export, doctor,
+    serve, route, status, traffic, usage, preset, fallback, keys, pause, resume, drain, warmup, recycle, dashboard,
+    demo, simulate, bench, tune, share, export, doctor,
 )  # fmt: skip
 
 

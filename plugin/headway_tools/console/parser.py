@@ -78,7 +78,7 @@ def add_url(parser: argparse.ArgumentParser, *, default: bool = True) -> None:
     )
 
 
-def add_json(parser: argparse.ArgumentParser) -> None:
+def add_json(parser: argparse._ActionsContainer) -> None:
     """Add ``--json``."""
     parser.add_argument("--json", action="store_true", help="print JSON instead of text")
 

@@ -59,7 +59,7 @@ async def test_an_engine_that_dies_frees_the_seats_of_the_aborts_it_never_confir
     control.gateway.link.check_engine()
     await asyncio.sleep(2.5)
     assert control.gateway.sequences == 0
-    assert control.gateway.link.calls.stopping == set()
+    assert control.gateway.link.calls.stopping == {}
     assert control.gateway.gate.desk._lifecycle.records == {}
 
 

@@ -68,6 +68,7 @@ from headway.api.schema.status import (
     Status,
     TrialEnds,
 )
+from headway.api.schema.usage import Usage, UsageRow
 
 __all__ = [
     "AdmissionChanged",
@@ -135,6 +136,8 @@ __all__ = [
     "TrialReport",
     "UndoCommand",
     "UnloadedTimes",
+    "Usage",
+    "UsageRow",
     "WarmupAccepted",
     "WarmupStatus",
 ]

@@ -20,7 +20,7 @@ from headway.api import routes as api
 from headway.api.routes import Route
 from headway.audit import Caller
 from headway.errors import UnknownRungError
-from headway.http.admin import forecasts, operations, preset_commands
+from headway.http.admin import forecasts, operations, preset_commands, usage
 from headway.http.admin.answers import Handler, answer, command
 from headway.http.admin.callers import Callers
 from headway.http.admin.carrying_out import carry_out
@@ -148,5 +148,6 @@ HANDLERS: Mapping[str, Handler] = {
     "order_fallback": _order_fallback,
     **operations.HANDLERS,
     "audit": _audit,
+    **usage.HANDLERS,
     "openapi": _openapi,
 }

@@ -67,6 +67,7 @@ def read_request_info(
         prefix=fields_prefix(route, asked.fields) if preset.ordering.by_prefix else (),
         may_wait=may_wait,
         share=1.0 if identity is None else identity.entitlement.share,
+        key="" if identity is None else identity.key_id or "",
         lowered=lowered_class,
         service_tier=used_tier(asked, class_name, preset),
         most_tokens=caps.output_tokens,

@@ -118,6 +118,13 @@ TABLE: dict[str, tuple[str, str]] = {
     "headway_gc_pause_seconds": ("histogram", "Pauses by Python's garbage collector, by generation."),
     "headway_gc_longest_pause_seconds": ("gauge", "Longest pause by the garbage collector in the last 30 to 60 s."),
     "headway_audit_lines_lost_total": ("counter", "Lines of the audit that could not be written to its files."),
+    "headway_tenant_requests_total": (
+        "counter",
+        "Accounting: requests that ended, by tenant: of the 32 that use the most, and of all others.",
+    ),
+    "headway_tenant_refusals_total": ("counter", "Accounting: of these, the refused ones."),
+    "headway_tenant_tokens_total": ("counter", "Accounting: tokens by tenant and kind: computed, cached, output."),
+    "headway_usage_lost_total": ("counter", "Accounting: requests that could not be counted in the database."),
     "headway_grammar_checks_total": ("counter", "Grammars checked before the engine compiles them, by result."),
     "headway_grammars_compiling": (
         "gauge",

@@ -68,7 +68,7 @@ class VllmReplacer:
             core = await self._new_core()
         else:
             self._spare = None
-        _forget_requests(client.output_processor)
+        _forget_requests(client)
         _forget_loads(client)
         client.engine_core = core
         client.output_handler = None
@@ -170,9 +170,13 @@ def _end_questions(core: Any) -> None:
             answer.set_exception(EngineDeadError())
 
 
-def _forget_requests(processor: Any) -> None:
+def _forget_requests(client: Any) -> None:
     """Drop the records of requests that died with the old engine; their callers have been answered."""
-    processor.abort_requests(list(processor.request_states), internal=True)
+    processor = client.output_processor
+    ids, count = list(processor.request_states), getattr(client, "_headway_count_dropped", None)
+    if count is not None:
+        count(ids, internal=True)
+    processor.abort_requests(ids, internal=True)
 
 
 def _forget_loads(client: Any) -> None:

@@ -1,0 +1,41 @@
+"""The accounting: what the requests of each group have used."""
+
+from __future__ import annotations
+
+from pydantic import Field
+
+from headway.api.schema.base import Answer
+
+
+class UsageRow(Answer):
+    """The figures of one group, in a period that begins at ``start`` or in the whole range."""
+
+    start: str | None = None
+    group: dict[str, str] = Field(description="The values of what the rows are grouped by.")
+    requests: int
+    refused: int
+    prompt_tokens: int = Field(description="As the engine counted them, the cached ones too.")
+    cached_tokens: int = Field(description="Of these, those that the engine had in its prefix cache.")
+    output_tokens: int
+    seat_s: float = Field(description="Time on seats, summed over sequences.")
+    kv_token_s: float = Field(description="Tokens in the KV cache times seconds, approximately.")
+    queue_s: float = Field(description="Time without a seat.")
+    cost: float | None = Field(default=None, description="Null without prices, or where some of it has no price.")
+
+
+class Usage(Answer):
+    """What requests have used that ended from ``since`` to ``until``.
+
+    ``kept_since``: the begin of the oldest period of this kind that is kept. ``waiting`` requests are not in the
+    database yet, and ``lost`` ones will never be.
+    """
+
+    since: str
+    until: str
+    kept_since: str | None
+    by: list[str]
+    rows: list[UsageRow]
+    total: UsageRow
+    currency: str | None = None
+    waiting: int
+    lost: int

@@ -1,0 +1,37 @@
+"""Metrics of the accounting: the tenants that use the most, all others as one, and what is lost."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+
+from prometheus_client.core import Metric
+from prometheus_client.registry import Collector
+
+from headway.operator.metrics.table import counter
+from headway.usage import UsageLog
+
+
+class UsageCollector(Collector):
+    """Reads the counts of the accounting at each scrape; they are those of what has been written."""
+
+    def __init__(self, usage: UsageLog) -> None:
+        self._usage = usage
+
+    def describe(self) -> Iterable[Metric]:
+        """No families ahead of a scrape."""
+        return []
+
+    def collect(self) -> Iterator[Metric]:
+        """The families."""
+        requests = counter("headway_tenant_requests_total", "tenant")
+        refusals = counter("headway_tenant_refusals_total", "tenant")
+        tokens = counter("headway_tenant_tokens_total", "tenant", "kind")
+        for tenant, used in self._usage.tenants().items():
+            requests.add_metric([tenant], used.requests)
+            refusals.add_metric([tenant], used.refused)
+            tokens.add_metric([tenant, "computed"], used.prompt_tokens - used.cached_tokens)
+            tokens.add_metric([tenant, "cached"], used.cached_tokens)
+            tokens.add_metric([tenant, "output"], used.output_tokens)
+        lost = counter("headway_usage_lost_total")
+        lost.add_metric([], self._usage.lost)
+        yield from (requests, refusals, tokens, lost)

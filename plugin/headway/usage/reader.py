@@ -1,0 +1,90 @@
+"""The answer to a query of the accounting: sums from the database, with costs, as a model or as CSV."""
+
+from __future__ import annotations
+
+import csv
+import io
+import sqlite3
+from collections.abc import Iterator
+from datetime import UTC, datetime
+from typing import Any, Final
+
+from headway.api.schema import Usage, UsageRow
+from headway.usage.usage_log import UsageLog
+from headway_policies.usage import Figures, QueryError, Row, UsageQuery, costed, total
+
+#: The most rows of an answer, and of what is summed up for it.
+MAX_ROWS: Final = 5_000
+_MAX_SUMMED: Final = 200_000
+_FLUSH_WITHIN_S: Final = 2.0
+
+
+class UnreadableError(Exception):
+    """The database cannot be read now."""
+
+
+class UsageReader:
+    """The reader of one accounting. It waits for the disk: call it on a thread of its own."""
+
+    def __init__(self, usage: UsageLog) -> None:
+        self._usage = usage
+
+    def read(self, query: UsageQuery) -> Usage:
+        """The sums of a query, with what has ended by now. Raises UnreadableError, or QueryError for too many rows."""
+        usage, prices = self._usage, self._usage.prices
+        usage.flush(_FLUSH_WITHIN_S)
+        try:
+            found, oldest_s = usage.store.read(query, _MAX_SUMMED), usage.store.oldest_s(query.period)
+        except sqlite3.Error as error:
+            raise UnreadableError(str(error)) from None
+        rows = costed(found, prices)
+        if len(found) > _MAX_SUMMED or len(rows) > MAX_ROWS:
+            raise QueryError(f"more than {MAX_ROWS} rows: ask for a shorter range, longer periods or fewer groups")
+        costs = [row.cost for row in rows]
+        whole = Row(None, (), total(row.figures for row in rows), None if None in costs else sum(filter(None, costs)))
+        return Usage(
+            since=_iso(query.since_s),
+            until=_iso(query.until_s),
+            kept_since=None if oldest_s is None else _iso(oldest_s),
+            by=list(query.by),
+            rows=[_row(query.by, row) for row in rows],
+            total=_row((), whole if prices is not None else whole._replace(cost=None)),
+            currency=None if prices is None else prices.currency,
+            waiting=usage.waiting,
+            lost=usage.lost,
+        )
+
+
+def csv_lines(usage: Usage) -> Iterator[str]:
+    """The rows as CSV, with a line of names before them."""
+    figures = [*Figures._fields, *([] if usage.currency is None else ["cost"])]
+    timed = any(row.start is not None for row in usage.rows)
+    yield _line([*(["start"] if timed else []), *usage.by, *figures])
+    for row in usage.rows:
+        start = [row.start] if timed else []
+        yield _line([*start, *(_cell(row.group[name]) for name in usage.by), *(getattr(row, name) for name in figures)])
+
+
+def _line(cells: list[object]) -> str:
+    into = io.StringIO()
+    csv.writer(into, lineterminator="\n").writerow(cells)
+    return into.getvalue()
+
+
+def _cell(text: str) -> str:
+    """A name that a spreadsheet takes for a name, not for a formula."""
+    return f"'{text}" if text.startswith(("=", "+", "-", "@", "\t", "\r")) else text
+
+
+def _row(by: tuple[str, ...], row: Row) -> UsageRow:
+    figures: dict[str, Any] = row.figures._asdict()
+    return UsageRow(
+        start=None if row.start_s is None else _iso(row.start_s),
+        group=dict(zip(by, row.group, strict=True)),
+        cost=row.cost,
+        **{name: round(value, 3) for name, value in figures.items()},
+    )
+
+
+def _iso(time_s: float) -> str:
+    return datetime.fromtimestamp(time_s, UTC).isoformat().replace("+00:00", "Z")

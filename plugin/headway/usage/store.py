@@ -1,0 +1,209 @@
+"""The database: a row for each of the last requests, and the sums by minute, hour and day.
+
+A batch of records is one transaction: each record is in the table of requests and in one row of each period, or in
+none. Servers may share a database of one machine: they add to the same rows. SQLite does not lock well on network file
+systems. In WAL mode what was committed outlives a killed process; a machine without power may lose the last commits.
+
+Bounds: the newest ``_KEPT`` periods that have rows, ``MAX_ROWS`` rows of each kind of period, ``MAX_GROUPS`` rows of
+one period (more groups are counted with ``OTHER``), ``MAX_REQUESTS`` requests. No bound depends on the clock: one that
+jumps adds periods, and removes none.
+"""
+
+from __future__ import annotations
+
+import os
+import sqlite3
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import closing, contextmanager
+from pathlib import Path
+from typing import Final
+
+from headway_policies.usage import Figures, Group, Period, Priced, UsageQuery, UsageRecord, folded, roll_up
+
+MAX_REQUESTS: Final = 100_000
+MAX_GROUPS: Final = 10_000
+MAX_ROWS: Final = 1_000_000
+_KEPT: Final = {Period.MINUTE: 49 * 60, Period.HOUR: 62 * 24, Period.DAY: 800}
+_APPLICATION: Final = 0x48575553
+_VERSION: Final = 1
+#: How long another server's transaction is waited for.
+_LOCKED_S: Final = 1.0
+_WAL_BYTES: Final = 16 * 1024 * 1024
+#: A query is given up after so long.
+_READ_WITHIN_S: Final = 5.0
+_STEPS_BETWEEN_LOOKS: Final = 50_000
+
+_GROUP: Final = ("tenant", "key", "class", "model", "adapter", "outcome", "reason")
+_FIGURES: Final = Figures._fields
+_OF_REQUEST: Final = ("ended_s", *_GROUP, *_FIGURES[2:])
+_KEY: Final = ("period", "start_s", *_GROUP)
+
+
+def _columns(names: Sequence[str], kind: str) -> str:
+    return ", ".join(f"{name} {kind} NOT NULL" for name in names)
+
+
+_SCHEMA: Final = f"""
+BEGIN IMMEDIATE;
+CREATE TABLE IF NOT EXISTS requests (
+  ended_s REAL NOT NULL, {_columns(_GROUP, "TEXT")}, {_columns(_FIGURES[2:], "NUMERIC")});
+CREATE TABLE IF NOT EXISTS usage (
+  period INTEGER NOT NULL, start_s INTEGER NOT NULL, {_columns(_GROUP, "TEXT")}, {_columns(_FIGURES, "NUMERIC")},
+  PRIMARY KEY ({", ".join(_KEY)})) WITHOUT ROWID;
+PRAGMA application_id = {_APPLICATION};
+PRAGMA user_version = {_VERSION};
+COMMIT;
+"""
+_IN_PERIOD: Final = "period = ? AND start_s = ?"
+_INSERT_REQUEST: Final = f"INSERT INTO requests VALUES ({', '.join('?' * len(_OF_REQUEST))})"  # noqa: S608 - no values
+_ADD: Final = (
+    f"UPDATE usage SET {', '.join(f'{name} = {name} + ?' for name in _FIGURES)} "  # noqa: S608 - no values
+    f"WHERE {' AND '.join(f'{name} = ?' for name in _KEY)}"
+)
+_INSERT: Final = f"INSERT INTO usage VALUES ({', '.join('?' * (len(_KEY) + len(_FIGURES)))})"  # noqa: S608 - no values
+
+
+class NotUsageError(sqlite3.DatabaseError):
+    """The file is a database of something else, or of a newer Headway."""
+
+
+class UsageStore:
+    """One database. Raises sqlite3.Error or OSError wherever it cannot be opened, read or written.
+
+    ``write`` and ``prune`` keep a connection and belong to one thread; ``read`` may be called on any other.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self._connection: sqlite3.Connection | None = None
+
+    def check(self) -> None:
+        """Open the database once, make it where it is missing, and close it."""
+        try:
+            self._opened()
+        finally:
+            self.close()
+
+    def write(self, records: Sequence[UsageRecord]) -> None:
+        """Add these records, all of them or none."""
+        with self._transaction() as connection:
+            connection.executemany(_INSERT_REQUEST, records)
+            for (period, start_s), groups in roll_up(records).items():
+                _add(connection, period, start_s, groups)
+
+    def prune(self) -> None:
+        """Remove what is beyond the bounds."""
+        with self._transaction() as connection:
+            connection.execute(
+                "DELETE FROM requests WHERE rowid <= (SELECT max(rowid) FROM requests) - ?", (MAX_REQUESTS,)
+            )
+            for period, kept in _KEPT.items():
+                starts = "SELECT DISTINCT start_s FROM usage WHERE period = ? ORDER BY start_s DESC LIMIT 1 OFFSET ?"
+                rows = "SELECT start_s FROM usage WHERE period = ? ORDER BY start_s DESC LIMIT 1 OFFSET ?"
+                for newest, most in ((starts, kept), (rows, MAX_ROWS)):
+                    delete = f"DELETE FROM usage WHERE period = ? AND start_s <= ({newest})"  # noqa: S608 - no values
+                    connection.execute(delete, (period, period, most))
+
+    def close(self) -> None:
+        """Close the connection; the next use opens another one."""
+        if self._connection is not None:
+            connection, self._connection = self._connection, None
+            connection.close()
+
+    def read(self, query: UsageQuery, most: int) -> list[Priced]:
+        """The sums of a query, told apart by what prices depend on as well; ``most`` + 1 rows at most."""
+        priced = ("class", "model", "adapter")
+        groups = [*(["start_s"] if query.every else []), *query.by, *(name for name in priced if name not in query.by)]
+        sums = ", ".join(f"sum({name})" for name in _FIGURES)
+        where = "period = ? AND start_s >= ? AND start_s < ?" + ("" if query.tenant is None else " AND tenant = ?")
+        by = ", ".join(groups)
+        text = f"SELECT {by}, {sums} FROM usage WHERE {where} GROUP BY {by} LIMIT ?"  # noqa: S608 - names of columns
+        values = [query.period, query.since_s, query.until_s, *([] if query.tenant is None else [query.tenant])]
+        with closing(self._reading()) as connection:
+            found = connection.execute(text, (*values, most + 1)).fetchall()
+        rows = []
+        for line in found:
+            named = dict(zip(groups, line, strict=False))
+            own, figures = tuple(named[name] for name in query.by), Figures._make(line[len(groups) :])
+            rows.append(Priced(named.get("start_s"), own, named["class"], named["model"], named["adapter"], figures))
+        return rows
+
+    def oldest_s(self, period: Period) -> int | None:
+        """The start of the oldest period that is kept; None where there is none."""
+        with closing(self._reading()) as connection:
+            found = connection.execute("SELECT min(start_s) FROM usage WHERE period = ?", (period,)).fetchone()
+        return None if found is None else found[0]
+
+    # ------------------------------------------------------------------ inside
+
+    def _reading(self) -> sqlite3.Connection:
+        """Another connection, which only reads, and not for long."""
+        connection = sqlite3.connect(f"{self.path.absolute().as_uri()}?mode=ro", timeout=_LOCKED_S, uri=True)
+        until_s = time.monotonic() + _READ_WITHIN_S
+        connection.set_progress_handler(lambda: time.monotonic() > until_s, _STEPS_BETWEEN_LOOKS)
+        return connection
+
+    @contextmanager
+    def _transaction(self) -> Iterator[sqlite3.Connection]:
+        connection = self._opened()
+        connection.execute("BEGIN IMMEDIATE")
+        try:
+            yield connection
+            connection.execute("COMMIT")
+        except BaseException:
+            if connection.in_transaction:
+                connection.execute("ROLLBACK")
+            raise
+
+    def _opened(self) -> sqlite3.Connection:
+        if self._connection is None:
+            _make(self.path)
+            connection = sqlite3.connect(self.path, timeout=_LOCKED_S, isolation_level=None, check_same_thread=False)
+            try:
+                _set_up(connection)
+            except BaseException:
+                connection.close()
+                raise
+            self._connection = connection
+        return self._connection
+
+
+def _make(path: Path) -> None:
+    """Make a missing file, for its owner alone. Raises OSError; a pipe or a device would block."""
+    if not path.exists():
+        os.close(os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600))
+    elif not path.is_file():
+        raise OSError(0, "not a regular file")
+
+
+def _set_up(connection: sqlite3.Connection) -> None:
+    application, version = (
+        connection.execute(f"PRAGMA {name}").fetchone()[0] for name in ("application_id", "user_version")
+    )
+    tables = connection.execute("SELECT count(*) FROM sqlite_master").fetchone()[0]
+    if tables and (application, version) != (_APPLICATION, _VERSION):
+        raise NotUsageError("it is a database of something else, or of another version of Headway")
+    connection.execute("PRAGMA journal_mode = WAL")
+    connection.execute("PRAGMA synchronous = NORMAL")
+    connection.execute(f"PRAGMA journal_size_limit = {_WAL_BYTES}")
+    if not tables:
+        connection.executescript(_SCHEMA)
+
+
+def _add(connection: sqlite3.Connection, period: Period, start_s: int, groups: Mapping[Group, Figures]) -> None:
+    """Add to the rows of one period; where it has no more rows, to those of all others."""
+    kept = connection.execute(f"SELECT count(*) FROM usage WHERE {_IN_PERIOD}", (period, start_s)).fetchone()[0]  # noqa: S608 - no values
+    for group, figures in groups.items():
+        if _added(connection, (period, start_s, *group), figures):
+            continue
+        if kept >= MAX_GROUPS:
+            group = folded(group)
+            if _added(connection, (period, start_s, *group), figures):
+                continue
+        connection.execute(_INSERT, (period, start_s, *group, *figures))
+        kept += 1
+
+
+def _added(connection: sqlite3.Connection, key: tuple[object, ...], figures: Figures) -> bool:
+    return connection.execute(_ADD, (*figures, *key)).rowcount > 0

@@ -1,0 +1,211 @@
+"""The queue of records before the database: bounded, and emptied by a thread.
+
+On the event loop a record costs an append. The thread writes what has gathered for half a second, so that a server that
+is killed loses the requests that ended in its last second, and those that ran. Where the database cannot be written,
+records wait, ``MAX_WAITING`` at most, and are written as soon as it can be; the server goes on in any case. There is
+one warning, and another line when it is written again.
+"""
+
+from __future__ import annotations
+
+import atexit
+import logging
+import sqlite3
+import threading
+import time
+from collections import deque
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Final
+
+from headway.errors import HeadwayError
+from headway.settings import Environment
+from headway.usage.store import UsageStore
+from headway_policies.text_file import TextFileError, read_text_file
+from headway_policies.usage import Figures, Prices, PricesError, TopTenants, UsageRecord
+
+log = logging.getLogger(__name__)
+
+#: About 20 MB. At a hundred requests a second a database may be out of reach for eight minutes.
+MAX_WAITING: Final = 50_000
+MAX_PRICES_BYTES: Final = 256 * 1024
+_EVERY_S: Final = 0.5
+_AGAIN_S: Final = 2.0
+_PRUNE_EVERY_S: Final = 600.0
+_CLOSE_WITHIN_S: Final = 5.0
+_MOST_AT_ONCE: Final = 5_000
+
+
+class UsageLog:
+    """The accounting of one server. ``add`` is called on one thread, all else on any.
+
+    ``prices`` None: nothing has a cost.
+    """
+
+    def __init__(self, store: UsageStore, prices: Prices | None = None, *, every_s: float = _EVERY_S) -> None:
+        self.store = store
+        self.prices = prices
+        self._unqueued = 0  # written by the thread that calls, as the next one is by the thread that writes
+        self._unwritten = 0
+        self._every_s = every_s
+        self._tenants = TopTenants()
+        self._tenants_lock = threading.Lock()
+        self._waiting: deque[UsageRecord] = deque()
+        self._batch: list[UsageRecord] = []
+        self._added = self._settled = 0
+        self._thread: threading.Thread | None = None
+        self._wake, self._hurry = threading.Event(), threading.Event()
+        self._round = threading.Condition()
+        self._closed = self._failing = False
+        self._pruned_s = time.monotonic() - _PRUNE_EVERY_S
+
+    @classmethod
+    def from_environment(cls, environment: Mapping[str, str] | None = None) -> UsageLog | None:
+        """The accounting in the database that ``HEADWAY_USAGE_DB`` names, None without it.
+
+        A database that is there and cannot be used costs a warning. Raises HeadwayError in one line where there can be
+        none, or the prices are wrong.
+        """
+        found = Environment(environment)
+        if found.usage_db is None:
+            return None
+        usage = cls(UsageStore(Path(found.usage_db)), _prices(found.usage_prices))
+        try:
+            usage.store.check()
+        except (sqlite3.Error, OSError, ValueError) as error:
+            if not isinstance(error, sqlite3.Error) or _cannot_open(error):
+                advice = "name a file in a folder that the server may write to"
+                name = Environment.usage_db.name
+                raise HeadwayError(f"{name} ({found.usage_db[:200]}): cannot be opened: {error}; {advice}") from None
+            usage._warn(error)
+        return usage
+
+    def add(self, record: UsageRecord) -> None:
+        """Keep a record, to be written within a second. Never raises for a database."""
+        if self._thread is None and not self._closed:
+            self._start()
+        if self._closed or self.waiting >= MAX_WAITING:
+            self._unqueued += 1
+            return
+        self._waiting.append(record)
+        self._added += 1
+        if not self._wake.is_set():
+            self._wake.set()
+
+    @property
+    def lost(self) -> int:
+        """The number of requests that are in no database and will be in none."""
+        return self._unqueued + self._unwritten
+
+    @property
+    def waiting(self) -> int:
+        """The number of requests that are not written yet."""
+        return len(self._waiting) + len(self._batch)
+
+    def flush(self, within_s: float) -> bool:
+        """Wait until what was added before is written; whether it is."""
+        wanted = self._added
+        self._hurry.set()
+        self._wake.set()
+        with self._round:
+            return self._round.wait_for(lambda: self._settled >= wanted, within_s if self._thread else 0.0)
+
+    def tenants(self) -> Mapping[str, Figures]:
+        """The figures of each tenant that has a label, and of all others."""
+        with self._tenants_lock:
+            return self._tenants.counts()
+
+    def close(self) -> None:
+        """Write what waits, for a few seconds at most, and close the database. A second call does nothing."""
+        if self._closed:
+            return
+        self._closed = True
+        atexit.unregister(self.close)
+        if self._thread is not None:
+            self._hurry.set()
+            self._wake.set()
+            self._thread.join(_CLOSE_WITHIN_S)
+
+    # ------------------------------------------------------------------ inside
+
+    def _start(self) -> None:
+        """Start with the first record and not before: a process that is forked until then has the whole of it."""
+        self._thread = threading.Thread(target=self._run, name="headway usage", daemon=True)
+        self._thread.start()
+        atexit.register(self.close)
+
+    def _run(self) -> None:
+        while not self._closed:
+            self._wake.wait()
+            self._hurry.wait(_AGAIN_S if self._failing else self._every_s)
+            self._hurry.clear()
+            self._wake.clear()
+            self._write_all()
+        self._write_all()
+        self._unwritten += len(self._batch) + len(self._waiting)
+        self.store.close()
+
+    def _write_all(self) -> None:
+        """Write all that waits, in batches; stop at the first that fails, which stays."""
+        while self._batch or self._waiting:
+            while self._waiting and len(self._batch) < _MOST_AT_ONCE:
+                self._batch.append(self._waiting.popleft())
+            try:
+                self.store.write(self._batch)
+            except (sqlite3.Error, OSError) as error:
+                self.store.close()
+                self._warn(error)
+                self._wake.set()  # to try again
+                break
+            except Exception:  # a defect: it would fail again
+                log.exception("the usage of %d requests could not be counted", len(self._batch))
+                self._unwritten += len(self._batch)
+            else:
+                self._written()
+            self._settled += len(self._batch)
+            self._batch = []
+        self._prune()
+        with self._round:
+            self._round.notify_all()
+
+    def _written(self) -> None:
+        with self._tenants_lock:
+            for record in self._batch:
+                self._tenants.add(record.tenant, record.figures)
+        if self._failing:
+            self._failing = False
+            log.warning("usage database %s: it is written again; %d requests are lost", self.store.path, self.lost)
+
+    def _prune(self) -> None:
+        if self._failing or time.monotonic() < self._pruned_s + _PRUNE_EVERY_S:
+            return
+        self._pruned_s = time.monotonic()
+        with self._tenants_lock:
+            self._tenants.review()
+        try:
+            self.store.prune()
+        except (sqlite3.Error, OSError) as error:
+            self.store.close()
+            self._warn(error)
+
+    def _warn(self, error: Exception) -> None:
+        if not self._failing:
+            self._failing = True
+            log.warning(
+                "usage database %s: %s; requests are served all the same, and the last %d are written when it can be",
+                self.store.path, error, MAX_WAITING,
+            )  # fmt: skip
+
+
+def _cannot_open(error: sqlite3.Error) -> bool:
+    return getattr(error, "sqlite_errorname", "") == "SQLITE_CANTOPEN"
+
+
+def _prices(path: str | None) -> Prices | None:
+    """The prices in a file. Raises HeadwayError."""
+    if path is None:
+        return None
+    try:
+        return Prices.parse(read_text_file(path, MAX_PRICES_BYTES))
+    except (TextFileError, PricesError) as error:
+        raise HeadwayError(f"{Environment.usage_prices.name} ({path[:200]}): {error}") from None

@@ -1,0 +1,70 @@
+"""The record of one finished request: whose it was, how it ended, and what it used."""
+
+from __future__ import annotations
+
+from typing import Final, NamedTuple
+
+#: The tenant of what the server itself runs in the engine: warm-ups, and all else that no request has asked for.
+SERVER: Final = "(server)"
+
+
+class Figures(NamedTuple):
+    """The figures of one or more requests.
+
+    ``cached_tokens`` are those of ``prompt_tokens`` that the engine had in its prefix cache. ``seat_s`` is the time of
+    all sequences on their seats, ``kv_token_s`` that of all tokens in the KV cache (``kv_token_s``), ``queue_s`` the
+    time without a seat.
+    """
+
+    requests: int = 0
+    refused: int = 0
+    prompt_tokens: int = 0
+    cached_tokens: int = 0
+    output_tokens: int = 0
+    seat_s: float = 0.0
+    kv_token_s: float = 0.0
+    queue_s: float = 0.0
+
+    def plus(self, other: Figures) -> Figures:
+        """The sum, figure by figure."""
+        return Figures._make(own + more for own, more in zip(self, other, strict=True))
+
+
+class UsageRecord(NamedTuple):
+    """One finished request. ``ended_s`` is seconds since 1970, ``key`` the name of a key, "" where there is none.
+
+    ``outcome`` is an ``Outcome``, ``reason`` the ``Reason`` of a refusal or "". The tokens are those that the engine
+    counted for it, over all its sequences and tries.
+    """
+
+    ended_s: float
+    tenant: str
+    key: str
+    class_name: str
+    model: str
+    adapter: str
+    outcome: str
+    reason: str
+    prompt_tokens: int = 0
+    cached_tokens: int = 0
+    output_tokens: int = 0
+    seat_s: float = 0.0
+    kv_token_s: float = 0.0
+    queue_s: float = 0.0
+
+    @property
+    def figures(self) -> Figures:
+        """The figures of this one request."""
+        return Figures(1, int(self.reason != ""), *self[8:])
+
+
+def kv_token_s(seat_s: float, sequences: int, prefill_s: float | None, prompt_tokens: int, output_tokens: int) -> float:
+    """The KV cache that a request used: tokens times seconds, an approximation from what is known at its end.
+
+    The tokens are summed over the sequences, which are taken to be equally long. Until its first token a sequence holds
+    half of its prompt on the mean, then all of it and half of its answer. ``prefill_s`` is the time from the seat to
+    the first token, None where there was none. A prefix that sequences share counts for each of them.
+    """
+    each_s = seat_s / max(1, sequences)
+    before_s = each_s if prefill_s is None else min(max(0.0, prefill_s), each_s)
+    return before_s * prompt_tokens / 2 + (each_s - before_s) * (prompt_tokens + output_tokens / 2)

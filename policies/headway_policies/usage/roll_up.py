@@ -1,0 +1,77 @@
+"""The sums of records: by minute, hour and day in UTC, and by all that tells requests apart.
+
+Each record is in exactly one minute, one hour and one day: the rows of any period sum up to the records.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from enum import IntEnum
+from math import floor
+from typing import Final, NamedTuple
+
+from headway_policies.usage.record import Figures, UsageRecord
+
+#: The tenant of the sums of those for which a period has no more rows.
+OTHER: Final = "(other)"
+
+
+class Period(IntEnum):
+    """The length of a period in seconds."""
+
+    MINUTE = 60
+    HOUR = 3600
+    DAY = 86_400
+
+    def start_of(self, time_s: float) -> int:
+        """The start of the period that a time is in, both in seconds since 1970."""
+        return floor(time_s / self) * self
+
+
+class Group(NamedTuple):
+    """The requests of one row."""
+
+    tenant: str
+    key: str
+    class_name: str
+    model: str
+    adapter: str
+    outcome: str
+    reason: str
+
+
+def group_of(record: UsageRecord) -> Group:
+    """The group of a record."""
+    return Group._make(record[1:8])
+
+
+def folded(group: Group) -> Group:
+    """The group that a group is counted with where a period has no more rows."""
+    return group._replace(tenant=OTHER, key="", adapter="")
+
+
+def roll_up(records: Iterable[UsageRecord]) -> Mapping[tuple[Period, int], Mapping[Group, Figures]]:
+    """The sums of these records, by period, its start, and group."""
+    minutes: dict[int, dict[Group, Figures]] = {}
+    for record in records:
+        _add(minutes.setdefault(Period.MINUTE.start_of(record.ended_s), {}), group_of(record), record.figures)
+    rows: dict[tuple[Period, int], dict[Group, Figures]] = {}
+    for start_s, groups in minutes.items():
+        for period in Period:
+            into = rows.setdefault((period, period.start_of(start_s)), {})
+            for group, figures in groups.items():
+                _add(into, group, figures)
+    return rows
+
+
+def total(figures: Iterable[Figures]) -> Figures:
+    """The sum of all."""
+    summed = Figures()
+    for each in figures:
+        summed = summed.plus(each)
+    return summed
+
+
+def _add(into: dict[Group, Figures], group: Group, figures: Figures) -> None:
+    known = into.get(group)
+    into[group] = figures if known is None else known.plus(figures)
