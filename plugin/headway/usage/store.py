@@ -55,6 +55,8 @@ PRAGMA application_id = {_APPLICATION};
 PRAGMA user_version = {_VERSION};
 COMMIT;
 """
+_STARTS: Final = "SELECT DISTINCT start_s FROM usage WHERE period = ? ORDER BY start_s DESC LIMIT 1 OFFSET ?"
+_ROWS: Final = "SELECT start_s FROM usage WHERE period = ? ORDER BY start_s DESC LIMIT 1 OFFSET ?"
 _IN_PERIOD: Final = "period = ? AND start_s = ?"
 _INSERT_REQUEST: Final = f"INSERT INTO requests VALUES ({', '.join('?' * len(_OF_REQUEST))})"  # noqa: S608 - no values
 _ADD: Final = (
@@ -99,11 +101,10 @@ class UsageStore:
                 "DELETE FROM requests WHERE rowid <= (SELECT max(rowid) FROM requests) - ?", (MAX_REQUESTS,)
             )
             for period, kept in _KEPT.items():
-                starts = "SELECT DISTINCT start_s FROM usage WHERE period = ? ORDER BY start_s DESC LIMIT 1 OFFSET ?"
-                rows = "SELECT start_s FROM usage WHERE period = ? ORDER BY start_s DESC LIMIT 1 OFFSET ?"
-                for newest, most in ((starts, kept), (rows, MAX_ROWS)):
-                    delete = f"DELETE FROM usage WHERE period = ? AND start_s <= ({newest})"  # noqa: S608 - no values
-                    connection.execute(delete, (period, period, most))
+                for newest, most in ((_STARTS, kept), (_ROWS, MAX_ROWS)):
+                    beyond = connection.execute(newest, (period, most)).fetchone()
+                    if beyond is not None:
+                        connection.execute("DELETE FROM usage WHERE period = ? AND start_s <= ?", (period, *beyond))
 
     def close(self) -> None:
         """Close the connection; the next use opens another one."""

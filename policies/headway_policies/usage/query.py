@@ -21,6 +21,7 @@ _UNITS: Final = {"s": 1, "m": 60, "h": 3600, "d": 86_400, "w": 604_800}
 #: The longest range that is summed up from a period.
 _FINEST: Final = ((Period.MINUTE, 2 * 86_400), (Period.HOUR, 60 * 86_400))
 _MOST_S: Final = 100 * 366 * 86_400
+_LATEST_S: Final = 250 * 366 * 86_400
 _MOST_CHARS: Final = 40
 _MAX_TENANT_CHARS: Final = 128
 USUAL: Final = {"since": "1d", "by": "tenant"}
@@ -93,7 +94,7 @@ def _time_s(name: str, text: str, now_s: float) -> float:
         return now_s - ago_s
     try:
         time = datetime.fromisoformat(text)
-        if time.utcoffset() is None:
+        if time.utcoffset() is None or not 0 <= time.timestamp() < _LATEST_S:
             raise wrong
         return time.timestamp()
     except (ValueError, OverflowError):
