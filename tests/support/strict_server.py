@@ -61,7 +61,8 @@ def strict_server(folder: Path) -> Iterator[StrictServer]:
     api_key = f"api-key-{secrets.token_hex(6)}"
     with otlp_receiver() as traces:
         flags = ("--preset", "balanced", "--no-warmup", "--api-key", api_key, *_PRINTED)
-        environment = {"HEADWAY_KEYS_FILE": path, **_ACCESS, **_PRINTS}
+        counted = {"HEADWAY_USAGE_DB": str(folder / "usage.db")}
+        environment = {"HEADWAY_KEYS_FILE": path, **counted, **_ACCESS, **_PRINTS}
         server = RunningServer.headway(
             folder / "server.log", *flags, "--otlp-traces-endpoint", traces.endpoint, **environment
         )

@@ -18,7 +18,11 @@ from typing import Any
 
 #: Files that stay together because they share something expensive, by what they share; a folder ends with a slash.
 TOGETHER: dict[str, tuple[str, ...]] = {
-    "the server with keys": ("tests/engine/test_access.py", "tests/engine/test_canaries.py"),
+    "the server with keys": (
+        "tests/engine/test_access.py",
+        "tests/engine/test_canaries.py",
+        "tests/engine/test_usage.py",
+    ),
     "the shared server": ("tests/engine/", "tests/browser/test_real_server.py", "tests/chaos/test_instances.py"),
     "the server with faults": ("tests/chaos/",),
     "vLLM in the test's own process": (

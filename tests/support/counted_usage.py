@@ -1,0 +1,45 @@
+"""What the accounting of a server has summed up, beside the counters of vLLM in the same process."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from running_server import RunningServer, wait_until
+
+#: The counters of vLLM, by the figure of the accounting that is to be the same.
+COUNTERS = {
+    "prompt_tokens": "vllm:prompt_tokens_total",
+    "cached_tokens": "vllm:prompt_tokens_cached_total",
+    "output_tokens": "vllm:generation_tokens_total",
+}
+
+
+def usage_of(server: RunningServer, query: str = "") -> dict[str, Any]:
+    """An answer of the accounting."""
+    answer = server.admin("GET", f"usage?since=1d&{query}")
+    assert answer.status_code == 200, answer.text
+    found: dict[str, Any] = answer.json()
+    return found
+
+
+def assert_counted(server: RunningServer) -> dict[str, Any]:
+    """Since the server started the sums over all tenants are vLLM's own counters, and the requests those of the desk.
+
+    A server at rest; returns the sums.
+    """
+    wait_until(lambda: _rests(server), "no call is left in the engine", 60)
+    found, scrape = usage_of(server), server.scrape()
+    assert found["lost"] == found["waiting"] == 0
+    of_vllm = {name: scrape(counter) for name, counter in COUNTERS.items()}
+    assert {name: found["total"][name] for name in COUNTERS} == of_vllm
+    outcomes = usage_of(server, "by=outcome,tenant")["rows"]
+    ended = sum(row["requests"] for row in outcomes if row["group"]["tenant"] != "(server)")
+    assert ended == scrape("headway_outcomes_total")
+    assert found["total"]["refused"] == scrape("headway_refusals_total")
+    return found
+
+
+def _rests(server: RunningServer) -> bool:
+    """Whether the engine has confirmed the end of every sequence."""
+    status = server.status()
+    return not (status["queued"] or status["in_flight"] or status["seats_taken"] or status["engine"]["running"])
