@@ -15,6 +15,7 @@ from headway.operator.control import Control
 from headway.operator.install import EngineParts, install, prepare
 from headway.operator.presets import PresetCatalogue
 from headway.supervision.supervisor import Supervisor
+from headway.usage import UsageLog
 from headway_policies import Outcome, Preset
 
 
@@ -105,6 +106,7 @@ def installed(
     replace: Callable[[], Awaitable[None]] | None = None,
     other_model: OtherModel | None = None,
     warm_beside_traffic: WarmBesideTraffic | None = None,
+    usage: UsageLog | None = None,
 ) -> tuple[Control, EngineParts]:
     """An engine behind the gate, as a server has it; its supervisor, where there is one, is made but not started."""
     catalogue = PresetCatalogue()
@@ -120,6 +122,7 @@ def installed(
         replace=replace,
         other_model=other_model,
         warm_beside_traffic=warm_beside_traffic,
+        usage=usage,
     )
     return control, parts
 

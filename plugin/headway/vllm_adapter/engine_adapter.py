@@ -158,7 +158,7 @@ class VllmAdapter:
         if states is None:
             return ()
         named = [request_ids] if isinstance(request_ids, str) else list(request_ids)
-        parents, children = processor.parent_requests, processor.external_req_ids
+        parents, children = getattr(processor, "parent_requests", {}), getattr(processor, "external_req_ids", {})
         own: list[str] = []
         for name in named:
             if not internal:
@@ -354,7 +354,7 @@ def _dropped(state: Any) -> Ended:
     """The end of a sequence by an abort. vLLM counts a prompt when its first token comes."""
     computed = not state.is_prefilling
     return Ended(
-        str(state.external_req_id),
+        str(getattr(state, "external_req_id", state.request_id)),
         int(state.prompt_len) if computed else 0,
         int(state.stats.num_generation_tokens),
         "abort",

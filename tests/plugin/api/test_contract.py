@@ -7,8 +7,10 @@ import os
 import pkgutil
 import subprocess
 import sys
+import tempfile
 from collections.abc import AsyncIterator, Iterator, Sequence
 from contextlib import asynccontextmanager
+from pathlib import Path
 from typing import Any
 
 import httpx
@@ -30,6 +32,7 @@ from headway.http.admin import handlers as admin
 from headway.http.admin.tokens import Tokens
 from headway.operator import Control, EngineParts
 from headway.supervision import Supervisor
+from headway.usage import UsageLog, UsageStore
 from headway_policies import Preset, bundled_presets, preset
 
 TOKENS = {Role.OPERATOR: "operator-token-0123456789-0123456789", Role.VIEWER: "viewer-token-0123456789-0123456789ab"}
@@ -81,12 +84,16 @@ async def serving() -> AsyncIterator[tuple[httpx.AsyncClient, Control, EnginePar
     """A client of the admin API of a supervised engine with one running request and one entry in its audit log."""
     engine = FakeEngine()
     balanced = bundled_presets()["balanced"]
+    folder = tempfile.TemporaryDirectory()
+    usage = UsageLog(UsageStore(Path(folder.name) / "usage.db"))
+    usage.store.check()
     control, parts = installed(
         engine,
         balanced,
         supervise=lambda one: Supervisor(one.gateway),
         replace=_never,
         warm_beside_traffic=_warm,
+        usage=usage,
     )
     vars(control.forecasts)["of"] = _forecast
     control.order_fallback("pause", caller=headway.Caller("anna"))
@@ -98,6 +105,8 @@ async def serving() -> AsyncIterator[tuple[httpx.AsyncClient, Control, EnginePar
     async with httpx.AsyncClient(transport=transport, base_url="http://headway") as client:
         yield client, control, parts
     await stream.aclose()
+    usage.close()
+    folder.cleanup()
 
 
 async def ask(client: httpx.AsyncClient, route: Route, role: Role | None) -> httpx.Response:

@@ -173,9 +173,9 @@ def _end_questions(core: Any) -> None:
 def _forget_requests(client: Any) -> None:
     """Drop the records of requests that died with the old engine; their callers have been answered."""
     processor = client.output_processor
-    ids, count = list(processor.request_states), getattr(client, "_headway_count_dropped", None)
-    if count is not None:
-        count(ids, internal=True)
+    ids, count = list(processor.request_states), vars(type(client)).get("_headway_count_dropped")
+    if count is not None:  # it is a policy client
+        count(client, ids, internal=True)
     processor.abort_requests(ids, internal=True)
 
 

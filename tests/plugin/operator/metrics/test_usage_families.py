@@ -1,0 +1,43 @@
+"""The metrics of the accounting: one label for each of the tenants that use the most, and one for all others."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from prometheus_client import CollectorRegistry, generate_latest
+from running_server import Scrape
+
+from headway.operator.metrics import METRIC_NAMES, UsageCollector
+from headway.usage import UsageLog, UsageStore
+from headway_policies.usage import OTHER, UsageRecord
+
+
+def record(tenant: str, **given: int | str) -> UsageRecord:
+    """A request of a tenant."""
+    return UsageRecord(1.8e9, tenant, "", "normal", "m", "", "completed", "", 10, 4, 3)._replace(**given)  # type: ignore[arg-type]  # its fields
+
+
+def test_labels_are_bounded_and_kinds_sum_up_to_all_tokens(tmp_path: Path) -> None:
+    """However many tenants there are; nothing is there before the first request but what all others have."""
+    registry, usage = CollectorRegistry(), UsageLog(UsageStore(tmp_path / "usage.db"))
+    registry.register(UsageCollector(usage))
+    before = Scrape(generate_latest(registry).decode())
+    own = {name for name in METRIC_NAMES if name.startswith(("headway_tenant_", "headway_usage_"))}
+    assert {sample.name for sample in before.samples} == own
+    for number in range(100):
+        usage.add(record(f"t{number}"))
+    usage.add(record("t0", reason="queue_full"))
+    assert usage.flush(10)
+    usage.close()
+    scrape = Scrape(generate_latest(registry).decode())
+    labels = {sample.labels["tenant"] for sample in scrape.samples if sample.name == "headway_tenant_requests_total"}
+    assert labels == {OTHER, *(f"t{number}" for number in range(32))}
+    assert scrape("headway_tenant_requests_total") == 101
+    assert scrape("headway_tenant_requests_total", tenant=OTHER) == 68
+    assert scrape("headway_tenant_refusals_total", tenant="t0") == 1
+    kinds = {
+        kind: scrape("headway_tenant_tokens_total", tenant="t1", kind=kind) for kind in ("computed", "cached", "output")
+    }
+    assert kinds == {"computed": 6, "cached": 4, "output": 3}
+    assert scrape("headway_tenant_tokens_total") == 101 * 13
+    assert scrape("headway_usage_lost_total") == 0
