@@ -25,6 +25,7 @@ MAX_REQUESTS: Final = 100_000
 MAX_GROUPS: Final = 10_000
 MAX_ROWS: Final = 1_000_000
 _KEPT: Final = {Period.MINUTE: 49 * 60, Period.HOUR: 62 * 24, Period.DAY: 800}
+_MAX_NAME_CHARS: Final = 200
 _APPLICATION: Final = 0x48575553
 _VERSION: Final = 1
 #: How long another server's transaction is waited for.
@@ -89,6 +90,7 @@ class UsageStore:
 
     def write(self, records: Sequence[UsageRecord]) -> None:
         """Add these records, all of them or none."""
+        records = [_storable(record) for record in records]
         with self._transaction() as connection:
             connection.executemany(_INSERT_REQUEST, records)
             for (period, start_s), groups in roll_up(records).items():
@@ -168,6 +170,18 @@ class UsageStore:
                 raise
             self._connection = connection
         return self._connection
+
+
+def _storable(record: UsageRecord) -> UsageRecord:
+    """The record with names that are texts: a client may name an adapter by half of a character, or by a whole book."""
+    names = record[1 : 1 + len(_GROUP)]
+    if sum(map(len, names)) <= _MAX_NAME_CHARS and "".join(names).isprintable():
+        return record
+    return UsageRecord._make([record[0], *map(_name, names), *record[1 + len(_GROUP) :]])
+
+
+def _name(text: str) -> str:
+    return text[:_MAX_NAME_CHARS].encode(errors="replace").decode()
 
 
 def _make(path: Path) -> None:

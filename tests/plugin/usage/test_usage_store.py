@@ -319,6 +319,17 @@ def test_tenants_without_number_share_a_row(tmp_path: Path, monkeypatch: pytest.
     assert [sums(path, period).requests for period in Period] == [54] * 3
 
 
+def test_names_that_are_no_texts_are_written_as_far_as_they_can_be(tmp_path: Path) -> None:
+    """A client chooses the name of an adapter; none costs the other requests of its batch their record."""
+    with opened(tmp_path / "usage.db") as usage:
+        for name in ("\ud800", "a" * 10_000, "a\0b", "é", "\n"):
+            usage.add(record(adapter=name))
+        assert usage.flush(10)
+        assert usage.lost == 0
+        found = {row.group[0] for row in usage.store.read(read_query({"by": "adapter"}, NOW_S + 1), 10)}
+    assert found == {"?", "a" * 200, "a\0b", "é", "\n"}
+
+
 def test_an_answer_has_the_sums_that_were_asked_for(tmp_path: Path) -> None:
     """By group and by period, of a tenant, with what is not written yet."""
     with opened(tmp_path / "usage.db") as usage:
