@@ -45,7 +45,7 @@ TERMS: dict[Reason, tuple[HTTPStatus, bool, str]] = {
     Reason.OBJECTIVE_UNREACHABLE: (
         HTTPStatus.TOO_MANY_REQUESTS,
         True,
-        "It waited beyond the objective of its class while more arrived than can be served.",
+        "Its first token could not come within the objective of its class: more requests arrive than can be served.",
     ),
     Reason.EVICTED: (HTTPStatus.TOO_MANY_REQUESTS, True, "A more urgent request took this one's place in the queue."),
     Reason.QUEUE_TIMEOUT: (HTTPStatus.SERVICE_UNAVAILABLE, True, "No seat came free within the queue time-out."),

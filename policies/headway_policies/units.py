@@ -24,6 +24,12 @@ def duration(value_s: float) -> str:
     return f"{hours} h {rest_s // 60} min"
 
 
+def above(value_s: float, bound_s: float) -> str:
+    """A time span that is longer than a bound: never in the same words as the bound."""
+    words, bound = duration(value_s), duration(bound_s)
+    return f"just over {bound}" if words == bound else words
+
+
 def percent(ratio: float) -> str:
     """A share: "12 %", "0.4 %"."""
     return f"{compact(ratio * 100)} %"

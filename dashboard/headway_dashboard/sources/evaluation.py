@@ -108,7 +108,7 @@ class Evaluator:
             case Peak(metric):
                 return self._peaks(metric, replace(on, window_s=on.step_s))
             case Rate(metric):
-                return self._grouped(metric, on, self._rater(on), total)
+                return self._grouped(metric, on, self._counter(on) if expression.counted else self._rater(on), total)
             case Mean(metric):
                 sums = self._grouped(metric, on, self._rater(on.brisk), total, "_sum")
                 counts = self._grouped(metric, on, self._rater(on.brisk), total, "_count")
@@ -156,10 +156,7 @@ class Evaluator:
         match expression:
             case Grown(metric, window_s):
                 over = replace(on, window_s=window_s)
-                stale_s = self._held_s(on)
-                return self._grouped(
-                    metric, over, lambda times_s, values: growth(times_s, values, over, stale_s), total
-                )
+                return self._grouped(metric, over, self._counter(over), total)
             case Least(of, window_s) | Average(of, window_s):
                 most, read = MEASURED_RATIO * window_s / on.step_s, min if isinstance(expression, Least) else fmean
                 return self._windows(of, on, window_s, lambda known: read(known) if len(known) >= most else None)
@@ -225,6 +222,9 @@ class Evaluator:
 
     def _rater(self, on: Grid) -> Reader:
         return lambda times_s, values: rate(times_s, values, on, self._held_s(on))
+
+    def _counter(self, on: Grid) -> Reader:
+        return lambda times_s, values: growth(times_s, values, on, self._held_s(on))
 
     def _held_s(self, on: Grid) -> float:
         """The greatest age of a sample at a point of the grid: the last point lies up to a step after now."""

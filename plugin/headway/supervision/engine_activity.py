@@ -11,6 +11,7 @@ from dataclasses import dataclass, replace
 
 from headway.admission import Gateway
 from headway.engine import Ended
+from headway.supervision.memory.processes import MachineUse
 from headway_policies import Load
 from headway_policies.limits import RankLoad
 from headway_policies.preset import Ability
@@ -38,8 +39,8 @@ class EngineActivity:
     ``listens`` says whether the engine reports its steps. ``load`` is that of the last step, ``stepped_s`` its time on
     the gate's clock, ``worked_s`` the time of the last step with anything in it: a router reports the steps of idle
     instances, too. ``batches`` sums up all steps, ``preemptions`` and ``prompt_tokens`` count theirs.
-    ``gpu_busy_ratio`` is the last reading of the GPUs, added to every load from then on; None without a GPU. Call it on
-    the event loop's thread only.
+    ``gpu_busy_ratio`` is the last reading of the GPUs, added to every load from then on; None without a GPU.
+    ``machine`` is that of the processors. Call it on the event loop's thread only.
     """
 
     def __init__(self, gateway: Gateway, batch_meter: Callable[[int], None] | None = None) -> None:
@@ -49,6 +50,7 @@ class EngineActivity:
         self.preemptions = self.prompt_tokens = 0
         self.stepped_s = self.worked_s = 0.0
         self.gpu_busy_ratio: float | None = None
+        self.machine = MachineUse()
         self._gateway = gateway
         self._batch_meter = batch_meter
         self._internal_requests = self._unmeasured = 0

@@ -11,7 +11,7 @@ diagnosis    the whole
 """
 
 from headway_policies.diagnosis.bottleneck import Bottleneck, Severity
-from headway_policies.diagnosis.diagnosis import Diagnosis, diagnose
+from headway_policies.diagnosis.diagnosis import Diagnosis, diagnose, restated
 from headway_policies.diagnosis.facts import NO_INSTANCE, ClassFacts, Facts, Forecasted
 from headway_policies.diagnosis.failures import (
     BY_REASON,
@@ -46,6 +46,7 @@ __all__ = [
     "lowered_words",
     "main_causes",
     "refused_for_load",
+    "restated",
     "symptoms",
     "words",
 ]

@@ -13,6 +13,7 @@ class Bottleneck(StrEnum):
     engine_stuck     the engine steps and serves nothing
     stopped          no request is dispatched: a pause, a warm-up, a shutdown
     memory           the KV cache holds no more sequences
+    host             other work on the machine takes the processors that the engine needs
     engine_speed     more seats would not serve more requests in time
     seats            the seats of the preset are taken
     ceiling          the seats that the engine was started with are taken
@@ -38,6 +39,7 @@ class Bottleneck(StrEnum):
     ENGINE_STUCK = "engine_stuck"
     STOPPED = "stopped"
     MEMORY = "memory"
+    HOST = "host"
     ENGINE_SPEED = "engine_speed"
     SEATS = "seats"
     CEILING = "ceiling"

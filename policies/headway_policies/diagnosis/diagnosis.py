@@ -9,7 +9,7 @@ Weak spot: figures of a minute say nothing of what changes within seconds.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from math import inf
 
 from headway_policies.diagnosis.bottleneck import Bottleneck, Severity
@@ -61,6 +61,11 @@ def diagnose(facts: Facts) -> Diagnosis:
         evidence=tuple(_evidence(known)),
         remedies=remedies(known, found),
     )
+
+
+def restated(found: Diagnosis, facts: Facts) -> Diagnosis:
+    """A diagnosis with its statement in the figures of now: its own ``facts``, brought up to date."""
+    return replace(found, statement=statement(facts.measured(), found.bottleneck))
 
 
 def _evidence(facts: Facts) -> Iterator[Evidence]:

@@ -18,9 +18,11 @@ class ClassFacts:
     """A class; None for what is not known.
 
     ``error_share`` is the share of its requests that ended without an answer, apart from those that clients cancelled
-    and those that were invalid. An objective or time-out is infinite where the class has none, None where the preset is
-    not known. ``overloaded``: its queue stands, so that waits are cut. ``idle``: none of its requests has come lately,
-    waits or runs.
+    and those that were invalid; ``ended`` of them ended in all, None where they were not counted. ``refused_share`` was
+    refused for the load or ran out of time in the queue, and ``causes`` has the failed ones of each cause, by its
+    words. An objective or time-out is infinite where the class has none, None where the preset is not known.
+    ``reserved_seats`` are free ones that less urgent classes do not get. ``overloaded``: its queue stands, so that
+    waits are cut. ``idle``: none of its requests has come lately, waits or runs.
     """
 
     name: str
@@ -32,6 +34,10 @@ class ClassFacts:
     inter_token_slo_s: float | None = None
     overloaded: bool = False
     idle: bool = False
+    ended: float | None = None
+    refused_share: float | None = None
+    causes: Mapping[str, float] = field(default_factory=dict)
+    reserved_seats: float = 0.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,6 +60,10 @@ class Forecasted:
 class Facts:
     """A server; None for what is not known.
 
+    ``seats_taken``, ``limit`` and ``queued`` are means of the last half minute, on which the rules rest; those with
+    ``_now`` are of this moment, None where only the others are known. ``longest_wait_s`` is the longest wait of the
+    half minute.
+
     ``stopped`` says why no request is dispatched, empty while they are, and ``planned`` that it was to be so: a
     warm-up, a recycle, a shutdown. ``replaceable``: the server can replace its engine, and does so with a silent one
     where it ``restarts_hung``. ``capped``: fewer seats are open than the limit allows, for the memory, after a restart
@@ -61,19 +71,21 @@ class Facts:
     waited, None where hardly any did; ``window_s`` is how long a request may wait for its batch by itself.
     ``adaptive``: the limit follows the engine; ``limit_reason`` is a key of ``headway_policies.limits.WHYS``;
     ``reserved_seats`` are those that are free. ``doubling_gain`` is how many more tokens a second twice the
-    seats would give, as a share of the present ones. ``compiling_s`` is the age of a grammar that the engine has been
-    compiling for too long, 0 where none is; ``stuck`` why it has served nothing for ``stuck_s`` although it steps.
+    seats would give, as a share of the present ones. ``machine_busy`` is the share of the machine's processors that is
+    in use, ``own_busy`` the share that this server and its engine use. ``compiling_s`` is the age of a grammar that the
+    engine has been compiling for too long, 0 where none is; ``stuck`` why it has served nothing for ``stuck_s``
+    although it steps.
 
     ``prompt_share`` is the share of the engine's time that goes to prompts, and ``longest_prompt_s`` the time of the
     most of them that one step has computed. ``shapes_steps``: the step policy bounds that; False where it might.
     ``longest_held_s`` is how long a prompt had been there while it was held by it, 0 where none was.
 
     Of the error share, ``failed_share`` failed in the engine, ``invalid_share`` were invalid, ``expired_share`` ran out
-    of time while they ran, and ``refused_share`` was refused for the load or ran out of time in the queue. ``causes``
-    has the failed requests of each cause, by its words, in any one unit. Of the requests that ``arrived`` in the last
-    minutes, ``lowered`` counts those that asked for a class above the rights of their key, by that class. ``rung`` is
-    a word of the fallback ladder, ``rung_set`` whether an operator put it there. ``forecasts`` are those of other
-    presets, ``forecast`` the one of the preset in force.
+    of time while they ran, and ``refused_share`` was refused for the load or ran out of time in the queue; ``ended`` is
+    the number of requests that these are shares of. ``causes`` has the failed requests of each cause, by its words, in
+    any one unit. Of the requests that ``arrived`` in the last minutes, ``lowered`` counts those that asked for a class
+    above the rights of their key, by that class. ``rung`` is a word of the fallback ladder, ``rung_set`` whether an
+    operator put it there. ``forecasts`` are those of other presets, ``forecast`` the one of the preset in force.
     """
 
     engine: EngineState | None = None
@@ -85,19 +97,25 @@ class Facts:
     strategy: str = ""
     adaptive: bool | None = None
     seats_taken: float | None = None
+    seats_now: int | None = None
     limit: float | None = None
+    limit_now: int | None = None
     ceiling: float | None = None
     limit_reason: str = ""
     reserved_seats: float = 0.0
     capped: bool = False
     queued: float | None = None
+    queued_now: int | None = None
     oldest_wait_s: float | None = None
+    longest_wait_s: float | None = None
     used_while_waiting: float | None = None
     window_s: float = 0.0
     mean_batch: float | None = None
     kv_ratio: float | None = None
     preemptions: float | None = None
     doubling_gain: float | None = None
+    machine_busy: float | None = None
+    own_busy: float | None = None
     compiling_s: float = 0.0
     shapes_steps: bool | None = None
     prompt_share: float | None = None
@@ -105,6 +123,7 @@ class Facts:
     longest_held_s: float = 0.0
     stuck: StuckCause | None = None
     stuck_s: float = 0.0
+    ended: float | None = None
     error_share: float | None = None
     failed_share: float | None = None
     invalid_share: float | None = None

@@ -24,7 +24,7 @@ WORDS: Mapping[str, str] = {
     Reason.DEADLINE_INFEASIBLE: "expected wait too long",
     Reason.DEADLINE_UNREACHABLE: "deadline unreachable",
     Reason.OBJECTIVE_INFEASIBLE: "expected wait beyond the objective",
-    Reason.OBJECTIVE_UNREACHABLE: "waited beyond the objective",
+    Reason.OBJECTIVE_UNREACHABLE: "objective out of reach",
     Reason.EVICTED: "evicted by a more urgent one",
     Reason.QUEUE_TIMEOUT: "timed out waiting",
     Reason.FIRST_TOKEN_TIMEOUT: "no first token in time",

@@ -10,7 +10,8 @@ from dataclasses import dataclass
 
 from headway_policies.diagnosis.bottleneck import Bottleneck
 from headway_policies.diagnosis.facts import NO_INSTANCE, Facts, Forecasted
-from headway_policies.diagnosis.symptoms import prompts_held, slowed_by_prompts
+from headway_policies.diagnosis.rules import refuses
+from headway_policies.diagnosis.symptoms import late, prompts_held, refused, slowed_by_prompts
 from headway_policies.engine import EngineState, StuckCause
 from headway_policies.units import compact, duration, percent
 
@@ -152,10 +153,12 @@ def _batch_formation(facts: Facts) -> Iterator[Remedy]:
 
 
 def _reserved_seats(facts: Facts) -> Iterator[Remedy]:
-    yield Remedy(
-        f"set reserved_seats of the urgent classes below the {compact(facts.reserved_seats)} free ones",
-        "urgent requests wait longer for their first token",
-    )
+    """Fewer reserved seats, unless a class for which they are kept is refused or late itself."""
+    if not any(row.reserved_seats >= 1 and (refused(row) or late(row)) for row in facts.classes):
+        yield Remedy(
+            f"set reserved_seats of the urgent classes below the {compact(round(facts.reserved_seats))} free ones",
+            "urgent requests wait longer for their first token",
+        )
     yield from _another_preset(facts)
 
 
@@ -173,11 +176,24 @@ def _adapters(facts: Facts) -> Iterator[Remedy]:
 
 
 def _bursts(facts: Facts) -> Iterator[Remedy]:
+    """Longer queues help only those that are refused; the others wait for seats."""
+    if not refuses(facts):
+        yield from _seats(facts)
+        return
     yield Remedy(
         "longer queues for the class: max_waiting, burst_s, or a longer time-out of the clients",
         "requests wait longer in a burst before they are served",
     )
     yield from _another_preset(facts)
+
+
+def _host(facts: Facts) -> Iterator[Remedy]:
+    yield Remedy(
+        "find what else runs on the machine (`top`) and move it, or give the server processors of its own "
+        "(taskset, a cpuset, CPU requests in Kubernetes)",
+        "the other work gets fewer processors",
+    )
+    yield Remedy("another instance of the server, on another machine", "its hardware; needs a router in front of both")
 
 
 def _shaped(facts: Facts) -> Iterator[Remedy]:
@@ -192,8 +208,9 @@ def _shaped(facts: Facts) -> Iterator[Remedy]:
 def _long_steps(facts: Facts) -> Iterator[Remedy]:
     yield from _shaped(facts)
     yield from _another_preset(facts)
-    if facts.adaptive is False and facts.limit is not None and facts.limit > 1:
-        seats = max(1, round(facts.limit / 2))
+    running = facts.seats_taken or 0.0
+    if facts.adaptive is False and running >= 2:  # a limit above what runs would change nothing
+        seats = round(running) // 2
         yield Remedy(f"fewer seats: {seats}", "requests wait for a seat", f"headway tune --seats {seats}")
     if facts.adaptive is False:
         yield Remedy(
@@ -354,6 +371,7 @@ _BY_BOTTLENECK: Mapping[Bottleneck, Callable[[Facts], Iterator[Remedy]]] = {
     Bottleneck.ENGINE_STUCK: _engine_stuck,
     Bottleneck.STOPPED: _stopped,
     Bottleneck.MEMORY: _memory,
+    Bottleneck.HOST: _host,
     Bottleneck.ENGINE_SPEED: _engine_speed,
     Bottleneck.SEATS: _seats,
     Bottleneck.CEILING: _ceiling,

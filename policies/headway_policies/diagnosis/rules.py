@@ -9,8 +9,17 @@ from __future__ import annotations
 from math import inf
 
 from headway_policies.diagnosis.bottleneck import Bottleneck, Severity
-from headway_policies.diagnosis.facts import Facts
-from headway_policies.diagnosis.symptoms import MAX_ERROR_SHARE, bound_s, errs, late, slow
+from headway_policies.diagnosis.facts import ClassFacts, Facts
+from headway_policies.diagnosis.symptoms import (
+    MAX_ERROR_SHARE,
+    bound_s,
+    errs,
+    host_busy,
+    late,
+    refused,
+    refused_beside_seats,
+    slow,
+)
 from headway_policies.engine import EngineState
 
 KV_FULL = 0.95
@@ -28,6 +37,8 @@ _MOSTLY_FREE = 0.75
 #: A batch may take so many windows: one before it, and its row.
 _WINDOWS = 2.0
 _MANY_PREEMPTIONS = 3
+#: Of a first token's time: waits that are shorter than this part of it did not make it late.
+_WAITED_PART = 0.25
 _NORMAL = ("", "normal")
 _PAUSED = "pause"  # the rung on which all requests wait
 
@@ -42,7 +53,7 @@ def bottleneck(facts: Facts) -> Bottleneck:
         return Bottleneck.UNKNOWN
     if facts.limit <= 0:
         return Bottleneck.STOPPED
-    if _waits(facts) or _refuses(facts):
+    if _waits(facts) or refuses(facts):
         return _pressed(facts)
     return _unpressed(facts)
 
@@ -63,6 +74,10 @@ def _pressed(facts: Facts) -> Bottleneck:
     """The cause that delays waiting requests, or refuses some for the load."""
     if _memory_full(facts):
         return Bottleneck.MEMORY
+    if host_busy(facts):
+        return Bottleneck.HOST
+    if refused_beside_seats(facts):
+        return Bottleneck.ENGINE_SPEED
     if max(used_ratio(facts), facts.used_while_waiting or 0.0) >= AT_LIMIT:
         return _full(facts)
     if facts.rung_set and facts.rung not in _NORMAL:
@@ -104,6 +119,8 @@ def _unpressed(facts: Facts) -> Bottleneck:
         return Bottleneck.INVALID_REQUESTS
     if (facts.expired_share or 0.0) > MAX_ERROR_SHARE:
         return Bottleneck.TIME_OUTS
+    if host_busy(facts) and any(late(row) or slow(row) for row in facts.classes):
+        return Bottleneck.HOST
     if any(map(slow, facts.classes)):
         return Bottleneck.LONG_STEPS
     if any(map(late, facts.classes)):
@@ -113,20 +130,28 @@ def _unpressed(facts: Facts) -> Bottleneck:
 
 def _waits(facts: Facts) -> bool:
     """Whether requests wait, for longer than a batch takes to gather; any wait counts where first tokens are late."""
-    if facts.used_while_waiting is not None and any(map(late, facts.classes)):
+    if facts.used_while_waiting is not None and any(_late_by_waiting(facts, row) for row in facts.classes):
         return True
     if facts.queued is None or facts.queued < 1:
         return False
     return not _gathers(facts) or not facts.window_s or (facts.oldest_wait_s or 0.0) > _WINDOWS * facts.window_s
 
 
+def _late_by_waiting(facts: Facts, row: ClassFacts) -> bool:
+    """Whether first tokens of a class are late, and waits are a part of that."""
+    longest_s = facts.longest_wait_s
+    return late(row) and (longest_s is None or longest_s >= _WAITED_PART * (row.ttft_p95_s or 0.0))
+
+
 def _gathers(facts: Facts) -> bool:
     return facts.strategy not in ("", "continuous")
 
 
-def _refuses(facts: Facts) -> bool:
-    """Whether requests are refused for the load, or run out of time in the queue."""
-    return (facts.refused_share or 0.0) > MAX_ERROR_SHARE or any(row.overloaded for row in facts.classes)
+def refuses(facts: Facts) -> bool:
+    """Whether requests, or those of a class, are refused for the load, or run out of time in the queue."""
+    if (facts.refused_share or 0.0) > MAX_ERROR_SHARE:
+        return True
+    return any(row.overloaded or refused(row) for row in facts.classes)
 
 
 def _memory_full(facts: Facts) -> bool:
@@ -150,8 +175,8 @@ def severity(facts: Facts, found: Bottleneck) -> Severity:
     if facts.stuck is not None and found is Bottleneck.ENGINE_STUCK:
         return Severity.DOWN if facts.stuck.blocks_others else Severity.DEGRADED
     missed = any(late(row) or slow(row) for row in facts.classes)
-    pressed = _waits(facts) or _refuses(facts)
-    if pressed and (_refuses(facts) or any(map(late, facts.classes))):
+    pressed = _waits(facts) or refuses(facts)
+    if pressed and (refuses(facts) or any(map(late, facts.classes))):
         return Severity.OVERLOADED
     if missed or errs(facts) or facts.compiling_s or facts.rung not in _NORMAL:
         return Severity.DEGRADED

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 
 from headway_policies.diagnosis.bottleneck import Bottleneck
 from headway_policies.diagnosis.facts import Facts
 from headway_policies.diagnosis.rules import AT_LIMIT, BY_ENGINE, KV_FULL, lacking, used_ratio
-from headway_policies.diagnosis.symptoms import slow, slowed_by_prompts
+from headway_policies.diagnosis.symptoms import refused_beside_seats, slow, slowed_by_prompts
 from headway_policies.engine import STUCK_WORDS, EngineState
 from headway_policies.limits import WHYS
 from headway_policies.units import compact, duration, percent
@@ -46,7 +47,9 @@ def _memory(facts: Facts) -> str:
 
 
 def _engine_speed(facts: Facts) -> str:
-    if facts.limit_reason in BY_ENGINE:
+    if names := refused_beside_seats(facts):
+        why = f"seats are kept free for {' and '.join(names)}, whose first tokens would come too late"
+    elif facts.limit_reason in BY_ENGINE:
         why = f"limit: {WHYS[facts.limit_reason]}"
     elif any(map(slow, facts.classes)):
         why = "the time between tokens is over its objective already"
@@ -58,7 +61,7 @@ def _engine_speed(facts: Facts) -> str:
 
 
 def _reserved_seats(facts: Facts) -> str:
-    reserved = compact(facts.reserved_seats)
+    reserved = compact(max(1, round(facts.reserved_seats)))
     return f"Requests wait although seats are free: {_load(facts)} {reserved} are reserved for urgent classes."
 
 
@@ -87,9 +90,15 @@ def _unknown(facts: Facts) -> str:
 
 
 def _load(facts: Facts) -> str:
-    idle = ", no request waits" if facts.queued == 0 else ""
-    taken, limit = facts.seats_taken or 0.0, facts.limit or 0.0
-    return f"{compact(round(taken, 1))} of {compact(round(limit, 1))} seats taken{_waiting(facts) or idle}."
+    """Seats and queue in whole numbers: those of this moment, where they are known."""
+    taken, limit = _whole(facts.seats_now, facts.seats_taken), _whole(facts.limit_now, facts.limit)
+    waiting = facts.queued if facts.queued_now is None else facts.queued_now
+    idle = ", no request waits" if waiting == 0 and (facts.queued or 0.0) < 1 else ""
+    return f"{compact(taken)} of {compact(limit)} seats taken{_waiting(facts) or idle}."
+
+
+def _whole(now: int | None, mean: float | None) -> int:
+    return round(mean or 0.0) if now is None else now
 
 
 def _first_tokens(facts: Facts) -> str:
@@ -97,10 +106,11 @@ def _first_tokens(facts: Facts) -> str:
 
 
 def _waiting(facts: Facts) -> str:
-    if not facts.queued or facts.queued < 1:
+    waiting = _whole(facts.queued_now, facts.queued if (facts.queued or 0.0) >= 1 else None)
+    if not waiting:
         return ""
     oldest = f", the oldest for {duration(facts.oldest_wait_s)}" if facts.oldest_wait_s else ""
-    return f", {compact(facts.queued)} waiting{oldest}"
+    return f", {compact(waiting)} waiting{oldest}"
 
 
 _STATEMENTS: Mapping[Bottleneck, Callable[[Facts], str]] = {
@@ -109,6 +119,10 @@ _STATEMENTS: Mapping[Bottleneck, Callable[[Facts], str]] = {
     Bottleneck.ENGINE_STUCK: _engine_stuck,
     Bottleneck.STOPPED: _stopped,
     Bottleneck.MEMORY: _memory,
+    Bottleneck.HOST: lambda facts: (
+        f"Other work on the machine takes its processors: {percent(facts.machine_busy or 0.0)} of them are in use, "
+        f"{percent(facts.own_busy or 0.0)} by this server. {_load(facts)}"
+    ),
     Bottleneck.ENGINE_SPEED: _engine_speed,
     Bottleneck.SEATS: lambda facts: f"Limited by the seats of this preset: {_load(facts)}",
     Bottleneck.CEILING: lambda facts: f"Limited by the seats that this engine was started with: {_load(facts)}",
@@ -121,7 +135,9 @@ _STATEMENTS: Mapping[Bottleneck, Callable[[Facts], str]] = {
     Bottleneck.RESERVED_SEATS: _reserved_seats,
     Bottleneck.REQUEST_SIZE: _request_size,
     Bottleneck.ADAPTERS: lambda facts: f"Requests wait for a LoRA adapter although seats are free: {_load(facts)}",
-    Bottleneck.BURSTS: lambda facts: f"Requests arrive in bursts, while on the mean seats are free: {_load(facts)}",
+    Bottleneck.BURSTS: lambda facts: (
+        f"Requests arrive in bursts, while on the mean seats are free: {_load(replace(facts, seats_now=None))}"
+    ),
     Bottleneck.LONG_STEPS: lambda facts: (
         f"Long prompts make steps long: {_load(facts)}"
         if slowed_by_prompts(facts)

@@ -10,12 +10,14 @@ from math import fsum, inf, isfinite
 from headway_policies.diagnosis.facts import ClassFacts, Facts
 from headway_policies.diagnosis.failures import words
 from headway_policies.request import Outcome
-from headway_policies.units import duration, percent
+from headway_policies.units import above, compact, duration, percent
 
 #: Above this share errors are named; exactly this much is still allowed.
 MAX_ERROR_SHARE = 0.01
 #: A cause has most of the errors when it has more than this share of them.
 MAJORITY = 0.5
+#: Of the machine's processors: from the first share on they are full, and the second is much for other work.
+_HOST_FULL, _HOST_OTHERS = 0.95, 0.2
 #: Of the engine's time: prompts that take less slow down nobody for long.
 _MUCH = 0.2
 
@@ -39,6 +41,22 @@ def errs(facts: Facts) -> bool:
     """
     shares = (facts.fault_share, *(row.error_share for row in facts.classes))
     return any(share is not None and share > MAX_ERROR_SHARE for share in shares)
+
+
+def refused(row: ClassFacts) -> bool:
+    """Whether more than 1 % of the requests of a class are refused for the load, or run out of time in the queue."""
+    return (row.refused_share or 0.0) > MAX_ERROR_SHARE
+
+
+def refused_beside_seats(facts: Facts) -> list[str]:
+    """The classes that are refused although seats are kept free for them: more seats would change nothing."""
+    return [row.name for row in facts.classes if row.reserved_seats >= 1 and refused(row)]
+
+
+def host_busy(facts: Facts) -> bool:
+    """Whether other work on the machine takes processors that this server could use."""
+    machine, own = facts.machine_busy, facts.own_busy
+    return machine is not None and own is not None and machine >= _HOST_FULL and machine - own >= _HOST_OTHERS
 
 
 def late(row: ClassFacts) -> bool:
@@ -82,14 +100,39 @@ def main_causes(causes: Mapping[str, float]) -> str:
 
 
 def _errors(facts: Facts) -> Iterator[str]:
-    share, invalid = facts.fault_share, words(Outcome.REJECTED_INVALID)
-    if share is not None and share > MAX_ERROR_SHARE:
-        causes = main_causes({cause: rate for cause, rate in facts.causes.items() if cause != invalid})
-        yield f"{percent(share)} of requests end without an answer{f'; {causes}' if causes else ''}."
-        return
-    for figures in facts.classes:
-        if figures.error_share is not None and figures.error_share > MAX_ERROR_SHARE:
-            yield f"{percent(figures.error_share)} of the requests of class {figures.name} end without an answer."
+    """The classes with errors, the one with the largest share first; all requests together where no class is known, or
+    none has a cause.
+    """
+    hit = [row for row in facts.classes if row.error_share is not None and row.error_share > MAX_ERROR_SHARE]
+    share = facts.fault_share
+    if share is not None and share > MAX_ERROR_SHARE and not any(row.causes for row in hit):
+        yield f"{_how_many(share, facts.ended)} end without an answer{_because(facts.causes)}."
+    for row in sorted(hit, key=lambda row: -(row.error_share or 0.0)):
+        yield _class_errors(row)
+
+
+def _class_errors(row: ClassFacts) -> str:
+    share = row.error_share or 0.0
+    what = "are refused" if (row.refused_share or 0.0) >= share else "end without an answer"
+    return f"{_how_many(share, row.ended, row.name)} {what}{_because(row.causes)}."
+
+
+def _how_many(share: float, ended: float | None, class_name: str = "") -> str:
+    """The number of requests of a share, and of how many; the share alone where these were not counted."""
+    of_class = f" of class {class_name}" if class_name else ""
+    whole = round(ended or 0.0)
+    if not whole:
+        return f"{percent(share)} of {'the ' if class_name else ''}requests{of_class}"
+    part = round(share * whole)
+    if part == whole:
+        return f"All {compact(whole)} requests{of_class}" if whole > 1 else f"The only request{of_class}"
+    return f"{compact(part)} of {compact(whole)} requests{of_class} ({percent(share)})"
+
+
+def _because(causes: Mapping[str, float]) -> str:
+    invalid = words(Outcome.REJECTED_INVALID)
+    named = main_causes({cause: rate for cause, rate in causes.items() if cause != invalid})
+    return f"; {named}" if named else ""
 
 
 def _late(facts: Facts) -> Iterator[str]:
@@ -97,7 +140,7 @@ def _late(facts: Facts) -> Iterator[str]:
         bound = bound_s(figures)
         what = "objective" if bound == figures.ttft_slo_s else "time-out"
         yield (
-            f"First tokens of class {figures.name} come too late: {duration(figures.ttft_p95_s or 0.0)} (p95), "
+            f"First tokens of class {figures.name} come too late: {above(figures.ttft_p95_s or 0.0, bound)} (p95), "
             f"its {what} is {duration(bound)}."
         )
 
@@ -141,5 +184,9 @@ def _prompts(facts: Facts) -> Iterator[str]:
 
 def _slow(facts: Facts) -> Iterator[str]:
     for figures in filter(slow, facts.classes):
-        between, slo = duration(figures.inter_token_p95_s or 0.0), duration(figures.inter_token_slo_s or 0.0)
-        yield f"Tokens of class {figures.name} come too slowly: {between} between two (p95), its objective is {slo}."
+        slo_s = figures.inter_token_slo_s or 0.0
+        between = above(figures.inter_token_p95_s or 0.0, slo_s)
+        yield (
+            f"Tokens of class {figures.name} come too slowly: {between} between two (p95), its objective is "
+            f"{duration(slo_s)}."
+        )

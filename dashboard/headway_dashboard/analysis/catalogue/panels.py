@@ -177,13 +177,18 @@ TTFT_BY_CLASS, PREFILL_BY_CLASS, DECODE_BY_CLASS = (
     quantiles(phase, "class") for phase in ("first_token", "prefill", "decode")
 )
 TTFT_P95_BY_CLASS = TTFT_BY_CLASS[0.95]
+INTER_TOKEN_P95_BY_CLASS = quantiles("inter_token", "class")[0.95]
 BATCHES_WAITED_BY_CLASS = Quantile(0.95, of("headway_batches_waited", "class"))
 #: Every request that ended, each once: by its reason where it was refused or given up, else by its outcome.
 _ENDS = Metric("headway_refusals_total", also=("headway_outcomes_total",), without=(("outcome", causes.BY_REASON),))
 _FAILED = replace(_ENDS, without=(("outcome", (*causes.BY_REASON, *causes.NOT_FAILED)),))
 ERROR_SHARE = Share(Rate(_FAILED), Rate(_ENDS))
 ERROR_SHARE_BY_CLASS = Share(Rate(replace(_FAILED, by=("class",))), Rate(replace(_ENDS, by=("class",))))
+#: Of the same time: the requests that ended, and those of them that failed.
+ENDED, FAILED = Rate(_ENDS, counted=True), Rate(_FAILED, counted=True)
+ENDED_BY_CLASS, FAILED_BY_CLASS = (Rate(replace(metric, by=("class",)), counted=True) for metric in (_ENDS, _FAILED))
 ERRORS_BY_CAUSE = Rate(replace(_FAILED, by=("reason", "outcome")))
+ERRORS_BY_CLASS_AND_CAUSE = Rate(replace(_FAILED, by=("class", "reason", "outcome")))
 KV_USE = Either(
     Gauge(of("headway_engine_kv_cache_usage_ratio"), largest=True),
     Gauge(of("vllm:kv_cache_usage_perc"), largest=True),
@@ -310,13 +315,16 @@ CLASS_TABLE = (
     *PREFILL_BY_CLASS.values(),
     *DECODE_BY_CLASS.values(),
     BATCHES_WAITED_BY_CLASS,
+    INTER_TOKEN_P95_BY_CLASS,
     ERROR_SHARE_BY_CLASS,
+    ENDED_BY_CLASS,
+    FAILED_BY_CLASS,
 )
 FACTS = (
-    ARRIVALS, BATCH, SEATS, LIMIT, LIMIT_OF_ONE, CEILING, QUEUED, OLDEST, IN_FLIGHT, KV_USE, ERROR_SHARE, READY,
+    ARRIVALS, BATCH, SEATS, LIMIT, LIMIT_OF_ONE, CEILING, QUEUED, OLDEST, IN_FLIGHT, KV_USE, ERROR_SHARE, ENDED, READY,
     TTFT[0.95],
 )  # fmt: skip
-FACTS_BY_CLASS = (OVERLOADED_BY_CLASS, RESERVED_SEATS_BY_CLASS)
+FACTS_BY_CLASS = (OVERLOADED_BY_CLASS, RESERVED_SEATS_BY_CLASS, ERRORS_BY_CLASS_AND_CAUSE)
 ENGINE = (ENGINE_STATE, DEATHS)
 HEAD = (ARRIVALS, QUEUED, IN_FLIGHT, READY, RUNG, PRESET, *ENGINE)
 IDENTITY = (PRESET, BACKEND, GPU_USED, GPU_TOTAL, RESIDENT)

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Collection, Mapping
 from math import fsum
 
 from headway_dashboard.analysis.catalogue import causes, engine_panels, panels
 from headway_dashboard.analysis.diagnosis.doubling_gain import doubling_gain
-from headway_dashboard.analysis.queries.model import Point
+from headway_dashboard.analysis.queries.model import Point, value_of
 from headway_dashboard.analysis.queries.reading import SourceReading
 from headway_dashboard.analysis.server import descriptions
 from headway_dashboard.analysis.server.engine_deaths import RECYCLE, last_cause
@@ -45,18 +46,17 @@ def facts_of(reading: SourceReading, status: Status) -> Facts:
         mean_batch=_mean_batch(reading),
         kv_ratio=_kv_ratio(reading),
         doubling_gain=doubling_gain(reading[panels.BATCH].line(), reading[panels.TOKENS].line()),
+        ended=now(reading, panels.ENDED),
         error_share=error_share,
         failed_share=_share_of(IN_ENGINE, failures, error_share),
         invalid_share=_share_of((Outcome.REJECTED_INVALID,), failures, error_share),
         expired_share=_share_of(WHILE_RUNNING, failures, error_share),
-        refused_share=_share_of(
-            refused_for_load(shed_by_command=status.ladder.ordered is not None), failures, error_share
-        ),
+        refused_share=_share_of(refused_for_load(shed_by_command=rung_set), failures, error_share),
         causes=failures,
         rung=_rung(reading, status),
         rung_set=rung_set,
         ttft_p95_s=now(reading, panels.TTFT[0.95]),
-        classes=tuple(_class_facts(reading, status, name, _valid_part(failures)) for name in classes_of(reading)),
+        classes=tuple(_class_facts(reading, status, name, failures, rung_set) for name in classes_of(reading)),
     )
 
 
@@ -116,12 +116,12 @@ def _mean_batch(reading: SourceReading) -> Point:
 
 def _reserved_seats(reading: SourceReading) -> float:
     """Seats that are kept for a class and free: the metric counts those that the class has taken, too."""
+    return fsum(_reserved_for(reading, *labels) for labels in reading[panels.RESERVED_SEATS_BY_CLASS].lines)
+
+
+def _reserved_for(reading: SourceReading, name: str) -> float:
     reserved, running = reading[panels.RESERVED_SEATS_BY_CLASS], reading[panels.IN_FLIGHT_BY_CLASS]
-    return fsum(
-        max(0.0, (line[-1] or 0.0) - (running.latest(*labels) or 0.0))
-        for labels, line in reserved.lines.items()
-        if line
-    )
+    return max(0.0, (reserved.latest(name) or 0.0) - (running.latest(name) or 0.0))
 
 
 def _kv_ratio(reading: SourceReading) -> Point:
@@ -131,6 +131,11 @@ def _kv_ratio(reading: SourceReading) -> Point:
 
 
 # ---------------------------------------------------------------------- errors and classes
+
+
+def refused_share(reading: SourceReading) -> Point:
+    """The share of the requests that are refused for the load; the reading holds errors by cause and their share."""
+    return _share_of(refused_for_load(shed_by_command=False), causes_now(reading), now(reading, panels.ERROR_SHARE))
 
 
 def _share_of(names: Collection[str], failures: Mapping[str, float], error_share: Point) -> Point:
@@ -143,21 +148,38 @@ def _share_of(names: Collection[str], failures: Mapping[str, float], error_share
 
 
 def _valid_part(failures: Mapping[str, float]) -> float:
-    """The part of the errors that is no client's mistake. The causes are those of all classes together."""
+    """The part of the errors that is no client's mistake."""
     whole = fsum(failures.values())
     return 1.0 - failures.get(causes.words(Outcome.REJECTED_INVALID), 0.0) / whole if whole > 0 else 1.0
 
 
-def _class_facts(reading: SourceReading, status: Status, name: str, valid_part: float) -> ClassFacts:
+def _causes_of(reading: SourceReading, name: str) -> dict[str, float]:
+    """Errors a second of each cause in a class, by its words."""
+    found = defaultdict[str, float](float)
+    for (of_class, *labels), line in reading[panels.ERRORS_BY_CLASS_AND_CAUSE].lines.items():
+        if of_class == name and line and line[-1]:
+            found[causes.words(value_of(tuple(labels)))] += line[-1]
+    return dict(found)
+
+
+def _class_facts(
+    reading: SourceReading, status: Status, name: str, failures: Mapping[str, float], rung_set: bool
+) -> ClassFacts:
+    own = _causes_of(reading, name)
     activity = (panels.ARRIVALS_BY_CLASS, panels.QUEUED_BY_CLASS, panels.IN_FLIGHT_BY_CLASS)
     objectives, errors = status.objectives.get(name, _NOT_KNOWN), reading[panels.ERROR_SHARE_BY_CLASS].latest(name)
     return ClassFacts(
         name,
         ttft_p95_s=reading[panels.TTFT_P95_BY_CLASS].latest(name),
-        error_share=None if errors is None else errors * valid_part,
+        inter_token_p95_s=reading[panels.INTER_TOKEN_P95_BY_CLASS].latest(name),
+        error_share=None if errors is None else errors * _valid_part(own or failures),
+        ended=reading[panels.ENDED_BY_CLASS].latest(name),
+        refused_share=_share_of(refused_for_load(shed_by_command=rung_set), own, errors),
+        causes=own,
         ttft_slo_s=objectives.ttft_slo_s,
         first_token_timeout_s=objectives.first_token_timeout_s,
         inter_token_slo_s=objectives.inter_token_slo_s,
+        reserved_seats=_reserved_for(reading, name),
         overloaded=reading[panels.OVERLOADED_BY_CLASS].latest(name) == 1,
         idle=all(reading[figure].latest(name) == 0 for figure in activity),
     )

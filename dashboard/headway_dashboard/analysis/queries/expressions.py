@@ -96,13 +96,15 @@ class Peak(OfMetric):
 
 @dataclass(frozen=True, slots=True)
 class Rate(OfMetric):
-    """A counter's increase a second."""
+    """A counter's increase a second; ``counted``: the increase itself, over the same window."""
 
     of: Metric
+    counted: bool = False
 
     def promql(self, window: str) -> str:
         """PromQL with this rate window."""
-        return f"sum{self.of.grouping} (rate({self.of.promql()}[{window}]))"
+        read = "increase" if self.counted else "rate"
+        return f"sum{self.of.grouping} ({read}({self.of.promql()}[{window}]))"
 
 
 @dataclass(frozen=True, slots=True)

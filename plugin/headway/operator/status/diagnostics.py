@@ -8,11 +8,12 @@ from __future__ import annotations
 
 import logging
 from collections import deque
+from dataclasses import replace
 
 from headway.admission import Gate
 from headway.background_tasks import next_turn_s, sleep_until_turn
 from headway.operator.status.server_facts import FactsReader, Sample, steps_lately
-from headway_policies.diagnosis import Bottleneck, Diagnosis, Facts, Severity, diagnose
+from headway_policies.diagnosis import Bottleneck, Diagnosis, Facts, Severity, diagnose, restated
 from headway_policies.step import StepFigures
 
 log = logging.getLogger(__name__)
@@ -29,6 +30,7 @@ class Diagnostics:
 
     def __init__(self, gate: Gate, reader: FactsReader) -> None:
         self.last = diagnose(Facts())
+        self._facts = Facts()  # what ``last`` was made of
         self._gate = gate
         self._reader = reader
         self._samples: deque[Sample] = deque(maxlen=round(KEEP_S / SAMPLE_EVERY_S) + 1)
@@ -45,12 +47,12 @@ class Diagnostics:
                     self.judge()
             except Exception:  # an error here must not leave an old diagnosis standing for ever
                 log.exception("diagnostics: iteration failed")
-                self.last = diagnose(Facts())
+                self._facts, self.last = Facts(), diagnose(Facts())
             await sleep_until_turn(SAMPLE_EVERY_S)
 
     def sample(self) -> bool:
-        """Keep how the server is now. The state before a switch says nothing of the preset in force: whether there was
-        one.
+        """Keep how the server is now, and say it in the statement. The state before a switch says nothing of the preset
+        in force: whether there was one.
 
         The diagnosis from before a switch does not hold up the next one either.
         """
@@ -59,16 +61,26 @@ class Diagnostics:
         if switched:
             self._revision, self._better = revision, _BETTER_TIMES
             self._samples.clear()
-        self._samples.append(self._reader.sample())
+        now = self._reader.sample()
+        self._samples.append(now)
+        self._facts = replace(
+            self._facts,
+            seats_now=now.seats_taken,
+            limit_now=now.limit,
+            queued_now=now.queued,
+            oldest_wait_s=now.oldest_wait_s,
+        )
+        self.last = restated(self.last, self._facts)
         return switched
 
     def judge(self) -> Diagnosis:
         """Diagnose the last half minute. A better diagnosis must be made three times in a row; worse counts at once."""
-        before, found = self.last, diagnose(self.facts())
+        facts = self.facts()
+        before, found = self.last, diagnose(facts)
         self._better = self._better + 1 if found.severity < before.severity else 0
         if 0 < self._better < _BETTER_TIMES and before.bottleneck is not Bottleneck.UNKNOWN:
             return before
-        self.last, self._better = found, 0
+        self.last, self._facts, self._better = found, facts, 0
         troubled = found.severity > Severity.WATCH
         if troubled != (before.severity > Severity.WATCH):
             level = logging.WARNING if troubled else logging.INFO

@@ -52,12 +52,17 @@ class ClassCounts:
     ended: int
     failures: Failures
 
+    def share(self, *causes: str) -> float | None:
+        """The share of these failures; None where nothing has ended."""
+        return _share(sum(self.failures[cause] for cause in causes), self.ended)
+
 
 @dataclass(frozen=True, slots=True)
 class Sample:
     """The server at one moment; counts are since its start.
 
-    ``reserved_free`` are the seats that are kept for urgent classes and not taken, a request counted as one seat.
+    ``reserved_free`` are the seats that are kept for urgent classes and not taken, by class, a request counted as one
+    seat.
     ``busy_s`` is the time in which the engine computed, ``prompt_tokens`` what it computed of prompts, and
     ``largest_prompt_tokens`` the most of a step since the sample before. ``steps`` is None where none was planned.
     """
@@ -67,8 +72,9 @@ class Sample:
     limit: int
     why: str
     capped: bool
-    reserved_free: int
+    reserved_free: Mapping[str, int]
     queued: int
+    oldest_wait_s: float
     kv_ratio: float
     preemptions: int
     busy_s: float
@@ -98,7 +104,7 @@ class FactsReader:
         desk, load, now_s = self.gate.desk, self.activity.load, self.gate.now_s()
         reading, classes = desk.read(now_s), desk.ledger.classes
         why = reading.limit_reason
-        reserved = sum(max(0, seats - classes[name].in_flight) for name, seats in reading.reserved_seats.items())
+        reserved = {name: max(0, seats - classes[name].in_flight) for name, seats in reading.reserved_seats.items()}
         return Sample(
             at_s=now_s,
             seats_taken=desk.seats_taken,
@@ -107,6 +113,7 @@ class FactsReader:
             capped=desk.limit < reading.proposed_limit and not desk.preset.limit.shadow,
             reserved_free=reserved,
             queued=desk.ledger.queued,
+            oldest_wait_s=max(reading.oldest_wait_s.values(), default=0.0),
             kv_ratio=load.kv_usage_ratio if desk.seats_taken else 0.0,
             preemptions=self.activity.preemptions,
             busy_s=self.activity.batches.busy_s,
@@ -134,25 +141,33 @@ class FactsReader:
             ends = _Ends(samples[0], recent[-1])
         served = self._figures(began_s, max(began_s, min(ends.since_s, now_s - WINDOW_S)), now_s)
         preset, ladder, reading = desk.preset, self.fallback.ladder, desk.read(now_s)
+        by_command = ladder.ordered is not None
         return replace(
             self._of_steps(self._of_seats(self._of_engine(), recent), recent, now_s),
             capped=recent[-1].capped,
             oldest_wait_s=max(reading.oldest_wait_s.values(), default=0.0),
+            longest_wait_s=max(sample.oldest_wait_s for sample in recent),
             window_s=_gathering_s(preset, reading.window_s),
+            ended=ends.ended,
             error_share=ends.share(*ends.failures),
             failed_share=ends.share(*IN_ENGINE),
             invalid_share=ends.share(Outcome.REJECTED_INVALID),
             expired_share=ends.share(*WHILE_RUNNING),
-            refused_share=ends.share(*refused_for_load(shed_by_command=ladder.ordered is not None)),
-            causes={words(cause): float(number) for cause, number in ends.failures.items()},
+            refused_share=ends.share(*refused_for_load(shed_by_command=by_command)),
+            causes=_in_words(ends.failures),
             arrived=_arrived(samples[-1]) - _arrived(samples[0]),
             lowered=samples[-1].lowered - samples[0].lowered,
             rung=ladder.rung.word,
-            rung_set=ladder.ordered is not None,
+            rung_set=by_command,
             ttft_p95_s=served[ALL].ttft_p95_s,
             classes=tuple(
-                _class_facts(name, desk, served.get(name, _NOTHING), counts, name in reading.standing_queues,
-                             name not in busy)
+                _class_facts(
+                    name, desk, served.get(name, _NOTHING), counts,
+                    refused_share=counts.share(*refused_for_load(shed_by_command=by_command)),
+                    reserved_seats=fmean(sample.reserved_free.get(name, 0) for sample in recent),
+                    overloaded=name in reading.standing_queues,
+                    idle=name not in busy,
+                )
                 for name, counts in ends.classes.items()
             ),
             forecast=self._forecast(preset),
@@ -174,6 +189,8 @@ class FactsReader:
             strategy=preset.batching.strategy,
             adaptive=preset.limit.moves and not preset.limit.shadow,
             ceiling=desk.ceiling,
+            machine_busy=self.activity.machine.busy_ratio,
+            own_busy=self.activity.machine.own_ratio,
             stuck=None if supervisor is None else supervisor.stuck,
             stuck_s=0.0 if supervisor is None else supervisor.stuck_s,
             compiling_s=0.0 if supervisor is None else supervisor.slow_compilation_s,
@@ -188,10 +205,13 @@ class FactsReader:
         return replace(
             facts,
             seats_taken=seats_taken,
+            seats_now=recent[-1].seats_taken,
             limit=fmean(sample.limit for sample in recent),
+            limit_now=recent[-1].limit,
             limit_reason=Counter(sample.why for sample in pressed).most_common(1)[0][0],
-            reserved_seats=fmean(sample.reserved_free for sample in recent),
+            reserved_seats=fmean(sum(sample.reserved_free.values()) for sample in recent),
             queued=fmean(sample.queued for sample in recent),
+            queued_now=recent[-1].queued,
             used_while_waiting=fmean(waiting) if len(waiting) > _SELDOM * len(recent) else None,
             mean_batch=fmean(sample.seats_taken for sample in running) if running else None,
             kv_ratio=fmean(sample.kv_ratio for sample in running) if running else 0.0,
@@ -310,17 +330,35 @@ def _gathering_s(preset: Preset, window_s: float) -> float:
     return (preset.batching.flush_after_s or inf) if preset.batching.strategy == "static" else window_s
 
 
-def _class_facts(name: str, desk: Desk, served: Served, grown: ClassCounts, standing: bool, idle: bool) -> ClassFacts:
+def _in_words(failures: Failures) -> dict[str, float]:
+    return {words(cause): float(number) for cause, number in failures.items() if number}
+
+
+def _class_facts(
+    name: str,
+    desk: Desk,
+    served: Served,
+    grown: ClassCounts,
+    *,
+    refused_share: float | None,
+    reserved_seats: float,
+    overloaded: bool,
+    idle: bool,
+) -> ClassFacts:
     terms, found = desk.preset.classes.get(name), _objectives(desk, name)
     return ClassFacts(
         name,
         ttft_p95_s=served.ttft_p95_s,
         inter_token_p95_s=served.inter_token_p95_s,
         error_share=_share(grown.failures.total() - grown.failures[Outcome.REJECTED_INVALID], grown.ended),
+        ended=grown.ended,
+        refused_share=refused_share,
+        causes=_in_words(grown.failures),
         ttft_slo_s=_bound(found.ttft_s, None if terms is None else terms.ttft_slo_s),
         first_token_timeout_s=inf if terms is None else terms.first_token_timeout_s or inf,
         inter_token_slo_s=_bound(found.inter_token_s, None if terms is None else terms.inter_token_slo_ms),
-        overloaded=standing,
+        reserved_seats=reserved_seats,
+        overloaded=overloaded,
         idle=idle,
     )
 

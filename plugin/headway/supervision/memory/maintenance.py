@@ -93,7 +93,7 @@ class MemoryMaintenance:
             self.collector.update(idle=not gateway.open_calls and not gate.desk.ledger.queued)
         recycling = self._recycle.running
         use = await asyncio.to_thread(self._probe)
-        self._activity.gpu_busy_ratio = use.gpu_busy_ratio
+        self._activity.gpu_busy_ratio, self._activity.machine = use.gpu_busy_ratio, use.machine
         if not recycling:
             self._engine_bytes = use.engine_bytes
             self._note_replacement()

@@ -8,10 +8,10 @@ from __future__ import annotations
 
 import importlib
 from collections.abc import Set
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
-from headway.supervision.memory.processes import all_pids, read_processes
+from headway.supervision.memory.processes import MachineUse, ProcessorUse, all_pids, read_processes
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,13 +29,14 @@ class MemoryUse:
     """The resident bytes of the server and of its engine's processes, and the GPU ratios, None without a GPU.
 
     ``gpu_usage_ratio`` is the memory in use of the fullest GPU of this server, ``gpu_busy_ratio`` the share of time in
-    which its busiest GPU computed.
+    which its busiest GPU computed. ``machine`` is the use of the machine's processors.
     """
 
     server_bytes: int
     engine_bytes: int
     gpu_usage_ratio: float | None
     gpu_busy_ratio: float | None = None
+    machine: MachineUse = field(default_factory=MachineUse)
 
 
 class Gpus:
@@ -99,6 +100,7 @@ class MemoryProbe:
     def __init__(self, *, gpus: bool = True) -> None:
         self._wants_gpus = gpus
         self._gpus: Gpus | None = None
+        self._processors = ProcessorUse()
 
     def __call__(self) -> MemoryUse:
         """Read all figures."""
@@ -108,6 +110,10 @@ class MemoryProbe:
         cards = [] if self._gpus is None else self._gpus.read_of(all_pids(processes))
         used = [card.used_bytes / card.total_bytes for card in cards if card.total_bytes]
         busy = [card.busy_ratio for card in cards if card.busy_ratio is not None]
-        server, engine = processes["api_server"], processes["engine"]
-        most, busiest = max(used, default=None), max(busy, default=None)
-        return MemoryUse(server.resident_bytes, engine.resident_bytes, most, busiest)
+        return MemoryUse(
+            processes["api_server"].resident_bytes,
+            processes["engine"].resident_bytes,
+            max(used, default=None),
+            max(busy, default=None),
+            self._processors.machine(processes),
+        )

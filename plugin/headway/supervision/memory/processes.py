@@ -50,6 +50,14 @@ def memory_limit_bytes() -> int:
     return total if limit is None else min(limit, total)
 
 
+@dataclass(frozen=True, slots=True)
+class MachineUse:
+    """The shares of the processors in use, by all and by this server with its engine; None: not known."""
+
+    busy_ratio: float | None = None
+    own_ratio: float | None = None
+
+
 class ProcessorUse:
     """The shares of processor time: of the server's processes in what it may use, of the whole "machine" in all.
 
@@ -73,6 +81,12 @@ class ProcessorUse:
             spent_s = {name: used_s[name] - before_s.get(name, 0.0) for name in used_s}
             self._shares = {name: min(1.0, max(0.0, spent_s[name] / allowed_s[name])) for name in used_s}
         return self._shares
+
+    def machine(self, processes: Mapping[str, ProcessReading]) -> MachineUse:
+        """The use of all processors of the machine."""
+        shares = self.read(processes)
+        own = sum(shares.get(name, 0.0) for name in processes) * _allowed() / _all()
+        return MachineUse(shares["machine"], min(own, shares["machine"])) if shares else MachineUse()
 
     @staticmethod
     def _read(processes: Mapping[str, ProcessReading]) -> dict[str, float]:

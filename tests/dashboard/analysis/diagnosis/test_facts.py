@@ -69,7 +69,7 @@ def test_every_fact_has_its_source() -> None:
         mean_batch=18, kv_ratio=0.4, error_share=0.1, failed_share=pytest.approx(0.075), invalid_share=0.0,
         expired_share=0.0, refused_share=pytest.approx(0.025),
         causes={"engine lost": 1.0, "queue full": 1.0, "failed": 2.0}, rung="shed", rung_set=True, ttft_p95_s=0.7,
-        classes=(ClassFacts("normal", 0.8, None, 0.2, 2.0, 60.0, 0.2, overloaded=True),),
+        classes=(ClassFacts("normal", 0.8, None, 0.2, 2.0, 60.0, 0.2, overloaded=True, reserved_seats=4),),
     )  # fmt: skip
 
 

@@ -17,6 +17,7 @@ from virtual_time import on_virtual_time
 
 from headway.audit import Caller
 from headway.operator.status.server_facts import WINDOW_S, steps_lately
+from headway.supervision.memory.processes import MachineUse
 from headway_policies import Block, CapReason, Ending, Load, Preset, bundled_presets
 from headway_policies.diagnosis import Bottleneck, Severity
 from headway_policies.step import StepFigures
@@ -150,6 +151,12 @@ SCENARIOS: Mapping[str, Scenario] = {
         Bottleneck.STOPPED, Severity.DOWN, "No request is dispatched: draining",
         begin=lambda control: control.admission.drain(Caller("ann", "operator")),
     ),
+    "a machine that is busy with other work": Scenario(
+        Bottleneck.HOST, Severity.OVERLOADED,
+        "Other work on the machine takes its processors: 100 % of them are in use, 50 % by this server. 4 of 4 seats",
+        BUSY, every_s=0.4, step=plain,
+        begin=lambda control: setattr(control.activity, "machine", MachineUse(1.0, 0.5)),
+    ),
     "a dead engine": Scenario(
         Bottleneck.ENGINE_DOWN, Severity.DOWN, "The engine is gone",
         begin=lambda control: control.gateway.gate.engine_lost(),
@@ -190,6 +197,23 @@ async def test_it_recovers_within_its_window() -> None:
         await asyncio.sleep(WINDOW_S + 20.0)
         status = control.status().diagnosis
         assert (status.severity, status.bottleneck) == ("ok", "none")
+
+
+@on_virtual_time
+async def test_the_statement_has_whole_numbers_of_now() -> None:
+    """While the rules rest on means, the sentence has the seats and the queue of this second, as the tiles do."""
+    async with playing(SCENARIOS["too few seats"]) as control:
+        gate = control.gateway.gate
+        for _ in range(20):
+            await asyncio.sleep(5.3)
+            control.diagnostics.sample()
+            desk = gate.desk
+            said = f"{desk.seats_taken} of {desk.limit} seats taken, {desk.ledger.queued} waiting"
+            if control.diagnostics.last.bottleneck is Bottleneck.SEATS and desk.ledger.queued:
+                assert said in control.diagnostics.last.statement
+                break
+        else:
+            pytest.fail("never pressed")
 
 
 @on_virtual_time

@@ -14,7 +14,13 @@ from hypothesis import strategies as st
 
 from headway.control_groups import memory_limit
 from headway.supervision.memory import processes
-from headway.supervision.memory.processes import ProcessorUse, ProcessReading, memory_limit_bytes, read_processes
+from headway.supervision.memory.processes import (
+    MachineUse,
+    ProcessorUse,
+    ProcessReading,
+    memory_limit_bytes,
+    read_processes,
+)
 
 Times = namedtuple("Times", ("user", "system", "idle"))
 
@@ -56,6 +62,16 @@ def test_shares_are_of_the_processors_that_may_be_used(monkeypatch: pytest.Monke
     assert use.read(machine.readings()) == pytest.approx({"api_server": 0.1, "engine": 0.5, "machine": 0.5})
     machine.run(1.8, 0.2, -1.0, 0.0)  # the engine was replaced: its time is gone with it
     assert use.read(machine.readings()) == pytest.approx({"api_server": 0.1, "engine": 0.0, "machine": 0.1})
+
+
+def test_the_use_of_the_machine_tells_this_server_from_others(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Both are of all four processors; unknown in the first second."""
+    machine = Machine(monkeypatch)
+    use = ProcessorUse(lambda: machine.now_s)
+    assert use.machine(machine.readings()) == MachineUse()
+    machine.run(2.0, 0.2, 1.8, 8.0)
+    found = use.machine(machine.readings())
+    assert (found.busy_ratio, found.own_ratio) == pytest.approx((1.0, 0.25))
 
 
 @given(st.lists(st.tuples(st.floats(0, 9), *[st.floats(-5, 50)] * 3), max_size=6))

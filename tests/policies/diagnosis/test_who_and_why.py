@@ -1,0 +1,132 @@
+"""What a diagnosis says first, with which numbers, and causes and remedies that bind."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+from diagnosed_facts import FULL, LATE, NORMAL, SLOW, WELL
+
+from headway_policies.diagnosis import Bottleneck, ClassFacts, Severity, diagnose, restated, words
+from headway_policies.request import Reason
+
+# ---------------------------------------------------------------------- who is hit
+
+REFUSED = ClassFacts(
+    "realtime", ttft_slo_s=1.0, error_share=1.0, ended=131, refused_share=1.0, causes={"objective out of reach": 131.0},
+    reserved_seats=3.0,
+)  # fmt: skip
+ALSO_REFUSED = replace(REFUSED, name="normal", ended=157, reserved_seats=0.0)
+LATE_BATCH = ClassFacts("batch", ttft_p95_s=70.0, ttft_slo_s=60.0, error_share=0.0, ended=12, refused_share=0.0)
+NIGHT = replace(
+    WELL, seats_taken=29, queued=4, reserved_seats=3.0, error_share=0.96, refused_share=0.96, ended=300,
+    classes=(LATE_BATCH, REFUSED, ALSO_REFUSED),
+)  # fmt: skip
+
+
+def test_a_class_that_is_refused_ranks_above_one_that_is_late() -> None:
+    """Each class is named with its numbers, refused ones first; that seats are kept for it is not the cause."""
+    found = diagnose(NIGHT)
+    assert found.symptoms == (
+        "All 131 requests of class realtime are refused; main cause: objective out of reach.",
+        "All 157 requests of class normal are refused; main cause: objective out of reach.",
+        "First tokens of class batch come too late: 1 min 10 s (p95), its objective is 1 min.",
+    )
+    assert (found.severity, found.bottleneck) == (Severity.OVERLOADED, Bottleneck.ENGINE_SPEED)
+    assert "seats are kept free for realtime, whose first tokens would come too late" in found.statement
+    assert not any("reserved_seats" in remedy.action for remedy in found.remedies)
+
+
+def test_a_small_class_that_is_refused_is_an_overload() -> None:
+    """Its few requests do not vanish among those of the others."""
+    few = replace(REFUSED, ended=5, causes={"queue full": 4.0}, error_share=0.8, refused_share=0.8)
+    found = diagnose(replace(WELL, error_share=0.004, refused_share=0.004, ended=1000, classes=(NORMAL, few)))
+    assert found.severity is Severity.OVERLOADED
+    assert found.symptoms == ("4 of 5 requests of class realtime (80 %) are refused; main cause: queue full.",)
+
+
+def test_a_share_has_its_numbers() -> None:
+    """100 % of one request is not 100 % of a hundred; a share without numbers stands alone."""
+    for ended, said in ((1, "The only request"), (5, "All 5 requests"), (None, "100 % of requests")):
+        found = diagnose(replace(WELL, error_share=1.0, ended=ended, causes={"failed": 1.0}))
+        assert found.symptoms == (f"{said} end without an answer; main cause: failed.",)
+    found = diagnose(replace(WELL, error_share=0.2, ended=15, causes={"failed": 1.0}))
+    assert found.symptoms == ("3 of 15 requests (20 %) end without an answer; main cause: failed.",)
+
+
+def test_no_reason_says_that_a_request_waited_that_did_not() -> None:
+    """A request is refused at once as well where its objective is out of reach."""
+    assert words(Reason.OBJECTIVE_UNREACHABLE) == "objective out of reach"
+
+
+# ---------------------------------------------------------------------- numbers
+
+
+def test_the_statement_has_whole_numbers_of_now() -> None:
+    """Means decide; what is said is what a tile shows."""
+    pressed = replace(FULL, seats_taken=31.4, limit=31.9, queued=50.7, seats_now=33, limit_now=32, queued_now=7)
+    assert diagnose(pressed).statement == (
+        "Limited by the seats of this preset: 33 of 32 seats taken, 7 waiting, the oldest for 3.2 s."
+    )
+    assert "9 of 32 seats taken" in diagnose(replace(WELL, seats_taken=8.7)).statement
+    later = restated(diagnose(pressed), replace(pressed, seats_now=30, queued_now=0))
+    assert later.statement == "Limited by the seats of this preset: 30 of 32 seats taken."
+    assert later.symptoms == diagnose(pressed).symptoms
+
+
+@pytest.mark.parametrize(("ttft_s", "said"), [(2.04, "just over 2 s"), (2.06, "2.1 s")])
+def test_what_is_late_is_not_said_in_the_words_of_its_objective(ttft_s: float, said: str) -> None:
+    """ "1 s, its objective is 1 s" says nothing."""
+    found = diagnose(replace(WELL, classes=(replace(NORMAL, ttft_p95_s=ttft_s),)))
+    assert found.symptoms == (f"First tokens of class normal come too late: {said} (p95), its objective is 2 s.",)
+
+
+# ---------------------------------------------------------------------- causes that bind
+
+
+@pytest.mark.parametrize(
+    ("machine", "own", "bottleneck"),
+    [
+        (1.0, 0.5, Bottleneck.HOST),
+        (0.95, 0.74, Bottleneck.HOST),
+        (0.94, 0.5, Bottleneck.LONG_STEPS),
+        (1.0, 0.85, Bottleneck.LONG_STEPS),
+        (None, None, Bottleneck.LONG_STEPS),
+    ],
+)
+def test_a_machine_that_is_busy_with_other_work_is_named(
+    machine: float | None, own: float | None, bottleneck: Bottleneck
+) -> None:
+    """Only where it is full, and much of that is not this server's; fewer seats would not help."""
+    found = diagnose(replace(WELL, classes=SLOW, seats_taken=8.6, machine_busy=machine, own_busy=own))
+    assert found.bottleneck is bottleneck
+    if bottleneck is Bottleneck.HOST:
+        assert not any("seats" in remedy.action for remedy in found.remedies)
+        assert "other work" in found.statement.lower()
+    assert diagnose(replace(FULL, machine_busy=1.0, own_busy=0.5)).bottleneck is Bottleneck.HOST
+    assert diagnose(replace(WELL, machine_busy=1.0, own_busy=0.5)).severity is Severity.OK
+
+
+def test_fewer_seats_are_fewer_than_run() -> None:
+    """A limit that nothing reaches changes nothing."""
+    slow = replace(WELL, classes=SLOW, adaptive=False)
+    actions = [one.action for one in diagnose(replace(slow, seats_taken=8.6)).remedies]
+    assert "fewer seats: 4" in actions
+    assert not any("fewer seats" in one.action for one in diagnose(replace(slow, seats_taken=1.4)).remedies)
+
+
+def test_longer_queues_help_only_where_requests_are_refused() -> None:
+    """A burst that waits for seats needs seats."""
+    burst = replace(WELL, seats_taken=10, queued=8, used_while_waiting=1.0)
+    waits, refuses = diagnose(burst), diagnose(replace(burst, error_share=0.2, refused_share=0.2))
+    assert waits.bottleneck is refuses.bottleneck is Bottleneck.BURSTS
+    assert not any("longer queues" in one.action for one in waits.remedies)
+    assert any("more seats: 64" in one.action for one in waits.remedies)
+    assert any("longer queues" in one.action for one in refuses.remedies)
+
+
+def test_short_waits_are_no_cause_of_late_first_tokens() -> None:
+    """Seats that are all taken for a moment explain a wait of a moment."""
+    burst = replace(WELL, seats_taken=10, queued=0.3, used_while_waiting=1.0, classes=LATE)
+    assert diagnose(replace(burst, longest_wait_s=0.4)).bottleneck is Bottleneck.FIRST_TOKENS
+    assert diagnose(replace(burst, longest_wait_s=30.0)).bottleneck is Bottleneck.BURSTS
