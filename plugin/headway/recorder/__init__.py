@@ -7,7 +7,7 @@ speed       how fast the engine's steps were, and how unsteady
 """
 
 from headway.recorder.recorder import Recorder, Recording
-from headway.recorder.served import ServedLog
+from headway.recorder.served import ServedLog, ended_by_kind
 from headway.recorder.summary import summarise
 from headway.recorder.trace import trace_lines
 
@@ -15,6 +15,7 @@ __all__ = [
     "Recorder",
     "Recording",
     "ServedLog",
+    "ended_by_kind",
     "summarise",
     "trace_lines",
 ]

@@ -22,7 +22,7 @@ _MOST_LOOKED_AT = 1000
 _QUANTILES = (0.5, 0.95, 0.99)
 _MAX_TOKENS = 2**32 - 1
 
-_COMPLETED, _REFUSED, _TIMED_OUT, _ERROR, _CANCELLED = range(5)
+_COMPLETED, _REFUSED, _TIMED_OUT, _ERROR, _CANCELLED = range(5)  # all but the last count as ended
 _KINDS: Mapping[Outcome, int] = {
     Outcome.COMPLETED: _COMPLETED,
     Outcome.FAILED: _ERROR,
@@ -37,6 +37,14 @@ _KINDS: Mapping[Outcome, int] = {
     Outcome.ENGINE_LOST: _ERROR,
     Outcome.DRAINED: _REFUSED,
 }
+
+
+def ended_by_kind(outcomes: Mapping[Outcome, int]) -> tuple[int, int, int, int]:
+    """The requests that completed, were refused, ran out of time, and failed."""
+    counts = Counter[int]()
+    for outcome, number in outcomes.items():
+        counts[_KINDS[outcome]] += number
+    return counts[_COMPLETED], counts[_REFUSED], counts[_TIMED_OUT], counts[_ERROR]
 
 
 class ServedLog:

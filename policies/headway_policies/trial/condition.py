@@ -13,6 +13,7 @@ from dataclasses import dataclass
 
 from headway_policies.close_name import no_such
 from headway_policies.trial.figures import ALL, FIGURES, Served
+from headway_policies.units import above, compact, duration, percent
 
 DEFAULT_FOR_S = 30.0
 MIN_FOR_S, MAX_FOR_S = 1.0, 3600.0
@@ -85,6 +86,14 @@ class Condition:
         own = served.get(self.class_name)
         found: float | None = None if own is None else getattr(own, self.figure)
         return found
+
+    def words(self, reading: float) -> str:
+        """A value of the figure with its unit."""
+        if self.figure.endswith("_ratio"):
+            return percent(reading)
+        if self.figure.endswith("_per_s"):
+            return compact(reading)
+        return above(reading, self.value) if reading > self.value else duration(reading)
 
     def beyond(self, reading: float | None) -> bool:
         """Whether the comparison is true."""

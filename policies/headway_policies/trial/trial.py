@@ -73,13 +73,13 @@ class Trial:
         """Judge what is served; None: nothing can be judged now. The end of the trial, or None while it goes on."""
         for place, condition in enumerate(self.terms.revert_if):
             reading = None if served is None else condition.reading(served)
-            if not condition.beyond(reading):
+            if reading is None or not condition.beyond(reading):
                 self._since_s[place] = None
                 continue
             since_s = self._since_s[place]
             since_s = self._since_s[place] = now_s if since_s is None else since_s
             if now_s - since_s >= condition.for_s:
-                return TrialResult(TrialEnd.REVERTED, f"{condition.name} is {reading:.4g}: {condition}")
+                return TrialResult(TrialEnd.REVERTED, f"{condition.name} is {condition.words(reading)}: {condition}")
         if now_s < self.ends_s:
             return None
         lasted = f"{self.terms.lasts_s:g} s"

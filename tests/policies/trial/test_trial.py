@@ -48,7 +48,7 @@ def test_a_condition_ends_it_once_it_has_held() -> None:
     assert trial.held_s(5.9) == [0.0, 4.9]
     end = trial.look(served(3.25), 6.0)
     assert end is not None
-    assert (end.end, end.why) == (TrialEnd.REVERTED, "ttft_p95_s is 3.25: ttft_p95_s > 2 for 5 s")
+    assert (end.end, end.why) == (TrialEnd.REVERTED, "ttft_p95_s is 3.2 s: ttft_p95_s > 2 for 5 s")
 
 
 @given(st.lists(st.sampled_from([0.5, 2.0, 2.5, None, "cannot be judged"]), max_size=60), st.integers(1, 8))

@@ -6,13 +6,14 @@ The conditions are read by the parser of the server and the command line, so tha
 from __future__ import annotations
 
 from collections.abc import Collection
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from headway_policies.trial import Condition, ConditionError
 
 LEAST_S = 1.0
 MOST_S = 86_400.0
 MOST_CONDITIONS = 10
+_MORE_REFUSED, _MOST_REFUSED = 0.1, 0.95
 _UNITS_S = {"s": 1.0, "m": 60.0, "h": 3600.0}
 
 
@@ -30,6 +31,18 @@ def read_terms(after: str, conditions: str, class_names: Collection[str]) -> Ter
     revert_after_s, problems = _time(after)
     good, bad = _conditions(conditions, class_names or None)
     return Terms(revert_after_s, tuple(good), (*problems, *bad))
+
+
+def with_refusals(terms: Terms, refused_ratio: float) -> Terms:
+    """The terms with a condition on refusals, where a trial has none: where all are refused no first token is late.
+
+    The bound is some more than what is refused now.
+    """
+    on_trial = terms.revert_after_s is not None or terms.revert_if
+    if not on_trial or len(terms.revert_if) >= MOST_CONDITIONS or any("refused" in text for text in terms.revert_if):
+        return terms
+    bound = min(_MOST_REFUSED, round(refused_ratio + _MORE_REFUSED, 2))
+    return replace(terms, revert_if=(*terms.revert_if, str(Condition.parse(f"refused_ratio > {bound}"))))
 
 
 def _time(text: str) -> tuple[float | None, tuple[str, ...]]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from headway.api.schema import ServedByClass, ServedFigures, Trial
+from headway.api.schema import EndedRequests, ServedByClass, ServedFigures, Trial
 from headway_dashboard.analysis.units import MISSING, compact, duration, written
 from headway_policies.trial import ALL, Condition, ConditionError
 
@@ -16,6 +16,10 @@ FIGURES = {
     "error_ratio": "Errors",
     "tokens_per_s": "Tokens/s",
 }
+#: Of these the requests since the switch are counted; the others are of the last seconds.
+_COUNTED = {"completed_ratio": "completed", "refused_ratio": "refused", "error_ratio": "failed"}
+#: A trial is called worse when so much less is completed, of at least so many requests.
+_WORSE_RATIO, _LEAST_ENDED = 0.05, 10
 _ENDS = {
     "kept": "was kept",
     "reverted": "was taken back",
@@ -40,6 +44,35 @@ def head_words(trial: Trial) -> str:
     return f"{named} is on trial: {trial.back_to} returns in {left}, unless somebody keeps it."
 
 
+def worse_words(trial: Trial) -> str:
+    """The share of the requests that the trial completes, where it is less than before the switch; else empty."""
+    before, since = _of(trial.before, ALL, "completed_ratio"), _since(trial, ALL)
+    if before is None or since is None or since.ended < _LEAST_ENDED:
+        return ""
+    if since.completed / since.ended >= before - _WORSE_RATIO:
+        return ""
+    return (
+        f"Worse than before the switch: {_counted(since, 'completed_ratio')} of the requests completed since, "
+        f"{written(before, 'ratio')} in the minute before."
+    )
+
+
+def _since(trial: Trial, name: str) -> EndedRequests | None:
+    """The requests of a class that have ended since the switch; None from a server that does not count them."""
+    if name != ALL or not trial.ended:
+        return trial.ended.get(name)
+    counts = [own.model_dump() for own in trial.ended.values()]
+    return EndedRequests(**{field: sum(own[field] for own in counts) for field in counts[0]})
+
+
+def _counted(since: EndedRequests, figure: str) -> str:
+    """A share with its numbers: "24 % (31 of 131)"."""
+    if not since.ended:
+        return MISSING
+    number = getattr(since, _COUNTED[figure])
+    return f"{written(number / since.ended, 'ratio')} ({compact(number)} of {compact(since.ended)})"
+
+
 def condition_rows(trial: Trial) -> list[dict[str, str]]:
     """Each condition: its figure before the switch and now, its limit, and for how long it has been true."""
     rows = []
@@ -61,7 +94,7 @@ def condition_rows(trial: Trial) -> list[dict[str, str]]:
                 "Before": before,
                 "Now": now if read is None else figure_text(read.figure, condition.reading),
                 "Limit": limit,
-                "True for": held if condition.held_s else "not true",
+                "True for": held if condition.held_s else "not true" if condition.reading is not None else "not known",
             }
         )
     return rows
@@ -74,8 +107,9 @@ def figure_rows(trial: Trial) -> list[dict[str, str]]:
     for name in (ALL, *_classes(trial)):
         row = {"Class": name or _ALL_WORD}
         for figure, words in FIGURES.items():
-            before, now = (_of(served, name, figure) for served in (trial.before, trial.now))
-            text = f"{figure_text(figure, before)} → {figure_text(figure, now)}"
+            before, now = (figure_text(figure, _of(served, name, figure)) for served in (trial.before, trial.now))
+            since = _since(trial, name) if figure in _COUNTED else None
+            text = f"{before} → {now if since is None else _counted(since, figure)}"
             limit = limits.get((name, figure))
             row[words] = text if limit is None else f"{text} (limit {figure_text(figure, limit.value)})"
         rows.append(row)

@@ -9,6 +9,7 @@ import streamlit as st
 from headway.api import AdminClient, AdminError, PresetList, Setting
 from headway.api.schema import AuditEntry
 from headway_dashboard.analysis.catalogue import panels
+from headway_dashboard.analysis.diagnosis.facts import refused_share
 from headway_dashboard.analysis.server import newest_values
 from headway_dashboard.analysis.units import MISSING, compact
 from headway_dashboard.components.banner import plain
@@ -46,11 +47,11 @@ def _show(settings: Settings, source: Source, server_status: StatusSource) -> No
         st.info(rights.sentence)
         if rights.may_log_in:
             st.button("Log in", on_click=st.login)
-    seats = read(source, (panels.LIMIT, panels.CEILING), RECENT_S)
+    seats = read(source, (panels.LIMIT, panels.CEILING, panels.ERROR_SHARE, panels.ERRORS_BY_CAUSE), RECENT_S)
     limit, ceiling = (_whole(newest_values.now(seats, figure)) for figure in (panels.LIMIT, panels.CEILING))
     listed = presets or shipped(newest_values.running_preset(read(source, (panels.PRESET,), RECENT_S)))
     st.session_state[_REVISION] = listed.current.revision
-    _presets(settings, listed, before, rights, ceiling)
+    _presets(settings, listed, before, rights, ceiling, refused_share(seats) or 0.0)
     undo(settings, entries, rights, current=listed.current.revision)
     commands.show(settings, server_status, rights, revision=listed.current.revision, limit=limit, ceiling=ceiling)
     if problem:
@@ -65,6 +66,7 @@ def _presets(
     before: Mapping[str, Setting] | None,
     rights: Rights,
     ceiling: int | None,
+    refused_ratio: float,
 ) -> None:
     st.markdown("#### Presets")
     job = ask_on_opening(settings, rights)
@@ -78,7 +80,7 @@ def _presets(
     running = next((preset.settings for preset in listed.presets if preset.name == listed.current.name), {})
     revision = listed.current.revision
     proposal(settings, listed.current.name, running if before is None else before, chosen, rights,
-             revision=revision, ceiling=ceiling)  # fmt: skip
+             revision=revision, ceiling=ceiling, refused_ratio=refused_ratio)  # fmt: skip
 
 
 def _in_force(client: AdminClient, presets: PresetList | None) -> Mapping[str, Setting] | None:

@@ -9,7 +9,7 @@ import streamlit as st
 from headway.api import AdminClient, PresetEntry, Setting, Switched
 from headway_dashboard.analysis.changes import commands
 from headway_dashboard.analysis.changes.preset_changes import by_urgency, change_rows, seat_change, setting_text
-from headway_dashboard.analysis.changes.trial_terms import Terms, read_terms
+from headway_dashboard.analysis.changes.trial_terms import Terms, read_terms, with_refusals
 from headway_dashboard.components import table
 from headway_dashboard.components.banner import plain
 from headway_dashboard.pages.control.command_form import carry_out, reason_and_name
@@ -23,9 +23,9 @@ _EXAMPLE = "realtime.ttft_p95_s > 2 for 30 s"
 
 def proposal(
     settings: Settings, running: str, before: Mapping[str, Setting], chosen: PresetEntry, rights: Rights,
-    *, revision: int, ceiling: int | None,
+    *, revision: int, ceiling: int | None, refused_ratio: float,
 ) -> None:  # fmt: skip
-    """Draw the differences, the warnings, and the form."""
+    """Draw the differences, the warnings, and the form. ``refused_ratio`` is the share that is refused now."""
     with st.container(border=True, key="headway-proposal"):
         st.markdown(f"#### {plain(running or 'now')} → {plain(chosen.name)}")
         if words := seat_change(before, chosen.settings, ceiling):
@@ -34,12 +34,12 @@ def proposal(
         for warning in chosen.warnings:
             st.warning(plain(warning))
         st.caption("No queued request is dropped and no running one is stopped; fewer seats empty as requests finish.")
-        _form(settings, chosen, rights, revision)
+        _form(settings, chosen, rights, revision, refused_ratio)
         st.caption("The same from a shell:")
-        st.code(_command(settings, chosen), language="bash")
+        st.code(_command(settings, chosen, refused_ratio), language="bash")
 
 
-def _form(settings: Settings, chosen: PresetEntry, rights: Rights, revision: int) -> None:
+def _form(settings: Settings, chosen: PresetEntry, rights: Rights, revision: int, refused_ratio: float) -> None:
     off = not rights.may_apply
     with st.form("apply", border=False, enter_to_submit=False):
         reason_and_name("", rights)
@@ -50,27 +50,29 @@ def _form(settings: Settings, chosen: PresetEntry, rights: Rights, revision: int
             st.text_area("Revert if", key=CONDITIONS, max_chars=2200, disabled=off, width="stretch", height=68,
                          placeholder=_EXAMPLE,
                          help="One condition a line: [CLASS.]FIGURE > NUMBER [for SECONDS s]. The earlier preset "
-                              "returns as soon as one has been true for its time.")  # fmt: skip
+                              "returns as soon as one has been true for its time. A trial without a condition on "
+                              "refusals gets one: more than 10 % above those of now.")  # fmt: skip
         st.form_submit_button(
-            f"Apply {chosen.name}", type="primary", on_click=_apply, args=(settings, chosen, revision), disabled=off
-        )
+            f"Apply {chosen.name}", type="primary", on_click=_apply, args=(settings, chosen, revision, refused_ratio),
+            disabled=off,
+        )  # fmt: skip
 
 
-def _terms(chosen: PresetEntry) -> Terms:
+def _terms(chosen: PresetEntry, refused_ratio: float) -> Terms:
     after, conditions = (str(st.session_state.get(key) or "") for key in (AFTER, CONDITIONS))
-    return read_terms(after, conditions, by_urgency(chosen.settings))
+    return with_refusals(read_terms(after, conditions, by_urgency(chosen.settings)), refused_ratio)
 
 
-def _command(settings: Settings, chosen: PresetEntry) -> str:
-    terms, reason = _terms(chosen), str(st.session_state.get("reason") or "")
+def _command(settings: Settings, chosen: PresetEntry, refused_ratio: float) -> str:
+    terms, reason = _terms(chosen, refused_ratio), str(st.session_state.get("reason") or "")
     return commands.use_command(
         settings.url, chosen.name, reason=reason, revert_after_s=terms.revert_after_s, revert_if=terms.revert_if
     )
 
 
-def _apply(settings: Settings, chosen: PresetEntry, revision: int) -> None:
+def _apply(settings: Settings, chosen: PresetEntry, revision: int, refused_ratio: float) -> None:
     """Switch to a preset, on the revision that was on the page when the button was pressed."""
-    state, terms = st.session_state, _terms(chosen)
+    state, terms = st.session_state, _terms(chosen, refused_ratio)
     if terms.problems:
         state[RESULT] = ("error", f"Nothing was applied. {' '.join(terms.problems)} Correct it, and press again.")
         return

@@ -6,12 +6,12 @@ import streamlit as st
 
 from headway.api import AdminClient, AdminError, Trial
 from headway_dashboard.analysis.changes.commands import command
-from headway_dashboard.analysis.changes.trial_words import condition_rows, figure_rows, head_words, running
+from headway_dashboard.analysis.changes.trial_words import condition_rows, figure_rows, head_words, running, worse_words
 from headway_dashboard.analysis.server.status import Status
 from headway_dashboard.analysis.units import duration
 from headway_dashboard.components import table
 from headway_dashboard.components.banner import plain
-from headway_dashboard.pages.control.command_form import carry_out
+from headway_dashboard.pages.control.command_form import carry_out, reason_and_name
 from headway_dashboard.pages.control.preset_cards import RESULT as APPLIED
 from headway_dashboard.pages.control.preset_change import switched_words
 from headway_dashboard.pages.control.results import say
@@ -23,6 +23,7 @@ from headway_dashboard.sources import StatusSource
 _TRIAL = "trial"
 _WATCHED = "trial_watched"
 _RESULT = "trial_result"
+_FORM = "trial"
 
 
 def trial_watch(settings: Settings, server_status: StatusSource, rights: Rights) -> None:
@@ -67,13 +68,22 @@ def _newest(settings: Settings, status: Status) -> Trial | None:
 def _running(settings: Settings, trial: Trial, rights: Rights) -> None:
     with st.container(border=True, gap="small", key="headway-trial"):
         st.info(plain(head_words(trial)))
+        worse = worse_words(trial)
+        if worse:
+            st.warning(plain(worse))
         table(condition_rows(trial))
-        st.caption("Before → now, of what arrived since the switch, over the last seconds:")
+        st.caption(
+            "The minute before → now. Completed, refused and errors: of all requests since the switch; times and "
+            "tokens: of the last seconds."
+        )
         table(figure_rows(trial))
+        reason_and_name(_FORM, rights)
         with st.container(horizontal=True, gap="small"):
             off = not rights.may_apply
-            st.button("Keep", key="trial_keep", type="primary", on_click=_keep, args=(settings, trial), disabled=off)
-            st.button("Undo", key="trial_undo", on_click=_undo, args=(settings, trial), disabled=off)
+            for label, key, act in (("Keep", "trial_keep", _keep), ("Undo", "trial_undo", _undo)):
+                main = (act is _undo) == bool(worse)
+                st.button(label, key=key, type="primary" if main else "secondary", on_click=act,
+                          args=(settings, trial), disabled=off)  # fmt: skip
         keep, undo = (command(settings.url, "preset", word) for word in ("keep", "undo"))
         st.code(f"{keep}\n{undo}", language="bash")
 
@@ -99,7 +109,7 @@ def _ended(trial: Trial) -> None:
 
 def _keep(settings: Settings, trial: Trial) -> None:
     def ask(client: AdminClient, reason: str, actor: str) -> str:
-        kept = client.keep(revision=trial.revision, actor=actor)
+        kept = client.keep(revision=trial.revision, reason=reason, actor=actor)
         return f"{kept.name} stays, as revision {kept.revision}."
 
     if carry_out(settings, "trial", ask, once=("keep", trial.revision)):
@@ -108,7 +118,7 @@ def _keep(settings: Settings, trial: Trial) -> None:
 
 def _undo(settings: Settings, trial: Trial) -> None:
     def ask(client: AdminClient, reason: str, actor: str) -> str:
-        done = client.undo(revision=trial.revision, actor=actor)
+        done = client.undo(revision=trial.revision, reason=reason, actor=actor)
         return switched_words(done, before=trial.revision)
 
     if carry_out(settings, "trial", ask, once=("undo", trial.revision)):

@@ -32,6 +32,7 @@ from headway.api.schema.forecasts import (
 )
 from headway.api.schema.presets import (
     CurrentPreset,
+    EndedRequests,
     PresetEntry,
     PresetList,
     ServedByClass,
@@ -84,6 +85,7 @@ __all__ = [
     "CurrentPreset",
     "DeskDump",
     "Diagnosis",
+    "EndedRequests",
     "EngineEstimate",
     "EngineStatus",
     "Evidence",

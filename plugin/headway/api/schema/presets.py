@@ -65,6 +65,16 @@ class ServedByClass(Answer):
     classes: dict[str, ServedFigures]
 
 
+class EndedRequests(Answer):
+    """The requests of a class that have ended, those that clients cancelled and invalid ones apart, by how."""
+
+    ended: int
+    completed: int
+    refused: int
+    timed_out: int
+    failed: int
+
+
 class TrialCondition(Answer):
     """A condition of a trial: its text, the figure at the last look, and for how long it has been true."""
 
@@ -86,6 +96,7 @@ class Trial(PresetInForce):
     now: ServedByClass | None = Field(
         default=None, description="The last seconds, of what arrived since; null: no request can be served now."
     )
+    ended: dict[str, EndedRequests] = Field(default={}, description="Since the switch, by class.")
 
 
 class TrialReport(Answer):

@@ -8,6 +8,7 @@ nothing is taken back.
 from __future__ import annotations
 
 import asyncio
+from collections import Counter
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import asdict, dataclass, field, replace
 
@@ -15,8 +16,8 @@ from headway.admission import Gate
 from headway.api import schema
 from headway.background_tasks import BackgroundTasks
 from headway.operator.commands.operator_limit import OperatorLimit
-from headway.recorder import ServedLog
-from headway_policies import AdmissionState, Preset
+from headway.recorder import ServedLog, ended_by_kind
+from headway_policies import AdmissionState, Outcome, Preset
 from headway_policies.trial import ALL, Served, Trial, TrialEnd, TrialResult, TrialTerms
 
 TASK = "preset trial"
@@ -31,6 +32,7 @@ BEFORE_S = 60.0
 class PresetTrial:
     """A trial: the preset, what comes back, and what was served before and during it, by class.
 
+    ``counted`` are the outcomes since the server's start as they were at the switch, ``ended`` those since the switch.
     ``standing`` is the operator's limit that comes back with it, where it had one without an end. ``now`` are the
     figures of the last ``LOOK_BACK_S`` seconds at the last look, None where nothing could be judged.
     ``result`` is None while it goes on, ``ended_s`` the time of the gate's clock at its end.
@@ -42,6 +44,8 @@ class PresetTrial:
     trial: Trial
     standing: OperatorLimit | None = None
     before: Mapping[str, Served] = field(default_factory=dict)
+    counted: Mapping[str, Counter[Outcome]] = field(default_factory=dict)
+    ended: Mapping[str, Counter[Outcome]] = field(default_factory=dict)
     now: Mapping[str, Served] | None = None
     result: TrialResult | None = None
     ended_s: float | None = None
@@ -81,7 +85,9 @@ class PresetTrials:
     ) -> PresetTrial:
         """Begin a trial of the preset in force. ``decided`` is awaited when the server itself has ended it."""
         desk, now_s = self._gate.desk, self._gate.now_s()
-        self.last = PresetTrial(desk.preset, desk.mode.revision, back_to, Trial(terms, now_s), standing, before)
+        self.last = PresetTrial(
+            desk.preset, desk.mode.revision, back_to, Trial(terms, now_s), standing, before, self._outcomes()
+        )
         self._tasks.start(TASK, self._watch(decided))
         return self.last
 
@@ -90,7 +96,7 @@ class PresetTrials:
         running = self.running
         if running is None:
             return None
-        self.last = replace(running, result=result, ended_s=self._gate.now_s())
+        self.last = replace(running, ended=self._ended(running), result=result, ended_s=self._gate.now_s())
         self._tasks.stop(TASK)
         return self.last
 
@@ -120,6 +126,7 @@ class PresetTrials:
             ],
             before=_served(trial.before),
             now=None if trial.now is None else _served(trial.now),
+            ended={name: _counted(outcomes) for name, outcomes in trial.ended.items()},
         )
 
     # ------------------------------------------------------------------ inside
@@ -136,8 +143,16 @@ class PresetTrials:
     def _look(self, running: PresetTrial) -> TrialResult | None:
         now_s, trial = self._gate.now_s(), running.trial
         served = self._figures(trial.began_s, now_s)
-        self.last = replace(running, now=served)
+        self.last = replace(running, now=served, ended=self._ended(running))
         return trial.look(served, now_s)
+
+    def _outcomes(self) -> dict[str, Counter[Outcome]]:
+        """The outcomes of each class since the server's start."""
+        return {name: counts.outcomes.copy() for name, counts in self._gate.desk.ledger.classes.items()}
+
+    def _ended(self, trial: PresetTrial) -> dict[str, Counter[Outcome]]:
+        """The outcomes of each class since the switch."""
+        return {name: now - trial.counted.get(name, Counter()) for name, now in self._outcomes().items()}
 
     def _figures(self, began_s: float, now_s: float) -> Mapping[str, Served] | None:
         """The figures of the arrivals since the switch; None while requests cannot be completed."""
@@ -153,9 +168,15 @@ def _served(figures: Mapping[str, Served]) -> schema.ServedByClass:
     return schema.ServedByClass(all=by_class.pop(ALL, schema.ServedFigures()), classes=by_class)
 
 
+def _counted(outcomes: Mapping[Outcome, int]) -> schema.EndedRequests:
+    completed, refused, timed_out, failed = ended_by_kind(outcomes)
+    ended = completed + refused + timed_out + failed
+    return schema.EndedRequests(ended=ended, completed=completed, refused=refused, timed_out=timed_out, failed=failed)
+
+
 def overtaken_by(change: str) -> TrialResult:
     """The end of a trial by another change."""
-    return TrialResult(TrialEnd.OVERTAKEN, f"another change came before its end: {change}")
+    return TrialResult(TrialEnd.OVERTAKEN, f"{change} was put in force before its end")
 
 
 def confirmed_by(actor: str) -> TrialResult:

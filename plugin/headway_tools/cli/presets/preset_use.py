@@ -223,12 +223,19 @@ def _trial_text(trial: Trial) -> str:
         head = f"{trial.name} is on trial, {then} {trial.back_to} in {duration(trial.left_s or 0.0)} at the latest"
     lines = [head]
     for condition in trial.conditions:
-        now = "not known" if condition.reading is None else f"{condition.reading:.4g}"
+        now = "not known" if condition.reading is None else _read(condition.text, condition.reading)
         held = f", true for {duration(condition.held_s)}" if condition.held_s else ""
         lines.append(f"  goes back if {condition.text}  (now {now}{held})")
     if trial.before is not None:
         lines.append(_compared(trial.before, trial.now))
     return "\n".join(lines)
+
+
+def _read(text: str, reading: float) -> str:
+    try:
+        return Condition.parse(text).words(reading)
+    except ConditionError:  # of a newer server
+        return f"{reading:.4g}"
 
 
 def _compared(before: ServedByClass, now: ServedByClass | None) -> str:

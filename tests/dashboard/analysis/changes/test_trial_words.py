@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from headway.api.schema import ServedByClass, ServedFigures, Trial, TrialCondition
-from headway_dashboard.analysis.changes.trial_terms import read_terms
-from headway_dashboard.analysis.changes.trial_words import condition_rows, figure_rows, head_words
+from headway.api.schema import EndedRequests, ServedByClass, ServedFigures, Trial, TrialCondition
+from headway_dashboard.analysis.changes.trial_terms import read_terms, with_refusals
+from headway_dashboard.analysis.changes.trial_words import condition_rows, figure_rows, head_words, worse_words
 
 CLASSES = ("realtime", "normal")
 
@@ -87,7 +87,7 @@ def test_conditions_have_before_now_and_limit() -> None:
     assert [spaced(one) for one in first.values()] == [
         "realtime.ttft_p95_s", "800 ms", "2.5 s", "> 2 s", "12 s of 30 s"
     ]  # fmt: skip
-    assert [spaced(one) for one in second.values()] == ["error_ratio", "—", "—", "> 5 %", "not true"]
+    assert [spaced(one) for one in second.values()] == ["error_ratio", "—", "—", "> 5 %", "not known"]
 
 
 def test_a_condition_of_a_newer_server_is_shown_as_it_is() -> None:
@@ -103,3 +103,46 @@ def test_figures_by_class_with_the_limit_in_its_cell() -> None:
     every, realtime = figure_rows(trial(before=before, conditions=conditions))
     assert (every["Class"], every["Tokens/s"]) == ("all", "200 → —")
     assert spaced(realtime["TTFT p95"]) == "800 ms → — (limit 2 s)"
+
+
+WELL_BEFORE = ServedByClass(all=ServedFigures(completed_ratio=0.92), classes={})
+SECONDS = ServedByClass(all=ServedFigures(completed_ratio=0.8, ttft_p95_s=0.4), classes={})
+
+
+def since(completed: int, ended: int) -> dict[str, EndedRequests]:
+    """What has ended since the switch, in two classes."""
+    half = EndedRequests(ended=ended // 2, completed=0, refused=ended // 2, timed_out=0, failed=0)
+    rest = ended - ended // 2
+    return {
+        "realtime": half,
+        "normal": EndedRequests(ended=rest, completed=completed, refused=rest - completed, timed_out=0, failed=0),
+    }
+
+
+def test_the_share_completed_is_of_all_since_the_switch() -> None:
+    """The last seconds alone looked well while three of four had been refused."""
+    found = trial(before=WELL_BEFORE, now=SECONDS, ended=since(31, 131))
+    assert spaced(figure_rows(found)[0]["Completed"]) == "92 % → 23.7 % (31 of 131)"
+    assert spaced(figure_rows(found)[0]["Refused"]) == "— → 76.3 % (100 of 131)"
+    assert spaced(figure_rows(trial(before=WELL_BEFORE, now=SECONDS))[0]["Completed"]) == "92 % → 80 %"
+
+
+def test_a_trial_that_completes_less_is_called_worse() -> None:
+    """With the numbers; not by a handful of requests, nor by what is hardly less."""
+    assert spaced(worse_words(trial(before=WELL_BEFORE, ended=since(31, 131)))) == (
+        "Worse than before the switch: 23.7 % (31 of 131) of the requests completed since, 92 % in the minute before."
+    )
+    assert worse_words(trial(before=WELL_BEFORE, ended=since(2, 9))) == ""
+    assert worse_words(trial(before=WELL_BEFORE, ended=since(88, 100))) == ""
+    assert worse_words(trial(before=WELL_BEFORE, now=SECONDS)) == ""
+
+
+def test_a_trial_has_a_condition_on_refusals() -> None:
+    """Where all are refused no first token is late; a bound above what is refused now; a switch for good has none."""
+    after = read_terms("10m", "ttft_p95_s > 2", CLASSES)
+    assert with_refusals(after, 0.0).revert_if == ("ttft_p95_s > 2 for 30 s", "refused_ratio > 0.1 for 30 s")
+    assert with_refusals(after, 0.5).revert_if[-1] == "refused_ratio > 0.6 for 30 s"
+    assert with_refusals(after, 1.0).revert_if[-1] == "refused_ratio > 0.95 for 30 s"
+    own = read_terms("", "batch.refused_ratio > 0.5", CLASSES)
+    assert with_refusals(own, 0.0) == own
+    assert with_refusals(read_terms("", "", CLASSES), 0.0).revert_if == ()

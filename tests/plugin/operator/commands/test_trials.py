@@ -148,6 +148,21 @@ async def test_a_preset_that_hurts_goes_back_and_loses_nobody() -> None:
 
 
 @on_virtual_time
+async def test_what_ended_since_the_switch_is_counted() -> None:
+    """By class and by how it ended, exactly; not what ended before, and no more after the end."""
+    control = served()
+    async with traffic(control):
+        await asyncio.sleep(20.0)
+        await switch(control, "narrow", 600.0)
+        await asyncio.sleep(20.2)
+        ended = control.trials.report(trial_of(control)).ended["normal"]
+        assert (ended.ended, ended.completed, ended.refused) == (40, 40, 0)
+        control.keep(expected_revision=2, caller=ME)
+        await asyncio.sleep(20.0)
+        assert control.trials.report(trial_of(control)).ended["normal"].ended in (40, 41)
+
+
+@on_virtual_time
 async def test_a_preset_that_does_not_hurt_stays() -> None:
     """The watch ends after ten minutes where no time was given to go back."""
     control = served()
@@ -188,7 +203,7 @@ async def test_another_change_ends_it(how: str) -> None:
     else:
         await control.order_limit(5, expected_revision=2, caller=ME)
     now = control.preset.name
-    assert end_of(control)[0] is TrialEnd.OVERTAKEN
+    assert end_of(control) == (TrialEnd.OVERTAKEN, f"{now} was put in force before its end")
     assert control.trials.running is None
     await asyncio.sleep(3600.0)
     assert (control.preset.name, control.revision) == (now, 3)
