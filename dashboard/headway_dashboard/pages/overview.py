@@ -6,8 +6,8 @@ import streamlit as st
 
 from headway_dashboard.analysis.catalogue import panels
 from headway_dashboard.analysis.catalogue.panels import for_classes
+from headway_dashboard.analysis.changes.last_changes import EXPRESSIONS, change_rows
 from headway_dashboard.analysis.server import newest_values, tile_notes
-from headway_dashboard.analysis.server.last_changes import EXPRESSIONS, change_rows
 from headway_dashboard.analysis.server.objectives import objective_lines
 from headway_dashboard.analysis.server.status import Status
 from headway_dashboard.analysis.server.stop_words import operator_limit_words
@@ -30,17 +30,18 @@ def draw(reading: PageReading) -> None:
         st.caption(plain(words))
     _class_table(reading.newest, reading.view.known, reading.status if live else Status())
     charts.draw(PAGE.panels, reading, key="headway-charts")
-    _last_changes(reading.events)
+    _last_changes(reading.events, reading.status)
 
 
 def tiles(reading: PageReading, *, columns: int = 4, courses: bool = True) -> None:
     """Draw the key figures, with their course over the last minutes."""
     newest, state = reading.newest, reading.state
+    status = reading.status if reading.view.span.live else Status()  # which is of now
     with st.grid(columns, min_column_width=_TILE_PX, gap="xsmall", key="headway-tiles"):
         for figure in (*panels.TILES[:-1], newest_values.memory_tile(newest)):
             expression = for_classes(figure.expression, reading.view.classes)
             text = newest_values.tile_text(figure, newest, expression, state)
-            text = tile_notes.noted(text, figure, newest, reading.status, state, reading.view)
+            text = tile_notes.noted(text, figure, newest, status, state, reading.view)
             tile(text, newest[expression].line() if courses else ())
 
 
@@ -54,10 +55,14 @@ def _class_table(newest: SourceReading, classes: tuple[str, ...], status: Status
             st.caption(plain(line))
 
 
-def _last_changes(history: SourceReading) -> None:
+def _last_changes(history: SourceReading, status: Status) -> None:
     with st.container(border=True, gap="xsmall", key="headway-changes"):
-        st.markdown("**Last changes**", help="Preset switches and changes of the engine's state, the newest first.")
-        table(change_rows(history), "There were none in the time that is recorded.")
+        st.markdown(
+            "**Last changes**",
+            help="Commands with who gave them and why, by the audit log, and changes of the engine's state, the newest "
+            "first. Without a token the log is not shown, and preset switches are those that the metrics show.",
+        )
+        table(change_rows(history, status), "There were none in the time that is recorded.")
 
 
 PAGE = Page(
@@ -65,6 +70,6 @@ PAGE = Page(
     "overview",
     draw,
     figures=(*panels.IDENTITY, *tile_notes.EXPRESSIONS),
-    of_classes=[tile.expression for tile in panels.TILES],
+    of_classes=[*(tile.expression for tile in panels.TILES), *tile_notes.OF_CLASSES],
     events=EXPRESSIONS,
 )

@@ -99,7 +99,7 @@ def read_page(page: Page, source: Source, server_status: StatusSource, view: Vie
     asked[events_span] += page.events
     readings = {span: _of_time(span, answer) for span, answer in source.read(asked).items()}
     status, history = server_status.read(), readings[view.span]
-    condition = newest_values.condition_of(readings[newest_span], time.time())
+    condition = newest_values.condition_of(readings[newest_span], view.end_s or time.time())
     found_marks = marks.marks_of(history)
     before = None
     changed_s = marks.last_change_s(found_marks, history[identity.LAST_CHANGE]) if view.before_change else None
@@ -124,6 +124,6 @@ def _of_time(span: Span, found: SourceReading) -> SourceReading:
     """The answer for a span, without steps that no engine made; at a fixed time it ends where the span ends."""
     if span.end_s is not None:
         # Where nothing at all is known of that time, no chart may say that nothing happened in it.
-        health = Health() if all(series.empty for series in found.series.values()) else found.health
+        health = Health() if all(series.empty for series in found.series.values()) else Health(last_ok_s=span.end_s)
         found = replace(found, end_s=span.end_s, health=health)
     return without_dead_steps(found)

@@ -10,14 +10,17 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Callable
+from dataclasses import replace
 
 from headway.api import AdminError, RefusedError, RoleError, SwitchedOffError, TokenRefusedError
+from headway.api.schema import AuditEntry
 from headway_dashboard.analysis.server.status import NO_LADDER, Status, status_of
 from headway_dashboard.server_client import admin_client
 
 FIRST_WAIT_S = 1.0
 _REFUSED_FOR_S = 300.0
 _FORGET_S = 30.0
+_CHANGES, _CHANGES_EVERY_S = 20, 5.0
 
 
 class ServerStatusSource:
@@ -31,6 +34,8 @@ class ServerStatusSource:
         self._interval_s = interval_s
         self._clock = clock
         self._status = Status()
+        self._known_changes: tuple[AuditEntry, ...] | None = None
+        self._changes_from_s = 0.0
         self._read_s = 0.0
         self._lock = threading.Lock()
         self._stop = threading.Event()
@@ -80,6 +85,16 @@ class ServerStatusSource:
         except AdminError:
             return Status()
 
+    def _changes(self) -> tuple[AuditEntry, ...] | None:
+        """The last commands; asked for more rarely, and None from a server that does not show them."""
+        if self._clock() >= self._changes_from_s:
+            self._changes_from_s = self._clock() + _CHANGES_EVERY_S
+            try:
+                self._known_changes = tuple(self._client.audit(_CHANGES))
+            except AdminError:
+                self._known_changes = None
+        return self._known_changes
+
     def _whole(self) -> Status:
         """Status, ladder and preset. A server without the last two, of an older version, tells the first."""
         try:
@@ -88,9 +103,10 @@ class ServerStatusSource:
             ladder = NO_LADDER
         status = self._client.status()
         try:
-            return status_of(status, ladder, self._client.preset().settings)
+            settings = self._client.preset().settings
         except RefusedError:
-            return status_of(status, ladder)
+            settings = None
+        return replace(status_of(status, ladder, settings), changes=self._changes())
 
     def _run(self) -> None:
         while not self._stop.is_set():

@@ -7,18 +7,18 @@ from typing import Literal
 from headway_dashboard.analysis.catalogue import palette, panels
 from headway_dashboard.analysis.catalogue.panels import Across, Line, Panel, quantile_lines
 from headway_dashboard.analysis.queries.durations import Measured, histogram, quantiles
-from headway_dashboard.analysis.queries.expressions import Buckets, Gauge, Mean, Metric, Rate, Share
+from headway_dashboard.analysis.queries.expressions import Buckets, Gauge, Mean, Metric, Rate, Share, Sum
 
 INTER_TOKEN = quantiles("inter_token")
 END_TO_END = quantiles("end_to_end")
 MEAN_WAIT, MEAN_PREFILL, MEAN_DECODE = (
     Mean(Metric(name)) for name in ("headway_queue_wait_seconds", "headway_prefill_seconds", "headway_decode_seconds")
 )
-#: Of the seconds that passed before first tokens, those in the queue.
-QUEUE_SHARE = Share(
-    Rate(Metric("headway_queue_wait_seconds_sum", by=("class",))),
-    Rate(Metric("headway_time_to_first_token_seconds_sum", by=("class",))),
+_WAITED, _COMPUTED = (
+    Rate(Metric(f"headway_{phase}_seconds_sum", by=("class",))) for phase in ("queue_wait", "prefill")
 )
+#: Of the seconds before first tokens, those in the queue. Both parts are sums: the share is never above the whole.
+QUEUE_SHARE = Share(_WAITED, Sum(_WAITED, _COMPUTED))
 #: The engine's own: a request's mean is known at its end only, and is no figure of an instant.
 TOKEN_TIME = Mean(Metric("vllm:inter_token_latency_seconds"))
 
@@ -114,8 +114,7 @@ DECODE_PANEL = Panel(
 QUEUE_SHARE_PANEL = Panel(
     "latency-queue-share",
     "Queue's share of the first token",
-    "Of the time to the first token, the part in the queue. It may pass 100 % for a moment, because a wait is counted "
-    "at dispatch and a first token later.",
+    "Of the time in the queue and from dispatch to the first token, the part in the queue.",
     "ratio",
     (Line("", QUEUE_SHARE, colours=palette.of_class),),
     "Near 0: the engine decides the first token. Above half: the queue does, so seats or servers help.",

@@ -10,17 +10,17 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
-from headway_dashboard.analysis.catalogue import engine_panels, palette, panels
+from headway_dashboard.analysis.catalogue import engine_panels, palette
 from headway_dashboard.analysis.diagnosis import alerts
 from headway_dashboard.analysis.queries.expressions import Expression
-from headway_dashboard.analysis.queries.model import UP, Mark, MarkKind, Series, change_marks, newest, onset_marks
+from headway_dashboard.analysis.queries.model import UP, Mark, MarkKind, Series, newest
 from headway_dashboard.analysis.queries.reading import SourceReading
+from headway_dashboard.analysis.server import switches
 from headway_dashboard.analysis.server.fleet import scale_events
 
 #: What a reading must hold for all marks but those of alerts.
 EXPRESSIONS: tuple[Expression, ...] = (
-    panels.PRESETS_SEEN,
-    panels.ENGINE_STATES_SEEN,
+    *switches.EXPRESSIONS,
     engine_panels.WARMUP_S,
     *scale_events.EXPRESSIONS,
 )
@@ -95,8 +95,7 @@ def asked(range_s: float) -> tuple[Expression, ...]:
 
 def marks_of(history: SourceReading) -> list[Mark]:
     """The marks of every kind; ``history`` holds what was ``asked``."""
-    presets = change_marks(history[panels.PRESETS_SEEN])
-    states = onset_marks(history[panels.ENGINE_STATES_SEEN], _TROUBLE)
+    presets, states = switches.switches(history), switches.engine_onsets(history, _TROUBLE)
     servers, warmups = scale_events.scale_events(history), warmup_marks(history[engine_panels.WARMUP_S])
     return sorted((*presets, *states, *servers, *warmups, *alerts.alert_marks(history)), key=lambda mark: mark.time_s)
 

@@ -25,7 +25,10 @@ _FIRST_REVISION = "1"
 
 @dataclass(frozen=True, slots=True)
 class Identity:
-    """The identity of a server. Texts are empty, and ``up_s`` is None, where they are not known."""
+    """The identity of a server. Texts are empty, and ``up_s`` is None, where they are not known.
+
+    Of several servers ``up_s`` is that of the one that was started last, ``longest_up_s`` that of the first.
+    """
 
     address: str
     model: str = ""
@@ -33,6 +36,7 @@ class Identity:
     vllm: str = ""
     backend: str = ""
     up_s: float | None = None
+    longest_up_s: float | None = None
     preset: str = ""
     revision: str = ""
     preset_s: float | None = None
@@ -46,9 +50,15 @@ class Identity:
             f"vLLM {self.vllm}" if self.vllm else "",
             f"Headway {self.headway}" if self.headway else "",
             self.backend,
-            "" if self.up_s is None else f"up {duration(round(self.up_s))}",
+            self._up,
         ]
         return " · ".join(part for part in parts if part)
+
+    @property
+    def _up(self) -> str:
+        times_s = (self.up_s, self.longest_up_s)
+        words = dict.fromkeys(duration(round(time_s)) for time_s in times_s if time_s is not None)
+        return f"up {' to '.join(words)}" if words else ""
 
     @property
     def preset_words(self) -> str:
@@ -70,6 +80,7 @@ def identity_of(address: str, reading: SourceReading, status: Status, now_s: flo
         vllm=status.engine.version,
         backend=status.engine.backend or backend,
         up_s=_up_s(status, revision, since_s),
+        longest_up_s=max((own.uptime_s for own in status.servers.values() if own.uptime_s is not None), default=None),
         preset=preset,
         revision=revision,
         preset_s=since_s,
@@ -79,9 +90,12 @@ def identity_of(address: str, reading: SourceReading, status: Status, now_s: flo
 def _preset(reading: SourceReading) -> tuple[str, str]:
     """The preset in force and its revision; of several servers with different ones, how many they are."""
     lines = reading[panels.PRESET].lines
-    names = {labels[0] for labels, line in lines.items() if line and line[-1] == 1}
-    different = len(reading.instances) > 1 and len(names) > 1
-    return (f"{len(names)} presets", "") if different else running_preset(reading)
+    in_force = [labels for labels, line in lines.items() if line and line[-1] == 1]
+    if len(reading.instances) < 2 or len(in_force) < 2:
+        return running_preset(reading)
+    names = sorted({name for name, _ in in_force})
+    revisions = sorted((revision for _, revision in in_force), key=lambda text: (len(text), text))
+    return (f"{len(names)} presets" if len(names) > 1 else f"{names[0]} · revisions {', '.join(revisions)}"), ""
 
 
 def _up_s(status: Status, revision: str, preset_s: float | None) -> float | None:

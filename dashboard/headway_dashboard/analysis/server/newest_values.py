@@ -16,6 +16,8 @@ from headway_dashboard.analysis.server.engine_steps import engine_away
 from headway_dashboard.analysis.server.instances import away_words
 from headway_dashboard.analysis.units import MISSING, Unit, compact, written
 
+#: The tiles of what an engine computes.
+OF_ENGINE = ("tokens", "batch", "ttft")
 #: Colours of a tile's note: of the past, no judgement, within its bound, beyond it, far beyond it.
 Tone = Literal["off", "blue", "green", "orange", "red"]
 
@@ -61,6 +63,12 @@ def causes_now(reading: SourceReading) -> dict[str, float]:
     return rates
 
 
+def counted_share(failed: Point, ended: Point) -> str:
+    """The failed requests of those that ended: "3 of 15"; empty where none ended, or it is not known."""
+    whole = round(ended or 0.0)
+    return f"{compact(min(round(failed or 0.0), whole))} of {compact(whole)}" if whole else ""
+
+
 def classes_of(reading: SourceReading) -> tuple[str, ...]:
     """The class names the server reports, in the usual order."""
     return tuple(palette.class_order({labels[0] for labels in reading[panels.QUEUED_BY_CLASS].lines}))
@@ -83,8 +91,8 @@ def tile_text(one: Tile, reading: SourceReading, expression: Expression, state: 
     value = line[-1] if state.current and line else newest(line)
     text = written(value, one.unit)
     note = "last known" if value is not None and not state.current else ""
-    if value is None and one.id == "batch" and (why := engine_away(reading)):
-        text = why
+    if state.current and one.id in OF_ENGINE and (why := engine_away(reading)):
+        value, text = None, why  # rates and quantiles of the last half minute are of an engine that is gone
     elif value is None and state.state is State.NO_TRAFFIC:
         text = "idle" if one.id == "batch" else "no traffic"
     if one.id == "batch" and value is not None and (limit := newest(reading[panels.LIMIT_OF_ONE].line())) is not None:
@@ -122,15 +130,21 @@ def class_rows(reading: SourceReading, classes: tuple[str, ...]) -> list[dict[st
         ("Prefill p50, p95, p99", tuple(panels.PREFILL_BY_CLASS.values()), "seconds"),
         ("Decode p50, p95, p99", tuple(panels.DECODE_BY_CLASS.values()), "seconds"),
         ("Batches waited p95", (panels.BATCHES_WAITED_BY_CLASS,), "count"),
-        ("Error share", (panels.ERROR_SHARE_BY_CLASS,), "ratio"),
     )
     away = engine_away(reading)
     return [
         {"Class": name}
         | {title: _all_written([reading[one].latest(name) for one in of], unit) for title, of, unit in columns}
         | ({"Running": away} if away else {})
+        | {"Error share": _errors(reading, name)}
         for name in classes
     ]
+
+
+def _errors(reading: SourceReading, name: str) -> str:
+    """The error share of a class, with its numbers."""
+    counted = counted_share(reading[panels.FAILED_BY_CLASS].latest(name), reading[panels.ENDED_BY_CLASS].latest(name))
+    return written(reading[panels.ERROR_SHARE_BY_CLASS].latest(name), "ratio") + (f" ({counted})" if counted else "")
 
 
 def _all_written(values: Sequence[Point], unit: Unit) -> str:

@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 
 from headway.api import schema
 from headway.api.schema import (
+    AuditEntry,
     Diagnosis,
     EngineStatus,
     FallbackState,
@@ -36,7 +37,8 @@ class Status:
     ``blocks`` are the causes for which nothing is dispatched, ``stopped`` is the command that does so.
     ``strategy``, ``adaptive`` (whether the limit follows the engine) and ``objectives`` are of the preset in force;
     without its settings they are empty, and ``adaptive`` is None. ``diagnosis`` is the server's own, None from a server
-    that makes none. ``servers`` are the statuses, by name, of several servers that this one is made of.
+    that makes none. ``changes`` are the last commands, the newest first, None where the server does not show them.
+    ``servers`` are the statuses, by name, of several servers that this one is made of.
     """
 
     known: bool = False
@@ -66,6 +68,7 @@ class Status:
     adaptive: bool | None = None
     objectives: Mapping[str, ClassObjectives] = field(default_factory=dict)
     diagnosis: Diagnosis | None = None
+    changes: tuple[AuditEntry, ...] | None = None
     servers: Mapping[str, Status] = field(default_factory=dict)
 
     @property

@@ -7,26 +7,34 @@ from dataclasses import replace
 from math import isfinite
 
 from headway_dashboard.analysis.catalogue import panels, thresholds
-from headway_dashboard.analysis.catalogue.panels import Tile
+from headway_dashboard.analysis.catalogue.panels import Tile, for_classes
 from headway_dashboard.analysis.queries.expressions import Expression, Gauge, Metric
 from headway_dashboard.analysis.queries.reading import SourceReading
 from headway_dashboard.analysis.server.condition import Condition
-from headway_dashboard.analysis.server.newest_values import TileText, Tone
+from headway_dashboard.analysis.server.engine_steps import engine_away
+from headway_dashboard.analysis.server.newest_values import TileText, Tone, counted_share
 from headway_dashboard.analysis.server.status import Status
 from headway_dashboard.analysis.units import compact, duration
 from headway_dashboard.analysis.view import View
 
-#: The objective of the first token on this engine, by class, in seconds.
-OBJECTIVE = Gauge(Metric("headway_objective_seconds", (("objective", ("first_token",)),), ("class",)), largest=True)
+#: The objectives of the first token and of the time between tokens on this engine, by class, in seconds.
+OBJECTIVE, INTER_TOKEN_OBJECTIVE = (
+    Gauge(Metric("headway_objective_seconds", (("objective", (name,)),), ("class",)), largest=True)
+    for name in ("first_token", "inter_token")
+)
 
 EXPRESSIONS: tuple[Expression, ...] = (
     OBJECTIVE,
+    INTER_TOKEN_OBJECTIVE,
     panels.TTFT_P95_BY_CLASS,
+    panels.INTER_TOKEN_P95_BY_CLASS,
     panels.OLDEST_BY_CLASS,
     panels.QUEUED,
     panels.LIMIT,
-    panels.ERROR_SHARE,
+    panels.ERROR_SHARE_BY_CLASS,
 )
+#: The same for the classes that are chosen.
+OF_CLASSES: tuple[Expression, ...] = (panels.ERROR_SHARE, panels.ENDED, panels.FAILED)
 
 Judgement = tuple[str, Tone]
 _NONE: Judgement = ("", "blue")
@@ -49,14 +57,32 @@ def _classes(one: Tile, view: View) -> str:
 
 
 def _first_token(reading: SourceReading, status: Status, view: View) -> Judgement:
-    """Each class is compared with its own objective; the value of the tile is of all together."""
+    """Each class is compared with its own objectives; the value of the tile is of all together. First tokens of a class
+    that is refused are those of the few that were served.
+    """
+    if engine_away(reading):
+        return _NONE
     objectives = _objectives(reading, status)
-    measured = {name: reading[panels.TTFT_P95_BY_CLASS].latest(name) for name in _shown(view)}
-    compared = {name: point for name, point in measured.items() if point is not None and name in objectives}
+    compared = _measured(reading, panels.TTFT_P95_BY_CLASS, objectives, view)
     over = [name for name, point in compared.items() if point > objectives[name]]
     if over:
         return f"over objective: {', '.join(over)}{_origin(over, objectives, status)}", "red"
+    between = _between_objectives(reading, status)
+    paced = _measured(reading, panels.INTER_TOKEN_P95_BY_CLASS, between, view)
+    if slow := [name for name, point in paced.items() if point > between[name]]:
+        return f"in time; between tokens over objective: {', '.join(slow)}", "red"
+    errors = {name: reading[panels.ERROR_SHARE_BY_CLASS].latest(name) or 0.0 for name in _shown(view)}
+    if lost := [name for name, share in errors.items() if share > thresholds.ERROR_RATIO]:
+        return f"of those served; errors: {', '.join(lost)}", "orange"
     return (f"within objectives{_origin([*compared], objectives, status)}", "green") if compared else _NONE
+
+
+def _measured(
+    reading: SourceReading, figure: Expression, objectives: Mapping[str, float], view: View
+) -> dict[str, float]:
+    """A figure of each class that has an objective for it."""
+    measured = {name: reading[figure].latest(name) for name in _shown(view)}
+    return {name: point for name, point in measured.items() if point is not None and name in objectives}
 
 
 def _origin(names: Sequence[str], objectives: Mapping[str, float], status: Status) -> str:
@@ -68,8 +94,16 @@ def _origin(names: Sequence[str], objectives: Mapping[str, float], status: Statu
 
 
 def _objectives(reading: SourceReading, status: Status) -> dict[str, float]:
-    by_metrics = {labels[0]: line[-1] for labels, line in reading[OBJECTIVE].lines.items() if line}
-    by_status = {name: objective.ttft_slo_s for name, objective in status.objectives.items()}
+    return _stated(reading, OBJECTIVE, {name: objective.ttft_slo_s for name, objective in status.objectives.items()})
+
+
+def _between_objectives(reading: SourceReading, status: Status) -> dict[str, float]:
+    by_status = {name: objective.inter_token_slo_s for name, objective in status.objectives.items()}
+    return _stated(reading, INTER_TOKEN_OBJECTIVE, by_status)
+
+
+def _stated(reading: SourceReading, figure: Expression, by_status: Mapping[str, float | None]) -> dict[str, float]:
+    by_metrics = {labels[0]: line[-1] for labels, line in reading[figure].lines.items() if line}
     known = {**by_metrics, **by_status}
     return {name: bound_s for name, bound_s in known.items() if bound_s is not None and isfinite(bound_s)}
 
@@ -88,10 +122,12 @@ def _queue(reading: SourceReading, status: Status, view: View) -> Judgement:
 
 
 def _errors(reading: SourceReading, status: Status, view: View) -> Judgement:
-    share = reading[panels.ERROR_SHARE].latest()
+    share, ended, failed = (reading[for_classes(figure, view.classes)].latest() for figure in OF_CLASSES)
+    counted = counted_share(failed, ended)
     if share is None or share <= thresholds.ERROR_RATIO:
-        return _NONE
-    return f"over {compact(100 * thresholds.ERROR_RATIO)} %", "red"
+        return counted, "blue"
+    over = f"over {compact(100 * thresholds.ERROR_RATIO)} %"
+    return f"{counted}, {over}" if counted else over, "red"
 
 
 def _shown(view: View) -> tuple[str, ...]:

@@ -21,6 +21,7 @@ from headway_dashboard.analysis.charts.marks import (
 )
 from headway_dashboard.analysis.queries.metric import by_instance
 from headway_dashboard.analysis.queries.model import Mark, MarkKind, Point, Series
+from headway_dashboard.analysis.server import switches
 
 KINDS: tuple[MarkKind, ...] = get_args(MarkKind)
 LABELS = st.sampled_from(["latency", "engine lost"])
@@ -69,8 +70,8 @@ def test_presets_engine_and_warmups_stand_in_their_order() -> None:
             by_instance(panels.READY): {("a:1",): [1, 1, 1, 1]},
             by_instance(UP): {("a:1",): [1, 1, 1, 1]},
             by_instance(STARTED_S): {("a:1",): [50, 50, 900, 900]},
-            panels.PRESETS_SEEN: {("balanced", "1"): [1, 1, 1, 0], ("latency", "2"): [0, 0, 0, 1]},
-            panels.ENGINE_STATES_SEEN: {("up",): [1, 0, 1, 1], ("restarting",): [0, 1, 0, 0]},
+            switches.PRESETS: {("a:1", "balanced", "1"): [1, 1, 1, 0], ("a:1", "latency", "2"): [0, 0, 0, 1]},
+            switches.STATES: {("a:1", "up"): [1, 0, 1, 1], ("a:1", "restarting"): [0, 1, 0, 0]},
             engine_panels.WARMUP_S: {("batch",): [2.0, 2.0, 1.5, 1.5]},
         }
     )

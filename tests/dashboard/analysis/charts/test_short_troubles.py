@@ -12,6 +12,7 @@ from headway_dashboard.analysis.charts.marks import EXPRESSIONS, marks_of
 from headway_dashboard.analysis.queries.expressions import Peak
 from headway_dashboard.analysis.queries.model import Grid, Mark, grid
 from headway_dashboard.analysis.queries.reading import Health, SourceReading
+from headway_dashboard.analysis.server import switches
 from headway_dashboard.sources.continued import Continued
 from headway_dashboard.sources.exposition import SampleKey
 from headway_dashboard.sources.ring import Ring
@@ -72,4 +73,4 @@ def test_prometheus_gets_the_same_question() -> None:
     """The largest sample of the states of the chart's own panel."""
     assert panels.ENGINE_STATES_SEEN.promql("360s") == "max by (state) (max_over_time(headway_engine_state[360s]))"
     assert panels.PRESETS_SEEN.promql("9s") == "max by (preset, revision) (max_over_time(headway_preset_info[9s]))"
-    assert {one for one in EXPRESSIONS if isinstance(one, Peak)} == {panels.ENGINE_STATES_SEEN, panels.PRESETS_SEEN}
+    assert {one for one in EXPRESSIONS if isinstance(one, Peak)} == {switches.STATES, switches.PRESETS}

@@ -23,3 +23,15 @@ def test_the_class_table_has_the_quantiles_of_each_phase_and_the_batches_waited(
         assert normal[f"{phase} p50, p95, p99"].replace("\u00a0", " ") == "500 ms, 950 ms, 990 ms"
         assert batch[f"{phase} p50, p95, p99"] == MISSING
     assert (normal["Batches waited p95"], batch["Batches waited p95"]) == ("3", MISSING)
+
+
+def test_an_error_share_has_its_numbers() -> None:
+    """100 % of five is not 100 % of five hundred."""
+    answers: dict[Expression, dict[tuple[str, ...], list[float | None]]] = {
+        panels.ERROR_SHARE_BY_CLASS: {("normal",): [1.0]},
+        panels.ENDED_BY_CLASS: {("normal",): [5.0], ("batch",): [0.0]},
+        panels.FAILED_BY_CLASS: {("normal",): [5.0]},
+    }
+    normal, batch = newest_values.class_rows(reading_of(answers), ("normal", "batch"))
+    assert normal["Error share"].replace("\u00a0", " ") == "100 % (5 of 5)"
+    assert batch["Error share"] == MISSING

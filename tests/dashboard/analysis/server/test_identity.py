@@ -55,3 +55,13 @@ def test_several_servers_with_different_presets_have_no_one_preset() -> None:
     several = replace(found, instances={"a:1": Health(END_S), "b:1": Health(END_S)})
     assert identity_of(ADDRESS, several, Status(), END_S).preset_words == "2 presets"
     assert identity_of(ADDRESS, found, Status(), END_S).preset_words == "latency · revision 2"
+
+
+def test_several_servers_have_their_own_revisions_and_times() -> None:
+    """One of them does not stand for all."""
+    found = reading_of({panels.PRESET: {("balanced", "1"): [1], ("balanced", "3"): [1]}})
+    several = replace(found, instances={"a:1": Health(END_S), "b:1": Health(END_S)})
+    status = Status(uptime_s=300.0, servers={"a:1": Status(uptime_s=300.0), "b:1": Status(uptime_s=7800.0)})
+    one = identity_of(ADDRESS, several, status, END_S)
+    assert one.preset_words == "balanced · revisions 1, 3"
+    assert one.words.endswith("up 5\u00a0min to 2\u00a0h 10\u00a0min")

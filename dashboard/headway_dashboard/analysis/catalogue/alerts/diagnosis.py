@@ -12,6 +12,16 @@ _SEVERITY = Gauge(Metric("headway_severity"), largest=True)
 _INVALID = Gauge(Metric("headway_bottleneck", (("bottleneck", (Bottleneck.INVALID_REQUESTS,)),)), largest=True)
 
 
+#: What was before an engine died, or before a pause, is no overload any more.
+_NOT_SERVED = Gauge(
+    Metric(
+        "headway_bottleneck",
+        (("bottleneck", (Bottleneck.ENGINE_DOWN, Bottleneck.ENGINE_SILENT, Bottleneck.STOPPED)),),
+    ),
+    largest=True,
+)
+
+
 def unless_invalid(condition: Expression) -> Expression:
     """The condition, but where the server names wrong requests as its trouble: they are no fault of the server."""
     return Joined(condition, "unless", Compared(_INVALID, "==", 1))
@@ -22,7 +32,11 @@ GROUP = Group(
     (
         Rule(
             "HeadwayOverloaded",
-            Compared(TimeShare(_SEVERITY, Severity.OVERLOADED, 300), ">", OVERLOADED_RATIO),
+            Joined(
+                Compared(TimeShare(_SEVERITY, Severity.OVERLOADED, 300), ">", OVERLOADED_RATIO),
+                "unless",
+                Compared(_NOT_SERVED, "==", 1),
+            ),
             "2m",
             "warning",
             text="overloaded: more requests arrive than can be served in time",
