@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import logging
 import os
 import signal
 import sys
@@ -26,8 +27,13 @@ def _address(text: str) -> str:
     if parts.username or parts.password:
         raise argparse.ArgumentTypeError("an address must not carry a password")
     if "," in text:
-        raise argparse.ArgumentTypeError("give --url once for each server")
+        raise argparse.ArgumentTypeError(f"{text!r} has a comma")
     return text.rstrip("/")
+
+
+def _addresses(text: str) -> str:
+    """One address, or several with commas, each as it is allowed alone."""
+    return ",".join(_address(part.strip()) for part in text.split(",") if part.strip()) or _address(text)
 
 
 def _seconds(text: str) -> float:
@@ -46,9 +52,9 @@ def parser() -> argparse.ArgumentParser:
     )
     command.add_argument(
         "--url",
-        type=_address,
+        type=_addresses,
         action="append",
-        help=f"the server; several times for several servers (default: $HEADWAY_URL, else {DEFAULT_URL})",
+        help=f"the server; several times, or with commas, for several (default: $HEADWAY_URL, else {DEFAULT_URL})",
     )
     command.add_argument("--host", default="127.0.0.1", help="address to listen on (default: %(default)s)")
     command.add_argument("--port", type=int, default=8501, help="port to listen on (default: %(default)s)")
@@ -63,6 +69,11 @@ def _end(number: int, frame: FrameType | None) -> None:
     """Ctrl-C and a supervisor's stop end the process quietly. The web server closes everything, then calls this."""
     sys.stdout.flush()
     os._exit(0)
+
+
+def _not_of_restarts(record: logging.LogRecord) -> bool:
+    """Leave out Streamlit's advice to restart it: the options of this command reach it before it listens."""
+    return "restart streamlit" not in record.getMessage()
 
 
 def environment_of(asked: argparse.Namespace) -> dict[str, str]:
@@ -95,6 +106,7 @@ def main(argv: Sequence[str] | None = None) -> None:
         signal.signal(number, _end)
     if words := start_words(asked.host, Settings.from_environment()):
         sys.stderr.write(f"headway dashboard: {words}\n")
+    logging.getLogger("streamlit.config").addFilter(_not_of_restarts)
     app = st.App(SCRIPT, routes=routes(), middleware=[*middleware(), PACKED], lifespan=watching)
     app.run(config={**OPTIONS, "server.address": asked.host, "server.port": asked.port})
 

@@ -6,6 +6,7 @@ import tomllib
 from pathlib import Path
 
 import pytest
+from dashboard_process import dashboard_process
 from starlette.applications import Starlette
 from starlette.testclient import TestClient
 
@@ -53,7 +54,9 @@ def test_plotly_is_served_from_here() -> None:
         ["--url", "not an address"],
         ["--url", "ftp://x"],
         ["--url", "http://me:secret@host"],
-        ["--url", "http://a:1,http://b:1"],
+        ["--url", "http://a:1,ftp://b:1"],
+        ["--url", ","],
+        ["--prometheus-url", "http://a:1,http://b:1"],
         ["--refresh-s", "0"],
         ["--token", "x"],
     ],
@@ -72,10 +75,11 @@ def test_bad_command_lines_are_refused(words: list[str], capsys: pytest.CaptureF
         ([], {}),
         (["--url", "http://a:1/"], {"HEADWAY_URL": "http://a:1"}),
         (["--url", "http://a:1", "--url", "http://b:2"], {"HEADWAY_URL": "http://a:1,http://b:2"}),
+        (["--url", "http://a:1/, http://b:2"], {"HEADWAY_URL": "http://a:1,http://b:2"}),
         (["--prometheus-url", "http://p:9", "--refresh-s", "3"],
          {"HEADWAY_PROMETHEUS_URL": "http://p:9", "HEADWAY_REFRESH_S": "3.0"}),
     ],
-    ids=["nothing", "one server", "two servers", "the others"],
+    ids=["nothing", "one server", "two servers", "two in a list", "the others"],
 )  # fmt: skip
 def test_options_reach_the_pages_through_the_environment(words: list[str], expected: dict[str, str]) -> None:
     """An option that is not given is left to the environment."""
@@ -93,3 +97,10 @@ def test_a_bad_server_in_the_environment_is_refused_as_an_option_is(
     assert "HEADWAY_URL: " in capsys.readouterr().err
     check_servers(parser(), {"HEADWAY_URL": "http://a:1, https://b"})
     check_servers(parser(), {})
+
+
+def test_the_start_asks_for_no_restart(tmp_path: Path) -> None:
+    """Nothing is printed that an operator would have to act on."""
+    log = tmp_path / "dashboard.log"
+    with dashboard_process("http://127.0.0.1:9", log):
+        assert "restart" not in log.read_text(encoding="utf-8")
