@@ -43,7 +43,7 @@ def banner(
     rung: str = "",
     has_notice: bool = False,
 ) -> None:
-    """Draw one row of badges with a sentence, and under it the server in words.
+    """Draw one row: badges, a sentence, and the server in words.
 
     ``severity`` is None where it is not known. ``rung`` is the rung of the fallback ladder, if not normal.
     ``has_notice``: a notice below has the details.
@@ -59,7 +59,7 @@ def banner(
         st.badge(source, color="gray", help="Where the figures come from.")
         if condition.state not in _LOUD and not has_notice:
             st.caption(plain(condition.sentence), width="content")
-    st.caption(plain(identity.words))
+        st.caption(plain(identity.words), width="content")
     if condition.state in _LOUD:
         _LOUD[condition.state](plain(condition.sentence))
     if note:

@@ -1,4 +1,4 @@
-"""The headline: the severity in a word and a colour, the sentence, and the best remedy with its cost and command."""
+"""The severity band: who is hit and how badly, since when, why, and what would help with its cost and command."""
 
 from __future__ import annotations
 
@@ -8,19 +8,29 @@ from headway_dashboard.analysis.diagnosis.headline import Headline
 from headway_dashboard.components.banner import SEVERITIES, plain
 from headway_policies.diagnosis import Remedy
 
+#: So many further troubles stand in the band; the others are in its help.
+_MORE = 2
 
-def headline(one: Headline) -> None:
-    """Draw the headline. A command stands in a block of its own, from which it can be copied."""
+
+def headline(one: Headline, since: str = "") -> None:
+    """Draw the band. A command stands in a block of its own, from which it can be copied."""
     badge = "" if one.severity is None else f":{SEVERITIES[one.severity]}-badge[{one.severity.word}] "
-    with st.container(gap="xsmall", key="headway-headline"):
-        st.markdown(f"#### {badge}{plain(one.statement)}")
-        if one.symptoms:
-            st.markdown("\n".join(f"- {plain(text)}" for text in one.symptoms))
+    word = "unknown" if one.severity is None else one.severity.word
+    with st.container(gap="xxsmall", key="headway-headline"), st.container(gap="xxsmall", key=f"headway-band-{word}"):
+        began = f" :small[{plain(since)}]" if since else ""
+        st.markdown(
+            f"#### {badge}{plain(one.lead)}{began}", help="\n".join(f"- {plain(text)}" for text in one.more[_MORE:])
+        )
+        if one.more:
+            st.markdown(" · ".join(plain(text) for text in one.more[:_MORE]))
+        if one.why:
+            st.markdown(f"**Why:** {plain(one.why)}")
         if one.remedy is not None:
             _remedy(one.remedy)
 
 
 def _remedy(remedy: Remedy) -> None:
-    st.markdown(f"**What would help:** {plain(remedy.action)}. **Cost:** {plain(remedy.cost)}.")
-    if remedy.command:
-        st.code(remedy.command, language="bash")
+    with st.container(horizontal=True, vertical_alignment="center", gap="small"):
+        st.markdown(f"**What would help:** {plain(remedy.action)}. **Cost:** {plain(remedy.cost)}.", width="stretch")
+        if remedy.command:
+            st.code(remedy.command, language="bash", width="content")

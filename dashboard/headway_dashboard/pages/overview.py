@@ -6,8 +6,12 @@ import streamlit as st
 
 from headway_dashboard.analysis.catalogue import panels
 from headway_dashboard.analysis.catalogue.panels import for_classes
+from headway_dashboard.analysis.changes.audit_rows import zone_of
 from headway_dashboard.analysis.changes.last_changes import EXPRESSIONS, change_rows
+from headway_dashboard.analysis.diagnosis.since import SEVERITY, trouble_since
 from headway_dashboard.analysis.server import newest_values, tile_notes
+from headway_dashboard.analysis.server.class_states import EXPRESSIONS as CLASS_STATES
+from headway_dashboard.analysis.server.class_states import class_states
 from headway_dashboard.analysis.server.objectives import objective_lines
 from headway_dashboard.analysis.server.status import Status
 from headway_dashboard.analysis.server.stop_words import operator_limit_words
@@ -17,23 +21,28 @@ from headway_dashboard.pages import charts
 from headway_dashboard.pages.page_reading import Page, PageReading
 from headway_dashboard.sources import SourceReading
 
-_TILE_PX = 150
+_TILE_PX = 130
 
 
 def draw(reading: PageReading) -> None:
     """Draw the page."""
     live = reading.view.span.live
     if live:  # a diagnosis is of now: it rests on what the server says of itself
-        headline(reading.headline)
+        headline(reading.headline, since(reading))
     tiles(reading)
     if live and (words := operator_limit_words(reading.status)):
         st.caption(plain(words))
-    _class_table(reading.newest, reading.view.known, reading.status if live else Status())
+    class_table(reading)
     charts.draw(PAGE.panels, reading, key="headway-charts")
     _last_changes(reading.events, reading.status)
 
 
-def tiles(reading: PageReading, *, columns: int = 4, courses: bool = True) -> None:
+def since(reading: PageReading) -> str:
+    """The beginning of the trouble, on the clock of the visitor."""
+    return trouble_since(reading.events[SEVERITY], zone_of(st.context.timezone_offset))
+
+
+def tiles(reading: PageReading, *, columns: int = 8, courses: bool = True) -> None:
     """Draw the key figures, with their course over the last minutes."""
     newest, state = reading.newest, reading.state
     status = reading.status if reading.view.span.live else Status()  # which is of now
@@ -45,14 +54,18 @@ def tiles(reading: PageReading, *, columns: int = 4, courses: bool = True) -> No
             tile(text, newest[expression].line() if courses else ())
 
 
-def _class_table(newest: SourceReading, classes: tuple[str, ...], status: Status) -> None:
+def class_table(reading: PageReading) -> None:
+    """Draw the state of each class against its objectives."""
+    classes, status = reading.view.known, reading.status if reading.view.span.live else Status()
     if not classes:
         return
-    with st.container(border=True, gap="xsmall"):
-        st.markdown("**Classes**", help="The newest numbers of each priority class; rates over the last 30 s.")
-        table(newest_values.class_rows(newest, classes))
-        for line in objective_lines(status.objectives, classes):
+    lines = objective_lines(status.objectives, classes)
+    with st.container(border=True, gap="xxsmall", key="headway-classes"):
+        table(class_states(reading.newest, status, classes))
+        for line in lines[1:]:  # what the engine misses even for a request alone
             st.caption(plain(line))
+        if lines:
+            st.markdown(":small[Objectives]", help=plain(lines[0]))
 
 
 def _last_changes(history: SourceReading, status: Status) -> None:
@@ -69,7 +82,7 @@ PAGE = Page(
     "Overview",
     "overview",
     draw,
-    figures=(*panels.IDENTITY, *tile_notes.EXPRESSIONS),
+    figures=(*panels.IDENTITY, *tile_notes.EXPRESSIONS, *CLASS_STATES),
     of_classes=[*(tile.expression for tile in panels.TILES), *tile_notes.OF_CLASSES],
-    events=EXPRESSIONS,
+    events=(*EXPRESSIONS, SEVERITY),
 )

@@ -4,13 +4,10 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-import streamlit as st
-
 from headway_dashboard.components import headline
-from headway_dashboard.components.banner import plain
 from headway_dashboard.pages import overview
 from headway_dashboard.pages.charts import draw
-from headway_dashboard.pages.overview import tiles
+from headway_dashboard.pages.overview import class_table, since, tiles
 from headway_dashboard.pages.page_reading import PageReading
 
 #: The most that a chart takes; the browser makes them lower until all fit on the screen.
@@ -25,11 +22,9 @@ html { font-size: 19px; }
 
 
 def _draw(reading: PageReading) -> None:
-    found = reading.headline
-    headline(replace(found, symptoms=(), remedy=None))
-    if found.symptoms:
-        st.markdown(" · ".join(plain(text) for text in found.symptoms))
-    tiles(reading, columns=8, courses=False)
+    headline(replace(reading.headline, remedy=None), since(reading))
+    tiles(reading, courses=False)
+    class_table(reading)
     draw(PAGE.panels, reading, key="headway-wall", height_px=_CHART_PX)
 
 

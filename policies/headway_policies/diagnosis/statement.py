@@ -62,12 +62,12 @@ def _engine_speed(facts: Facts) -> str:
 
 def _reserved_seats(facts: Facts) -> str:
     reserved = compact(max(1, round(facts.reserved_seats)))
-    return f"Requests wait although seats are free: {_load(facts)} {reserved} are reserved for urgent classes."
+    return f"Requests wait although seats are free: {_partly_free(facts)} {reserved} are reserved for urgent classes."
 
 
 def _request_size(facts: Facts) -> str:
     batch = "" if facts.strategy else "for their batch, or "
-    return f"Requests wait although seats are free, {batch}for more seats or tokens at once: {_load(facts)}"
+    return f"Requests wait although seats are free, {batch}for more seats or tokens at once: {_partly_free(facts)}"
 
 
 def _well(facts: Facts) -> str:
@@ -97,6 +97,14 @@ def _load(facts: Facts) -> str:
     return f"{compact(taken)} of {compact(limit)} seats taken{_waiting(facts) or idle}."
 
 
+def _partly_free(facts: Facts) -> str:
+    """The load of a server that has free seats most of the time: the mean, where none is free at this moment."""
+    if facts.seats_now is None or facts.seats_now < (facts.limit_now or 0):
+        return _load(facts)
+    mean = _load(replace(facts, seats_now=None, limit_now=None))
+    return mean.replace("seats taken", "seats taken on the mean of half a minute", 1)
+
+
 def _whole(now: int | None, mean: float | None) -> int:
     return round(mean or 0.0) if now is None else now
 
@@ -120,8 +128,8 @@ _STATEMENTS: Mapping[Bottleneck, Callable[[Facts], str]] = {
     Bottleneck.STOPPED: _stopped,
     Bottleneck.MEMORY: _memory,
     Bottleneck.HOST: lambda facts: (
-        f"Other work on the machine takes its processors: {percent(facts.machine_busy or 0.0)} of them are in use, "
-        f"{percent(facts.own_busy or 0.0)} by this server. {_load(facts)}"
+        f"Other work on the machine takes its processors: {round(100 * (facts.machine_busy or 0.0))} % of them are in "
+        f"use, {round(100 * (facts.own_busy or 0.0))} % by this server. {_load(facts)}"
     ),
     Bottleneck.ENGINE_SPEED: _engine_speed,
     Bottleneck.SEATS: lambda facts: f"Limited by the seats of this preset: {_load(facts)}",
@@ -130,13 +138,15 @@ _STATEMENTS: Mapping[Bottleneck, Callable[[Facts], str]] = {
         f"Fewer seats are open than the preset has, for the memory, a restart or a lost instance: {_load(facts)}"
     ),
     Bottleneck.BATCH_FORMATION: lambda facts: (
-        f"Requests wait for a batch ({facts.strategy} batching) although seats are free: {_load(facts)}"
+        f"Requests wait for a batch ({facts.strategy} batching) although seats are free: {_partly_free(facts)}"
     ),
     Bottleneck.RESERVED_SEATS: _reserved_seats,
     Bottleneck.REQUEST_SIZE: _request_size,
-    Bottleneck.ADAPTERS: lambda facts: f"Requests wait for a LoRA adapter although seats are free: {_load(facts)}",
+    Bottleneck.ADAPTERS: lambda facts: (
+        f"Requests wait for a LoRA adapter although seats are free: {_partly_free(facts)}"
+    ),
     Bottleneck.BURSTS: lambda facts: (
-        f"Requests arrive in bursts, while on the mean seats are free: {_load(replace(facts, seats_now=None))}"
+        f"Requests arrive in bursts, while on the mean seats are free: {_partly_free(facts)}"
     ),
     Bottleneck.LONG_STEPS: lambda facts: (
         f"Long prompts make steps long: {_load(facts)}"

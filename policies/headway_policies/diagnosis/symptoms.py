@@ -12,12 +12,16 @@ from headway_policies.diagnosis.failures import words
 from headway_policies.request import Outcome
 from headway_policies.units import above, compact, duration, percent
 
+#: From this share on a class with errors is named in the order of urgency.
+_FEW = 0.1
 #: Above this share errors are named; exactly this much is still allowed.
 MAX_ERROR_SHARE = 0.01
 #: A cause has most of the errors when it has more than this share of them.
 MAJORITY = 0.5
 #: Of the machine's processors: from the first share on they are full, and the second is much for other work.
 _HOST_FULL, _HOST_OTHERS = 0.95, 0.2
+#: A server that uses less of them does not compute on them.
+_HOST_OWN = 0.1
 #: Of the engine's time: prompts that take less slow down nobody for long.
 _MUCH = 0.2
 
@@ -50,13 +54,17 @@ def refused(row: ClassFacts) -> bool:
 
 def refused_beside_seats(facts: Facts) -> list[str]:
     """The classes that are refused although seats are kept free for them: more seats would change nothing."""
+    if (facts.limit or 0.0) - (facts.seats_taken or 0.0) < 1:
+        return []
     return [row.name for row in facts.classes if row.reserved_seats >= 1 and refused(row)]
 
 
 def host_busy(facts: Facts) -> bool:
     """Whether other work on the machine takes processors that this server could use."""
     machine, own = facts.machine_busy, facts.own_busy
-    return machine is not None and own is not None and machine >= _HOST_FULL and machine - own >= _HOST_OTHERS
+    if machine is None or own is None or own < _HOST_OWN:
+        return False
+    return machine >= _HOST_FULL and machine - own >= _HOST_OTHERS
 
 
 def late(row: ClassFacts) -> bool:
@@ -100,14 +108,14 @@ def main_causes(causes: Mapping[str, float]) -> str:
 
 
 def _errors(facts: Facts) -> Iterator[str]:
-    """The classes with errors, the one with the largest share first; all requests together where no class is known, or
-    none has a cause.
+    """The classes with errors, as they are given, those with few of them last; all requests together where no class is
+    known, or none has a cause.
     """
     hit = [row for row in facts.classes if row.error_share is not None and row.error_share > MAX_ERROR_SHARE]
     share = facts.fault_share
     if share is not None and share > MAX_ERROR_SHARE and not any(row.causes for row in hit):
         yield f"{_how_many(share, facts.ended)} end without an answer{_because(facts.causes)}."
-    for row in sorted(hit, key=lambda row: -(row.error_share or 0.0)):
+    for row in sorted(hit, key=lambda row: (row.error_share or 0.0) < _FEW):
         yield _class_errors(row)
 
 

@@ -37,6 +37,18 @@ def test_a_class_that_is_refused_ranks_above_one_that_is_late() -> None:
     assert not any("reserved_seats" in remedy.action for remedy in found.remedies)
 
 
+def test_seats_that_are_kept_free_but_taken_by_others_are_no_free_seats() -> None:
+    """After a fall of the limit all seats are taken, whatever is kept for whom."""
+    assert diagnose(replace(NIGHT, seats_taken=31.5)).bottleneck is Bottleneck.SEATS
+
+
+def test_a_class_with_a_few_refusals_is_named_after_those_with_many() -> None:
+    """Among those with many the most urgent is first, as they are given."""
+    few = replace(REFUSED, error_share=0.02, refused_share=0.02, ended=100)
+    found = diagnose(replace(NIGHT, classes=(few, ALSO_REFUSED, LATE_BATCH)))
+    assert [text.split(" of class ")[1].split()[0] for text in found.symptoms] == ["normal", "realtime", "batch"]
+
+
 def test_a_small_class_that_is_refused_is_an_overload() -> None:
     """Its few requests do not vanish among those of the others."""
     few = replace(REFUSED, ended=5, causes={"queue full": 4.0}, error_share=0.8, refused_share=0.8)
@@ -74,6 +86,18 @@ def test_the_statement_has_whole_numbers_of_now() -> None:
     assert later.symptoms == diagnose(pressed).symptoms
 
 
+def test_no_statement_says_that_seats_are_free_beside_seats_that_are_not() -> None:
+    """Where all are taken at this moment, the mean is said, and that it is one."""
+    reserved = replace(WELL, seats_taken=28, queued=4, reserved_seats=4, limit_now=32, queued_now=4)
+    assert diagnose(replace(reserved, seats_now=29)).statement == (
+        "Requests wait although seats are free: 29 of 32 seats taken, 4 waiting. 4 are reserved for urgent classes."
+    )
+    assert diagnose(replace(reserved, seats_now=32)).statement == (
+        "Requests wait although seats are free: 28 of 32 seats taken on the mean of half a minute, 4 waiting. "
+        "4 are reserved for urgent classes."
+    )
+
+
 @pytest.mark.parametrize(("ttft_s", "said"), [(2.04, "just over 2 s"), (2.06, "2.1 s")])
 def test_what_is_late_is_not_said_in_the_words_of_its_objective(ttft_s: float, said: str) -> None:
     """ "1 s, its objective is 1 s" says nothing."""
@@ -91,6 +115,7 @@ def test_what_is_late_is_not_said_in_the_words_of_its_objective(ttft_s: float, s
         (0.95, 0.74, Bottleneck.HOST),
         (0.94, 0.5, Bottleneck.LONG_STEPS),
         (1.0, 0.85, Bottleneck.LONG_STEPS),
+        (1.0, 0.03, Bottleneck.LONG_STEPS),
         (None, None, Bottleneck.LONG_STEPS),
     ],
 )

@@ -44,6 +44,21 @@ class Headline:
     remedy: Remedy | None = None
 
     @property
+    def lead(self) -> str:
+        """The first sentence: who is hit and how badly, else the statement."""
+        return self.symptoms[0] if self.symptoms else self.statement
+
+    @property
+    def more(self) -> tuple[str, ...]:
+        """The troubles after the first."""
+        return self.symptoms[1:]
+
+    @property
+    def why(self) -> str:
+        """The statement, where it does not lead."""
+        return self.statement if self.symptoms else ""
+
+    @property
     def sentence(self) -> str:
         """The whole headline in one paragraph."""
         return " ".join((*self.symptoms, self.statement))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from math import isfinite
 
@@ -14,7 +14,7 @@ from headway_dashboard.analysis.server.condition import Condition
 from headway_dashboard.analysis.server.engine_steps import engine_away
 from headway_dashboard.analysis.server.newest_values import TileText, Tone, counted_share
 from headway_dashboard.analysis.server.status import Status
-from headway_dashboard.analysis.units import compact, duration
+from headway_dashboard.analysis.units import compact
 from headway_dashboard.analysis.view import View
 
 #: The objectives of the first token and of the time between tokens on this engine, by class, in seconds.
@@ -62,19 +62,19 @@ def _first_token(reading: SourceReading, status: Status, view: View) -> Judgemen
     """
     if engine_away(reading):
         return _NONE
-    objectives = _objectives(reading, status)
-    compared = _measured(reading, panels.TTFT_P95_BY_CLASS, objectives, view)
-    over = [name for name, point in compared.items() if point > objectives[name]]
+    known = objectives(reading, status)
+    compared = _measured(reading, panels.TTFT_P95_BY_CLASS, known, view)
+    over = [name for name, point in compared.items() if point > known[name]]
     if over:
-        return f"over objective: {', '.join(over)}{_origin(over, objectives, status)}", "red"
-    between = _between_objectives(reading, status)
+        return f"over objective: {', '.join(over)}", "red"
+    between = between_objectives(reading, status)
     paced = _measured(reading, panels.INTER_TOKEN_P95_BY_CLASS, between, view)
     if slow := [name for name, point in paced.items() if point > between[name]]:
         return f"in time; between tokens over objective: {', '.join(slow)}", "red"
     errors = {name: reading[panels.ERROR_SHARE_BY_CLASS].latest(name) or 0.0 for name in _shown(view)}
     if lost := [name for name, share in errors.items() if share > thresholds.ERROR_RATIO]:
         return f"of those served; errors: {', '.join(lost)}", "orange"
-    return (f"within objectives{_origin([*compared], objectives, status)}", "green") if compared else _NONE
+    return ("within objectives", "green") if compared else _NONE
 
 
 def _measured(
@@ -85,19 +85,13 @@ def _measured(
     return {name: point for name, point in measured.items() if point is not None and name in objectives}
 
 
-def _origin(names: Sequence[str], objectives: Mapping[str, float], status: Status) -> str:
-    """The origin of the objective of a single class, if it follows the engine."""
-    own = status.objectives.get(names[0]) if len(names) == 1 else None
-    if own is None or not own.multiple:
-        return ""
-    return f" (objective {duration(objectives[names[0]])} = {own.multiple} of this engine alone)"
-
-
-def _objectives(reading: SourceReading, status: Status) -> dict[str, float]:
+def objectives(reading: SourceReading, status: Status) -> dict[str, float]:
+    """The objective of the first token of each class that states one, in seconds."""
     return _stated(reading, OBJECTIVE, {name: objective.ttft_slo_s for name, objective in status.objectives.items()})
 
 
-def _between_objectives(reading: SourceReading, status: Status) -> dict[str, float]:
+def between_objectives(reading: SourceReading, status: Status) -> dict[str, float]:
+    """The objective of the time between tokens of each class that states one, in seconds."""
     by_status = {name: objective.inter_token_slo_s for name, objective in status.objectives.items()}
     return _stated(reading, INTER_TOKEN_OBJECTIVE, by_status)
 

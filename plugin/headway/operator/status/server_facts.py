@@ -168,7 +168,7 @@ class FactsReader:
                     overloaded=name in reading.standing_queues,
                     idle=name not in busy,
                 )
-                for name, counts in ends.classes.items()
+                for name, counts in sorted(ends.classes.items(), key=lambda item: _urgency(desk, item[0]))
             ),
             forecast=self._forecast(preset),
             forecasts=self._other_forecasts(preset),
@@ -328,6 +328,11 @@ def _share(number: float, ended: int) -> float | None:
 def _gathering_s(preset: Preset, window_s: float) -> float:
     """How long a request may wait for its batch by itself."""
     return (preset.batching.flush_after_s or inf) if preset.batching.strategy == "static" else window_s
+
+
+def _urgency(desk: Desk, name: str) -> float:
+    """The place of a class among the others, the most urgent first; last where the preset lacks it."""
+    return -desk.preset.classes[name].priority if name in desk.preset.classes else inf
 
 
 def _in_words(failures: Failures) -> dict[str, float]:

@@ -98,22 +98,6 @@ def test_figures_of_an_engine_that_is_gone_are_not_shown_as_now() -> None:
         assert (found.value, found.note, found.tone) == ("engine down", "", "blue")
 
 
-def test_an_objective_that_follows_the_engine_says_where_it_comes_from() -> None:
-    """Of a single class, kept or missed; of several the note would be too long."""
-    answers: Answers = {panels.TTFT_P95_BY_CLASS: TTFT}
-    own = {"realtime": ClassObjectives(0.6, multiple="8x"), "normal": ClassObjectives(2.0, multiple="9x")}
-    status = Status(known=True, objectives=own)
-    assert note("ttft", answers, REALTIME, status)[0] == (
-        "realtime only · within objectives (objective 600\u00a0ms = 8x of this engine alone)"
-    )
-    assert note("ttft", answers, status=status)[0] == (
-        "over objective: normal (objective 2\u00a0s = 9x of this engine alone)"
-    )
-    assert note("ttft", {panels.TTFT_P95_BY_CLASS: {**TTFT, ("normal",): [1.0]}}, status=status)[0] == (
-        "within objectives"
-    )
-
-
 def test_a_class_without_an_objective_is_not_judged() -> None:
     """An infinite objective, or one that is no number, is none."""
     status = Status(known=True, objectives={"realtime": ClassObjectives(), "normal": ClassObjectives(None)})
