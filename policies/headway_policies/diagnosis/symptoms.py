@@ -9,7 +9,7 @@ from math import fsum, inf, isfinite
 
 from headway_policies.diagnosis.facts import ClassFacts, Facts
 from headway_policies.diagnosis.failures import words
-from headway_policies.request import Outcome
+from headway_policies.request import Outcome, Reason
 from headway_policies.units import above, compact, duration, percent
 
 #: From this share on a class with errors is named in the order of urgency.
@@ -18,6 +18,12 @@ _FEW = 0.1
 MAX_ERROR_SHARE = 0.01
 #: A cause has most of the errors when it has more than this share of them.
 MAJORITY = 0.5
+_TOO_LATE = (
+    Reason.DEADLINE_INFEASIBLE,
+    Reason.DEADLINE_UNREACHABLE,
+    Reason.OBJECTIVE_INFEASIBLE,
+    Reason.OBJECTIVE_UNREACHABLE,
+)
 #: Of the machine's processors: from the first share on they are full, and the second is much for other work.
 _HOST_FULL, _HOST_OTHERS = 0.95, 0.2
 #: A server that uses less of them does not compute on them.
@@ -56,7 +62,13 @@ def refused_beside_seats(facts: Facts) -> list[str]:
     """The classes that are refused although seats are kept free for them: more seats would change nothing."""
     if (facts.limit or 0.0) - (facts.seats_taken or 0.0) < 1:
         return []
-    return [row.name for row in facts.classes if row.reserved_seats >= 1 and refused(row)]
+    return [row.name for row in facts.classes if row.reserved_seats >= 1 and refused(row) and _too_late(row)]
+
+
+def _too_late(row: ClassFacts) -> bool:
+    """Whether most of the failed requests of a class were refused because their first tokens would come too late."""
+    late_ones = fsum(row.causes.get(words(reason), 0.0) for reason in _TOO_LATE)
+    return late_ones > MAJORITY * fsum(row.causes.values())
 
 
 def host_busy(facts: Facts) -> bool:

@@ -89,7 +89,7 @@ STATES: dict[str, State] = {
         ("No traffic", ":green-badge[ok]"),
         first="No traffic",
         tiles={"TTFT p95": "no traffic", "Error share": "no traffic", "Batch size": "idle", "Requests": "0 /s"},
-        rows={"TTFT p50, p95, p99": MISSING, "Decode p50, p95, p99": MISSING, "Error share": MISSING},
+        rows={"Objectives met": MISSING, "No answer": MISSING, "Budget left": MISSING},
     ),
     "overload": State(("Live", ":red-badge[overloaded]"), begin=overloaded),
     "stale": State(
@@ -110,7 +110,7 @@ STATES: dict[str, State] = {
         (":red-badge[down]", "Not ready", "Attempt 2 of 3: starting another"),
         begin=moving,
         then=restarting,
-        tiles={"Batch size": "engine down"},
+        tiles={"Batch size": "engine down", "Output tokens": "engine down", "TTFT p95": "engine down"},
         rows={"Running": "engine down"},
     ),
     "slow Prometheus": State(

@@ -42,6 +42,12 @@ def test_seats_that_are_kept_free_but_taken_by_others_are_no_free_seats() -> Non
     assert diagnose(replace(NIGHT, seats_taken=31.5)).bottleneck is Bottleneck.SEATS
 
 
+def test_requests_that_timed_out_do_not_say_that_the_engine_is_too_slow() -> None:
+    """They waited out the restart of an engine, for example."""
+    timed_out = replace(REFUSED, causes={"timed out waiting": 131.0})
+    assert diagnose(replace(NIGHT, classes=(timed_out,))).bottleneck is not Bottleneck.ENGINE_SPEED
+
+
 def test_a_class_with_a_few_refusals_is_named_after_those_with_many() -> None:
     """Among those with many the most urgent is first, as they are given."""
     few = replace(REFUSED, error_share=0.02, refused_share=0.02, ended=100)

@@ -38,6 +38,7 @@ _IDLE = Joined(
 )
 #: A minute of both: a queue of a moment is no alarm, nor is a step in which a GPU waits.
 _GPU_MINUTE = Average(memory_panels.GPU_BUSY, 60)
+_RUNS = Compared(Least(panels.SEATS, 60), ">", 0)  # of a server without requests nothing is slowed down
 _WAITED = Compared(Least(panels.QUEUED, 60), ">", 0)
 
 GROUP = Group(
@@ -89,7 +90,7 @@ GROUP = Group(
         ),
         Rule(
             "HeadwayProcessorSaturated",
-            Joined(Compared(_busy("machine"), ">", PROCESSOR_RATIO), "and", _IDLE),
+            Joined(Joined(Compared(_busy("machine"), ">", PROCESSOR_RATIO), "and", _IDLE), "and", _RUNS),
             "10m",
             "warning",
             text="the processors are {value} busy, and what computes the tokens is not",
