@@ -18,6 +18,8 @@ from headway_dashboard.analysis.server.status import Status
 
 EXPRESSIONS: tuple[Expression, ...] = switches.EXPRESSIONS
 MOST = 8
+#: Results that say nothing more.
+_DONE = ("applied", "accepted")
 _FORM = "%Y-%m-%d %H:%M:%S"
 
 #: The time of a change, what it was, by whom, why, and of which server.
@@ -64,5 +66,6 @@ def _commands(entries: tuple[AuditEntry, ...], server: str) -> Iterator[Change]:
         except ValueError:
             continue
         named = entry.action.replace("_", " ")
-        steps = " → ".join(text for text in (entry.before, entry.after) if text)
-        yield time_s, f"{named[:1].upper()}{named[1:]}: {steps}", entry.actor or entry.role, entry.reason, server
+        steps = " → ".join(dict.fromkeys(text for text in (entry.before, entry.after) if text))
+        why = entry.reason or ("" if entry.result in _DONE else entry.result)
+        yield time_s, f"{named[:1].upper()}{named[1:]}: {steps}", entry.actor or entry.role, why, server

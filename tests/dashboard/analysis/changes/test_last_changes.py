@@ -49,6 +49,13 @@ def test_commands_come_from_the_audit_log_with_their_author_and_reason() -> None
     assert (rows[1]["By"], rows[1]["Reason"]) == ("ann", "disk swap")
 
 
+def test_the_end_of_a_trial_says_why() -> None:
+    """The server gives no reason of an author; its result has one."""
+    end = {"action": "end_trial", "before": "serial", "after": "serial", "reason": "", "result": "reverted: too many"}
+    row = change_rows(HISTORY, Status(changes=(PAUSE.model_copy(update=end),)))[1]
+    assert (row["Change"], row["Reason"]) == ("End trial: serial", "reverted: too many")
+
+
 def test_two_servers_are_no_server_that_switches_between_them() -> None:
     """Each has its own revisions, even where a scrape of one is missing."""
     found = reading_of(
