@@ -36,7 +36,11 @@ TERMS: dict[Reason, tuple[HTTPStatus, bool, str]] = {
     Reason.CLASS_QUEUE_FULL: (HTTPStatus.TOO_MANY_REQUESTS, True, "The queue of this class is full."),
     Reason.NO_FREE_SEAT: (HTTPStatus.TOO_MANY_REQUESTS, True, "No seat is free, and the request would not wait."),
     Reason.DEADLINE_INFEASIBLE: (HTTPStatus.TOO_MANY_REQUESTS, True, "The expected wait is longer than the time-out."),
-    Reason.DEADLINE_UNREACHABLE: (HTTPStatus.TOO_MANY_REQUESTS, True, "It waited too long to be served in time."),
+    Reason.DEADLINE_UNREACHABLE: (
+        HTTPStatus.TOO_MANY_REQUESTS,
+        True,
+        "The request waited too long to be in time.",
+    ),
     Reason.OBJECTIVE_INFEASIBLE: (
         HTTPStatus.TOO_MANY_REQUESTS,
         True,

@@ -36,7 +36,7 @@ PATCHES: Final = (
         "engine-calls",
         ("vllm.v1.engine.core:EngineCore",),
         "Methods are added that set the live number of sequences, clear the workers' caches and read what holds it.",
-        "It cannot be switched off: it replaces nothing.",
+        "This patch cannot be switched off: it replaces nothing.",
         f"{_VLLM}pull/54816",
     ),
     Patch(

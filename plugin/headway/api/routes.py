@@ -106,7 +106,7 @@ DESK = Route(
     "desk", "GET", "/headway/v1/desk", "Queued and running requests, without prompts.", Role.VIEWER, schema.DeskDump
 )
 TRAFFIC = Route(
-    "traffic", "GET", "/headway/v1/traffic", "What arrived in the last half hour.", Role.VIEWER, schema.Traffic
+    "traffic", "GET", "/headway/v1/traffic", "The arrivals of the last half hour.", Role.VIEWER, schema.Traffic
 )
 TRACE = Route(
     "trace",
@@ -124,7 +124,7 @@ FORECAST = Route(
     "forecast",
     "POST",
     "/headway/v1/presets/forecast",
-    "What presets would do with the recent traffic, by replays on the model of this engine.",
+    "The recent traffic under other presets, by replays on the model of this engine.",
     Role.OPERATOR,
     schema.Forecast,
     command=schema.ForecastCommand,

@@ -1,8 +1,9 @@
 """Failed requests by cause: which ends are failures, and the words for them.
 
 Each end is counted once, under its most exact name: a request that the server refused or gave up counts by its
-``Reason``, any other by its ``Outcome``. What neither completed nor was cancelled by its client has failed. An invalid
-request (4xx from the engine) has failed as well: its client got no answer, and its own cause says whose mistake it was.
+``Reason``, any other by its ``Outcome``. A request that neither completed nor was cancelled by its client has failed.
+An invalid request (4xx from the engine) has failed as well: its client got no answer, and its own cause says whose
+mistake it was.
 """
 
 from __future__ import annotations

@@ -3,8 +3,8 @@
 vLLM keeps the KV blocks of a finished request until it needs their room, and evicts the least recently used first, the
 end of a prompt before its beginning (vllm/v1/core/block_pool.py). So does this model, with the blocks of ``prefix`` as
 in a radix tree: a block stands for the whole beginning that it ends, prompts share those that they have in common, and
-a block is evicted before the one that it continues. What no other prompt can share, the rest of a prompt and its
-answer, takes room as well and is never found again.
+a block is evicted before the one that it continues. The tokens that no other prompt can share, the rest of a prompt and
+its answer, take room as well and are never found again.
 
 The room is the engine's KV space, as it reports it, times a factor. Where the engine finds fewer tokens in its cache
 than the model expected, by a tenth of all prompt tokens, the factor falls by a tenth, to an eighth at the least; else

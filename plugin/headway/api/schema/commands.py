@@ -37,7 +37,7 @@ class ForecastCommand(Command):
 
     presets: list[str] | None = Field(default=None, min_length=1, max_length=100)
     toml: str | None = Field(default=None, min_length=1, max_length=12_000)
-    within_s: float = Field(default=60.0, ge=1, le=600, description="What is ready by then is answered.")
+    within_s: float = Field(default=60.0, ge=1, le=600, description="The results that are ready by then are answered.")
     span_s: float = Field(default=600.0, ge=10, le=1800, description="How much of the recent traffic is replayed.")
 
 

@@ -27,7 +27,7 @@ class Diagnosis(Answer):
     """The bottleneck of the server, its severity, the symptoms in a sentence each, and the remedies, the best first."""
 
     severity: str = Field(description="ok, watch, degraded, overloaded or down")
-    bottleneck: str = Field(description="What limits: seats, engine_speed, memory, ...; none: nothing does.")
+    bottleneck: str = Field(description="The cause that limits: seats, engine_speed, memory, ...; none: nothing does.")
     statement: str
     symptoms: list[str] = Field(default=[])
     evidence: list[Evidence] = Field(default=[])

@@ -46,8 +46,8 @@ class UnloadedTimes(Answer):
     )
     source: str = Field(
         default="",
-        description="What they rest on: single `steps` of this engine, `intervals` of steps, or costs `recalled` from "
-        "an earlier run.",
+        description="The basis of the figures: single `steps` of this engine, `intervals` of steps, or costs "
+        "`recalled` from an earlier run.",
     )
 
 
@@ -64,8 +64,8 @@ class StepsStatus(Answer):
     decode_tokens: int
     budget_tokens: int = Field(description="The most that was allowed of both.")
     total_s: float = Field(description="The time of these steps.")
-    prefill_s: float = Field(description="What of it went to prompts, by the fitted costs.")
-    target_s: float = Field(description="What of it was to go to prompts.")
+    prefill_s: float = Field(description="The part of it that went to prompts, by the fitted costs.")
+    target_s: float = Field(description="The part of it that was to go to prompts.")
     prefill_share: float | None = Field(default=None, description="null: no step was planned in the last half minute.")
     target_share: float | None = None
     longest_held_s: float = Field(default=0.0, description="The longest that a prompt was there while it was held.")

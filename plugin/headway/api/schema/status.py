@@ -160,7 +160,7 @@ class InstanceStatus(Answer):
     others: int = Field(default=0, description="The sequences of other clients there.")
     says_seats: bool = Field(default=True, description="Whether the seats are the limit that it says itself.")
     maker: str = Field(default="", description="The maker of its server; empty: not known.")
-    lacks: list[str] = Field(default=[], description="What it does not say of itself, and so is not known here.")
+    lacks: list[str] = Field(default=[], description="Facts that it does not report, and that are not known here.")
 
 
 class Status(Answer):

@@ -105,7 +105,7 @@ def check_caps(asked: Asked, caps: RequestCaps) -> None:
 def check_width(asked: Asked, caps: RequestCaps) -> None:
     """Raises BadRequest where a request asks for more sequences in all than its tenant's own caps allow.
 
-    That is the cap of sequences; the cap of prompts, where that is larger: with one answer each they are as many.
+    The bound is the cap of sequences; the cap of prompts, where that is larger: with one answer each they are as many.
     """
     if caps.sequences is None:
         return

@@ -60,7 +60,8 @@ class TenantCharge:
     def settle(self, context: RequestContext) -> None:
         """The request is over: charge what it has used, nothing where the engine never had it, or refused it.
 
-        What ran and reported nothing, since it was cut off or runs on without its request, is charged as estimated.
+        A request that ran and reported nothing, since it was cut off or runs on without its request, is charged as
+        estimated.
         """
         permit = context.permit
         usage = None if permit is None else permit.usage
