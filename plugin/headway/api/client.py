@@ -50,7 +50,7 @@ from headway.api.schema import (
     Trial,
     TrialReport,
     UndoCommand,
-    Usage,
+    UsageReport,
     WarmupAccepted,
 )
 
@@ -116,9 +116,9 @@ class AdminClient:
         """The same request by request: a trace file as ``headway simulate --trace`` reads it."""
         return self._file(routes.TRACE, routes.TRACE.media)
 
-    def usage(self, **asked: str) -> Usage:
+    def usage(self, **asked: str) -> UsageReport:
         """The sums of the accounting; ``asked`` are the parameters of the route. Raises RefusedError."""
-        return self._ask(routes.USAGE, Usage, params=asked)
+        return self._ask(routes.USAGE, UsageReport, params=asked)
 
     def usage_csv(self, **asked: str) -> bytes:
         """The same rows as CSV."""

@@ -281,7 +281,7 @@ USAGE = Route(
     "/headway/v1/usage",
     "What tenants, keys, classes and models have used, from the accounting.",
     Role.VIEWER,
-    schema.Usage,
+    schema.UsageReport,
     problems=(HTTPStatus.UNPROCESSABLE_ENTITY, HTTPStatus.NOT_IMPLEMENTED, HTTPStatus.SERVICE_UNAVAILABLE),
     other_media="text/csv",
     query=(

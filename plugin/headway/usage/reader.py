@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from datetime import UTC, datetime
 from typing import Any, Final
 
-from headway.api.schema import Usage, UsageRow
+from headway.api.schema import UsageReport, UsageRow
 from headway.usage.usage_log import UsageLog
 from headway_policies.usage import Figures, QueryError, Row, UsageQuery, costed, total
 
@@ -29,7 +29,7 @@ class UsageReader:
     def __init__(self, usage: UsageLog) -> None:
         self._usage = usage
 
-    def read(self, query: UsageQuery) -> Usage:
+    def read(self, query: UsageQuery) -> UsageReport:
         """The sums of a query, with what has ended by now. Raises UnreadableError, or QueryError for too many rows."""
         usage, prices = self._usage, self._usage.prices
         usage.flush(_FLUSH_WITHIN_S)
@@ -42,7 +42,7 @@ class UsageReader:
             raise QueryError(f"more than {MAX_ROWS} rows: ask for a shorter range, longer periods or fewer groups")
         costs = [row.cost for row in rows]
         whole = Row(None, (), total(row.figures for row in rows), None if None in costs else sum(filter(None, costs)))
-        return Usage(
+        return UsageReport(
             since=_iso(query.since_s),
             until=_iso(query.until_s),
             kept_since=None if oldest_s is None else _iso(oldest_s),
@@ -55,7 +55,7 @@ class UsageReader:
         )
 
 
-def csv_lines(usage: Usage) -> Iterator[str]:
+def csv_lines(usage: UsageReport) -> Iterator[str]:
     """The rows as CSV, with a line of names before them."""
     figures = [*Figures._fields, *([] if usage.currency is None else ["cost"])]
     timed = any(row.start is not None for row in usage.rows)

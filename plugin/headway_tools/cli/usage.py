@@ -7,7 +7,7 @@ import os
 import sys
 
 from headway.api import AdminClient
-from headway.api.schema import Usage, UsageRow
+from headway.api.schema import UsageReport, UsageRow
 from headway_tools.console import Exit, add_json, add_url, connect, duration, table
 
 NAME = "usage"
@@ -59,7 +59,7 @@ def _print_csv(client: AdminClient, asked: dict[str, str]) -> None:
     sys.stdout.write(client.usage_csv(**asked).decode())
 
 
-def text(usage: Usage) -> str:
+def text(usage: UsageReport) -> str:
     """The figures as text."""
     lines = [f"from {usage.since} until {usage.until}"]
     if usage.kept_since is not None and usage.kept_since > usage.since:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from admin_stand_in import Stub
 
-from headway.api.schema import Usage, UsageRow
+from headway.api.schema import UsageReport, UsageRow
 from headway_tools.cli import main, usage
 
 
@@ -17,13 +17,13 @@ def row(tenant: str, cost: float | None = None, start: str | None = None) -> Usa
     )  # fmt: skip
 
 
-def found(**given: object) -> Usage:
+def found(**given: object) -> UsageReport:
     """An answer of a server."""
     usual: dict[str, object] = {
         "since": "2026-01-01T00:00:00Z", "until": "2026-01-02T00:00:00Z", "kept_since": "2025-12-01T00:00:00Z",
         "by": ["tenant"], "rows": [row("acme"), row("")], "total": row("all"), "waiting": 0, "lost": 0,
     }  # fmt: skip
-    return Usage.model_validate({**usual, **given})
+    return UsageReport.model_validate({**usual, **given})
 
 
 def test_the_figures_are_a_table_with_a_line_for_all() -> None:
@@ -62,7 +62,7 @@ def test_the_options_are_the_parameters_of_the_route(operator: Stub, capsys: pyt
     assert main(["usage", "--since", "7d", "--tenant", "acme", "--every", "day", "--json"]) == 0
     method, path, _, _ = operator.seen[-1]
     assert (method, path) == ("GET", "/headway/v1/usage?since=7d&every=day&tenant=acme")
-    assert Usage.model_validate_json(capsys.readouterr().out).rows[0].requests == 7
+    assert UsageReport.model_validate_json(capsys.readouterr().out).rows[0].requests == 7
 
 
 def test_csv_is_printed_as_it_came(operator: Stub, capsys: pytest.CaptureFixture[str]) -> None:

@@ -69,7 +69,7 @@ from headway.api.schema.status import (
     Status,
     TrialEnds,
 )
-from headway.api.schema.usage import Usage, UsageRow
+from headway.api.schema.usage import UsageReport, UsageRow
 
 __all__ = [
     "AdmissionChanged",
@@ -138,7 +138,7 @@ __all__ = [
     "TrialReport",
     "UndoCommand",
     "UnloadedTimes",
-    "Usage",
+    "UsageReport",
     "UsageRow",
     "WarmupAccepted",
     "WarmupStatus",

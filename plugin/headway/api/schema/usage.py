@@ -23,7 +23,7 @@ class UsageRow(Answer):
     cost: float | None = Field(default=None, description="Null without prices, or where some of it has no price.")
 
 
-class Usage(Answer):
+class UsageReport(Answer):
     """What requests have used that ended from ``since`` to ``until``.
 
     ``kept_since``: the begin of the oldest period of this kind that is kept. ``waiting`` requests are not in the
