@@ -27,7 +27,17 @@ class Figures(NamedTuple):
 
     def plus(self, other: Figures) -> Figures:
         """The sum, figure by figure."""
-        return Figures._make(own + more for own, more in zip(self, other, strict=True))
+        requests, refused, prompt_tokens, cached_tokens, output_tokens, seat_s, kv_token_s, queue_s = other
+        return Figures(
+            self.requests + requests,
+            self.refused + refused,
+            self.prompt_tokens + prompt_tokens,
+            self.cached_tokens + cached_tokens,
+            self.output_tokens + output_tokens,
+            self.seat_s + seat_s,
+            self.kv_token_s + kv_token_s,
+            self.queue_s + queue_s,
+        )
 
 
 class UsageRecord(NamedTuple):
