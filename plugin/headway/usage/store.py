@@ -16,10 +16,11 @@ import sqlite3
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager
+from itertools import chain
 from pathlib import Path
 from typing import Final
 
-from headway_policies.usage import Figures, Group, Period, Priced, UsageQuery, UsageRecord, folded, roll_up
+from headway_policies.usage import Figures, Group, Period, Priced, UsageQuery, UsageRecord, bounded, group_of, roll_up
 
 MAX_REQUESTS: Final = 100_000
 MAX_GROUPS: Final = 10_000
@@ -37,7 +38,6 @@ _STEPS_BETWEEN_LOOKS: Final = 50_000
 
 _GROUP: Final = ("tenant", "key", "class", "model", "adapter", "outcome", "reason")
 _FIGURES: Final = Figures._fields
-_OF_REQUEST: Final = ("ended_s", *_GROUP, *_FIGURES[2:])
 _KEY: Final = ("period", "start_s", *_GROUP)
 
 
@@ -59,12 +59,10 @@ COMMIT;
 _STARTS: Final = "SELECT DISTINCT start_s FROM usage WHERE period = ? ORDER BY start_s DESC LIMIT 1 OFFSET ?"
 _ROWS: Final = "SELECT start_s FROM usage WHERE period = ? ORDER BY start_s DESC LIMIT 1 OFFSET ?"
 _IN_PERIOD: Final = "period = ? AND start_s = ?"
-_INSERT_REQUEST: Final = f"INSERT INTO requests VALUES ({', '.join('?' * len(_OF_REQUEST))})"  # noqa: S608 - no values
-_ADD: Final = (
-    f"UPDATE usage SET {', '.join(f'{name} = {name} + ?' for name in _FIGURES)} "  # noqa: S608 - no values
-    f"WHERE {' AND '.join(f'{name} = ?' for name in _KEY)}"
-)
-_INSERT: Final = f"INSERT INTO usage VALUES ({', '.join('?' * (len(_KEY) + len(_FIGURES)))})"  # noqa: S608 - no values
+_GROUPS_IN_PERIOD: Final = f"SELECT {', '.join(_GROUP)} FROM usage WHERE {_IN_PERIOD}"  # noqa: S608 - no values
+_ADD: Final = f" ON CONFLICT DO UPDATE SET {', '.join(f'{name} = {name} + excluded.{name}' for name in _FIGURES)}"
+#: Rows of one statement. Python hands its lock on at each, and a busy event loop gives it back late.
+_AT_ONCE: Final = 200
 
 
 class NotUsageError(sqlite3.DatabaseError):
@@ -92,7 +90,7 @@ class UsageStore:
         """Add these records, all of them or none."""
         records = [_storable(record) for record in records]
         with self._transaction() as connection:
-            connection.executemany(_INSERT_REQUEST, records)
+            _insert(connection, "requests", records)
             for (period, start_s), groups in roll_up(records).items():
                 _add(connection, period, start_s, groups)
 
@@ -174,10 +172,10 @@ class UsageStore:
 
 def _storable(record: UsageRecord) -> UsageRecord:
     """The record with names that are texts: a client may name an adapter by half of a character, or by a whole book."""
-    names = record[1 : 1 + len(_GROUP)]
+    names = group_of(record)
     if sum(map(len, names)) <= _MAX_NAME_CHARS and "".join(names).isprintable():
         return record
-    return UsageRecord._make([record[0], *map(_name, names), *record[1 + len(_GROUP) :]])
+    return UsageRecord(record.ended_s, *map(_name, names), *record[1 + len(_GROUP) :])
 
 
 def _name(text: str) -> str:
@@ -207,18 +205,18 @@ def _set_up(connection: sqlite3.Connection) -> None:
 
 
 def _add(connection: sqlite3.Connection, period: Period, start_s: int, groups: Mapping[Group, Figures]) -> None:
-    """Add to the rows of one period; where it has no more rows, to those of all others."""
-    kept = connection.execute(f"SELECT count(*) FROM usage WHERE {_IN_PERIOD}", (period, start_s)).fetchone()[0]  # noqa: S608 - no values
-    for group, figures in groups.items():
-        if _added(connection, (period, start_s, *group), figures):
-            continue
-        if kept >= MAX_GROUPS:
-            group = folded(group)
-            if _added(connection, (period, start_s, *group), figures):
-                continue
-        connection.execute(_INSERT, (period, start_s, *group, *figures))
-        kept += 1
+    """Add to the rows of one period."""
+    at = (period, start_s)
+    kept = connection.execute(f"SELECT count(*) FROM usage WHERE {_IN_PERIOD}", at).fetchone()[0]  # noqa: S608 - no values
+    if kept + len(groups) > MAX_GROUPS:
+        groups = bounded(groups, set(map(Group._make, connection.execute(_GROUPS_IN_PERIOD, at))), MAX_GROUPS)
+    _insert(connection, "usage", [(*at, *group, *figures) for group, figures in groups.items()], _ADD)
 
 
-def _added(connection: sqlite3.Connection, key: tuple[object, ...], figures: Figures) -> bool:
-    return connection.execute(_ADD, (*figures, *key)).rowcount > 0
+def _insert(
+    connection: sqlite3.Connection, table: str, rows: Sequence[tuple[object, ...]], otherwise: str = ""
+) -> None:
+    for start in range(0, len(rows), _AT_ONCE):
+        part = rows[start : start + _AT_ONCE]
+        values = ", ".join([f"({', '.join('?' * len(part[0]))})"] * len(part))
+        connection.execute(f"INSERT INTO {table} VALUES {values}{otherwise}", [*chain.from_iterable(part)])  # noqa: S608 - no values

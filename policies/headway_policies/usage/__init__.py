@@ -12,7 +12,7 @@ from headway_policies.usage.prices import Price, Prices, PricesError
 from headway_policies.usage.query import DIMENSIONS, PERIODS, QueryError, UsageQuery, read_query
 from headway_policies.usage.record import SERVER, Figures, UsageRecord, kv_token_s
 from headway_policies.usage.report import Priced, Row, costed
-from headway_policies.usage.roll_up import OTHER, Group, Period, folded, group_of, roll_up, total
+from headway_policies.usage.roll_up import OTHER, Group, Period, bounded, folded, group_of, roll_up, total
 from headway_policies.usage.top_tenants import TenantCounts, TopTenants
 
 __all__ = [
@@ -33,6 +33,7 @@ __all__ = [
     "TopTenants",
     "UsageQuery",
     "UsageRecord",
+    "bounded",
     "costed",
     "folded",
     "group_of",

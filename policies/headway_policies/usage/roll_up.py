@@ -5,7 +5,7 @@ Each record is in exactly one minute, one hour and one day: the rows of any peri
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Set
 from enum import IntEnum
 from math import floor
 from typing import Final, NamedTuple
@@ -62,6 +62,18 @@ def roll_up(records: Iterable[UsageRecord]) -> Mapping[tuple[Period, int], Mappi
             for group, figures in groups.items():
                 _add(into, group, figures)
     return rows
+
+
+def bounded(groups: Mapping[Group, Figures], known: Set[Group], most: int) -> Mapping[Group, Figures]:
+    """The sums of one period that has rows of these ``known`` groups, so that it comes to ``most`` rows, and those of
+    ``OTHER``: groups for which there is no room are folded.
+    """
+    room, kept = most - len(known), dict[Group, Figures]()
+    for group, figures in groups.items():
+        new = group not in known
+        _add(kept, folded(group) if new and room <= 0 else group, figures)
+        room -= new
+    return kept
 
 
 def total(figures: Iterable[Figures]) -> Figures:

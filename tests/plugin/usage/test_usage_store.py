@@ -86,7 +86,7 @@ class Crashing(sqlite3.Connection):
 @given(
     st.lists(
         st.tuples(
-            st.lists(st.tuples(st.sampled_from("abc"), st.integers(0, 200_000)), max_size=8), st.integers(-1, 60)
+            st.lists(st.tuples(st.sampled_from("abc"), st.integers(0, 200_000)), max_size=8), st.integers(-1, 12)
         ),
         max_size=6,
     )
