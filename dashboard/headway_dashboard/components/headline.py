@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import streamlit as st
 
 from headway_dashboard.analysis.diagnosis.headline import Headline
@@ -12,8 +14,8 @@ from headway_policies.diagnosis import Remedy
 _MORE = 2
 
 
-def headline(one: Headline, since: str = "") -> None:
-    """Draw the band. A command stands in a block of its own, from which it can be copied."""
+def headline(one: Headline, since: str = "", act: Callable[[Remedy], None] | None = None) -> None:
+    """Draw the band. A command stands in a block of its own, from which it can be copied; ``act`` draws a button."""
     badge = "" if one.severity is None else f":{SEVERITIES[one.severity]}-badge[{one.severity.word}] "
     word = "unknown" if one.severity is None else one.severity.word
     with st.container(gap="xxsmall", key="headway-headline"), st.container(gap="xxsmall", key=f"headway-band-{word}"):
@@ -26,11 +28,13 @@ def headline(one: Headline, since: str = "") -> None:
         if one.why:
             st.markdown(f"**Why:** {plain(one.why)}")
         if one.remedy is not None:
-            _remedy(one.remedy)
+            _remedy(one.remedy, act)
 
 
-def _remedy(remedy: Remedy) -> None:
+def _remedy(remedy: Remedy, act: Callable[[Remedy], None] | None) -> None:
     with st.container(horizontal=True, vertical_alignment="center", gap="small"):
         st.markdown(f"**What would help:** {plain(remedy.action)}. **Cost:** {plain(remedy.cost)}.", width="stretch")
         if remedy.command:
             st.code(remedy.command, language="bash", width="content")
+        if act is not None:
+            act(remedy)

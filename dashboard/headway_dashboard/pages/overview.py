@@ -19,6 +19,7 @@ from headway_dashboard.components import headline, table, tile
 from headway_dashboard.components.banner import plain
 from headway_dashboard.pages import charts
 from headway_dashboard.pages.page_reading import Page, PageReading
+from headway_dashboard.pages.try_remedy import try_button
 from headway_dashboard.sources import SourceReading
 
 _TILE_PX = 130
@@ -28,7 +29,7 @@ def draw(reading: PageReading) -> None:
     """Draw the page."""
     live = reading.view.span.live
     if live:  # a diagnosis is of now: it rests on what the server says of itself
-        headline(reading.headline, since(reading))
+        headline(reading.headline, since(reading), lambda remedy: try_button(remedy, reading))
     tiles(reading)
     if live and (words := operator_limit_words(reading.status)):
         st.caption(plain(words))
