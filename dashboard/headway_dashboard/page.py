@@ -50,6 +50,7 @@ STYLE = """<style>
 @media (min-width: 900px) {
   .st-key-headway-bar > div > div { display: flex; flex-direction: row; align-items: center; gap: 0.4rem; }
   .st-key-headway-bar [data-testid="stWidgetLabel"] { margin: 0; min-height: 0; white-space: nowrap; }
+  .st-key-headway-bar [data-testid="stSelectbox"] > div:last-child { flex: 1 1 0; min-width: 0; width: auto; }
 }
 @media (max-width: 640px) {
   .stMainBlockContainer { padding-left: 0.75rem; padding-right: 0.75rem; }

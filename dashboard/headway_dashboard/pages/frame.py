@@ -89,7 +89,7 @@ def _bar(known: tuple[str, ...], longest_s: float, servers: tuple[str, ...]) -> 
                 (ALL_INSTANCES, *servers),
                 key=INSTANCE,
                 bind="query-params",
-                width=220,
+                width=290,
                 help="all: counts and rates are summed, and histograms merged before a quantile is read from them.",
             )
         if known:

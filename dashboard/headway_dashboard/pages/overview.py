@@ -21,6 +21,7 @@ from headway_dashboard.pages import charts
 from headway_dashboard.pages.page_reading import Page, PageReading
 from headway_dashboard.pages.try_remedy import try_button
 from headway_dashboard.sources import SourceReading
+from headway_policies.diagnosis import Severity
 
 _TILE_PX = 130
 
@@ -40,6 +41,9 @@ def draw(reading: PageReading) -> None:
 
 def since(reading: PageReading) -> str:
     """The beginning of the trouble, on the clock of the visitor."""
+    severity = reading.headline.severity
+    if severity is None or severity < Severity.DEGRADED:
+        return ""
     return trouble_since(reading.events[SEVERITY], zone_of(st.context.timezone_offset))
 
 
@@ -62,7 +66,9 @@ def class_table(reading: PageReading) -> None:
         return
     lines = objective_lines(status.objectives, classes)
     with st.container(border=True, gap="xxsmall", key="headway-classes"):
-        table(class_states(reading.newest, status, classes))
+        table(class_states(reading.newest, status, classes, current=reading.state.current))
+        if not reading.state.current:
+            st.caption("Last known values.")
         for line in lines[1:]:  # what the engine misses even for a request alone
             st.caption(plain(line))
         if lines:

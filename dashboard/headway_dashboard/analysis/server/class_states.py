@@ -37,26 +37,33 @@ class Cell:
     tone: Tone = "off"
 
 
-def class_states(reading: SourceReading, status: Status, classes: tuple[str, ...]) -> list[dict[str, Cell]]:
-    """A row for each class. Rates are over the last 30 s, objectives over five minutes, the budget over an hour."""
+def class_states(
+    reading: SourceReading, status: Status, classes: tuple[str, ...], *, current: bool = True
+) -> list[dict[str, Cell]]:
+    """A row for each class. Rates are over the last 30 s, objectives over five minutes, the budget over an hour.
+
+    What is not ``current`` is not judged.
+    """
+    rows = [_row(reading, status, name) for name in classes]
+    return rows if current else [{title: Cell(cell.text) for title, cell in row.items()} for row in rows]
+
+
+def _row(reading: SourceReading, status: Status, name: str) -> dict[str, Cell]:
     ttft, between = tile_notes.objectives(reading, status), tile_notes.between_objectives(reading, status)
     whole = fsum(line[-1] or 0.0 for line in reading[TOKENS].lines.values() if line)
     away = engine_away(reading)
-    return [
-        {
-            "Class": Cell(name),
-            "Objectives met": _met(reading, name),
-            "TTFT p95": _against(reading[panels.TTFT_P95_BY_CLASS].latest(name), ttft, name, away),
-            "Between tokens p95": _against(reading[panels.INTER_TOKEN_P95_BY_CLASS].latest(name), between, name, away),
-            "No answer": _errors(reading, name),
-            "Waiting": _waiting(reading, name),
-            "Running": Cell(away or written(reading[panels.IN_FLIGHT_BY_CLASS].latest(name), "count")),
-            "Requests": Cell(written(reading[panels.ARRIVALS_BY_CLASS].latest(name), "per_s")),
-            "Tokens": Cell(away or _share(reading[TOKENS].latest(name), whole)),
-            "Budget left": _budget(reading[BUDGET].latest(name)),
-        }
-        for name in classes
-    ]
+    return {
+        "Class": Cell(name),
+        "Objectives met": _met(reading, name),
+        "TTFT p95": _against(reading[panels.TTFT_P95_BY_CLASS].latest(name), ttft, name, away),
+        "Between tokens p95": _against(reading[panels.INTER_TOKEN_P95_BY_CLASS].latest(name), between, name, away),
+        "No answer": _errors(reading, name),
+        "Waiting": _waiting(reading, name),
+        "Running": Cell(away or written(reading[panels.IN_FLIGHT_BY_CLASS].latest(name), "count")),
+        "Requests": Cell(written(reading[panels.ARRIVALS_BY_CLASS].latest(name), "per_s")),
+        "Tokens": Cell(away or _share(reading[TOKENS].latest(name), whole)),
+        "Budget left": _budget(reading[BUDGET].latest(name)),
+    }
 
 
 def _met(reading: SourceReading, name: str) -> Cell:

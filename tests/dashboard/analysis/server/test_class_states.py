@@ -67,3 +67,11 @@ def test_nothing_is_computed_while_the_engine_is_away() -> None:
     found = row(gone, "realtime")
     assert found["TTFT p95"] == Cell("engine down / 500 ms")
     assert (found["Tokens"], found["Running"]) == (Cell("engine down"), Cell("engine down"))
+
+
+def test_what_is_not_current_is_not_judged() -> None:
+    """The last known values of a server that does not answer have no colour."""
+    found = reading_of({panels.TTFT_P95_BY_CLASS: {("realtime",): [0.6]}})
+    assert class_states(found, STATUS, CLASSES)[0]["TTFT p95"].tone == "red"
+    (realtime, *_) = class_states(found, STATUS, CLASSES, current=False)
+    assert {cell.tone for cell in realtime.values()} == {"off"}
