@@ -175,7 +175,7 @@ def _storable(record: UsageRecord) -> UsageRecord:
     names = group_of(record)
     if sum(map(len, names)) <= _MAX_NAME_CHARS and "".join(names).isprintable():
         return record
-    return UsageRecord(record.ended_s, *map(_name, names), *record[1 + len(_GROUP) :])
+    return UsageRecord._make([record.ended_s, *map(_name, names), *record[1 + len(_GROUP) :]])
 
 
 def _name(text: str) -> str:
