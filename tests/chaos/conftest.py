@@ -60,7 +60,6 @@ def chaos_server(
         "HEADWAY_TEST_FAULT": str(orders),
         "HEADWAY_FALLBACK_URL": another_model,
         "HEADWAY_FALLBACK_MODEL": "small",
-        "HEADWAY_USAGE_DB": str(log_path.with_name("usage.db")),
         "HEADWAY_ALLOW_DEV_MODE": "1",
         "HEADWAY_MAX_GRAMMAR_SECONDS": "0",  # the engine compiles whatever it is asked for
         "VLLM_SERVER_DEV_MODE": "1",  # mounts /pause, /sleep and what belongs to them

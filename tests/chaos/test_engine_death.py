@@ -11,7 +11,6 @@ from pathlib import Path
 
 import pytest
 from client_accounting import Client, ClientGroup, mixed
-from counted_usage import assert_counted
 from engine_parts import ROUNDS, engine_core, kill, long_form, order, ready
 from running_server import RunningServer, wait_until
 
@@ -37,8 +36,8 @@ def _busy(server: RunningServer, group: ClientGroup) -> bool:
 
 @pytest.mark.parametrize("round_number", range(ROUNDS))
 async def test_a_killed_engine_is_replaced_and_no_request_is_lost(chaos: RunningServer, round_number: int) -> None:
-    """Every client has its end: complete, or one error event where text was sent before. Clients, Headway, its
-    accounting and vLLM count the same; what had sent nothing is served by the new engine."""
+    """Every client has its end: complete, or one error event where text was sent before. Clients, Headway and vLLM
+    count the same; what had sent nothing is served by the new engine."""
     chaos.use(
         "latency"
     )  # the record of deaths is the server's, whatever the preset; this only shows a switch harms none
@@ -53,7 +52,6 @@ async def test_a_killed_engine_is_replaced_and_no_request_is_lost(chaos: Running
     assert len(broken) <= 4, "only running requests can have been broken off"
     assert all((one.stream, one.errors, one.done) == (True, 1, True) for one in broken)
     assert counts["completed"] + len(broken) == len(group.clients)
-    await asyncio.to_thread(assert_counted, chaos)
 
 
 @long_form("two engines more; tests/plugin/supervision/test_supervisor has it with a fake engine")

@@ -17,6 +17,7 @@ from pathlib import Path
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from running_server import wait_until
 
 from headway.errors import HeadwayError
 from headway.usage import UsageLog, UsageReader, UsageStore, store, usage_log
@@ -180,6 +181,7 @@ def test_records_wait_while_another_program_locks_the_database(
             assert not usage.flush(0.3)
             assert (usage.waiting, usage.lost) == (10, 5)
             other.execute("ROLLBACK")
+        wait_until(lambda: not usage.waiting, "what waited is written, without being asked for")
         assert usage.flush(10)
     assert requests(path).requests == sums(path, Period.DAY).requests == 11
     locked, again = (line.getMessage() for line in caplog.records)
