@@ -15,7 +15,8 @@ _CHART_PX = 300
 #: Larger type, no header, and no more margin than the screen needs. All sizes of Streamlit follow that of the page.
 STYLE = """<style>
 html { font-size: 19px; }
-[data-testid="stHeader"], [data-testid="stToolbar"], [data-testid="stTooltipIcon"] svg { display: none; }
+[data-testid="stHeader"], [data-testid="stToolbar"], [data-testid="stTooltipIcon"] svg, [data-testid="stPopover"] {
+  display: none; }
 .stMainBlockContainer { padding: 0.75rem 1.5rem 0.5rem; }
 .stMainBlockContainer > [data-testid="stVerticalBlock"] { gap: 0.5rem; }
 </style>"""

@@ -16,6 +16,7 @@ class Counting:
     """A source that notes what it is asked; the preset was changed last at 700 s."""
 
     longest_range_s = 86_400.0
+    health = Health(1000.0)
 
     def __init__(self) -> None:
         self.asked: list[set[Span]] = []
@@ -24,7 +25,7 @@ class Counting:
         """Nothing but the last change."""
         self.asked.append({*questions})
         changed = {LAST_CHANGE: Series((1000.0,), {(): [700.0]})}
-        return {one: SourceReading(changed, Health(1000.0), 2.0, "test", range_s=one.range_s) for one in questions}
+        return {one: SourceReading(changed, self.health, 2.0, "test", range_s=one.range_s) for one in questions}
 
     def close(self) -> None:
         """Nothing to close."""
@@ -45,3 +46,12 @@ def test_a_comparison_is_a_second_reading() -> None:
     source = Counting()
     read_page(PAGES[0], source, MergedStatusSource({}), View(range_s=900.0, before_change=True))
     assert source.asked[1:] == [{Span(900.0, 700.0)}]
+
+
+def test_at_a_fixed_time_the_state_is_that_of_the_time() -> None:
+    """A server that does not answer now did then: its figures of then are no last known ones."""
+    source = Counting()
+    source.health = Health(1000.0, 9, "refused", "gone", 1000.0)
+    found = read_page(PAGES[0], source, MergedStatusSource({}), View(range_s=900.0, end_s=500.0))
+    assert found.state.current
+    assert not read_page(PAGES[0], source, MergedStatusSource({}), View(range_s=900.0)).state.current
