@@ -55,6 +55,7 @@ from headway.router.heartbeat import Heartbeat
 from headway.router.instances.instance import InstanceLink
 from headway.router.instances.pool import InstancePool
 from headway.supervision import FactoryReplacer
+from headway.supervision.memory.processes import MachineUse, ProcessReading
 from headway_policies import Preset
 from headway_policies.preset import Place
 from headway_policies.routing import LeastLoaded
@@ -186,11 +187,12 @@ async def _played(
     for target, value in {
         "headway.router.application.REGISTRY": CollectorRegistry(),
         "headway.api_server.protection.REGISTRY": CollectorRegistry(),
-        "headway.supervision.memory.probe.resident_bytes": lambda: {
-            "api_server": site_machine[0].server_bytes,
-            "engine": site_machine[0].engine_bytes,
+        "headway.supervision.memory.probe.read_processes": lambda: {
+            "api_server": ProcessReading(site_machine[0].server_bytes),
+            "engine": ProcessReading(site_machine[0].engine_bytes),
         },
-        "headway.supervision.memory.probe.Gpus": lambda: SimpleNamespace(read=lambda: _cards(site_machine[0])),
+        "headway.supervision.memory.probe.ProcessorUse": lambda: SimpleNamespace(machine=lambda _: MachineUse()),
+        "headway.supervision.memory.probe.Gpus": lambda: SimpleNamespace(read_of=lambda _: _cards(site_machine[0])),
         "headway.supervision.memory.maintenance.GcControl": lambda pauses: mock.Mock(),
         "headway.wrapping.adapter_of": lambda engine: PlainAdapter() if bare else VllmLike(),
         "asyncio.to_thread": _at_once,

@@ -45,11 +45,12 @@ async def begun(adapter: Shaping) -> Control:
 
 @on_virtual_time
 async def test_the_engine_gets_the_terms_and_is_told_when_they_go() -> None:
-    """At the first request, and at a switch to a preset without a share; one that never had any is left alone."""
+    """At the first request, and at a switch to a preset with vLLM's own steps; then it is left alone."""
     adapter = Shaping()
     control = await begun(adapter)
     assert adapter.asked == [StepTerms("auto", 50.0, {0: "6x"})]
-    for name, revision in (("serial", 1), ("latency", 2)):
+    for revision, name in enumerate(("unshaped", "unshaped as well"), start=1):
+        control.catalogue.include(SHAPED.model_copy(update={"name": name, "step": StepSettings(prefill_share="off")}))
         await control.switch(name, expected_revision=revision, caller=Caller())
     assert adapter.asked[1:] == [None]
 
