@@ -132,7 +132,8 @@ async def test_everything_else_of_the_engine_is_as_before() -> None:
     for name in ("encode", "check_admission", "shutdown"):
         assert not hasattr(engine, name)
     await engine.abort("unknown")
-    assert engine.aborted == ["unknown"]
+    await engine.abort(name for name in ("one", "other"))
+    assert engine.aborted == ["unknown", ["one", "other"]]
     assert FakeEngine(max_num_seqs=7).__class__ is FakeEngine
 
 

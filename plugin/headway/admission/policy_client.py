@@ -61,6 +61,8 @@ class PolicyClient:
 
     async def abort(self, request_id: Any, *arguments: Any, **options: Any) -> None:
         """Stop requests, once what the engine has counted of them is added to their accounts."""
+        if not isinstance(request_id, str):
+            request_id = list(request_id)
         internal = bool(options.get("internal", arguments[0] if arguments else False))
         self._headway_count_dropped(request_id, internal=internal)
         await self._headway_base.abort(self, request_id, *arguments, **options)

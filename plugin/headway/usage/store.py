@@ -60,7 +60,10 @@ _STARTS: Final = "SELECT DISTINCT start_s FROM usage WHERE period = ? ORDER BY s
 _ROWS: Final = "SELECT start_s FROM usage WHERE period = ? ORDER BY start_s DESC LIMIT 1 OFFSET ?"
 _IN_PERIOD: Final = "period = ? AND start_s = ?"
 _GROUPS_IN_PERIOD: Final = f"SELECT {', '.join(_GROUP)} FROM usage WHERE {_IN_PERIOD}"  # noqa: S608 - no values
-_ADD: Final = f" ON CONFLICT DO UPDATE SET {', '.join(f'{name} = {name} + excluded.{name}' for name in _FIGURES)}"
+_ADD: Final = (  # SQLite before 3.35 wants the columns of the conflict
+    f" ON CONFLICT ({', '.join(_KEY)})"
+    f" DO UPDATE SET {', '.join(f'{name} = {name} + excluded.{name}' for name in _FIGURES)}"
+)
 #: Rows of one statement. Python hands its lock on at each, and a busy event loop gives it back late.
 _AT_ONCE: Final = 200
 

@@ -34,9 +34,10 @@ short prompts do not wait for a long one.
 set, and the first in line half of it. So a prompt that is the first in line has its first token within 2 / share times
 the time that its tokens take alone, and one step, whatever comes after it.
 
-Weak spots: the costs are linear, while those of attention grow with the context; the objectives count from a request's
-arrival in the engine; what is spared is that of all sequences together, so one that has just begun to decode pays for
-what it never had.
+Weak spots: short prompts that keep coming take the pace, as in the engine alone, where nothing in front paces them
+(``limits.pacing``); the costs are linear, while those of attention grow with the context; the objectives count from a
+request's arrival in the engine; what is spared is that of all sequences together, so one that has just begun to decode
+pays for what it never had.
 """
 
 from __future__ import annotations

@@ -50,6 +50,8 @@ class TopTenants:
             counts.recent += used
             return
         self._other = self._other.plus(figures)
+        if tenant == OTHER:
+            return
         if tenant in self._candidates or len(self._candidates) < _CANDIDATES * self._most:
             self._candidates[tenant] = self._candidates.get(tenant, 0.0) + used
 
@@ -57,7 +59,7 @@ class TopTenants:
         """Give the labels of those that use little to those that clearly use more."""
         for tenant in sorted(self._candidates, key=self._candidates.__getitem__, reverse=True)[: self._most]:
             least = min(self._named, key=lambda name: self._named[name].recent)
-            if tenant == OTHER or self._candidates[tenant] <= _CLEARLY * self._named[least].recent:
+            if self._candidates[tenant] <= _CLEARLY * self._named[least].recent:
                 continue
             del self._named[least]
             self._named[tenant] = TenantCounts(recent=self._candidates[tenant])

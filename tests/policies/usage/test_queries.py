@@ -162,3 +162,11 @@ def test_a_tenant_that_clearly_uses_more_gets_a_label_at_the_next_review() -> No
     assert set(seen[2]) == {"a", "d", OTHER}
     for before, after in pairwise(seen):
         assert all(before[name].prompt_tokens <= after[name].prompt_tokens for name in before.keys() & after.keys())
+
+
+def test_the_name_of_all_others_never_has_a_label_of_its_own() -> None:
+    """A tenant of that name is counted among them, also where there is no other."""
+    top = TopTenants(2)
+    top.add(OTHER, used(10))
+    top.review()
+    assert top.counts() == {OTHER: used(10)}
