@@ -232,15 +232,16 @@ class Shell:
     def _learn_terms(self) -> None:
         """Learn the preset's terms: the urgency of its classes, and which events its policies use."""
         preset = self._front.preset
-        self._urgency, self._stalls, self._observes, paces = _USUAL_URGENCY, False, False, False
+        self._urgency, self._stalls, self._observes, one_by_one = _USUAL_URGENCY, False, False, False
         if preset is not None:
             self._urgency = {name: -terms.priority for name, terms in preset.classes.items()}
-            paces = preset.limit.paces
             self._stalls = any(terms.stall_timeout_s for terms in preset.classes.values())
             follows = preset.limit.moves or any(terms.relative for terms in preset.classes.values())
             self._observes = follows or preset.ordering.by_prefix or self._adapts_later
-            self._shape(StepTerms.of(preset.step, {-one.priority: one for one in preset.classes.values()}))
-        self._most_steps = 1 if self._one_by_one or paces else STRETCH_STEPS if self._observes else _ANY
+            shape = StepTerms.of(preset.step, {-one.priority: one for one in preset.classes.values()})
+            self._shape(shape)
+            one_by_one = preset.limit.paces or shape is not None
+        self._most_steps = 1 if self._one_by_one or one_by_one else STRETCH_STEPS if self._observes else _ANY
 
     def _shape(self, terms: StepTerms | None) -> None:
         """Put the step policy of a preset in force; what was learnt under the one before stays."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from functools import partial
 
 import pytest
 from small_presets import small_preset, terms
@@ -123,10 +124,11 @@ async def test_the_diagnosis_has_the_numbers_of_this_engine() -> None:
     """None for a multiple of an engine that is not known: that is no class without an objective."""
     control: headway.Control = headway.wrap(FakeEngine(), preset="latency").headway
     desk, nothing = control.gateway.gate.desk, ClassCounts(0, 0, Failures())
-    facts = _class_facts("realtime", desk, Served(), nothing, standing=False, idle=True)
+    of_class = partial(_class_facts, refused_share=None, reserved_seats=0.0, overloaded=False, idle=True)
+    facts = of_class("realtime", desk, Served(), nothing)
     assert (facts.ttft_slo_s, facts.inter_token_slo_s) == (None, None)
-    assert _class_facts("gone", desk, Served(), nothing, standing=False, idle=True).ttft_slo_s == float("inf")
+    assert of_class("gone", desk, Served(), nothing).ttft_slo_s == float("inf")
     step(control.gateway.gate, 0.03, [0.0])
-    facts = _class_facts("realtime", desk, Served(), nothing, standing=False, idle=True)
+    facts = of_class("realtime", desk, Served(), nothing)
     assert facts.ttft_slo_s == desk.objectives("realtime").ttft_s
     assert facts.inter_token_slo_s == pytest.approx(0.075, rel=0.02)

@@ -189,14 +189,17 @@ def test_a_sequence_that_lost_its_blocks_ends_the_plans_for_a_while() -> None:
 def test_an_engine_that_is_not_as_it_has_to_be_is_left_alone(
     change: dict[str, Any], reason: str, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """Its methods are vLLM's own, and the log says why."""
+    """Its methods are vLLM's own, and the log says why: as a warning where a share was set."""
+    caplog.set_level(logging.INFO)
     scheduler = StandInScheduler(MODEL)
     assert unshaped_because(scheduler) is None
     vars(scheduler).update(change)
     core = SimpleNamespace(scheduler=scheduler)
     shape_steps(core, TERMS.plain())
+    shape_steps(core, replace(TERMS, prefill_share=0.4).plain())
     assert "schedule" not in vars(scheduler)
-    assert reason in caplog.text
+    assert all(reason in one.getMessage() for one in caplog.records)
+    assert [one.levelname for one in caplog.records] == ["INFO", "WARNING"]
 
 
 @pytest.mark.parametrize("config", [{"enable_chunked_prefill": False}, {"long_prefill_token_threshold": 64}])
