@@ -5,8 +5,7 @@ on a decoding sequence and C on a prompt token serves
 
     X(b) = 1 / (p C + o (A / b + B))    requests a second, at a mean time between tokens of    b / (o X(b))
 
-and the ceiling is X at the largest b whose mean time between tokens stays at ``set_point_ratio`` of the objective, and
-whose contexts fit into the KV cache.
+and the ceiling is X at the largest b whose mean time between tokens stays at ``set_point_ratio`` of the objective.
 Where contexts cost time, B holds that of a mean one: its prompt, and as many tokens of its answer as a mean answer has,
 since long answers run for longer. A fluid has no variance: no real policy reaches the ceiling, and one that keeps the
 objective cannot pass it for long.
@@ -48,7 +47,7 @@ def ceiling(
     set_point_ratio: float = SET_POINT_RATIO,
 ) -> Ceiling:
     """The ceiling for requests of these mean lengths. One sequence is always allowed, whatever the objective."""
-    most = min(model.max_num_seqs, _MAX_SEATS, int(model.kv_tokens / (prompt_tokens + output_tokens)))
+    most = min(model.max_num_seqs, _MAX_SEATS)
     best = _at(1, model, prompt_tokens, output_tokens)
     for seats in range(2, most + 1):
         one = _at(seats, model, prompt_tokens, output_tokens)

@@ -11,7 +11,7 @@ parts may be follows from what a step costs and from what the objectives leave, 
                                                    token; at most max(1.9 alone, aim + spare)
     tokens  = (step - alone) / prefill_token
 
-    whole   = max(4 aim, min(aim + spare, 10 aim))
+    whole   = max(4 aim, min(aim + spare, 13 aim))
 
 ``aim`` is ``_AIM_RATIO`` of the objective for the time between tokens, ``spare`` what the steps so far took less than
 that, at most ``_DEPTH_STEPS`` of it. Where each prompt in line would take a step of at most ``whole``, the next step
@@ -54,7 +54,7 @@ from headway_policies.step.settings import StepTerms
 
 _AIM_RATIO = 0.9
 #: In aims of a step: prompts are not computed in parts within the first, nor within the second where the spare pays.
-_WHOLE_STEPS, _WHOLE_SPARE_STEPS = 4.0, 10.0
+_WHOLE_STEPS, _WHOLE_SPARE_STEPS = 4.0, 13.0
 _CALM_RATIO = 1.9
 _LEAST_SHARE = 0.25
 _LEAST_TOKENS = 16

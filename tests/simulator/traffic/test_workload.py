@@ -60,13 +60,6 @@ def test_the_ceiling_counts_what_contexts_cost() -> None:
     assert ceiling(contexts, 64, 64, SLO) == ceiling(twice, 64, 64, SLO)
 
 
-def test_the_ceiling_has_no_more_sequences_than_the_kv_cache() -> None:
-    """Of 128 tokens each, prompt and answer."""
-    little = replace(MODEL, kv_tokens=1300)
-    assert ceiling(little, 64, 64, SLO).seats == 10 < ceiling(MODEL, 64, 64, SLO).seats
-    assert ceiling(replace(MODEL, kv_tokens=100), 64, 64, SLO).seats == 1
-
-
 @pytest.mark.parametrize("load", [0.7, 1.5, 3.0])
 def test_a_load_is_a_multiple_of_the_ceiling(load: float) -> None:
     """Within what chance allows a Poisson count: four standard deviations."""
