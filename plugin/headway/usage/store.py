@@ -20,7 +20,18 @@ from itertools import chain
 from pathlib import Path
 from typing import Final
 
-from headway_policies.usage import Figures, Group, Period, Priced, UsageQuery, UsageRecord, bounded, group_of, roll_up
+from headway_policies.usage import (
+    DIMENSIONS,
+    Figures,
+    Group,
+    Period,
+    Priced,
+    UsageQuery,
+    UsageRecord,
+    bounded,
+    group_of,
+    roll_up,
+)
 
 MAX_REQUESTS: Final = 100_000
 MAX_GROUPS: Final = 10_000
@@ -36,9 +47,8 @@ _WAL_BYTES: Final = 16 * 1024 * 1024
 _READ_WITHIN_S: Final = 5.0
 _STEPS_BETWEEN_LOOKS: Final = 50_000
 
-_GROUP: Final = ("tenant", "key", "class", "model", "adapter", "outcome", "reason")
 _FIGURES: Final = Figures._fields
-_KEY: Final = ("period", "start_s", *_GROUP)
+_KEY: Final = ("period", "start_s", *DIMENSIONS)
 
 
 def _columns(names: Sequence[str], kind: str) -> str:
@@ -48,9 +58,9 @@ def _columns(names: Sequence[str], kind: str) -> str:
 _SCHEMA: Final = f"""
 BEGIN IMMEDIATE;
 CREATE TABLE IF NOT EXISTS requests (
-  ended_s REAL NOT NULL, {_columns(_GROUP, "TEXT")}, {_columns(_FIGURES[2:], "NUMERIC")});
+  ended_s REAL NOT NULL, {_columns(DIMENSIONS, "TEXT")}, {_columns(_FIGURES[2:], "NUMERIC")});
 CREATE TABLE IF NOT EXISTS usage (
-  period INTEGER NOT NULL, start_s INTEGER NOT NULL, {_columns(_GROUP, "TEXT")}, {_columns(_FIGURES, "NUMERIC")},
+  period INTEGER NOT NULL, start_s INTEGER NOT NULL, {_columns(DIMENSIONS, "TEXT")}, {_columns(_FIGURES, "NUMERIC")},
   PRIMARY KEY ({", ".join(_KEY)})) WITHOUT ROWID;
 PRAGMA application_id = {_APPLICATION};
 PRAGMA user_version = {_VERSION};
@@ -59,7 +69,7 @@ COMMIT;
 _STARTS: Final = "SELECT DISTINCT start_s FROM usage WHERE period = ? ORDER BY start_s DESC LIMIT 1 OFFSET ?"
 _ROWS: Final = "SELECT start_s FROM usage WHERE period = ? ORDER BY start_s DESC LIMIT 1 OFFSET ?"
 _IN_PERIOD: Final = "period = ? AND start_s = ?"
-_GROUPS_IN_PERIOD: Final = f"SELECT {', '.join(_GROUP)} FROM usage WHERE {_IN_PERIOD}"  # noqa: S608 - no values
+_GROUPS_IN_PERIOD: Final = f"SELECT {', '.join(DIMENSIONS)} FROM usage WHERE {_IN_PERIOD}"  # noqa: S608 - no values
 _ADD: Final = (  # SQLite before 3.35 wants the columns of the conflict
     f" ON CONFLICT ({', '.join(_KEY)})"
     f" DO UPDATE SET {', '.join(f'{name} = {name} + excluded.{name}' for name in _FIGURES)}"
@@ -178,7 +188,7 @@ def _storable(record: UsageRecord) -> UsageRecord:
     names = group_of(record)
     if sum(map(len, names)) <= _MAX_NAME_CHARS and "".join(names).isprintable():
         return record
-    return UsageRecord._make([record.ended_s, *map(_name, names), *record[1 + len(_GROUP) :]])
+    return UsageRecord._make([record.ended_s, *map(_name, names), *record[1 + len(DIMENSIONS) :]])
 
 
 def _name(text: str) -> str:

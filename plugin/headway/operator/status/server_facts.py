@@ -13,9 +13,9 @@ from math import inf
 from statistics import fmean
 
 from headway.admission import Gate
-from headway.api.schema import ClassForecast, Interval, PresetForecast
 from headway.fallback import FallbackController
 from headway.operator.forecasts import PresetForecasts
+from headway.operator.status.forecast_facts import forecasted, objectives_of
 from headway.recorder import ServedLog
 from headway.supervision import EngineActivity, EngineRecycle, Supervisor, WarmupState, not_ready
 from headway_policies import AdmissionState, Block, Desk, EngineState, Outcome, Preset, Reason
@@ -30,7 +30,6 @@ from headway_policies.diagnosis import (
     refused_for_load,
     words,
 )
-from headway_policies.limits import Resolved
 from headway_policies.step import StepFigures
 from headway_policies.trial import ALL, Served
 
@@ -247,11 +246,11 @@ class FactsReader:
 
     def _forecast(self, preset: Preset) -> Forecasted | None:
         found = self.forecasts.recent(preset, FORECAST_MAX_AGE_S)
-        return None if found is None else _forecasted(preset, found, self.gate.desk)
+        return None if found is None else forecasted(preset, found, self.gate.desk)
 
     def _other_forecasts(self, preset: Preset) -> tuple[Forecasted, ...]:
         made = self.forecasts.made(FORECAST_MAX_AGE_S)
-        return tuple(_forecasted(other, found, self.gate.desk) for other, found in made if other.name != preset.name)
+        return tuple(forecasted(other, found, self.gate.desk) for other, found in made if other.name != preset.name)
 
 
 def steps_lately(samples: Iterable[Sample], now_s: float) -> StepFigures | None:
@@ -273,7 +272,6 @@ def _prompt_share(samples: Sequence[Sample], prompt_token_s: float) -> float | N
 
 
 _NOTHING = Served()
-_NO_OBJECTIVES = Resolved(None, None, relative=False)
 
 
 def _warms_up(desk: Desk) -> bool:
@@ -350,7 +348,7 @@ def _class_facts(
     overloaded: bool,
     idle: bool,
 ) -> ClassFacts:
-    terms, found = desk.preset.classes.get(name), _objectives(desk, name)
+    terms, found = desk.preset.classes.get(name), objectives_of(desk, name)
     return ClassFacts(
         name,
         ttft_p95_s=served.ttft_p95_s,
@@ -368,36 +366,6 @@ def _class_facts(
     )
 
 
-def _objectives(desk: Desk, name: str) -> Resolved:
-    """The objectives of a class on this engine, for a prompt of the usual length; none where the preset lacks it."""
-    return desk.objectives(name) if name in desk.preset.classes else _NO_OBJECTIVES
-
-
 def _bound(slo_s: float | None, stated: float | str | None) -> float | None:
     """An objective as a fact: infinite where none is stated, None where it is relative and not known yet."""
     return inf if stated is None else slo_s
-
-
-def _forecasted(preset: Preset, found: PresetForecast, desk: Desk) -> Forecasted:
-    """A forecast, measured by the objectives of the preset in force."""
-    whole = found.all
-    return Forecasted(
-        name=preset.name,
-        seats=preset.batching.seats,
-        completed_ratio=whole.completed_ratio.value,
-        keeps_objectives=all(_keeps(figures, _objectives(desk, name)) for name, figures in found.classes.items()),
-        ttft_p95_s=_value(whole.ttft_s.p95),
-        inter_token_p95_s=_value(whole.inter_token_s.p95),
-    )
-
-
-def _keeps(found: ClassForecast, objectives: Resolved) -> bool:
-    """Whether first tokens and times between tokens of a class keep its objectives by their p95."""
-    ttft_s, between_s = _value(found.ttft_s.p95), _value(found.inter_token_s.p95)
-    late = objectives.ttft_s is not None and (ttft_s is None or ttft_s > objectives.ttft_s)
-    slow = objectives.inter_token_s is not None and between_s is not None and between_s > objectives.inter_token_s
-    return not late and not slow
-
-
-def _value(interval: Interval | None) -> float | None:
-    return None if interval is None else interval.value
