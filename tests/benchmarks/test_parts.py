@@ -51,7 +51,16 @@ def test_a_slow_engine_has_longer_to_learn_and_to_count() -> None:
     """A limit learns by steps, and a figure needs as many requests as on a quick one."""
     slow, quick = SHORT.on(2 * 0.033, 1.0), SHORT.on(0.01, 10.0)
     assert (slow.span.lead_s, slow.span.count_s) == (2 * SHORT.span.lead_s, 60.0)
+    assert (slow.level_s, slow.layer_s) == (2 * SHORT.level_s, 2 * SHORT.layer_s)
     assert quick == SHORT
+
+
+def test_the_spans_of_parts_grow_with_the_engine() -> None:
+    """A lead of half a minute is long enough for an engine that is three times as slow; one without a lead has none."""
+    slow, slower = SHORT.on(3 * 0.033, 0.8), LONG.on(6 * 0.033, 0.8)
+    spans = [slow.span_of(one) for one in slow.parts]
+    assert [(one.lead_s, one.count_s) for one in spans] == [(24.0, 75.0), (32.0, 75.0), (48.0, 40.0)]
+    assert {one.lead_s for one in map(slower.span_of, slower.parts)} == {120.0, 48.0, 0.0, 60.0}
 
 
 @pytest.mark.parametrize("load", [0.5, 1.5, 3.0])

@@ -212,7 +212,7 @@ def calls_of_one_id(shape: bytes, number: int) -> Callable[[], object]:
         for at in range(number):
             permit: Any = SimpleNamespace(
                 ticket=SimpleNamespace(id=at, seats=1), requeues=0, watched=False, begun=False, in_engine=0,
-                ended_sequences=0, occupy=lambda seats: None,
+                ended_sequences=0, occupy=lambda seats: None, account=None,
             )  # fmt: skip
             calls.open(permit, request_id, 1, unstreamed=False, ends_late=False)
 

@@ -68,11 +68,27 @@ class Form:
     def on(self, token_s: float, served_per_s: float) -> Form:
         """For an engine that takes so long for a token alone, and could serve so many requests a second.
 
-        A slow one needs longer until its limit is learnt, and until as many requests have been counted.
+        A slow one needs longer until its limit is learnt, until as many requests have been counted, and for the loops
+        that measure its pace and the cost of the layer. The spells beside spinning programs stay as they are.
         """
-        lead_s = self.span.lead_s * max(1.0, token_s / _USUAL_TOKEN_S)
-        count_s = max(self.span.count_s, _LEAST_SERVED / served_per_s)
-        return replace(self, span=replace(self.span, lead_s=lead_s, count_s=count_s))
+        slower = max(1.0, token_s / _USUAL_TOKEN_S)
+        learnt_s, count_s = self.span.lead_s * slower, _LEAST_SERVED / served_per_s
+
+        def on_it(span: Span) -> Span:
+            lead_s = min(max(span.lead_s, learnt_s), span.lead_s * slower)  # one without a lead keeps none
+            return replace(span, lead_s=lead_s, count_s=max(span.count_s, count_s))
+
+        parts = tuple(
+            one if one.span is None or one.workload == SPINNING else replace(one, span=on_it(one.span))
+            for one in self.parts
+        )
+        return replace(
+            self,
+            parts=parts,
+            span=on_it(self.span),
+            level_s=self.level_s * slower,
+            layer_s=self.layer_s * slower,
+        )
 
     def only(self, workloads: tuple[str, ...]) -> Form:
         """The same with some parts alone; the cost of the layer is measured where W1 is among them."""

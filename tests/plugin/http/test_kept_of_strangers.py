@@ -69,7 +69,7 @@ def test_a_long_id_is_not_kept() -> None:
     """A client may name its request as it likes; what is written down of the name has an end, and stays apart."""
     calls, permit = Calls(), SimpleNamespace(
         ticket=SimpleNamespace(id=1, seats=9), requeues=0, watched=False, begun=False, in_engine=0, ended_sequences=0,
-        occupy=lambda seats: None,
+        occupy=lambda seats: None, account=None,
     )  # fmt: skip
     names = ["x" * 100_000, "x" * 100_001, "x" * 100_000, "a\nERROR forged line\x1b[31m", "\ud800", "plain"]
     ids = [calls.open(permit, name, 1, unstreamed=False, ends_late=False).id for name in names]  # type: ignore[arg-type]  # all that is asked of one

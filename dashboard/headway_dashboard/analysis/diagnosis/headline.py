@@ -92,7 +92,7 @@ def by_server() -> tuple[Expression, ...]:
 
 
 def worst(each: Mapping[str, Headline]) -> Headline:
-    """The headline of the server that is worst off, with its name, and how the others do.
+    """The headline of the server that is worst off, with its name, and after its first trouble how all do.
 
     A remedy keeps no command: it would reach whichever server it is given to.
     """
@@ -100,7 +100,8 @@ def worst(each: Mapping[str, Headline]) -> Headline:
     words = [headline.severity.word for headline in each.values() if headline.severity is not None]
     counted = ", ".join(f"{number} {word}" for word, number in Counter(sorted(words)).items())
     remedy = None if found.remedy is None else replace(found.remedy, command="")
-    symptoms = (*found.symptoms, f"Of {len(each)} servers: {counted}.")
+    all_of_them = f"Of {len(each)} servers: {counted}."
+    symptoms = (f"{name}: {found.lead}", all_of_them, *found.more) if found.symptoms else (all_of_them,)
     return Headline(found.severity, f"{name}: {found.statement}", symptoms, remedy)
 
 

@@ -220,7 +220,7 @@ def test_of_several_servers_the_worst_is_diagnosed() -> None:
     found = headline_of(of_servers({"a:1": WELL, "b:1": FULL, "c:1": WELL}, ("d:1",)), State.LIVE, status)
     assert found.statement.startswith("b:1: Limited by the seats")
     assert "32 of 32 seats taken" in found.statement
-    assert "Of 3 servers: " in found.symptoms[-1]
+    assert found.symptoms == ("Of 3 servers: 2 ok, 1 watch.",)
     assert found.remedy is not None
     assert found.remedy.command == ""
 
@@ -230,7 +230,14 @@ def test_each_server_has_its_own_status() -> None:
     servers = {"a:1": replace(TOLD, diagnosis=OWN), "b:1": TOLD}
     found = headline_of(of_servers({"a:1": WELL, "b:1": WELL}), State.LIVE, Status(servers=servers))
     assert found.statement == f"a:1: {OWN.statement}"
-    assert found.symptoms[-1] == "Of 2 servers: 1 ok, 1 overloaded."
+    assert found.symptoms == ("Of 2 servers: 1 ok, 1 overloaded.",)
+
+
+def test_of_several_servers_the_troubles_of_the_worst_are_named_as_its_own() -> None:
+    """The first is read beside figures of all servers; how all of them do stands second, where it is still seen."""
+    servers = {"a:1": replace(TOLD, diagnosis=OWN.model_copy(update={"symptoms": ["One.", "Two."]})), "b:1": TOLD}
+    found = headline_of(of_servers({"a:1": WELL, "b:1": WELL}), State.LIVE, Status(servers=servers))
+    assert found.symptoms == ("a:1: One.", "Of 2 servers: 1 ok, 1 overloaded.", "Two.")
 
 
 def test_without_figures_by_server_a_command_is_left_out() -> None:
