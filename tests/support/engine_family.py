@@ -36,6 +36,7 @@ def engine(
 
 
 FAMILY: Mapping[str, EngineModel] = {
+    "CPU, float32": engine(137, 8.4, 6.15, 128, 131_072),
     "slow CPU": engine(40, 4.0, 1.5),
     "two cores": engine(29, 1.06, 0.7),
     "L4, 8B": engine(53, 0.15, 0.25),

@@ -92,11 +92,11 @@ async def test_status_and_metrics_follow_the_engine() -> None:
 async def test_an_objective_that_the_engine_misses_alone_is_said() -> None:
     """With what it takes; one that it keeps is not named."""
     control: headway.Control = headway.wrap(FakeEngine(), preset="latency").headway
-    step(control.gateway.gate, 0.4, [0.0])
+    step(control.gateway.gate, 0.8, [0.0])
     found = objectives(control, "realtime")
     assert not found.kept_alone
     (sentence,) = found.missed_alone
-    assert sentence.startswith("latency asks 250 ms a token of realtime; this engine takes 4")
+    assert sentence.startswith("latency asks 500 ms a token of realtime; this engine takes 8")
     assert sentence.endswith("ms for a request alone: it refuses nothing for that")
 
 
