@@ -100,6 +100,7 @@ ERRORS: Final[Mapping[str, ErrorTerms]] = {
     "target_too_long": ErrorTerms(HTTPStatus.REQUEST_URI_TOO_LONG),
     "headers_too_large": ErrorTerms(HTTPStatus.REQUEST_HEADER_FIELDS_TOO_LARGE),
     "rate_limit_exceeded": ErrorTerms(HTTPStatus.TOO_MANY_REQUESTS, Advice.LATER),
+    "budget_exceeded": ErrorTerms(HTTPStatus.TOO_MANY_REQUESTS, Advice.LATER),
     "retry_budget": ErrorTerms(HTTPStatus.TOO_MANY_REQUESTS, Advice.NEVER),
     "too_many_wrong_keys": ErrorTerms(HTTPStatus.TOO_MANY_REQUESTS, Advice.LATER),
     "validator_failed": ErrorTerms(HTTPStatus.INTERNAL_SERVER_ERROR, Advice.NEVER),

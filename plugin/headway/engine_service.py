@@ -127,6 +127,8 @@ class EngineService:
         Where the warm-up fails this returns all the same: the server is not ready, and retries.
         """
         self._show_metrics()
+        if self._usage is not None and self._usage.budgets is not None:
+            await self._usage.budgets.refresh()
         await self.parts.gateway.link.limit_engine()
         if self._warm_first and self._warmer is not None:
             await self._warmer.warm_up()
@@ -197,6 +199,8 @@ class EngineService:
             tasks.start("learnt limit", self._learnt_limit.run())
         if self._keep_warm is not None:
             tasks.start("keep-warm", self._keep_warm.run())
+        if self._usage is not None and self._usage.budgets is not None:
+            tasks.start("budgets", self._usage.budgets.run())
         tasks.start("loop_lag", watch_loop(gateway.gate.report_lag))
         tasks.start("supervisor", self.supervisor.run())
         tasks.start("overload_log", OverloadLog(gateway.gate).run())

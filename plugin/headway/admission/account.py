@@ -6,6 +6,8 @@ account is closed when both are over: the permit has its outcome, and no call is
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from headway.engine import Ended
 from headway_policies import Outcome, Usage
 
@@ -14,6 +16,7 @@ class Account:
     """The account of one permit. ``key`` is the name of a key, ``model`` that of the server's model.
 
     ``calls`` counts those whose sequences are not all reported yet; ``outcome`` is None while the permit is not over.
+    ``on_closed`` is called once its record has been made.
     """
 
     __slots__ = (
@@ -23,6 +26,7 @@ class Account:
         "calls",
         "key",
         "model",
+        "on_closed",
         "outcome",
         "output_tokens",
         "prompt_tokens",
@@ -33,6 +37,7 @@ class Account:
     def __init__(self, key: str, model: str, now_s: float) -> None:
         self.key, self.model = key, model
         self.outcome: Outcome | None = None
+        self.on_closed: Callable[[], None] | None = None
         self.calls = self.prompt_tokens = self.cached_tokens = self.output_tokens = 0
         self.queue_s = self.seat_s = 0.0
         self._seats: int | None = None  # None: it waits for a seat

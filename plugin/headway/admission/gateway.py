@@ -21,7 +21,7 @@ from headway.admission.engine_calls import Call
 from headway.admission.engine_link import EngineLink
 from headway.admission.gate import Gate
 from headway.admission.permit import Permit
-from headway.admission.request_context import REQUEST_CONTEXT, RequestContext
+from headway.admission.request_context import BUDGET, REQUEST_CONTEXT, RequestContext
 from headway.engine import Ended, Engine, EngineAdapter
 from headway.errors import Refused, TooWideError, refusal
 from headway_policies import Ending
@@ -87,7 +87,7 @@ class Gateway:
         class_name, model, own = context.class_name, context.asked.model, self.own_names
         if class_name not in self.gate.desk.preset.classes and REQUEST_CONTEXT.get() is context:
             class_name = None
-        if context.lowered is not None:
+        if context.lowered is not None and context.lowered.reason != BUDGET:
             self.gate.lowered[context.lowered.asked] += 1
         try:
             return self.gate.enter(

@@ -195,6 +195,8 @@ class Listeners:
             queue_s=account.queue_s,
         )
         self._keep(record)
+        if account.on_closed is not None:
+            self.tell(account.on_closed)
 
     def unclaimed(self, ended: Ended, model: str) -> None:
         """A sequence of no request ended in the engine: one of the server's own."""

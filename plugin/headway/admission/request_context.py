@@ -6,6 +6,7 @@ import asyncio
 from collections.abc import Callable
 from contextvars import ContextVar
 from dataclasses import dataclass
+from typing import Final
 
 from headway.admission.permit import Permit
 from headway.engine import Invalid
@@ -14,9 +15,13 @@ from headway.openai.asked import NOTHING, Asked
 from headway_policies.request import NO_TIMEOUTS, Timeouts
 
 
+#: The reason of a request that its tenant's budget gives the least urgent class.
+BUDGET: Final = "budget"
+
+
 @dataclass(frozen=True, slots=True)
 class LoweredClass:
-    """The class that a request asked for and did not get, and why: ``key`` or ``no_key``."""
+    """The class that a request asked for and did not get, and why: ``key``, ``no_key``, or ``BUDGET``."""
 
     asked: str
     reason: str

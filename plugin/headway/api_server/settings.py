@@ -6,13 +6,14 @@ from dataclasses import dataclass
 from http import HTTPStatus
 
 from headway.audit import AuditFile
+from headway.errors import HeadwayError
 from headway.fallback import FallbackTarget, check_late_classes, target_from_environment
 from headway.http import AdminRules, Bounds, RequestRules, Tokens
 from headway.http.access import RouteTable, TrustedProxies
 from headway.keys import KeysFile
 from headway.operator import PresetCatalogue
 from headway.settings import Environment
-from headway.usage import UsageLog
+from headway.usage import TenantBudgets, UsageLog
 from headway_policies import Preset
 
 
@@ -53,6 +54,9 @@ class Settings:
         as_vllm = found.status_codes == "vllm"
         preset = catalogue.resolve(found.preset)
         check_late_classes(None, catalogue.class_names())
+        keys_file = None if found.keys_file is None else KeysFile(found.keys_file, catalogue.class_names())
+        usage = UsageLog.from_environment()
+        _with_budgets(usage, keys_file)
         return cls(
             catalogue=catalogue,
             preset=preset,
@@ -64,12 +68,23 @@ class Settings:
             request_rules=RequestRules.from_environment(),
             route_table=RouteTable.from_environment(),
             proxies=TrustedProxies.from_environment(),
-            keys_file=None if found.keys_file is None else KeysFile(found.keys_file, catalogue.class_names()),
+            keys_file=keys_file,
             max_request_seats=found.max_request_seats,
             grammar_s=found.max_grammar_seconds,
             prompt_logprobs=found.max_prompt_logprobs,
             fallback=target_from_environment(),
             vllm_waiting=found.vllm_waiting,
-            usage=UsageLog.from_environment(),
+            usage=usage,
             audit_file=AuditFile.from_environment(),  # the last: it is a file that was opened
         )
+
+
+def _with_budgets(usage: UsageLog | None, keys_file: KeysFile | None) -> None:
+    """Give the accounting the budgets of the tenants. Raises HeadwayError where there are budgets and no accounting."""
+    if keys_file is None:
+        return
+    if usage is not None:
+        TenantBudgets(usage, lambda: keys_file.ring.tenants.values())
+    elif keys_file.ring.has_budgets:
+        text = "has budgets, which are counted by the accounting"
+        raise HeadwayError(f"{keys_file.path}: {text}: set {Environment.usage_db.name} to a file, or remove them")

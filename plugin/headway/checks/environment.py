@@ -50,6 +50,8 @@ def check_keys_file(environment: Mapping[str, str]) -> Iterator[Finding]:
     if read.warning is not None:
         what, _, remedy = read.warning.rpartition("; ")
         yield warn(f"keys file {what}", remedy)
+    if read.ring.has_budgets and Environment(environment).usage_db is None:
+        yield fail(f"keys file {path}: its budgets need the accounting", f"set {Environment.usage_db.name} to a file")
     yield ok(f"keys file {path}: {len(read.ring.keys)} keys of {len(read.ring.tenants)} tenants")
 
 

@@ -23,7 +23,7 @@ from headway.keys.key_ring import Key, KeyRing, digest_of, new_key
 from headway.keys.keys_file import read_keys_text
 from headway.keys.parse import parse_keys, read_table
 from headway.keys.problems import KeysFileError, Problem
-from headway.keys.toml_blocks import key_lines, with_key_value, with_table, without_key
+from headway.keys.toml_blocks import key_lines, with_fields, with_key_value, with_table, without_key
 from headway_policies.preset import Setting, toml_text
 
 #: The fields of a tenant, in the order in which they are written.
@@ -103,6 +103,30 @@ def rotate_key(path: str, key_id: str, *, now: datetime, grace: timedelta) -> tu
     return made, replace(old, expires=ends)
 
 
+def set_budget(path: str, section: str, name: str, values: Mapping[str, Setting | None]) -> None:
+    """Change fields of the budget of a tenant or an organisation; None removes one. Raises KeysFileError.
+
+    ``section`` is ``tenants`` or ``organisations``; an organisation that is not there is added.
+    """
+    with _edited(path) as file:
+        wanted = copy.deepcopy(file.table)
+        known = name in wanted.get(section, {})
+        if not known and section == "tenants":
+            raise KeysFileError(path, [Problem(f"tenants.{name[:64]}", "there is no such tenant", "see: headway keys list")])
+        text = file.text if known else with_table(file.text, f"[{section}.{_table_name(name)}]", {})
+        budget = wanted.setdefault(section, {}).setdefault(name, {}).setdefault("budget", {})
+        for field_name, value in values.items():
+            budget.pop(field_name, None)
+            if value is not None:
+                budget[field_name] = value
+        if not budget:
+            del wanted[section][name]["budget"]
+        changed = with_fields(text, section, name, {f"budget.{field_name}": value for field_name, value in values.items()})
+        if changed is None:
+            raise file.unusual()
+        file.replace(changed, wanted)
+
+
 class _EditedFile:
     """A keys file under its lock."""
 
@@ -121,7 +145,7 @@ class _EditedFile:
     def changed(self, change: Callable[..., str], number: int, *values: str) -> str:
         """The text after a change to the [[keys]] table of this number."""
         if len(key_lines(self.text)) != len(self.ring.keys):
-            raise self._unusual()
+            raise self.unusual()
         return change(self.text, number, *values)
 
     def replace(self, text: str, wanted: Mapping[str, Any]) -> None:
@@ -129,13 +153,14 @@ class _EditedFile:
         try:
             found = read_table(text, self.path)
         except KeysFileError:
-            raise self._unusual() from None
+            raise self.unusual() from None
         parse_keys(text, self.path)
         if found != wanted:
-            raise self._unusual()
+            raise self.unusual()
         _write(self.path, self.target, text)
 
-    def _unusual(self) -> KeysFileError:
+    def unusual(self) -> KeysFileError:
+        """The error of a text in which the place of a change is not found."""
         remedy = "write each key as a [[keys]] table and each tenant as [tenants.NAME], one field a line"
         return KeysFileError(self.path, [Problem("", "cannot be changed by a program as it is written", remedy)])
 

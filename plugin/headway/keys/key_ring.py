@@ -52,6 +52,11 @@ class KeyRing:
         self.tenants: Mapping[str, Entitlement] = MappingProxyType(dict(tenants))
         self._found = {key.digest: (key.expires_s, (key.id, self.tenants[key.tenant])) for key in self.keys}
 
+    @property
+    def has_budgets(self) -> bool:
+        """Whether a budget bounds a tenant."""
+        return any(tenant.budgets for tenant in self.tenants.values())
+
     def entitlement_of(
         self, authorization: str | None, x_api_key: str | None, now_s: float
     ) -> tuple[str, Entitlement] | None:

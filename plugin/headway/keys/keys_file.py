@@ -10,7 +10,7 @@ import asyncio
 import logging
 import os
 import stat
-from collections.abc import Collection
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
 from itertools import islice
 
@@ -26,6 +26,7 @@ log = logging.getLogger(__name__)
 VARIABLE = Environment.keys_file.name
 _EVERY_S = 1.0
 _PROBLEMS_LOGGED = 3
+_NAMES_TOLD = 8
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,11 +84,17 @@ class KeysFile:
         self._changing: FileState | None = None
         self._report(read, "read")
 
-    async def watch(self) -> None:
-        """Look at the file every second, and read it again when it has changed, for as long as the server runs."""
+    async def watch(self, changed: Callable[[str], None] = lambda words: None) -> None:
+        """Look at the file every second, and read it again when it has changed, for as long as the server runs.
+
+        ``changed`` is told which tenants and keys are others than before.
+        """
         while True:
             await asyncio.sleep(_EVERY_S)
+            before = self.ring
             await self.look()
+            if self.ring is not before and (words := _difference(before, self.ring)):
+                changed(words)
 
     async def look(self) -> None:
         """Read the file again if it has changed since it was read, in a thread: a large one takes a while.
@@ -116,9 +123,24 @@ class KeysFile:
         log.info("keys file %s: %s, %d keys of %d tenants", self.path, what, keys, tenants)
         if read.warning is not None:
             log.warning("%s", read.warning)
+        if read.ring.has_budgets and Environment().usage_db is None:
+            log.warning("keys file %s: its budgets bound nothing: start with %s", self.path, Environment.usage_db.name)
         unknown = unknown_classes(read.ring.tenants.values(), self._classes) if self._classes else ()
         for problem in islice(unknown, _PROBLEMS_LOGGED):
             log.warning("keys file %s: %s", self.path, problem)
+
+
+def _difference(before: KeyRing, after: KeyRing) -> str:
+    """The names of what a file has changed, some of each kind; empty for nothing."""
+    tenants = [name for name in {**before.tenants, **after.tenants} if before.tenants.get(name) != after.tenants.get(name)]
+    ids = {key.id for key in set(before.keys) ^ set(after.keys)}
+    found = [("tenants", tenants), ("keys", sorted(ids))]
+    return "; ".join(f"{what}: {_some(names)}" for what, names in found if names)
+
+
+def _some(names: Sequence[str]) -> str:
+    more = len(names) - _NAMES_TOLD
+    return ", ".join(names[:_NAMES_TOLD]) + (f" and {more} more" if more > 0 else "")
 
 
 def _state(path: str) -> FileState:

@@ -11,8 +11,18 @@ from pydantic import ValidationError
 
 from headway.keys.key_ring import Key, KeyRing, is_key
 from headway.keys.problems import KeysFileError, Problem, bounded
-from headway.keys.schema import FORMS, CapsTable, KeysTable, KeyTable, TenantTable, read_time
+from headway.keys.schema import (
+    FORMS,
+    BudgetTable,
+    CapsTable,
+    KeysTable,
+    KeyTable,
+    OrganisationTable,
+    TenantTable,
+    read_time,
+)
 from headway.keys.toml_blocks import key_lines
+from headway_policies.budgets import BOUNDS, Budget, Calendar, Owned, budgets_of
 from headway_policies.entitlement import Entitlement, RequestCaps
 
 MAX_FILE_BYTES = 2 * 1024 * 1024
@@ -36,7 +46,11 @@ def parse_keys(text: str, source: str) -> KeyRing:
         lines = key_lines(text)
         known = isinstance(table.get("keys"), list) and len(table["keys"]) == len(lines)
         raise KeysFileError(source, [_located(problem, lines if known else ()) for problem in bounded(problems)])
-    tenants = {name: _entitlement(name, tenant) for name, tenant in content.tenants.items()}
+    organisations = _organisations(content)
+    tenants = {
+        name: _entitlement(name, tenant, Calendar(content.time_zone), organisations.get(tenant.organisation))
+        for name, tenant in content.tenants.items()
+    }
     return KeyRing(map(_key, content.keys), tenants)
 
 
@@ -56,7 +70,26 @@ def read_table(text: str, source: str) -> dict[str, Any]:
         raise KeysFileError(source, [Problem("", what, "correct the line; `headway keys` writes such files")]) from None
 
 
-def _entitlement(name: str, table: TenantTable) -> Entitlement:
+def _organisations(content: KeysTable) -> Mapping[str | None, Owned]:
+    """The organisations that have tenants, with the budgets of these."""
+    calendar, members = Calendar(content.time_zone), dict[str, dict[str, Budget]]()
+    for name, tenant in content.tenants.items():
+        if tenant.organisation is not None:
+            budget = _budget(tenant.budget, calendar) or Budget(calendar=calendar)
+            members.setdefault(tenant.organisation, {})[name] = budget
+    found = {name: (_budget(table.budget, calendar), members.get(name)) for name, table in content.organisations.items()}
+    return {name: Owned(name, budget, of) for name, (budget, of) in found.items() if budget is not None and of}
+
+
+def _budget(table: Any, calendar: Calendar) -> Budget | None:
+    """The budget of a BudgetTable; None where it bounds nothing."""
+    limits = {bound: limit for bound in BOUNDS if (limit := getattr(table, bound.name)) is not None}
+    if not limits and table.concurrency is None:
+        return None
+    return Budget(limits, table.concurrency, table.soft_ratio, table.borrow, table.count_only, calendar)
+
+
+def _entitlement(name: str, table: TenantTable, calendar: Calendar, organisation: Owned | None) -> Entitlement:
     caps: Any = table.caps
     return Entitlement(
         name,
@@ -66,6 +99,7 @@ def _entitlement(name: str, table: TenantTable) -> Entitlement:
         table.requests_per_minute,
         table.tokens_per_minute,
         RequestCaps(**{cap: getattr(caps, cap) for cap in CapsTable.model_fields}),
+        budgets_of(name, _budget(table.budget, calendar), organisation),
     )
 
 
@@ -83,7 +117,7 @@ def _problem(place: tuple[int | str, ...], kind: str) -> Problem:
         allowed = ", ".join(_allowed(place))
         return Problem(_where(place), "unknown field", f"remove it, or correct its name; allowed here: {allowed}")
     if not rest or rest == ("[key]",):
-        field = "" if section == "tenants" and named and rest else str(section)
+        field = "" if section in ("tenants", "organisations") and named and rest else str(section)
         return _of_form(place, field)
     field = str(rest[0])
     if kind == "missing":
@@ -102,7 +136,9 @@ def _allowed(place: tuple[int | str, ...]) -> list[str]:
         return list(KeysTable.model_fields)
     if place[0] == "keys":
         return list(KeyTable.model_fields)
-    return list((CapsTable if len(place) > 3 else TenantTable).model_fields)
+    if len(place) > 3:
+        return list((CapsTable if place[2] == "caps" else BudgetTable).model_fields)
+    return list((TenantTable if place[0] == "tenants" else OrganisationTable).model_fields)
 
 
 def _where(place: tuple[int | str, ...]) -> str:
@@ -130,11 +166,14 @@ def _located(problem: Problem, lines: Sequence[int]) -> Problem:
 
 def _contradictions(table: Mapping[str, Any]) -> Iterator[Problem]:
     """The contradictions between fields that may each be right, as far as they can be read."""
-    tenants, keys = table.get("tenants", {}), table.get("keys", [])
+    tenants, keys, organisations = table.get("tenants", {}), table.get("keys", []), table.get("organisations", {})
     if isinstance(tenants, dict):
         for name, tenant in tenants.items():
             if isinstance(tenant, dict) and _default_is_not_allowed(tenant):
                 yield _of_form(("tenants", name, "default_class"), "default_class")
+            of = tenant.get("organisation") if isinstance(tenant, dict) else None
+            if isinstance(of, str) and isinstance(organisations, dict) and of not in organisations:
+                yield _of_form(("tenants", name, "organisation"), "organisation")
     if not isinstance(keys, list):
         return
     known: dict[tuple[str, str], int] = {}

@@ -1,18 +1,23 @@
 """The tables of a keys file, their fields and the form of each.
 
-[tenants.NAME]  classes, default_class, share, requests_per_minute, tokens_per_minute; a table caps
-[[keys]]        id, sha256, tenant, created; expires and note where wanted
+time_zone             of the hours, days and months of budgets
+[tenants.NAME]        classes, default_class, share, requests_per_minute, tokens_per_minute, organisation; tables caps
+                      and budget
+[organisations.NAME]  a table budget, of all its tenants together
+[[keys]]              id, sha256, tenant, created; expires and note where wanted
 """
 
 from __future__ import annotations
 
 from dataclasses import MISSING, fields
-from datetime import datetime
+from datetime import UTC, datetime, tzinfo
 from typing import Annotated, Any, Final, get_type_hints
+from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, create_model
 
 from headway.keys.key_ring import is_key
+from headway_policies.budgets import BOUNDS
 from headway_policies.entitlement import RequestCaps
 
 MAX_KEYS = 10_000
@@ -44,6 +49,17 @@ FORMS: dict[str, tuple[str, str]] = {
         f"must be a table of caps, none below 0: {', '.join(field.name for field in fields(RequestCaps))}",
         "write caps.NAME = NUMBER, or leave it out for no cap",
     ),
+    "organisation": (
+        "must be the name of an organisation of this file",
+        "add its table [organisations.NAME], or correct the name",
+    ),
+    "budget": (
+        "must be a table: requests, tokens and seat_seconds _per_hour, _per_day and _per_month, numbers of at least 1; "
+        "concurrency, at least 1; soft_ratio, above 0 and at most 1; borrow and count_only, true or false",
+        "write budget.tokens_per_day = NUMBER, or leave it out for no bound",
+    ),
+    "organisations": ("must be tables", "write [organisations.NAME] above the budget of each organisation"),
+    "time_zone": ("must be the name of a time zone", 'write time_zone = "Europe/Berlin", or leave it out for UTC'),
     "keys": (f"must be at most {MAX_KEYS} tables", "write [[keys]] above the fields of each key"),
     "id": (
         "must be 1 to 64 letters, digits or . _ ~ -, the first a letter or a digit",
@@ -111,6 +127,34 @@ def _caps_table() -> type[_Table]:
 CapsTable = _caps_table()
 
 
+def _budget_table() -> type[_Table]:
+    """The table of a budget: its bounds, and what follows where they are reached."""
+    columns: dict[str, Any] = {bound.name: (Rate | None, None) for bound in BOUNDS}
+    return create_model(
+        "BudgetTable",
+        __base__=_Table,
+        **columns,
+        concurrency=(Annotated[int, Field(ge=1, le=10**9)] | None, None),
+        soft_ratio=(Annotated[float, Field(gt=0, le=1)] | None, None),
+        borrow=(bool, False),
+        count_only=(bool, False),
+    )
+
+
+BudgetTable = _budget_table()
+BUDGET_FIELDS: Final = tuple(BudgetTable.model_fields)
+
+
+def _zone(name: object) -> tzinfo:
+    """A time zone of the system's or Python's own data. Raises ValueError."""
+    if not isinstance(name, str):
+        raise ValueError("no name")
+    try:
+        return ZoneInfo(name)
+    except (ZoneInfoNotFoundError, OSError) as error:
+        raise ValueError("not known") from error
+
+
 class TenantTable(_Table):
     """[tenants.NAME]: the fields of an Entitlement."""
 
@@ -119,7 +163,15 @@ class TenantTable(_Table):
     share: float = Field(default=1.0, ge=0.01, le=100)
     requests_per_minute: Rate | None = None
     tokens_per_minute: Rate | None = None
+    organisation: Name | None = None
     caps: CapsTable = Field(default_factory=CapsTable)  # type: ignore[valid-type]  # made above
+    budget: BudgetTable = Field(default_factory=BudgetTable)  # type: ignore[valid-type]  # made above
+
+
+class OrganisationTable(_Table):
+    """[organisations.NAME]: what all its tenants may use together."""
+
+    budget: BudgetTable = Field(default_factory=BudgetTable)  # type: ignore[valid-type]  # made above
 
 
 class KeyTable(_Table):
@@ -136,5 +188,9 @@ class KeyTable(_Table):
 class KeysTable(_Table):
     """The whole file."""
 
+    model_config = ConfigDict(arbitrary_types_allowed=True)
+
+    time_zone: Annotated[tzinfo, BeforeValidator(_zone)] = UTC
+    organisations: dict[Name, OrganisationTable] = {}
     tenants: dict[Name, TenantTable] = {}
     keys: Annotated[list[KeyTable], Field(max_length=MAX_KEYS)] = []

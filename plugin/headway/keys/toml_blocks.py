@@ -45,9 +45,31 @@ def with_key_value(text: str, number: int, name: str, value: Setting) -> str:
     return "\n".join([*lines[:begin], *kept, f"{name} = {toml_text(value)}", *lines[end:]])
 
 
+def with_fields(text: str, section: str, name: str, values: Mapping[str, Setting | None]) -> str | None:
+    """The text with other values of dotted fields of the table [section.name]; a field of None is removed.
+
+    Returns None where no line is the header of this table.
+    """
+    lines, quoted = text.split("\n"), re.escape(name)
+    header = re.compile(rf'\s*\[\s*{section}\s*\.\s*(?:{quoted}|"{quoted}"|\'{quoted}\')\s*\]\s*(#.*)?')
+    place = next((place for place, line in enumerate(lines) if header.fullmatch(line)), None)
+    if place is None:
+        return None
+    begin, end = _block_from(lines, place)
+    sets = re.compile(rf"\s*(?:{'|'.join(map(re.escape, values))})\s*=.*")
+    kept = [line for line in lines[begin:end] if not sets.fullmatch(line)]
+    added = [f"{field} = {toml_text(value)}" for field, value in values.items() if value is not None]
+    return "\n".join([*lines[:begin], *kept, *added, *lines[end:]])
+
+
 def _block(lines: list[str], text: str, number: int) -> tuple[int, int]:
-    """The begin and end of a [[keys]] table; comments and blank lines before the next table are not of it."""
-    begin = end = key_lines(text)[number] - 1
+    """The begin and end of a [[keys]] table."""
+    return _block_from(lines, key_lines(text)[number] - 1)
+
+
+def _block_from(lines: list[str], begin: int) -> tuple[int, int]:
+    """The begin and end of the table with this header; comments and blank lines before the next one are not of it."""
+    end = begin
     for place in range(begin + 1, len(lines)):
         if _HEADER.fullmatch(lines[place]):
             break

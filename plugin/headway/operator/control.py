@@ -73,6 +73,10 @@ class Control(SnapshotReader):
         """
         return await self._switch_to(lambda: self.catalogue.get(name), name, expected_revision, caller, reason, trial)
 
+    def keys_changed(self, words: str) -> None:
+        """Record that the keys file is another one: which tenants and keys."""
+        self.audit.command(Caller(actor="keys file"), "change keys", self.gateway.gate.desk, words, "done")
+
     def keep(self, *, expected_revision: int | None, caller: Caller, reason: str = "") -> schema.Trial:
         """End the trial of the preset in force: it stays. Raises NoTrialError or StaleRevisionError."""
         name, revision = self.preset.name, self.revision

@@ -105,7 +105,7 @@ async def listen(options: RouteOptions, settings: Settings, router: RouterServic
         timeout_graceful_shutdown=options.drain_s,
     )
     if settings.keys_file is not None:
-        router.service.parts.tasks.start("keys file", settings.keys_file.watch())
+        router.service.parts.tasks.start("keys file", settings.keys_file.watch(router.service.control.keys_changed))
     await router.begin()
     desk = router.service.parts.gateway.gate.desk
     states = router.engine.pool.states()

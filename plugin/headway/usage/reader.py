@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from datetime import UTC, datetime
 from typing import Any, Final
 
-from headway.api.schema import UsageReport, UsageRow
+from headway.api.schema import BudgetRow, UsageReport, UsageRow
 from headway.usage.usage_log import UsageLog
 from headway_policies.usage import Figures, QueryError, Row, UsageQuery, costed, total
 
@@ -24,7 +24,7 @@ class UnreadableError(Exception):
 
 
 class UsageReader:
-    """The reader of one accounting. It waits for the disk: call it on a thread of its own."""
+    """The reader of one accounting. ``read`` waits for the disk: call it on a thread of its own."""
 
     def __init__(self, usage: UsageLog) -> None:
         self._usage = usage
@@ -53,6 +53,22 @@ class UsageReader:
             waiting=usage.waiting,
             lost=usage.lost,
         )
+
+    def budgets(self, tenant: str | None) -> list[BudgetRow]:
+        """The budgets of all tenants, or of one and of its organisation. It does not wait: call it on the event loop."""
+        states = () if self._usage.budgets is None else self._usage.budgets.states()
+        return [
+            BudgetRow(
+                owner=owner.label,
+                bound=state.bound,
+                limit=state.limit,
+                used=round(state.used, 3),
+                held=state.held,
+                resets=None if state.resets_s is None else _iso(state.resets_s),
+            )
+            for owner, state in states
+            if tenant is None or tenant in (owner.members or (owner.name,))
+        ]
 
 
 def csv_lines(usage: UsageReport) -> Iterator[str]:

@@ -16,13 +16,16 @@ import time
 from collections import deque
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from headway.errors import HeadwayError
 from headway.settings import Environment
 from headway.usage.store import UsageStore
 from headway_policies.text_file import TextFileError, read_text_file
 from headway_policies.usage import Figures, Prices, PricesError, TopTenants, UsageRecord
+
+if TYPE_CHECKING:
+    from headway.usage.budgets import TenantBudgets
 
 log = logging.getLogger(__name__)
 
@@ -39,12 +42,13 @@ _MOST_AT_ONCE: Final = 5_000
 class UsageLog:
     """The accounting of one server. ``add`` is called on one thread, all else on any.
 
-    ``prices`` None: nothing has a cost.
+    ``prices`` None: nothing has a cost. ``budgets`` are counted on the thread of ``add``.
     """
 
     def __init__(self, store: UsageStore, prices: Prices | None = None, *, every_s: float = _EVERY_S) -> None:
         self.store = store
         self.prices = prices
+        self.budgets: TenantBudgets | None = None
         self._unqueued = 0  # written by the thread that calls, as the next one is by the thread that writes
         self._unwritten = 0
         self._every_s = every_s
@@ -82,6 +86,8 @@ class UsageLog:
 
     def add(self, record: UsageRecord) -> None:
         """Keep a record, to be written within a second. Never raises for a database."""
+        if self.budgets is not None:
+            self.budgets.add(record)
         if self._thread is None and not self._closed:
             self._start()
         if self._closed or self.waiting >= MAX_WAITING:

@@ -105,7 +105,10 @@ class HeadwayEndpoint:
             queue_full_status=settings.queue_full_status,
             fallback_controller=lambda: self._controlled().fallback_controller,
             rules=settings.request_rules,
-            charges=TenantCharges(context_tokens=lambda: self._context_tokens),
+            charges=TenantCharges(
+                context_tokens=lambda: self._context_tokens,
+                budgets=None if settings.usage is None else settings.usage.budgets,
+            ),
             retries=self._retries,
             spans=queue_spans(getattr(args, "otlp_traces_endpoint", None)),
             truncated=self._truncated,
@@ -154,7 +157,7 @@ class HeadwayEndpoint:
         self._control = HeadwayEndpoint.serving = state.headway = control
         control.audit.write_to(settings.audit_file)
         if settings.keys_file is not None:
-            service.parts.tasks.start("keys file", settings.keys_file.watch())
+            service.parts.tasks.start("keys file", settings.keys_file.watch(control.keys_changed))
         if grammars is not None:
             REGISTRY.register(GrammarCollector(grammars.verdicts, lambda: grammars.compiling))
             service.parts.tasks.start("grammars", grammars.run())

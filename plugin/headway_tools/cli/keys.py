@@ -11,12 +11,14 @@ from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 
 from headway.keys import (
+    BUDGET_FIELDS,
     KeysFileError,
     MadeKey,
     add_key,
     read_keys_file,
     revoke_key,
     rotate_key,
+    set_budget,
     unknown_classes,
 )
 from headway.settings import Environment
@@ -35,6 +37,7 @@ examples:
   headway keys list
   headway keys rotate chat-1 --grace 24h                        a new key; the old one works for another day
   headway keys revoke jobs-1                                    it is refused from now on
+  headway keys budget jobs tokens_per_day=2000000               more than that is refused until the next day
   headway serve ./my-model                                      every request needs a key of the file
 
 A tenant is a team, a customer or a program. Its keys share what it is entitled to: the classes it may ask for, its
@@ -84,6 +87,21 @@ the clients within the grace. After that, `headway keys revoke` removes the old 
 exit codes: 0 done   2 no such key, or a file that cannot be read, changed or understood; then nothing is changed
 """
 
+_BUDGET = f"""\
+examples:
+  headway keys budget jobs tokens_per_day=2000000 tokens_per_month=40000000
+  headway keys budget jobs soft_ratio=0.8 borrow=true concurrency=16
+  headway keys budget acme --organisation tokens_per_month=200000000
+  headway keys budget jobs tokens_per_day=off                   no bound any more
+
+Bounds: requests, tokens and seat_seconds, each _per_hour, _per_day and _per_month of the calendar (time_zone of the
+file, else UTC), and concurrency, the requests in progress. From soft_ratio of a bound on, requests get the least urgent
+class; borrow=true lets a tenant use what the others of its organisation leave; count_only=true refuses nothing.
+The server needs the accounting ({Environment.usage_db.name}). It reads the file within two seconds, and its audit names
+the tenants that changed. `headway usage` shows what is used.
+exit codes: 0 done   2 no such tenant, or a file that cannot be read, changed or understood; then nothing is changed
+"""
+
 _SPAN = re.compile(r"(\d{1,9})([smhdw])", re.ASCII)
 _UNITS_S = {"s": 1, "m": 60, "h": 3600, "d": 86_400, "w": 604_800}
 _LONGEST = timedelta(days=3650)
@@ -92,12 +110,13 @@ _GRACE = timedelta(hours=24)
 
 def configure(parser: Parser) -> None:
     """Add all actions."""
-    actions = parser.add_subparsers(dest="action", metavar="add|list|revoke|rotate", required=True)
+    actions = parser.add_subparsers(dest="action", metavar="add|list|revoke|rotate|budget", required=True)
     for name, add_options, run, summary, epilog in (
         ("add", _add_options, _add, "Make a key for a tenant, and the tenant too where it is new.", _ADD),
         ("list", add_json, _list, "List the tenants and the keys of the file.", _LIST),
         ("revoke", _add_id, _revoke, "Remove a key: it is refused from now on.", _REVOKE),
         ("rotate", _rotate_options, _rotate, "Make a key in place of another one, which soon expires.", _ROTATE),
+        ("budget", _budget_options, _budget, "Change what a tenant or an organisation may use.", _BUDGET),
     ):
         action = add_command(actions, name, summary, epilog)
         action.add_argument("--file", metavar="FILE", help=f"the keys file (default: ${KEYS_FILE})")
@@ -129,6 +148,12 @@ def _rotate_options(parser: argparse.ArgumentParser) -> None:
     _add_id(parser)
     wanted = "how long the old key still works (default: 24h)"
     parser.add_argument("--grace", type=_time_span, default=_GRACE, metavar="TIME", help=wanted)
+
+
+def _budget_options(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("name", metavar="NAME", help="a tenant, or with --organisation an organisation")
+    parser.add_argument("values", nargs="+", type=_field, metavar="FIELD=VALUE", help="a number, true, false, or off")
+    parser.add_argument("--organisation", action="store_true", help="NAME is one; made where it is missing")
 
 
 def _with_file(run: Callable[[argparse.Namespace, str, datetime], None]) -> Callable[[argparse.Namespace], int]:
@@ -189,6 +214,12 @@ def _revoke(chosen: argparse.Namespace, path: str, now: datetime) -> None:
     print(f"{path}: key {key.id} of tenant {key.tenant} revoked; a running server refuses it within two seconds")
 
 
+def _budget(chosen: argparse.Namespace, path: str, now: datetime) -> None:
+    section = "organisations" if chosen.organisation else "tenants"
+    set_budget(path, section, chosen.name, dict(chosen.values))
+    print(f"{path}: the budget of {chosen.name} is changed; a running server knows it within two seconds")
+
+
 def _list(chosen: argparse.Namespace, path: str, now: datetime) -> None:
     read = read_keys_file(path)
     if read.warning is not None:
@@ -211,6 +242,20 @@ def _tell(text: str) -> None:
 
 def _names(text: str) -> list[str]:
     return [name.strip() for name in text.split(",")]
+
+
+def _field(text: str) -> tuple[str, float | bool | None]:
+    """A field of a budget and its value; None: off."""
+    name, equals, value = text.partition("=")
+    words: dict[str, bool | None] = {"true": True, "false": False, "off": None}
+    try:
+        number = words[value] if value in words else int(value) if value.isdecimal() else float(value)
+    except ValueError:
+        number, equals = None, ""
+    if not equals or name not in BUDGET_FIELDS:
+        fields = ", ".join(BUDGET_FIELDS)
+        raise argparse.ArgumentTypeError(f"FIELD=VALUE is needed, with a field of {fields}, not {text[:80]!r}")
+    return name, number
 
 
 def _time_span(text: str) -> timedelta:

@@ -7,7 +7,7 @@ import os
 import sys
 
 from headway.api import AdminClient
-from headway.api.schema import UsageReport, UsageRow
+from headway.api.schema import BudgetRow, UsageReport, UsageRow
 from headway_tools.console import Exit, add_json, add_url, connect, duration, table
 
 NAME = "usage"
@@ -68,8 +68,9 @@ def text(usage: UsageReport) -> str:
         lines.append(f"{usage.lost} requests could not be counted, since the server started")
     if usage.waiting:
         lines.append(f"{usage.waiting} requests are not written yet")
+    budgets = _budgets(usage.budgets)
     if not usage.rows:
-        return "\n".join([*lines, "no request has ended in this time"])
+        return "\n".join([*lines, "no request has ended in this time", *budgets])
     timed, priced = any(row.start is not None for row in usage.rows), usage.currency is not None
     head = [
         *(["start"] if timed else []), *usage.by, "requests", "refused", "prompt", "cached", "output", "seats",
@@ -83,7 +84,19 @@ def text(usage: UsageReport) -> str:
         blank = [""] * (len(head) - len(_cells(usage.total, priced=priced)) - 1)
         rows.append(["all", *blank, *_cells(usage.total, priced=priced)])
     note = "tokens of prompts, of those cached, and of answers; seats and queue: time in all; KV tokens: times seconds"
-    return "\n".join([*lines, "", table(head, rows, indent=""), "", note])
+    return "\n".join([*lines, "", table(head, rows, indent=""), "", note, *budgets])
+
+
+def _budgets(rows: list[BudgetRow]) -> list[str]:
+    """The budgets: what is used of each bound, and what requests in progress hold."""
+    if not rows:
+        return []
+    cells = [
+        [one.owner, one.bound, f"{one.used:,.0f}", f"{one.held:,.0f}", f"{one.limit:,.0f}",
+         f"{(one.used + one.held) / one.limit:.0%}", one.resets or "-"]
+        for one in rows
+    ]  # fmt: skip
+    return ["", table(["budget of", "bound", "used", "in progress", "limit", "taken", "counts anew"], cells, indent="")]
 
 
 def _cells(row: UsageRow, *, priced: bool) -> list[str]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
+from headway_policies.budgets import Owned
 from headway_policies.entitlement.caps import RequestCaps
 
 
@@ -14,7 +15,7 @@ class Entitlement:
 
     ``classes`` None: every class. ``default_class`` is that of a request that names none; None: the preset's.
     ``share`` weighs the tenant against others of the same class (1: as much as any other). Rates are per minute;
-    None: no bound.
+    None: no bound. ``budgets`` are its own, and that of its organisation after it.
     """
 
     tenant: str
@@ -24,6 +25,7 @@ class Entitlement:
     requests_per_minute: float | None = None
     tokens_per_minute: float | None = None
     caps: RequestCaps = field(default_factory=RequestCaps)
+    budgets: tuple[Owned, ...] = ()
 
     @property
     def has_rates(self) -> bool:

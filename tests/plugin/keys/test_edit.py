@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from headway.keys import KeysFileError, add_key, edit, read_keys_file, revoke_key, rotate_key
+from headway.keys import KeysFileError, add_key, edit, read_keys_file, revoke_key, rotate_key, set_budget
 from headway.keys.key_ring import is_key
 
 NOW = datetime(2026, 1, 31, 12, tzinfo=UTC)
@@ -293,3 +293,41 @@ def test_any_changes_in_a_row_leave_a_good_file(
         for text in (COMMENTED, path.read_text(encoding="utf-8"))
     )
     assert before == after
+
+
+def test_a_budget_is_changed_where_it_stands(path: Path) -> None:
+    """Line by line: comments and other fields stay; a field of None goes."""
+    set_budget(path.as_posix(), "tenants", "chat", {"tokens_per_day": 2_000_000, "soft_ratio": 0.8, "borrow": True})
+    set_budget(path.as_posix(), "tenants", "chat", {"tokens_per_day": 3_000_000, "borrow": None})
+    set_budget(path.as_posix(), "tenants", "jobs", {"concurrency": 4})
+    set_budget(path.as_posix(), "organisations", "lab", {"tokens_per_month": 1e9})
+    text = path.read_text(encoding="utf-8")
+    assert "[tenants.chat]  # people\nshare = 3\nbudget.soft_ratio = 0.8\nbudget.tokens_per_day = 3000000\n" in text
+    assert "[tenants.jobs]  # machines\nbudget.concurrency = 4\n" in text
+    assert "\n[organisations.lab]\nbudget.tokens_per_month = 1000000000\n" in text
+    assert "# she asked for it" in text
+    (chat,) = read_keys_file(path.as_posix()).ring.tenants["chat"].budgets
+    assert ({bound.name: limit for bound, limit in chat.budget.limits.items()}, chat.budget.soft_ratio) == (
+        {"tokens_per_day": 3_000_000}, 0.8,
+    )  # fmt: skip
+    set_budget(path.as_posix(), "tenants", "chat", {"tokens_per_day": None, "soft_ratio": None})
+    assert read_keys_file(path.as_posix()).ring.tenants["chat"].budgets == ()
+
+
+@pytest.mark.parametrize(
+    ("name", "values", "what"),
+    [
+        ("nobody", {"tokens_per_day": 5}, "there is no such tenant"),
+        ("chat", {"tokens_per_day": 0}, "must be a table"),
+        ("inline", {"tokens_per_day": 5}, "cannot be changed by a program"),
+    ],
+)
+def test_a_budget_that_cannot_be_changed_leaves_the_file(
+    path: Path, name: str, values: dict[str, float], what: str
+) -> None:
+    """With the place in the error."""
+    before = f"{path.read_text(encoding='utf-8')}\n[tenants.inline]\nbudget = {{ concurrency = 3 }}\n"
+    path.write_text(before, encoding="utf-8")
+    with pytest.raises(KeysFileError, match=what):
+        set_budget(path.as_posix(), "tenants", name, values)
+    assert path.read_text(encoding="utf-8") == before

@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 from dataclasses import fields
 from datetime import UTC, datetime, timedelta, timezone
+from zoneinfo import ZoneInfo
 
 import pytest
 from hypothesis import given
@@ -15,6 +16,7 @@ from headway.keys.key_ring import new_key
 from headway.keys.parse import MAX_FILE_BYTES, MAX_LINE_CHARS, parse_keys
 from headway.keys.problems import MAX_PROBLEMS
 from headway.keys.schema import FORMS, MAX_KEYS
+from headway_policies.budgets import Bound, Budget, Calendar, Owned, Span, Unit
 from headway_policies.entitlement import Entitlement, RequestCaps
 
 #: In the form of a key, and the same in each process that collects these tests.
@@ -93,6 +95,50 @@ def test_every_cap_can_be_set() -> None:
     assert ring.tenants["a"].caps == RequestCaps(*range(len(names)))
 
 
+BUDGETS = """\
+time_zone = "Europe/Berlin"
+
+[organisations.acme]
+budget = { tokens_per_month = 1e9 }
+
+[tenants.a]
+organisation = "acme"
+budget.tokens_per_day = 2_000_000
+budget.requests_per_hour = 600
+budget.concurrency = 8
+budget.soft_ratio = 0.8
+budget.borrow = true
+
+[tenants.b]
+organisation = "acme"
+
+[tenants.c]
+budget.seat_seconds_per_day = 3600
+budget.count_only = true
+"""
+
+
+def test_budgets_are_those_of_the_tenant_and_of_its_organisation() -> None:
+    """In the time zone of the file; an organisation knows the budgets of its tenants."""
+    tenants, berlin = parsed(BUDGETS).tenants, Calendar(ZoneInfo("Europe/Berlin"))
+    a, acme = tenants["a"].budgets
+    limits = {Bound(Unit.TOKENS, Span.DAY): 2e6, Bound(Unit.REQUESTS, Span.HOUR): 600.0}
+    assert a == Owned("a", Budget(limits, 8, 0.8, borrows=True, calendar=berlin))
+    assert acme.budget == Budget({Bound(Unit.TOKENS, Span.MONTH): 1e9}, calendar=berlin)
+    assert dict(acme.members) == {"a": a.budget, "b": Budget(calendar=berlin)}
+    assert [owner.label for owner in tenants["b"].budgets] == ["tenant b", "organisation acme"]
+    (c,) = tenants["c"].budgets
+    assert c.budget == Budget({Bound(Unit.SEAT_SECONDS, Span.DAY): 3600.0}, counts_only=True, calendar=berlin)
+
+
+def test_without_a_budget_there_is_none() -> None:
+    """Nor with an organisation that bounds nothing."""
+    ring = parsed("[organisations.acme]\n[tenants.a]\norganisation = 'acme'\nbudget.soft_ratio = 0.5\n")
+    assert ring.tenants["a"].budgets == ()
+    assert not ring.has_budgets
+    assert parsed(BUDGETS).has_budgets
+
+
 KEY = f'id = "k"\nsha256 = "{DIGEST}"\ntenant = "a"\ncreated = "2026-01-31T12:00:00Z"\n'
 
 
@@ -148,6 +194,14 @@ def test_a_missing_field_is_named(field: str) -> None:
         ("caps.output_tokens = -1", "caps.output_tokens"),
         ('caps.output_tokens = "many"', "caps.output_tokens"),
         ("caps.sequences = 1.5", "caps.sequences"),
+        ("budget = 5", "budget"),
+        ("budget.tokens_per_day = 0", "budget.tokens_per_day"),
+        ("budget.requests_per_hour = inf", "budget.requests_per_hour"),
+        ("budget.concurrency = 0", "budget.concurrency"),
+        ("budget.soft_ratio = 1.5", "budget.soft_ratio"),
+        ('budget.borrow = "yes"', "budget.borrow"),
+        ('organisation = "acme"', "organisation"),
+        ("organisation = 7", "organisation"),
     ],
 )
 def test_a_wrong_value_of_a_tenant_is_named_with_its_remedy(line: str, field: str) -> None:
@@ -159,9 +213,12 @@ def test_a_wrong_value_of_a_tenant_is_named_with_its_remedy(line: str, field: st
 @pytest.mark.parametrize(
     ("text", "where", "allowed"),
     [
-        ("[tenant.a]\n", "tenant", "tenants, keys"),
+        ("[tenant.a]\n", "tenant", "organisations, tenants, keys"),
         ("[tenants.a]\nclass = 'normal'\n", "tenants.a.class", "classes, default_class"),
         ("[tenants.a.caps]\nn = 7\n", "tenants.a.caps.n", "output_tokens, sequences"),
+        ("[tenants.a.budget]\ntokens_per_week = 7\n", "tenants.a.budget.tokens_per_week", "tokens_per_hour"),
+        ("[organisations.a]\nclasses = []\n", "organisations.a.classes", "budget"),
+        ("[organisations.a.budget]\nx = 1\n", "organisations.a.budget.x", "seat_seconds_per_month"),
         (with_key("key", "'secret'"), "keys.1.key", "id, sha256, tenant, created, expires, note"),
     ],
 )
@@ -180,6 +237,12 @@ def test_an_unknown_field_is_named_with_those_that_are_allowed(text: str, where:
         ("[tenants.'a b']\n", "tenants.a b", ""),
         ("[tenants.'']\n", "tenants.", ""),
         (f"[tenants.{A_KEY}]\n", None, ""),
+        ("organisations = 7\n", "organisations", "organisations"),
+        ("[organisations]\na = 7\n", "organisations.a", "organisations"),
+        ("[organisations.'a b']\n", "organisations.a b", ""),
+        ("time_zone = 7\n", "time_zone", "time_zone"),
+        ("time_zone = 'Mars/Olympus'\n", "time_zone", "time_zone"),
+        ("time_zone = '../../etc/passwd'\n", "time_zone", "time_zone"),
         ("keys = 7\n", "keys", "keys"),
         ("keys = [7]\n", "keys.1", "keys"),
         ("[keys]\nid = 'a'\n", "keys", "keys"),

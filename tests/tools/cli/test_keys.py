@@ -81,6 +81,29 @@ def test_the_list_shows_tenants_and_keys_and_no_digest(path: Path, capsys: pytes
     [("", "no tenants; make one"), ("[tenants.a]\n", "no keys; make one")],
     ids=["no tenants", "no keys"],
 )
+def test_the_budget_of_a_tenant_and_of_an_organisation(path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Changed by the command, and seen in the list; what is wrong changes nothing."""
+    made("add", "--tenant", "jobs", capsys=capsys)
+    assert main(["keys", "budget", "jobs", "tokens_per_day=2000000", "soft_ratio=0.8", "borrow=true"]) == 0
+    assert main(["keys", "budget", "acme", "--organisation", "tokens_per_month=9e9"]) == 0
+    assert "a running server knows it within two seconds" in capsys.readouterr().out
+    path.write_text(path.read_text().replace("[tenants.jobs]", '[tenants.jobs]\norganisation = "acme"'))
+    assert listed(capsys)["tenants"][0]["budgets"] == [
+        {"of": "tenant jobs", "tokens_per_day": 2_000_000},
+        {"of": "organisation acme", "tokens_per_month": 9e9},
+    ]
+    assert main(["keys", "list"]) == 0
+    assert "tokens/day 2000000, tokens/month 9000000000 together" in capsys.readouterr().out
+    assert main(["keys", "budget", "jobs", "tokens_per_day=off"]) == 0
+    before = path.read_text()
+    for words in (["jobs", "tokens_per_week=5"], ["jobs", "tokens_per_day"], ["jobs", "soft_ratio=x"], ["nobody", "borrow=true"]):
+        capsys.readouterr()
+        assert main(["keys", "budget", *words]) == 2
+        assert capsys.readouterr().err.strip()
+    assert path.read_text() == before
+    assert "tokens_per_day" not in before
+
+
 def test_an_empty_list_says_how_to_begin(
     path: Path, content: str, said: str, capsys: pytest.CaptureFixture[str]
 ) -> None:

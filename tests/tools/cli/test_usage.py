@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from admin_stand_in import Stub
 
-from headway.api.schema import UsageReport, UsageRow
+from headway.api.schema import BudgetRow, UsageReport, UsageRow
 from headway_tools.cli import main, usage
 
 
@@ -45,6 +45,18 @@ def test_costs_are_shown_where_there_are_prices() -> None:
     text = usage.text(found(currency="EUR", rows=[row("acme", 1.25), row("b")], total=row("", None)))
     assert "cost EUR" in text
     assert [line.split()[-1] for line in text.splitlines()[3:6]] == ["1.2500", "-", "-"]
+
+
+def test_budgets_stand_below_the_figures() -> None:
+    """With what is taken of each bound, by what has ended and what runs."""
+    budget = BudgetRow(
+        owner="tenant acme", bound="tokens_per_day", limit=2000.0, used=900.0, held=100.0, resets="2026-01-03T00:00:00Z"
+    )
+    lines = usage.text(found(budgets=[budget])).splitlines()
+    assert lines[-1].split() == [
+        "tenant", "acme", "tokens_per_day", "900", "100", "2,000", "50%", "2026-01-03T00:00:00Z",
+    ]  # fmt: skip
+    assert "tokens_per_day" in usage.text(found(rows=[], budgets=[budget]))
 
 
 def test_what_is_missing_is_said() -> None:

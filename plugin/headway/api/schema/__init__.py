@@ -69,7 +69,7 @@ from headway.api.schema.status import (
     Status,
     TrialEnds,
 )
-from headway.api.schema.usage import UsageReport, UsageRow
+from headway.api.schema.usage import BudgetRow, UsageReport, UsageRow
 
 __all__ = [
     "AdmissionChanged",
@@ -77,6 +77,7 @@ __all__ = [
     "AuditEntry",
     "AuditKind",
     "AuditLog",
+    "BudgetRow",
     "ClassForecast",
     "ClassObjectives",
     "ClassStatus",

@@ -23,6 +23,17 @@ class UsageRow(Answer):
     cost: float | None = Field(default=None, description="Null without prices, or where some of it has no price.")
 
 
+class BudgetRow(Answer):
+    """One bound of a budget. ``owner`` is a tenant or an organisation, with the word before its name."""
+
+    owner: str
+    bound: str
+    limit: float
+    used: float
+    held: float = Field(description="Of requests in progress: one each, and the tokens estimated for them.")
+    resets: str | None = Field(description="When it counts from 0 again; null for concurrency.")
+
+
 class UsageReport(Answer):
     """What requests have used that ended from ``since`` to ``until``.
 
@@ -39,3 +50,4 @@ class UsageReport(Answer):
     currency: str | None = None
     waiting: int
     lost: int
+    budgets: list[BudgetRow] = Field(default=[], description="Of all tenants, or of the one asked for.")

@@ -31,7 +31,7 @@ from headway.http.access.identity import identity_of
 from headway.http.access.route_table import plain_path
 from headway.http.inference.deferred_response import DeferredResponse
 from headway.http.inference.fallback_route import FallbackRoute
-from headway.http.inference.request_class import known_to_vllm
+from headway.http.inference.request_class import give_least_urgent, known_to_vllm
 from headway.http.inference.request_info import read_request_info
 from headway.http.inference.request_rules import RequestRules
 from headway.http.inference.retries import Retries
@@ -70,17 +70,19 @@ class AdmissionMiddleware:
             await self.app(scope, receive, send)
             return
         headers, client, path = _headers(scope), receive, scope["path"]
-        identity = identity_of(scope)
+        identity, preset = identity_of(scope), self.preset()
         try:
             message = await whole_body(receive) if _is_json(headers) else None
             body = message.get("body") if message else None
-            context = read_request_info(headers, route_of(scope), body, self.preset(), identity, self.rules)
+            context = read_request_info(headers, route_of(scope), body, preset, identity, self.rules)
             if self.rules.validator is not None:
                 await self.rules.validator.check(path, body, context)
             charge = self.charges.charge(identity, context)
         except BadRequest as bad:
             await answer(send, bad.status, bad.body(path), bad.headers)
             return
+        if charge is not None and charge.lowers:
+            give_least_urgent(context, preset)
         if BODY in scope:
             context.on_entered = scope[BODY].release  # from then on the gate counts its bytes
         fallback = self._fallback_route(context, scope, headers, body, client, send)

@@ -1,7 +1,8 @@
 """The class of a request: what it asks for, within what its tenant is entitled to.
 
     asked      x-headway-class, else service_tier of the body, else the default class of the tenant or the preset
-    effective  the asked class where the tenant has it, else the next less urgent one it has
+    effective  the asked class where the tenant has it, else the next less urgent one it has; the least urgent one where
+               the tenant's budget is close to its end
 
 A listed proxy names classes and tenants itself, and is believed. Engine priorities that clients send have no effect:
 the plugin alone sets the priority of an engine call. A strict server refuses them.
@@ -15,7 +16,7 @@ from typing import Final
 
 from msgspec import Raw
 
-from headway.admission.request_context import LoweredClass
+from headway.admission.request_context import BUDGET, LoweredClass, RequestContext
 from headway.api_errors import BadRequest
 from headway.http.access.identity import Identity
 from headway.openai.asked import Asked
@@ -50,6 +51,16 @@ def effective_class(
     if named is None or named == given:
         return given, None
     return given, LoweredClass(named, "no_key" if identity.key_id is None else "key")
+
+
+def give_least_urgent(context: RequestContext, preset: Preset) -> None:
+    """Give a request the least urgent class, which every tenant may use: its tenant's budget is close to its end."""
+    least = preset.by_urgency()[-1]
+    if context.class_name in (None, least):
+        return
+    asked = context.class_name if context.lowered is None else context.lowered.asked
+    context.class_name, context.lowered = least, LoweredClass(asked, BUDGET)
+    context.service_tier = used_tier(context.asked, least, preset)
 
 
 def used_tier(asked: Asked, class_name: str, preset: Preset) -> str | None:

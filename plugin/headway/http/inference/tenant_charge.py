@@ -1,37 +1,54 @@
-"""The rates of a tenant at one request: it is charged an estimate at the start, and what it has used at the end.
+"""The rates and budgets of a tenant at one request: an estimate counts until its end, and then what it has used.
 
-A refusal for a rate is 429 ``rate_limit_exceeded``, with OpenAI's headers of what is left:
+A refusal for a rate is 429 ``rate_limit_exceeded``, one for a budget 429 ``budget_exceeded``. Responses have OpenAI's
+headers of what is left, of the rate or the budget that leaves the least:
 
     x-ratelimit-limit-requests, -remaining-requests, -reset-requests, and the same of tokens
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+import time
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
+from functools import partial
 from http import HTTPStatus
 from math import ceil
 
 from headway.admission import RequestContext, loop_time_s
 from headway.api_errors import BadRequest
 from headway.http.access.identity import Identity
+from headway.usage import TenantBudgets, refusal_of
 from headway_policies import Ending
+from headway_policies.budgets import BudgetState, Finding, Hold
 from headway_policies.entitlement import Allowance, Allowances, RateRefusal, TenantRates
 from headway_policies.request import DEFAULT_MAX_TOKENS
 
 _MS_PER_S = 1000
+#: A client need not try again by itself after a longer wait than this.
+_RETRIED_S = 60.0
+_NO_RETRY = (b"x-should-retry", b"false")
 
 
 @dataclass(frozen=True, slots=True)
 class TenantCharges:
-    """Charges all requests. ``context_tokens`` gives the longest sequence of the model: no answer is longer."""
+    """Charges all requests. ``context_tokens`` gives the longest sequence of the model: no answer is longer.
+
+    ``budgets`` are judged where the server has the accounting.
+    """
 
     rates: TenantRates = field(default_factory=TenantRates)
     context_tokens: Callable[[], int | None] = lambda: None
+    budgets: TenantBudgets | None = None
 
     def charge(self, identity: Identity | None, context: RequestContext) -> TenantCharge | None:
-        """Charge one request; None where nothing bounds its tenant. Raises BadRequest where it is over a rate."""
-        if identity is None or not identity.entitlement.has_rates:
+        """Charge one request; None where nothing bounds its tenant. Raises BadRequest where it is over a rate or a
+        budget.
+        """
+        if identity is None:
+            return None
+        entitlement, budgets = identity.entitlement, self.budgets if identity.entitlement.budgets else None
+        if budgets is None and not entitlement.has_rates:
             return None
         output_tokens = DEFAULT_MAX_TOKENS if context.max_tokens is None else context.max_tokens
         longest = self.context_tokens()
@@ -39,23 +56,36 @@ class TenantCharges:
             output_tokens = min(output_tokens, longest)
         asked = context.asked
         tokens = asked.prompts * (asked.prompt_tokens + asked.answers * output_tokens)
-        refusal = self.rates.admit(identity.entitlement, tokens, loop_time_s())
+        findings = [] if budgets is None else budgets.judge(entitlement, tokens)
+        over = refusal_of(findings)
+        if over is not None:
+            raise _over_budget(over)
+        refusal = self.rates.admit(entitlement, tokens, loop_time_s())
         if refusal is not None:
             raise _over_rate(refusal)
-        return TenantCharge(self.rates, identity, tokens)
+        hold = None if budgets is None else budgets.hold(entitlement, tokens)
+        return TenantCharge(self.rates, identity, tokens, budgets, hold, lowers=bool(findings))
 
 
 @dataclass(frozen=True, slots=True)
 class TenantCharge:
-    """The tokens that one request was charged."""
+    """The tokens that one request was charged, and what it holds of ``budgets``. ``lowers``: close to the end of one the
+    request gets the least urgent class.
+    """
 
     rates: TenantRates
     identity: Identity
     tokens: int
+    budgets: TenantBudgets | None = None
+    hold: Hold | None = None
+    lowers: bool = False
 
     def headers(self) -> list[tuple[bytes, bytes]]:
-        """The rest of the tenant's rates, for the response; empty where it has none."""
-        return list(_left(self.rates.left(self.identity.entitlement, loop_time_s())))
+        """The rest of the tenant's rates and budgets, for the response; empty where it has none."""
+        left = self.rates.left(self.identity.entitlement, loop_time_s())
+        if self.budgets is not None:
+            left = _least(left, self.budgets.states_of(self.identity.entitlement))
+        return list(_left(left))
 
     def settle(self, context: RequestContext) -> None:
         """The request is over: charge what it has used, nothing where the engine never had it, or refused it.
@@ -69,6 +99,48 @@ class TenantCharge:
         ran = context.asked.detached or (permit is not None and permit.dispatched_s is not None and not invalid)
         used = usage.prompt_tokens + usage.output_tokens if usage is not None else self.tokens if ran else 0
         self.rates.settle(self.identity.tenant, self.tokens, used, loop_time_s())
+        if self.budgets is None or self.hold is None:
+            return
+        release = partial(self.budgets.release, self.hold)
+        account = None if permit is None else permit.account
+        if account is None or account.closed:
+            release()
+        else:
+            account.on_closed = release
+
+
+def _over_budget(found: Finding) -> BadRequest:
+    wait_s, owner = found.retry_after_s, found.owner.partition(" ")[0]
+    bound = f"{found.limit:g} requests in progress" if found.bound == "concurrency" else _words(found)
+    if wait_s is None:
+        text, headers = f"This request alone is more than the {bound} of its {owner}.", [_NO_RETRY]
+    else:
+        text = f"The {owner} has used its {bound}. Try again in {ceil(wait_s)} s."
+        headers = [*([_NO_RETRY] if wait_s > _RETRIED_S else []), (b"retry-after", str(ceil(wait_s)).encode())]
+    headers = [(b"x-headway-reason", b"budget"), *headers]
+    return BadRequest(HTTPStatus.TOO_MANY_REQUESTS, text, "budget_exceeded", headers)
+
+
+def _words(found: Finding) -> str:
+    unit, _, span = found.bound.partition("_per_")
+    return f"{found.limit:g} {unit.replace('_', ' ')} of this {span}"
+
+
+def _least(left: Allowances, states: Iterable[BudgetState]) -> Allowances:
+    """Of each unit the allowance with the least left."""
+    found = {"requests": [left.requests], "tokens": [left.tokens]}
+    now_s = time.time()
+    for state in states:
+        unit = state.bound.partition("_per_")[0]
+        if unit in found and state.resets_s is not None:
+            remaining = max(0.0, state.limit - state.used - state.held)
+            found[unit].append(Allowance(state.limit, remaining, max(0.0, state.resets_s - now_s)))
+    least = {unit: min(filter(None, these), key=_remaining, default=None) for unit, these in found.items()}
+    return Allowances(least["requests"], least["tokens"])
+
+
+def _remaining(allowance: Allowance) -> float:
+    return allowance.remaining
 
 
 def _over_rate(refusal: RateRefusal) -> BadRequest:
@@ -77,7 +149,7 @@ def _over_rate(refusal: RateRefusal) -> BadRequest:
     headers = [(b"x-headway-reason", b"rate_limit"), *_left(refusal.left)]
     if wait_s is None:
         text = f"This request alone is more than the {allowance.limit:g} {rate} a minute of its tenant."
-        headers.append((b"x-should-retry", b"false"))
+        headers.append(_NO_RETRY)
     else:
         text = f"The tenant has used its {allowance.limit:g} {rate} a minute. Try again in {ceil(wait_s)} s."
         headers.append((b"retry-after", str(ceil(wait_s)).encode()))

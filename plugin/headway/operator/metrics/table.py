@@ -124,6 +124,10 @@ TABLE: dict[str, tuple[str, str]] = {
     ),
     "headway_tenant_refusals_total": ("counter", "Accounting: of these, the refused ones."),
     "headway_tenant_tokens_total": ("counter", "Accounting: tokens by tenant and kind: computed, cached, output."),
+    "headway_budget_findings_total": (
+        "counter",
+        "Requests beyond a bound of a budget, by bound and action: refuse, lower, would_refuse, would_lower.",
+    ),
     "headway_usage_lost_total": ("counter", "Accounting: requests that could not be counted in the database."),
     "headway_grammar_checks_total": ("counter", "Grammars checked before the engine compiles them, by result."),
     "headway_grammars_compiling": (

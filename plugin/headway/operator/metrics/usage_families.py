@@ -35,3 +35,8 @@ class UsageCollector(Collector):
         lost = counter("headway_usage_lost_total")
         lost.add_metric([], self._usage.lost)
         yield from (requests, refusals, tokens, lost)
+        if self._usage.budgets is not None:
+            findings = counter("headway_budget_findings_total", "bound", "action")
+            for (bound, action), number in self._usage.budgets.findings.copy().items():
+                findings.add_metric([bound, action], number)
+            yield findings

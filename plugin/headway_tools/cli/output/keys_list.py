@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from datetime import UTC, datetime
 from typing import Any
 
 from headway.keys import Key, KeyRing
+from headway_policies.budgets import Budget
 from headway_policies.entitlement import Entitlement
 from headway_tools.console import table
 
-_TENANT = ("tenant", "classes", "default class", "share", "requests/min", "tokens/min", "caps")
+_TENANT = ("tenant", "classes", "default class", "share", "requests/min", "tokens/min", "caps", "budget")
 _KEY = ("key", "tenant", "created", "expires", "state", "note")
 
 
@@ -46,14 +47,27 @@ def ends(key: Key) -> str:
 
 
 def _tenant_fields(tenant: Entitlement) -> dict[str, Any]:
-    return asdict(tenant) | {"classes": None if tenant.classes is None else sorted(tenant.classes)}
+    plain = asdict(replace(tenant, budgets=()))
+    budgets = [{"of": owner.label, **_bounds(owner.budget)} for owner in tenant.budgets]
+    return plain | {"classes": None if tenant.classes is None else sorted(tenant.classes), "budgets": budgets}
+
+
+def _bounds(budget: Budget) -> dict[str, float]:
+    concurrency = {} if budget.concurrency is None else {"concurrency": budget.concurrency}
+    return {bound.name: limit for bound, limit in budget.limits.items()} | concurrency
 
 
 def _tenant_row(tenant: Entitlement) -> list[object]:
     caps = [f"{name} {value}" for name, value in asdict(tenant.caps).items() if value is not None]
     classes = "every" if tenant.classes is None else sorted(tenant.classes)
     rates = [_number(tenant.requests_per_minute), _number(tenant.tokens_per_minute)]
-    return [tenant.tenant, classes, tenant.default_class, _number(tenant.share), *rates, caps or None]
+    budgets = [
+        f"{name.replace('_per_', '/')} {limit:.15g}{' together' if owner.members else ''}"
+        for owner in tenant.budgets
+        for name, limit in _bounds(owner.budget).items()
+    ]
+    own = [tenant.tenant, classes, tenant.default_class, _number(tenant.share)]
+    return [*own, *rates, caps or None, budgets or None]
 
 
 def _key_row(key: Key, now: datetime) -> list[object]:

@@ -1,0 +1,156 @@
+"""The budgets of a server: a request is judged before it enters, and counted when its record is made.
+
+What this process uses is counted on the event loop, exactly and at once. What other servers use in the same database,
+and what this one used before it was started, is read from there at the start and every few seconds after that. So over
+a restart no request is forgotten but those that the accounting itself loses (``usage_log``).
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import sqlite3
+import time
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from itertools import product
+from typing import Final, NamedTuple
+
+from headway.usage.usage_log import UsageLog
+from headway_policies.budgets import Action, BudgetBook, BudgetState, Calendar, Finding, Hold, Owned, Span, Unit
+from headway_policies.entitlement import Entitlement
+from headway_policies.usage import Period, UsageQuery, UsageRecord
+
+log = logging.getLogger(__name__)
+
+_EVERY_S: Final = 5.0
+_FLUSH_WITHIN_S: Final = 2.0
+_MOST_ROWS: Final = 200_000
+#: The rows that a period is summed up from: what begins with them, in every time zone as far as they are kept.
+_ROWS_OF: Final = {Span.HOUR: Period.MINUTE, Span.DAY: Period.MINUTE, Span.MONTH: Period.HOUR}
+
+
+class Sums(NamedTuple):
+    """What each tenant has used in the period that began at ``start_s``, by the database."""
+
+    start_s: float
+    by_tenant: Mapping[str, Mapping[Unit, float]]
+
+
+class TenantBudgets:
+    """The budgets of all tenants of a server. ``tenants`` gives what they are entitled to now."""
+
+    def __init__(self, usage: UsageLog, tenants: Callable[[], Iterable[Entitlement]]) -> None:
+        self._usage, self._tenants = usage, tenants
+        self._book = BudgetBook()
+        self._failing = False
+        self.findings: Counter[tuple[str, str]] = Counter()
+        usage.budgets = self
+
+    def judge(self, entitlement: Entitlement, tokens: float) -> list[Finding]:
+        """The bounds that a request does not fit, of those that count; every finding is counted."""
+        found = self._book.judge(entitlement.budgets, tokens, time.time())
+        for one in found:
+            self.findings[one.bound, f"would_{one.action}" if one.counts_only else one.action.value] += 1
+        return [one for one in found if not one.counts_only]
+
+    def hold(self, entitlement: Entitlement, tokens: float) -> Hold:
+        """A request of the tenant begins."""
+        return self._book.hold(entitlement.budgets, tokens)
+
+    def release(self, hold: Hold) -> None:
+        """The request is over, and its record is made."""
+        self._book.release(hold)
+
+    def states(self) -> Iterator[tuple[Owned, BudgetState]]:
+        """Every bound of every tenant and organisation."""
+        now_s = time.time()
+        for owner in _owners(self._tenants()):
+            for state in self._book.states(owner, now_s):
+                yield owner, state
+
+    def states_of(self, entitlement: Entitlement) -> list[BudgetState]:
+        """The bounds of one tenant, and of its organisation."""
+        now_s = time.time()
+        return [state for owner in entitlement.budgets for state in self._book.states(owner, now_s)]
+
+    async def run(self) -> None:
+        """Read what others use, for as long as the server runs."""
+        while True:
+            await asyncio.sleep(_EVERY_S)
+            await self.refresh()
+
+    async def refresh(self) -> None:
+        """Read what has been used beside what this process counts. The figures of before stay where that fails."""
+        calendars = {owner.budget.calendar for owner in _owners(self._tenants())}
+        if not calendars:
+            return
+        now_s = time.time()
+        before = {(owner.label, span): self._book.own(owner, span, now_s) for owner, span in self._periods()}
+        try:
+            if not await asyncio.to_thread(self._usage.flush, _FLUSH_WITHIN_S):
+                return  # what is not written would be missing from the sums
+            found = {one: await asyncio.to_thread(self._read, one, now_s) for one in calendars}
+        except (sqlite3.Error, OSError) as error:
+            if not self._failing:
+                self._failing = True
+                log.warning("budgets: what other servers use cannot be read: %s; the figures of before stay", error)
+            return
+        self._failing = False
+        for owner, span in self._periods():
+            sums = found.get(owner.budget.calendar, {}).get(span)
+            if sums is not None and (owner.label, span) in before:
+                self._put(owner, span, sums, before[owner.label, span], now_s)
+
+    def add(self, record: UsageRecord) -> None:
+        """Count what a request has used."""
+        refused = record.reason != ""
+        tokens = record.prompt_tokens + record.output_tokens
+        self._book.add(record.tenant, int(not refused), tokens, record.seat_s, record.ended_s)
+
+    # ------------------------------------------------------------------ inside
+
+    def _read(self, calendar: Calendar, now_s: float) -> Mapping[Span, Sums]:
+        """The sums of all tenants in this hour, day and month. It waits for the disk."""
+        found = {}
+        for span, period in _ROWS_OF.items():
+            start_s = calendar.stretch(span, now_s).start_s
+            query = UsageQuery(-int(-start_s // period) * period, int(now_s) + period, period, False, ("tenant",))
+            by_tenant: dict[str, dict[Unit, float]] = {}
+            for row in self._usage.store.read(query, _MOST_ROWS):
+                used, figures = by_tenant.setdefault(row.group[0], dict.fromkeys(Unit, 0.0)), row.figures
+                used[Unit.REQUESTS] += figures.requests - figures.refused
+                used[Unit.TOKENS] += figures.prompt_tokens + figures.output_tokens
+                used[Unit.SEAT_SECONDS] += figures.seat_s
+            found[span] = Sums(start_s, by_tenant)
+        return found
+
+    def _put(self, owner: Owned, span: Span, sums: Sums, before: Mapping[Unit, float], now_s: float) -> None:
+        """Set what others have used: the sums have all that this process had counted ``before``, and not more than it
+        has counted by now.
+        """
+        now = self._book.own(owner, span, now_s)
+        names = owner.members or (owner.name,)
+        whole = {unit: sum(sums.by_tenant.get(name, {}).get(unit, 0.0) for name in names) for unit in Unit}
+        least = {unit: whole[unit] - now[unit] for unit in Unit}
+        most = {unit: whole[unit] - before[unit] for unit in Unit}
+        self._book.count_others(owner, span, sums.start_s, least, most)
+
+    def _periods(self) -> Iterator[tuple[Owned, Span]]:
+        return product(_owners(self._tenants()), Span)
+
+
+def refusal_of(findings: Iterable[Finding]) -> Finding | None:
+    """The finding that decides: a refusal before all else, of these the one that lasts the longest."""
+    refusals = [one for one in findings if one.action is Action.REFUSE]
+    return max(refusals, key=lambda one: float("inf") if one.retry_after_s is None else one.retry_after_s, default=None)
+
+
+def _owners(tenants: Iterable[Entitlement]) -> Iterator[Owned]:
+    """Every owner of a budget once."""
+    seen = set()
+    for entitlement in tenants:
+        for owner in entitlement.budgets:
+            if owner.label not in seen:
+                seen.add(owner.label)
+                yield owner

@@ -1,0 +1,180 @@
+"""The budgets of a server with a real database: what is counted, what a restart leaves, and what two servers share."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from pathlib import Path
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from headway.usage import TenantBudgets, UsageLog, UsageStore, refusal_of
+from headway_policies.budgets import Action, Bound, Budget, Finding, Owned, Span, Unit
+from headway_policies.entitlement import Entitlement
+from headway_policies.usage import UsageRecord
+
+TOKENS = Bound(Unit.TOKENS, Span.MONTH)
+REQUESTS = Bound(Unit.REQUESTS, Span.DAY)
+
+
+def tenant(name: str = "a", limit: float = 100.0, organisation: Owned | None = None, **more: object) -> Entitlement:
+    """A tenant with a bound of tokens a month."""
+    own = Owned(name, Budget({TOKENS: limit}, **more))  # type: ignore[arg-type]
+    return Entitlement(name, budgets=(own,) if organisation is None else (own, organisation))
+
+
+class Server:
+    """A server's accounting and budgets; ``stop`` as a process that exits does."""
+
+    def __init__(self, path: Path, *tenants: Entitlement) -> None:
+        self.usage = UsageLog(UsageStore(path), every_s=0.01)
+        self.budgets = TenantBudgets(self.usage, lambda: tenants)
+        self.refresh()
+
+    def refresh(self) -> None:
+        """Read what others use."""
+        asyncio.run(self.budgets.refresh())
+
+    def run(self, of: Entitlement, tokens: int, *, reason: str = "") -> bool:
+        """A request from its begin to its record."""
+        if refusal_of(self.budgets.judge(of, tokens)) is not None:
+            return False
+        hold = self.budgets.hold(of, tokens)
+        outcome = "rejected" if reason else "completed"
+        record = UsageRecord(time.time(), of.tenant, "k", "normal", "m", "", outcome, reason, tokens, 0, 0, 0.5)
+        self.usage.add(record)
+        self.budgets.release(hold)
+        return True
+
+    def used(self, of: str = "tenant a") -> float:
+        """The tokens that are used by what this server knows."""
+        return next(state.used for owner, state in self.budgets.states() if owner.label == of)
+
+    def stop(self) -> None:
+        """Write what waits."""
+        self.usage.close()
+
+
+@settings(max_examples=15, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(st.lists(st.tuples(st.integers(1, 40), st.booleans()), min_size=1, max_size=15))
+def test_a_budget_holds_over_restarts(tmp_path_factory: pytest.TempPathFactory, steps: list[tuple[int, bool]]) -> None:
+    """To the token: the figure after a start is that before the stop."""
+    path, acme = tmp_path_factory.mktemp("budget") / "usage.db", tenant()
+    server, used = Server(path, acme), 0
+    try:
+        for tokens, restarts in steps:
+            if restarts:
+                server.stop()
+                server = Server(path, acme)
+            assert server.used() == used
+            if server.run(acme, tokens):
+                used += tokens
+            else:
+                assert used + tokens > 100
+            server.refresh()  # changes nothing where no other server writes
+            assert server.used() == used <= 100
+    finally:
+        server.stop()
+
+
+def test_two_servers_of_one_database_share_a_budget(tmp_path: Path) -> None:
+    """Each learns within seconds what the other has used."""
+    acme = tenant()
+    one, two = Server(tmp_path / "usage.db", acme), Server(tmp_path / "usage.db", acme)
+    try:
+        assert one.run(acme, 60)
+        assert two.run(acme, 30)
+        for server in (one, two, one):
+            server.refresh()
+        assert (one.used(), two.used()) == (90, 90)
+        assert not one.run(acme, 20)
+        assert two.run(acme, 10)
+    finally:
+        one.stop()
+        two.stop()
+
+
+def test_an_organisation_has_the_sums_of_its_tenants(tmp_path: Path) -> None:
+    """Also of those that have sent nothing since the start."""
+    members = {name: Budget({TOKENS: 100.0}) for name in "ab"}
+    acme = Owned("acme", Budget({TOKENS: 120.0}), members)
+    a, b = tenant("a", organisation=acme), tenant("b", organisation=acme)
+    first = Server(tmp_path / "usage.db", a, b)
+    assert first.run(a, 90)
+    first.stop()
+    second = Server(tmp_path / "usage.db", a, b)
+    try:
+        assert second.used("organisation acme") == 90
+        assert not second.run(b, 40)
+        assert second.run(b, 30)
+        assert second.used("organisation acme") == 120
+    finally:
+        second.stop()
+
+
+def test_a_refused_request_uses_nothing(tmp_path: Path) -> None:
+    """It is in the accounting, and in no budget."""
+    a = Entitlement("a", budgets=(Owned("a", Budget({REQUESTS: 1.0})),))
+    server = Server(tmp_path / "usage.db", a)
+    try:
+        assert server.run(a, 0, reason="queue_full")
+        server.refresh()
+        assert server.run(a, 5)
+        assert not server.run(a, 5)
+        assert dict(server.budgets.findings) == {("requests_per_day", "refuse"): 1}
+    finally:
+        server.stop()
+
+
+def test_what_only_counts_refuses_nothing(tmp_path: Path) -> None:
+    """It is counted under a name of its own."""
+    a = tenant(limit=10.0, counts_only=True, soft_ratio=0.5)
+    server = Server(tmp_path / "usage.db", a)
+    try:
+        assert [server.run(a, 6) for _ in range(3)] == [True, True, True]
+        assert dict(server.budgets.findings) == {
+            ("tokens_per_month", "would_lower"): 1,
+            ("tokens_per_month", "would_refuse"): 2,
+        }
+    finally:
+        server.stop()
+
+
+def test_a_database_that_cannot_be_read_leaves_the_figures(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """One line is logged."""
+    a = tenant()
+    server = Server(tmp_path / "usage.db", a)
+    try:
+        assert server.run(a, 60)
+
+        def failing(*given: object) -> None:
+            raise OSError("no disk")
+
+        monkeypatch.setattr(server.usage.store, "read", failing)
+        for _ in range(2):
+            server.refresh()
+        assert server.used() == 60
+        assert [one.getMessage() for one in caplog.records if "no disk" in one.getMessage()] == [
+            "budgets: what other servers use cannot be read: no disk; the figures of before stay"
+        ]
+    finally:
+        server.stop()
+
+
+def test_the_refusal_that_lasts_the_longest_is_told() -> None:
+    """One that never ends before all others; what is only lowered is none."""
+    found = [
+        Finding(Action.LOWER, "tenant a", "tokens_per_day", 10, 9.0, counts_only=False),
+        Finding(Action.REFUSE, "tenant a", "tokens_per_hour", 10, 5.0, counts_only=False),
+        Finding(Action.REFUSE, "tenant a", "tokens_per_day", 10, 7.0, counts_only=False),
+    ]
+    told = refusal_of(found)
+    assert told is not None
+    assert told.bound == "tokens_per_day"
+    assert refusal_of(found[:1]) is None
+    never = found[1]._replace(retry_after_s=None)
+    assert refusal_of([*found, never]) is never
