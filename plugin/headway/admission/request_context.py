@@ -14,7 +14,6 @@ from headway.errors import Refused
 from headway.openai.asked import NOTHING, Asked
 from headway_policies.request import NO_TIMEOUTS, Timeouts
 
-
 #: The reason of a request that its tenant's budget gives the least urgent class.
 BUDGET: Final = "budget"
 

@@ -112,7 +112,9 @@ def set_budget(path: str, section: str, name: str, values: Mapping[str, Setting 
         wanted = copy.deepcopy(file.table)
         known = name in wanted.get(section, {})
         if not known and section == "tenants":
-            raise KeysFileError(path, [Problem(f"tenants.{name[:64]}", "there is no such tenant", "see: headway keys list")])
+            raise KeysFileError(
+                path, [Problem(f"tenants.{name[:64]}", "there is no such tenant", "see: headway keys list")]
+            )
         text = file.text if known else with_table(file.text, f"[{section}.{_table_name(name)}]", {})
         budget = wanted.setdefault(section, {}).setdefault(name, {}).setdefault("budget", {})
         for field_name, value in values.items():
@@ -121,7 +123,9 @@ def set_budget(path: str, section: str, name: str, values: Mapping[str, Setting 
                 budget[field_name] = value
         if not budget:
             del wanted[section][name]["budget"]
-        changed = with_fields(text, section, name, {f"budget.{field_name}": value for field_name, value in values.items()})
+        changed = with_fields(
+            text, section, name, {f"budget.{field_name}": value for field_name, value in values.items()}
+        )
         if changed is None:
             raise file.unusual()
         file.replace(changed, wanted)

@@ -132,7 +132,9 @@ class KeysFile:
 
 def _difference(before: KeyRing, after: KeyRing) -> str:
     """The names of what a file has changed, some of each kind; empty for nothing."""
-    tenants = [name for name in {**before.tenants, **after.tenants} if before.tenants.get(name) != after.tenants.get(name)]
+    tenants = [
+        name for name in {**before.tenants, **after.tenants} if before.tenants.get(name) != after.tenants.get(name)
+    ]
     ids = {key.id for key in set(before.keys) ^ set(after.keys)}
     found = [("tenants", tenants), ("keys", sorted(ids))]
     return "; ".join(f"{what}: {_some(names)}" for what, names in found if names)

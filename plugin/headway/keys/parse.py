@@ -77,7 +77,9 @@ def _organisations(content: KeysTable) -> Mapping[str | None, Owned]:
         if tenant.organisation is not None:
             budget = _budget(tenant.budget, calendar) or Budget(calendar=calendar)
             members.setdefault(tenant.organisation, {})[name] = budget
-    found = {name: (_budget(table.budget, calendar), members.get(name)) for name, table in content.organisations.items()}
+    found = {
+        name: (_budget(table.budget, calendar), members.get(name)) for name, table in content.organisations.items()
+    }
     return {name: Owned(name, budget, of) for name, (budget, of) in found.items() if budget is not None and of}
 
 

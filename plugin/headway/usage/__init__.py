@@ -8,9 +8,18 @@
 The arithmetic is ``headway_policies.usage``. A record is made in one place: ``headway.admission.listeners``.
 """
 
-from headway.usage.budgets import TenantBudgets, refusal_of
+from headway.usage.budgets import ACTIONS, TenantBudgets, refusal_of
 from headway.usage.reader import UnreadableError, UsageReader, csv_lines
 from headway.usage.store import UsageStore
 from headway.usage.usage_log import UsageLog
 
-__all__ = ["TenantBudgets", "UnreadableError", "UsageLog", "UsageReader", "UsageStore", "csv_lines", "refusal_of"]
+__all__ = [
+    "ACTIONS",
+    "TenantBudgets",
+    "UnreadableError",
+    "UsageLog",
+    "UsageReader",
+    "UsageStore",
+    "csv_lines",
+    "refusal_of",
+]

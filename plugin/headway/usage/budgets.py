@@ -30,6 +30,10 @@ _MOST_ROWS: Final = 200_000
 _ROWS_OF: Final = {Span.HOUR: Period.MINUTE, Span.DAY: Period.MINUTE, Span.MONTH: Period.HOUR}
 
 
+#: What follows from a finding, and what would where a budget only counts.
+ACTIONS: Final = tuple(f"{would}{action}" for would in ("", "would_") for action in Action)
+
+
 class Sums(NamedTuple):
     """What each tenant has used in the period that began at ``start_s``, by the database."""
 
@@ -51,7 +55,7 @@ class TenantBudgets:
         """The bounds that a request does not fit, of those that count; every finding is counted."""
         found = self._book.judge(entitlement.budgets, tokens, time.time())
         for one in found:
-            self.findings[one.bound, f"would_{one.action}" if one.counts_only else one.action.value] += 1
+            self.findings[one.bound, f"{'would_' if one.counts_only else ''}{one.action}"] += 1
         return [one for one in found if not one.counts_only]
 
     def hold(self, entitlement: Entitlement, tokens: float) -> Hold:
@@ -61,6 +65,10 @@ class TenantBudgets:
     def release(self, hold: Hold) -> None:
         """The request is over, and its record is made."""
         self._book.release(hold)
+
+    def bounds(self) -> list[str]:
+        """The name of every bound that is in force for somebody."""
+        return sorted({state.bound for _, state in self.states()})
 
     def states(self) -> Iterator[tuple[Owned, BudgetState]]:
         """Every bound of every tenant and organisation."""

@@ -55,7 +55,7 @@ class UsageReader:
         )
 
     def budgets(self, tenant: str | None) -> list[BudgetRow]:
-        """The budgets of all tenants, or of one and of its organisation. It does not wait: call it on the event loop."""
+        """The budgets of all tenants, or of one and of its organisation. Call it on the event loop."""
         states = () if self._usage.budgets is None else self._usage.budgets.states()
         return [
             BudgetRow(

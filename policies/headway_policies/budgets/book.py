@@ -155,9 +155,7 @@ class BudgetBook:
         now_s, held = self._now_s(now_s), self._held_by(owner.label)
         for bound, limit in owner.budget.limits.items():
             window = self._window(owner, bound.span, now_s)
-            yield BudgetState(
-                bound.name, limit, window.used(bound.unit), held[bound.unit], window.stretch.end_s
-            )
+            yield BudgetState(bound.name, limit, window.used(bound.unit), held[bound.unit], window.stretch.end_s)
         if owner.budget.concurrency is not None:
             yield BudgetState("concurrency", owner.budget.concurrency, 0.0, held[Unit.REQUESTS], None)
 

@@ -49,12 +49,12 @@ class Budget:
     soft_ratio: float | None = None
     borrows: bool = False
     counts_only: bool = False
-    calendar: Calendar = Calendar()
+    calendar: Calendar = field(default_factory=Calendar)
 
 
 @dataclass(frozen=True, slots=True)
 class Owned:
-    """A budget and its owner. ``members`` are the tenants of an organisation, with their own budgets; empty: a tenant."""
+    """A budget and its owner. ``members`` are the tenants of an organisation with their budgets; empty: a tenant."""
 
     name: str
     budget: Budget

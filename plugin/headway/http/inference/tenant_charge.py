@@ -69,8 +69,8 @@ class TenantCharges:
 
 @dataclass(frozen=True, slots=True)
 class TenantCharge:
-    """The tokens that one request was charged, and what it holds of ``budgets``. ``lowers``: close to the end of one the
-    request gets the least urgent class.
+    """The tokens that one request was charged, and what it holds of ``budgets``. ``lowers``: one is close to its end,
+    and the request gets the least urgent class.
     """
 
     rates: TenantRates
@@ -111,7 +111,7 @@ class TenantCharge:
 
 def _over_budget(found: Finding) -> BadRequest:
     wait_s, owner = found.retry_after_s, found.owner.partition(" ")[0]
-    bound = f"{found.limit:g} requests in progress" if found.bound == "concurrency" else _words(found)
+    bound = f"{found.limit:,.15g} requests in progress" if found.bound == "concurrency" else _words(found)
     if wait_s is None:
         text, headers = f"This request alone is more than the {bound} of its {owner}.", [_NO_RETRY]
     else:
@@ -123,7 +123,7 @@ def _over_budget(found: Finding) -> BadRequest:
 
 def _words(found: Finding) -> str:
     unit, _, span = found.bound.partition("_per_")
-    return f"{found.limit:g} {unit.replace('_', ' ')} of this {span}"
+    return f"{found.limit:,.15g} {unit.replace('_', ' ')} of this {span}"
 
 
 def _least(left: Allowances, states: Iterable[BudgetState]) -> Allowances:

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from itertools import product
 
 from prometheus_client.core import Metric
 from prometheus_client.registry import Collector
 
 from headway.operator.metrics.table import counter
-from headway.usage import UsageLog
+from headway.usage import ACTIONS, UsageLog
 
 
 class UsageCollector(Collector):
@@ -37,6 +38,6 @@ class UsageCollector(Collector):
         yield from (requests, refusals, tokens, lost)
         if self._usage.budgets is not None:
             findings = counter("headway_budget_findings_total", "bound", "action")
-            for (bound, action), number in self._usage.budgets.findings.copy().items():
-                findings.add_metric([bound, action], number)
+            for bound, action in product(self._usage.budgets.bounds(), ACTIONS):
+                findings.add_metric([bound, action], self._usage.budgets.findings[bound, action])
             yield findings

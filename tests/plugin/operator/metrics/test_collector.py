@@ -35,7 +35,14 @@ WITHOUT_PLANS = {name for name in METRIC_NAMES if name.startswith("headway_plann
     "headway_prompt_held_seconds"
 }
 WITHOUT_COMPARISON = {"headway_forecast_error_ratio"}
-_OTHERS = ("headway_instance_", "headway_share_", "headway_grammar", "headway_tenant_", "headway_usage_")
+_OTHERS = (
+    "headway_instance_",
+    "headway_share_",
+    "headway_grammar",
+    "headway_tenant_",
+    "headway_usage_",
+    "headway_budget_",
+)
 #: tests/plugin/router/instances/test_metrics.py, tests/tools/sharing/test_metrics.py and test_usage_families.py look at
 #: these.
 OF_OTHERS = {name for name in METRIC_NAMES if name.startswith(_OTHERS)}

@@ -8,7 +8,9 @@ from prometheus_client import CollectorRegistry, generate_latest
 from running_server import Scrape
 
 from headway.operator.metrics import METRIC_NAMES, UsageCollector
-from headway.usage import UsageLog, UsageStore
+from headway.usage import TenantBudgets, UsageLog, UsageStore
+from headway_policies.budgets import Bound, Budget, Owned, Span, Unit
+from headway_policies.entitlement import Entitlement
 from headway_policies.usage import OTHER, UsageRecord
 
 
@@ -41,3 +43,24 @@ def test_labels_are_bounded_and_kinds_sum_up_to_all_tokens(tmp_path: Path) -> No
     assert kinds == {"computed": 6, "cached": 4, "output": 3}
     assert scrape("headway_tenant_tokens_total") == 101 * 13
     assert scrape("headway_usage_lost_total") == 0
+
+
+def test_every_bound_in_force_has_a_series_for_each_action(tmp_path: Path) -> None:
+    """At 0 before the first finding, and none without budgets."""
+    registry, usage = CollectorRegistry(), UsageLog(UsageStore(tmp_path / "usage.db"))
+    registry.register(UsageCollector(usage))
+    assert b"headway_budget" not in generate_latest(registry)
+    own = Owned("a", Budget({Bound(Unit.REQUESTS, Span.DAY): 1.0}, concurrency=5))
+    tenant = Entitlement("a", budgets=(own,))
+    budgets = TenantBudgets(usage, lambda: [tenant])
+    budgets.hold(tenant, 1)
+    assert budgets.judge(tenant, 1)
+    found = {
+        (sample.labels["bound"], sample.labels["action"]): sample.value
+        for sample in Scrape(generate_latest(registry).decode()).samples
+        if sample.name == "headway_budget_findings_total"
+    }
+    actions = ("lower", "refuse", "would_lower", "would_refuse")
+    expected = {(bound, action): 0.0 for bound in ("requests_per_day", "concurrency") for action in actions}
+    assert found == expected | {("requests_per_day", "refuse"): 1.0}
+    usage.close()
