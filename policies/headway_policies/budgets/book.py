@@ -171,11 +171,11 @@ class BudgetBook:
             used = window.used(bound.unit)
             after = used + held[bound.unit] + more
             if after > limit or (bound.unit is Unit.SEAT_SECONDS and used >= limit):
-                until_s = max(_SOON_S, window.stretch.end_s - now_s)
+                until_s: float | None = max(_SOON_S, window.stretch.end_s - now_s)
                 if more > limit:
                     until_s = None
                 elif used + more <= limit and bound.unit is not Unit.SEAT_SECONDS:
-                    until_s = min(_SOON_S, until_s)
+                    until_s = _SOON_S
                 yield _finding(Action.REFUSE, owner, bound.name, limit, until_s)
             elif budget.soft_ratio is not None and after > budget.soft_ratio * limit:
                 yield _finding(Action.LOWER, owner, bound.name, limit, window.stretch.end_s - now_s)
