@@ -15,6 +15,7 @@ from typing import Any
 
 from prometheus_client import CollectorRegistry
 
+from headway.admission import ModelNames
 from headway.engine import EngineAdapter
 from headway.errors import HeadwayError
 from headway.fallback import OtherModel
@@ -92,7 +93,7 @@ class EngineService:
             meters=None if registry is None else partial(_meters, catalogue, registry),
             max_request_seats=max_request_seats,
             warm_up=warm_up,
-            own_names=identity.names,
+            names=ModelNames(identity.names, identity.adapters),
         )
         self._registry = registry
         self._owns_process = owns_process

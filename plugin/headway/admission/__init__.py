@@ -8,6 +8,7 @@ from headway.admission.engine_link import EngineLink
 from headway.admission.gate import Gate, loop_time_s
 from headway.admission.gateway import Gateway
 from headway.admission.listeners import EndedRequest
+from headway.admission.model_names import ModelNames
 from headway.admission.permit import Permit
 from headway.admission.policy_client import make_policy_class
 from headway.admission.prefix_hashes import fields_prefix
@@ -20,6 +21,7 @@ __all__ = [
     "EngineLink",
     "Gate",
     "Gateway",
+    "ModelNames",
     "NotServedError",
     "Permit",
     "RequestContext",

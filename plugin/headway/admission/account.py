@@ -13,7 +13,8 @@ from headway_policies import Outcome, Usage
 
 
 class Account:
-    """The account of one permit. ``key`` is the name of a key, ``model`` that of the server's model.
+    """The account of one permit. ``key`` is the name of a key, ``model`` that of the server's model, ``adapter`` that
+    of an adapter or "".
 
     ``calls`` counts those whose sequences are not all reported yet; ``outcome`` is None while the permit is not over.
     ``on_closed`` is called once its record has been made.
@@ -22,6 +23,7 @@ class Account:
     __slots__ = (
         "_seats",
         "_since_s",
+        "adapter",
         "cached_tokens",
         "calls",
         "key",
@@ -34,8 +36,8 @@ class Account:
         "seat_s",
     )
 
-    def __init__(self, key: str, model: str, now_s: float) -> None:
-        self.key, self.model = key, model
+    def __init__(self, key: str, model: str, adapter: str, now_s: float) -> None:
+        self.key, self.model, self.adapter = key, model, adapter
         self.outcome: Outcome | None = None
         self.on_closed: Callable[[], None] | None = None
         self.calls = self.prompt_tokens = self.cached_tokens = self.output_tokens = 0

@@ -133,7 +133,7 @@ class Gate:
         now_s = self.now_s()
         ticket = Ticket(next(self._ids), name, now_s, asked=timeouts, **options)
         stalls = terms.stall_timeout_s is not None or timeouts.stall_s is not None
-        account = None if self.listeners.usage is None else Account(key, model, now_s)
+        account = None if self.listeners.usage is None else Account(key, model, ticket.adapter or "", now_s)
         permit = self._permits[ticket.id] = Permit(
             self, ticket, stalls=stalls, preset_name=preset.name, batches_before=self._batches, account=account
         )

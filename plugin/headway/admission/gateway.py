@@ -20,6 +20,7 @@ from headway.admission.diversion import Diversion
 from headway.admission.engine_calls import Call
 from headway.admission.engine_link import EngineLink
 from headway.admission.gate import Gate
+from headway.admission.model_names import ModelNames
 from headway.admission.permit import Permit
 from headway.admission.request_context import BUDGET, REQUEST_CONTEXT, RequestContext
 from headway.engine import Ended, Engine, EngineAdapter
@@ -38,10 +39,10 @@ class Gateway:
     """The calls of one engine, each behind its gate. The state of the engine is in ``link``.
 
     ``max_request_seats`` is the most sequences that one request may ask for; without it, all the seats of the engine.
-    ``diversion`` leads to another engine of the program. ``model`` is the name of the model in the accounts,
-    ``own_names`` all of it, where the number of adapters is bounded: a request for another name is computed with that
-    adapter. ``unseated`` counts the sequences in the engine that hold no seat: the server's own, and those that ended
-    here a moment before they end in the engine.
+    ``diversion`` leads to another engine of the program. ``model`` is the name of the model in the accounts, ``names``
+    are all of it and of its adapters; None where the number of adapters is not bounded. ``unseated`` counts the
+    sequences in the engine that hold no seat: the server's own, and those that ended here a moment before they end in
+    the engine.
     """
 
     def __init__(
@@ -51,7 +52,7 @@ class Gateway:
         self.link = EngineLink(gate, adapter, engine)
         self.max_request_seats = max_request_seats
         self.diversion: Diversion | None = None
-        self.own_names: frozenset[str] | None = None
+        self.names: ModelNames | None = None
         self.model = ""
         self.unseated = 0
         self._polled_s = 0.0
@@ -84,8 +85,8 @@ class Gateway:
         """Ask for a permit. An HTTP request whose class a switch has taken away meanwhile is of the default class, as
         one that waits is; a program's own class is its caller's mistake. Raises Refused or UnknownClassError.
         """
-        class_name, model, own = context.class_name, context.asked.model, self.own_names
-        if class_name not in self.gate.desk.preset.classes and REQUEST_CONTEXT.get() is context:
+        class_name, of_client = context.class_name, REQUEST_CONTEXT.get() is context
+        if class_name not in self.gate.desk.preset.classes and of_client:
             class_name = None
         if context.lowered is not None and context.lowered.reason != BUDGET:
             self.gate.lowered[context.lowered.asked] += 1
@@ -103,7 +104,7 @@ class Gateway:
                 max_tokens=context.max_tokens,
                 may_wait=context.may_wait,
                 prefix=context.prefix,
-                adapter=None if not model or own is None or model in own else model,
+                adapter=self._adapter(context.asked.model, of_client=of_client),
             )
         except Refused as refused:
             # not the one that was raised: that one keeps its callers alive, the context among them
@@ -167,6 +168,7 @@ class Gateway:
             raise self.link.adapter.error(call_context.refused) from error
         finally:
             self._account_usage(call, output)
+            self._learn(call, call_context)
             self._close(call, stream, finished=finished)
             self._account(call_context, finished, settle=context is None)
 
@@ -269,6 +271,20 @@ class Gateway:
         """Count the tokens of a call, by its last output, where the engine has not reported them."""
         if call is not None and output is not None and not call.accounted:
             self.link.calls.account(call, self.link.adapter.usage(output))
+
+    def _adapter(self, name: str | None, *, of_client: bool) -> str | None:
+        """The adapter that a request is computed with. A program names one that it has, a client whatever it likes."""
+        if self.names is None or not name:
+            return None
+        return self.names.adapter(name) if of_client else name
+
+    def _learn(self, call: Call | None, context: RequestContext) -> None:
+        """Note the name of an adapter whose answer has begun, in the account of this request too."""
+        if self.names is None or call is None or (call.permit.token_s is None and call.permit.usage is None):
+            return
+        adapter = self.names.answered(context.asked.model)
+        if call.permit.account is not None and adapter is not None:
+            call.permit.account.adapter = adapter
 
     def _account(self, call_context: RequestContext, finished: bool, *, settle: bool) -> None:
         call_context.calls_completed += finished

@@ -184,7 +184,7 @@ class Listeners:
             key=account.key,
             class_name=ticket.class_name,
             model=account.model,
-            adapter=ticket.adapter or "",
+            adapter=account.adapter,
             outcome=account.outcome.value,
             reason="" if permit.reason is None else permit.reason.value,
             prompt_tokens=prompt_tokens,

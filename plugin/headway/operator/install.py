@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
 
-from headway.admission import Gate, Gateway, make_policy_class
+from headway.admission import Gate, Gateway, ModelNames, make_policy_class
 from headway.audit import Audit
 from headway.background_tasks import BackgroundTasks
 from headway.engine import EngineAdapter
@@ -65,12 +65,12 @@ def prepare(
     meters: Meters | Callable[[int | None], Meters] | None = None,
     max_request_seats: int | None = None,
     warm_up: bool = False,
-    own_names: frozenset[str] = frozenset(),
+    names: ModelNames | None = None,
 ) -> EngineParts:
     """The parts around an engine, which itself is not changed. Raises ValueError where it has a gate already.
 
     ``meters`` are made here, where a function makes them of the engine's seats, once nothing can fail any more.
-    ``warm_up``: the server is not ready before a warm-up. ``own_names`` are those of the model itself, not of adapters.
+    ``warm_up``: the server is not ready before a warm-up. ``names`` are those of the model and of its adapters.
     """
     if hasattr(engine, "headway"):
         raise ValueError("this engine is behind a Headway gate already")
@@ -80,7 +80,7 @@ def prepare(
     most = adapter.settings(engine).max_loras
     gate = Gate(preset, ceiling=ceiling, most_adapters=most, meter=meters, traffic=recorder)
     gateway = Gateway(gate, adapter, engine, max_request_seats=max_request_seats)
-    gateway.own_names = None if most is None else own_names
+    gateway.names = None if most is None else names or ModelNames()
     activity = EngineActivity(gateway, None if meters is None else meters.step)
     return EngineParts(gateway, activity, WarmupState(skip=not warm_up), recorder, meters)
 

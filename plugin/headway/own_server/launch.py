@@ -17,6 +17,7 @@ from headway.admission import loop_time_s
 from headway.api_server import Settings
 from headway.checks.start import uses_rust
 from headway.errors import NoEngineError
+from headway.operator import ServerIdentity
 from headway.own_server.engine import ADDRESS, OwnServerAdapter, OwnServerReplacer, wait_until_up
 from headway.own_server.process import USAGE, ArgumentsRefusedError, OwnServer
 from headway.patches import switched_off
@@ -96,11 +97,13 @@ async def _serve(words: Sequence[str], settings: Settings) -> None:
         page = None if "limits-page" in switched_off() else LimitsPage.from_environment()
         adapter = OwnServerAdapter(facts, ProgressReader.from_environment(), page)
         replacer = OwnServerReplacer(server, engine)
-        own = OwnEngine(adapter, facts.device, replacer, said["api_keys"], frozenset(said["names"]))
+        names, adapters = said["names"], said["adapters"]
+        identity = ServerIdentity(names[0], facts.device, frozenset(names), frozenset(adapters))
+        own = OwnEngine(adapter, identity, replacer, said["api_keys"])
         bounds = replace(
             settings.bounds, prompt_embeds=said["prompt_embeds"], context_tokens=facts.settings.max_model_len
         )
-        router = router_service(replace(settings, bounds=bounds), engine, said["names"][0], own)
+        router = router_service(replace(settings, bounds=bounds), engine, identity.model, own)
         log.info("one queue for all API servers of an engine with %d seats", facts.seats)
         if uses_rust(os.environ):
             log.warning("vLLM's front end in Rust loads no plugin: grammars are not checked before the engine has them")

@@ -95,16 +95,12 @@ def open_seats(gate: Gate, pool: InstancePool) -> None:
 
 @dataclass(frozen=True, slots=True)
 class OwnEngine:
-    """The parts of a server that this process has started and can replace, with its engine on ``device``.
-
-    ``names`` are those of the model itself, not of adapters.
-    """
+    """The parts of a server that this process has started and can replace."""
 
     adapter: InstancesAdapter
-    device: str
+    identity: ServerIdentity
     replacer: Replacer
     api_keys: Sequence[str]
-    names: frozenset[str]
 
 
 def router_service(
@@ -125,7 +121,7 @@ def router_service(
         settings.preset,
         settings.catalogue,
         registry=REGISTRY,
-        identity=ServerIdentity(model, "router") if own is None else ServerIdentity(model, own.device, own.names),
+        identity=ServerIdentity(model, "router") if own is None else own.identity,
         max_request_seats=settings.max_request_seats,
         other_model=settings.fallback,
         replacer=None if own is None else own.replacer,

@@ -129,7 +129,7 @@ class InstancesEngine:
                     call.let_go.clear()
                     self.pool.release(lease, verdict, how)
             for piece in tries.last_refusal():
-                yield piece
+                yield replace(piece, whole=True)  # no piece of it is a first token
         except AbortedError:
             return
         finally:

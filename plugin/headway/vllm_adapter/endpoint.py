@@ -264,8 +264,18 @@ def _exit_with_error_without_engine(gateway: Gateway) -> None:
 
 
 def _identity(args: Namespace, vllm_config: Any) -> ServerIdentity:
-    names = [str(name) for name in getattr(args, "served_model_name", None) or [getattr(args, "model", "")]]
-    return ServerIdentity(names[0], str(vllm_config.device_config.device_type), frozenset(names))
+    names, device = model_names(args), str(vllm_config.device_config.device_type)
+    return ServerIdentity(names[0], device, frozenset(names), frozenset(adapter_names(args)))
+
+
+def model_names(args: Namespace) -> list[str]:
+    """The names of the model itself, the public one first."""
+    return [str(name) for name in getattr(args, "served_model_name", None) or [getattr(args, "model", "")]]
+
+
+def adapter_names(args: Namespace) -> list[str]:
+    """The names of the adapters (LoRA) that the server is started with."""
+    return [str(module.name) for module in getattr(args, "lora_modules", None) or ()]
 
 
 def _log_degraded_modes(largest: Listed, ceiling: int, args: Namespace) -> None:

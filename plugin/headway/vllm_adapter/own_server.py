@@ -21,7 +21,7 @@ from typing import Any, Final
 from headway.checks.start import check_start, inference_keys
 from headway.errors import HeadwayError
 from headway.settings import SECRET_NAMES, Environment
-from headway.vllm_adapter.endpoint import warn_of_flags
+from headway.vllm_adapter.endpoint import adapter_names, model_names, warn_of_flags
 from headway.vllm_adapter.engine_adapter import VllmAdapter
 from headway.vllm_adapter.launch import cause_of_failure, command, parse, set_up_log, silence_resource_trackers
 from headway.vllm_adapter.log_format import log_as_vllm_does, log_json_lines
@@ -136,7 +136,8 @@ def _settings(args: Any, environment: Mapping[str, str]) -> dict[str, Any]:
         "ssl_keyfile": args.ssl_keyfile,
         "drain_s": args.shutdown_timeout,
         "api_keys": inference_keys(args, environment),
-        "names": [str(name) for name in getattr(args, "served_model_name", None) or [args.model]],
+        "names": model_names(args),
+        "adapters": adapter_names(args),
         "prompt_embeds": bool(getattr(args, "enable_prompt_embeds", False)),
     }
 

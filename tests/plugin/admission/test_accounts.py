@@ -17,10 +17,12 @@ from hypothesis import strategies as st
 from small_presets import small_preset
 from virtual_time import new_loop, on_virtual_time
 
+from headway.admission import ModelNames
 from headway.admission.request_context import REQUEST_CONTEXT, RequestContext
 from headway.engine.fake import FakeOutput, FakeParams
 from headway.engine.port import Ended, PlainAdapter, StepListener
 from headway.errors import Refused
+from headway.openai.asked import Asked
 from headway.operator import ServerIdentity
 from headway.operator.control import Control
 from headway.operator.install import install, prepare
@@ -246,6 +248,24 @@ async def test_a_refusal_is_recorded_with_its_reason_and_no_tokens() -> None:
     assert {(record.outcome, record.reason) for record in refused} == {("rejected_full", "queue_full")}
     assert len(refused) == 2
     assert all(not any(record.figures[2:]) for record in refused)
+
+
+@on_virtual_time
+async def test_a_name_that_a_client_makes_up_is_in_no_record() -> None:
+    """It is a request of the model itself, however it ends; an adapter that answers has its name from its first on."""
+    engine, control, records = counted()
+    control.gateway.names = ModelNames({"the model"})
+    for name, ending in (("made up", Ending.INVALID), ("refused", Ending.CANCELLED), ("loaded", Ending.COMPLETED)):
+        token = REQUEST_CONTEXT.set(context := RequestContext(asked=Asked(model=name)))
+        permit = control.gateway.reserve(context, 1)
+        if ending is Ending.COMPLETED:
+            await served(engine, "", name)
+        permit.leave(ending)
+        REQUEST_CONTEXT.reset(token)
+    await assert_no_residue(control)
+    assert [(record.adapter, record.outcome) for record in records.made] == [
+        ("", "rejected_invalid"), ("", "cancelled_running"), ("loaded", "completed"),
+    ]  # fmt: skip
 
 
 @on_virtual_time

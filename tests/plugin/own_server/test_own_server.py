@@ -21,7 +21,7 @@ from small_presets import small_preset
 from until import until
 from virtual_time import on_virtual_time
 
-from headway.admission import loop_time_s
+from headway.admission import ModelNames, loop_time_s
 from headway.admission.request_context import REQUEST_CONTEXT, RequestContext
 from headway.engine import PingAnswer
 from headway.errors import NoEngineError
@@ -33,7 +33,7 @@ from headway.router.forwarding.exchange import InstanceClient
 from headway.router.heartbeat import Heartbeat
 from headway.router.instances.instance import InstanceLink
 from headway.router.instances.pool import InstancePool
-from headway_policies import Progress
+from headway_policies import Ending, Progress
 from headway_policies.preset import Ability
 from headway_policies.routing import LeastLoaded
 
@@ -280,7 +280,7 @@ async def test_requests_of_one_adapter_too_many_wait_before_the_server() -> None
     engine = engine_of(client, "vllm")
     facts = EngineFacts.read(stand_in_own_server.ENGINE | {"max_loras": 1})
     control, _ = installed(engine, small_preset(4), adapter=OwnServerAdapter(facts))
-    control.gateway.own_names = frozenset({"tiny"})
+    control.gateway.names = ModelNames({"tiny"}, {"one", "two"})
     calls = []
     for model in ("one", "two", "tiny", "one"):
         token = REQUEST_CONTEXT.set(RequestContext(asked=Asked(model=model)))
@@ -289,6 +289,20 @@ async def test_requests_of_one_adapter_too_many_wait_before_the_server() -> None
     await asyncio.sleep(0.5)
     assert ([one["adapter"] for one in control.gateway.gate.dump()["waiting"]], len(client.asked)) == (["two"], 3)
     assert await asyncio.gather(*calls) == [[200]] * len(calls)
+
+
+async def test_a_name_that_the_server_does_not_know_is_no_adapters() -> None:
+    """It was answered, with 404."""
+    engine = engine_of(Answers(vllm=(404, ())), "vllm")
+    facts = EngineFacts.read(stand_in_own_server.ENGINE | {"max_loras": 1})
+    control, _ = installed(engine, small_preset(4), adapter=OwnServerAdapter(facts))
+    token = REQUEST_CONTEXT.set(context := RequestContext(asked=Asked(model="made up")))
+    assert await statuses(engine) == [404]
+    REQUEST_CONTEXT.reset(token)
+    assert context.permit is not None
+    context.permit.leave(Ending.INVALID)
+    assert control.gateway.names is not None
+    assert control.gateway.names.adapter("made up") is None
 
 
 async def test_an_engine_that_has_not_reported_cannot_be_asked() -> None:

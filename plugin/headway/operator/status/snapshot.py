@@ -21,7 +21,8 @@ SIMULATED: Final = "simulated"
 
 @dataclass(frozen=True, slots=True)
 class ServerIdentity:
-    """The model that a server serves, by its public name, the device type that it runs on, and all ``names`` of it.
+    """The model that a server serves, by its public name, the device type that it runs on, all ``names`` of it, and
+    those of the ``adapters`` that it was started with.
 
     An engine of the backend ``SIMULATED`` is no vLLM, whatever is installed here.
     """
@@ -29,6 +30,7 @@ class ServerIdentity:
     model: str = ""
     backend: str = ""
     names: frozenset[str] = frozenset()
+    adapters: frozenset[str] = frozenset()
 
 
 @dataclass(frozen=True, slots=True)
