@@ -9,6 +9,7 @@ program is its own.
 from __future__ import annotations
 
 import asyncio
+import atexit
 import logging
 from functools import partial
 from typing import Any
@@ -154,7 +155,8 @@ class EngineService:
             raise HeadwayError(f"the warm-up failed: {self.parts.warmup.report.reason}")
 
     def close_usage(self) -> None:
-        """Write the records of all requests that are over: the server ends."""
+        """Write the records of all requests that are over, and close the accounting: the server ends."""
+        atexit.unregister(self.close_usage)
         if self._usage is not None:
             self.parts.gateway.gate.listeners.close_accounts()
             self._usage.close()

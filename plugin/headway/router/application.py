@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import atexit
 import os
 from collections import Counter
 from collections.abc import Sequence
@@ -58,6 +59,7 @@ class RouterService:
 
     async def begin(self) -> None:
         """Start the background work: before the first request."""
+        atexit.register(self.service.close_usage)  # where a second signal leaves no time for the end below
         self.engine.pool.on_change = partial(open_seats, self.service.parts.gateway.gate, self.engine.pool)
         self.engine.pool.on_change()
         self.service.parts.tasks.start("instances", self.heartbeat.run())

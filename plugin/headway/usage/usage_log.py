@@ -8,13 +8,13 @@ one warning, and another line when it is written again.
 
 from __future__ import annotations
 
-import atexit
 import logging
 import sqlite3
 import threading
 import time
 from collections import deque
 from collections.abc import Mapping
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
@@ -40,7 +40,7 @@ _MOST_AT_ONCE: Final = 5_000
 
 
 class UsageLog:
-    """The accounting of one server. ``add`` is called on one thread, all else on any.
+    """The accounting of one server. ``add`` is called on one thread, all else on any. Its owner closes it at the end.
 
     ``prices`` None: nothing has a cost. ``budgets`` are counted on the thread of ``add``.
     """
@@ -126,19 +126,24 @@ class UsageLog:
         if self._closed:
             return
         self._closed = True
-        atexit.unregister(self.close)
         if self._thread is not None:
             self._hurry.set()
             self._wake.set()
             self._thread.join(_CLOSE_WITHIN_S)
+        elif self._waiting:
+            self._end()
 
     # ------------------------------------------------------------------ inside
 
     def _start(self) -> None:
-        """Start with the first record and not before: a process that is forked until then has the whole of it."""
-        self._thread = threading.Thread(target=self._run, name="headway usage", daemon=True)
-        self._thread.start()
-        atexit.register(self.close)
+        """Start with the first record and not before: a process that is forked until then has the whole of it.
+
+        A process that ends starts no thread any more (Python 3.12): then ``close`` writes.
+        """
+        thread = threading.Thread(target=self._run, name="headway usage", daemon=True)
+        with suppress(RuntimeError):
+            thread.start()
+            self._thread = thread
 
     def _run(self) -> None:
         while not self._closed:
@@ -147,6 +152,9 @@ class UsageLog:
             self._hurry.clear()
             self._wake.clear()
             self._write_all()
+        self._end()
+
+    def _end(self) -> None:
         self._write_all()
         self._unwritten += len(self._batch) + len(self._waiting)
         self.store.close()

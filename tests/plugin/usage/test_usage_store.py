@@ -8,6 +8,7 @@ import signal
 import sqlite3
 import subprocess
 import sys
+import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager
@@ -161,6 +162,58 @@ for number in range(10_000_000):
     lost = [float(at_s) for number, at_s in said if int(number) >= len(kept)]
     assert not lost or float(said[-1][1]) - lost[0] <= 1.0
     assert [sums(path, period).requests for period in Period] == [len(kept)] * 3
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("earlier", [0, 1])
+def test_a_server_that_ends_writes_what_it_hands_over_last(earlier: int, tmp_path: Path) -> None:
+    """A request that is over while the engine has not reported its end, whether there was a record before or not."""
+    program = """
+import asyncio, atexit, sys
+from pathlib import Path
+
+from headway.admission import RequestContext
+from headway.engine.fake import FakeEngine
+from headway.engine.port import PlainAdapter
+from headway.engine_service import EngineService
+from headway.operator import PresetCatalogue
+from headway.usage import UsageLog, UsageStore
+from headway_policies import Ending
+
+async def serve():
+    usage, catalogue = UsageLog(UsageStore(Path(sys.argv[1]))), PresetCatalogue()
+    service = EngineService(FakeEngine(), PlainAdapter(), catalogue.resolve("balanced"), catalogue, usage=usage)
+    atexit.register(service.close_usage)
+    gateway = service.parts.gateway
+    for name in sys.argv[2:]:
+        permit = gateway.reserve(RequestContext(tenant=name), 1)
+        call = gateway.link.calls.open(permit, name, 1, unstreamed=False, ends_late=False)
+        permit.leave(Ending.CANCELLED)
+        if name == "earlier":
+            gateway.link.calls.close(call, stopping=False)
+            assert usage.flush(10)
+
+asyncio.run(serve())
+"""
+    path, tenants = tmp_path / "usage.db", [*["earlier"] * earlier, "last"]
+    subprocess.run([sys.executable, "-c", program, str(path), *tenants], check=True, timeout=120)
+    with closing(sqlite3.connect(path)) as connection:
+        assert [row[0] for row in connection.execute("SELECT tenant FROM requests ORDER BY rowid")] == tenants
+
+
+def test_a_process_that_starts_no_thread_any_more_writes_at_its_end(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As Python 3.12 refuses while it ends."""
+
+    def refuse(thread: threading.Thread) -> None:
+        raise RuntimeError("can't create new thread at interpreter shutdown")
+
+    path = tmp_path / "usage.db"
+    with opened(path) as usage, monkeypatch.context() as ends:
+        ends.setattr(threading.Thread, "start", refuse)
+        usage.add(record())
+    assert requests(path).requests == 1
 
 
 def test_records_wait_while_another_program_locks_the_database(
