@@ -40,6 +40,21 @@ WORDS: Mapping[str, str] = {
     Outcome.FAILED: "failed",
     Outcome.REJECTED_INVALID: "invalid request",
 }
+#: What becomes of requests, by their outcome.
+_BECOMES: Mapping[Outcome, str] = {
+    Outcome.REJECTED_FULL: "are refused",
+    Outcome.REJECTED_LIMIT: "are refused",
+    Outcome.SHED: "are refused",
+    Outcome.DRAINED: "are refused",
+    Outcome.EXPIRED_QUEUED: "time out in the queue",
+    Outcome.EXPIRED_RUNNING: "run out of time while they run",
+    Outcome.ENGINE_LOST: "fail in the engine",
+    Outcome.FAILED: "fail in the engine",
+}
+_BY_WORDS = {
+    said: _BECOMES.get(REFUSED[name] if isinstance(name, Reason) else Outcome(name)) for name, said in WORDS.items()
+}
+_MOST_NAMED = 2
 #: Time-outs of requests that run.
 WHILE_RUNNING = (Reason.FIRST_TOKEN_TIMEOUT, Reason.STALL_TIMEOUT, Reason.TOTAL_TIMEOUT)
 #: The refusals that more capacity would have avoided.
@@ -64,6 +79,19 @@ def refused_for_load(*, shed_by_command: bool) -> tuple[Reason, ...]:
     """The refusals before a request ran that more capacity would have avoided; those by command are not."""
     others = (*WHILE_RUNNING, *((Reason.SHED,) if shed_by_command else ()))
     return tuple(reason for reason in FOR_LOAD if reason not in others)
+
+
+def becomes(causes: Mapping[str, float]) -> str:
+    """The fate of requests with these causes, in words, as a predicate: what happened to most of them is first."""
+    fates = dict[str | None, float]()
+    for cause, number in causes.items():
+        if number > 0 and cause != WORDS[Outcome.REJECTED_INVALID]:
+            fate = _BY_WORDS.get(cause)
+            fates[fate] = fates.get(fate, 0.0) + number
+    named = [fate for fate in sorted(fates, key=lambda fate: -fates[fate]) if fate is not None]
+    if not named or None in fates or len(named) > _MOST_NAMED:
+        return "end without an answer"
+    return " or ".join(named)
 
 
 def words(name: str) -> str:

@@ -10,8 +10,8 @@ from dataclasses import dataclass
 
 from headway_policies.diagnosis.bottleneck import Bottleneck
 from headway_policies.diagnosis.facts import NO_INSTANCE, Facts, Forecasted
-from headway_policies.diagnosis.rules import refuses
-from headway_policies.diagnosis.symptoms import late, prompts_held, refused, slowed_by_prompts
+from headway_policies.diagnosis.rules import BY_SEATS, refuses
+from headway_policies.diagnosis.symptoms import host_busy, late, prompts_held, refused, slowed_by_prompts
 from headway_policies.engine import EngineState, StuckCause
 from headway_policies.units import compact, duration, percent
 
@@ -30,9 +30,17 @@ class Remedy:
     command: str = ""
 
 
+_QUIET_HOST = Remedy(
+    "find what else runs on the machine (`top`) and move it, or give the server processors of its own "
+    "(taskset, a cpuset, CPU requests in Kubernetes)",
+    "the other work gets fewer processors",
+)
+
+
 def remedies(facts: Facts, found: Bottleneck) -> tuple[Remedy, ...]:
-    """The remedies of a bottleneck."""
-    return tuple(_BY_BOTTLENECK[found](facts))
+    """The remedies of a bottleneck; where seats are short on a machine that is busy with other work, that as well."""
+    busy_too = found in BY_SEATS and host_busy(facts)
+    return (*_BY_BOTTLENECK[found](facts), *((_QUIET_HOST,) if busy_too else ()))
 
 
 def _another_instance(facts: Facts) -> Remedy:
@@ -188,11 +196,7 @@ def _bursts(facts: Facts) -> Iterator[Remedy]:
 
 
 def _host(facts: Facts) -> Iterator[Remedy]:
-    yield Remedy(
-        "find what else runs on the machine (`top`) and move it, or give the server processors of its own "
-        "(taskset, a cpuset, CPU requests in Kubernetes)",
-        "the other work gets fewer processors",
-    )
+    yield _QUIET_HOST
     yield Remedy("another instance of the server, on another machine", "its hardware; needs a router in front of both")
 
 

@@ -31,6 +31,8 @@ WORTHWHILE_GAIN = 0.2
 NEAR_OBJECTIVE = 0.8
 #: Reasons of a limit that an adaptive policy keeps down because the engine could not serve more in time.
 BY_ENGINE = frozenset({"policy", "slo", "pacing", "settling", "saturated", "min_seats"})
+#: Bottlenecks that more seats would widen.
+BY_SEATS = frozenset({Bottleneck.SEATS, Bottleneck.CEILING, Bottleneck.CAPPED_SEATS})
 _BY_MEMORY = frozenset({"kv", "preemption"})
 #: Full whenever requests wait, and yet below this part on the mean: they come in bursts.
 _MOSTLY_FREE = 0.75
@@ -71,15 +73,22 @@ def _not_served(facts: Facts) -> Bottleneck | None:
 
 
 def _pressed(facts: Facts) -> Bottleneck:
-    """The cause that delays waiting requests, or refuses some for the load."""
+    """The cause that delays waiting requests, or refuses some for the load.
+
+    On a machine that is busy with other work it is the seats only where the engine, as slow as it is there, keeps its
+    objectives and would give more tokens with more of them.
+    """
     if _memory_full(facts):
         return Bottleneck.MEMORY
-    if host_busy(facts):
+    beside_seats = refused_beside_seats(facts)
+    taken = max(used_ratio(facts), facts.used_while_waiting or 0.0) >= AT_LIMIT and not beside_seats
+    full = _full(facts) if taken else None
+    if host_busy(facts) and not (full in BY_SEATS and (facts.doubling_gain or 0.0) >= WORTHWHILE_GAIN):
         return Bottleneck.HOST
-    if refused_beside_seats(facts):
+    if beside_seats:
         return Bottleneck.ENGINE_SPEED
-    if max(used_ratio(facts), facts.used_while_waiting or 0.0) >= AT_LIMIT:
-        return _full(facts)
+    if full is not None:
+        return full
     if facts.rung_set and facts.rung not in _NORMAL:
         return Bottleneck.FALLBACK
     if facts.limit_reason == "pacing":

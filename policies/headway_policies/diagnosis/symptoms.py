@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping
 from math import fsum, inf, isfinite
 
 from headway_policies.diagnosis.facts import ClassFacts, Facts
-from headway_policies.diagnosis.failures import words
+from headway_policies.diagnosis.failures import becomes, words
 from headway_policies.request import Outcome, Reason
 from headway_policies.units import above, compact, duration, percent
 
@@ -132,9 +132,8 @@ def _errors(facts: Facts) -> Iterator[str]:
 
 
 def _class_errors(row: ClassFacts) -> str:
-    share = row.error_share or 0.0
-    what = "are refused" if (row.refused_share or 0.0) >= share else "end without an answer"
-    return f"{_how_many(share, row.ended, row.name)} {what}{_because(row.causes)}."
+    how_many = _how_many(row.error_share or 0.0, row.ended, row.name)
+    return f"{how_many} {becomes(row.causes)}{_because(row.causes)}."
 
 
 def _how_many(share: float, ended: float | None, class_name: str = "") -> str:

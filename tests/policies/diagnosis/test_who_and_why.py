@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Any
 
 import pytest
 from diagnosed_facts import FULL, LATE, NORMAL, SLOW, WELL
 
-from headway_policies.diagnosis import Bottleneck, ClassFacts, Severity, diagnose, restated, words
-from headway_policies.request import Reason
+from headway_policies.diagnosis import NOT_FAILED, Bottleneck, ClassFacts, Severity, diagnose, restated, words
+from headway_policies.diagnosis.failures import becomes
+from headway_policies.request import REFUSED as REFUSALS
+from headway_policies.request import Outcome, Reason
 
 # ---------------------------------------------------------------------- who is hit
 
@@ -70,6 +73,34 @@ def test_a_share_has_its_numbers() -> None:
         assert found.symptoms == (f"{said} end without an answer; main cause: failed.",)
     found = diagnose(replace(WELL, error_share=0.2, ended=15, causes={"failed": 1.0}))
     assert found.symptoms == ("3 of 15 requests (20 %) end without an answer; main cause: failed.",)
+
+
+TIMED_OUT = "time out in the queue"
+
+
+@pytest.mark.parametrize(
+    ("causes", "said"),
+    [
+        ({"timed out waiting": 131.0}, TIMED_OUT),
+        ({"queue full": 131.0, "expected wait too long": 2.0}, "are refused"),
+        ({"queue full": 31.0, "timed out waiting": 100.0, "invalid request": 9.0}, f"{TIMED_OUT} or are refused"),
+        ({"answer stalled": 131.0}, "run out of time while they run"),
+        ({"failed": 131.0, "engine lost": 1.0}, "fail in the engine"),
+        ({"failed": 131.0, "other: new": 1.0}, "end without an answer"),
+        ({"failed": 1.0, "queue full": 1.0, "answer stalled": 1.0}, "end without an answer"),
+    ],
+)
+def test_the_requests_of_a_class_end_in_the_words_of_their_causes(causes: dict[str, float], said: str) -> None:
+    """A request that has waited out its time was not refused, and one that failed neither."""
+    found = diagnose(replace(NIGHT, classes=(replace(REFUSED, causes=causes),)))
+    assert found.symptoms[0].removesuffix(".").split("; ")[0] == f"All 131 requests of class realtime {said}"
+
+
+@pytest.mark.parametrize("outcome", sorted({*Outcome} - {*NOT_FAILED, Outcome.REJECTED_INVALID}))
+def test_every_failure_has_its_words(outcome: Outcome) -> None:
+    """By the reason that it is counted by, where it has one."""
+    reasons = [str(reason) for reason in Reason if REFUSALS[reason] is outcome]
+    assert all("answer" not in becomes({words(name): 1.0}) for name in reasons or [str(outcome)])
 
 
 def test_no_reason_says_that_a_request_waited_that_did_not() -> None:
@@ -136,6 +167,29 @@ def test_a_machine_that_is_busy_with_other_work_is_named(
         assert "other work" in found.statement.lower()
     assert diagnose(replace(FULL, machine_busy=1.0, own_busy=0.5)).bottleneck is Bottleneck.HOST
     assert diagnose(replace(WELL, machine_busy=1.0, own_busy=0.5)).severity is Severity.OK
+
+
+@pytest.mark.parametrize(
+    ("more", "bottleneck"),
+    [
+        ({"doubling_gain": 0.6}, Bottleneck.SEATS),
+        ({"doubling_gain": 0.6, "ceiling": 32}, Bottleneck.CEILING),
+        ({"doubling_gain": 0.6, "capped": True}, Bottleneck.CAPPED_SEATS),
+        ({"doubling_gain": 0.1}, Bottleneck.HOST),
+        ({"doubling_gain": None}, Bottleneck.HOST),
+        ({"doubling_gain": 0.6, "limit_reason": "slo"}, Bottleneck.HOST),
+        ({"doubling_gain": 0.6, "classes": SLOW}, Bottleneck.HOST),
+        ({"doubling_gain": 0.6, "seats_taken": 8}, Bottleneck.HOST),
+    ],
+)
+def test_on_a_busy_machine_seats_bind_where_more_of_them_would_serve_more(
+    more: dict[str, Any], bottleneck: Bottleneck
+) -> None:
+    """The running requests keep their objectives there, and the waiting ones lack a seat. Where more seats would give
+    no more tokens, or the objectives are missed, the processors are what is short."""
+    found = diagnose(replace(FULL, machine_busy=1.0, own_busy=0.5, **more))
+    assert found.bottleneck is bottleneck
+    assert any("what else runs on the machine" in remedy.action for remedy in found.remedies)
 
 
 def test_fewer_seats_are_fewer_than_run() -> None:

@@ -16,6 +16,7 @@ from small_presets import small_preset, terms
 from virtual_time import on_virtual_time
 
 from headway.audit import Caller
+from headway.operator.control import Control
 from headway.operator.status.server_facts import WINDOW_S, steps_lately
 from headway.supervision.memory.processes import MachineUse
 from headway_policies import Block, CapReason, Ending, Load, Preset, bundled_presets
@@ -54,6 +55,11 @@ def beside_prompts() -> Callable[[int], Load]:
         return Load(running, 0, 0.2, inter_token_s=step_s, prefill_tokens=computed)
 
     return step
+
+
+def busy_machine(control: Control) -> None:
+    """Other work takes half of the processors."""
+    control.activity.machine = MachineUse(1.0, 0.5)
 
 
 BUSY = Request(tokens=101)  # 2.1 s
@@ -154,8 +160,11 @@ SCENARIOS: Mapping[str, Scenario] = {
     "a machine that is busy with other work": Scenario(
         Bottleneck.HOST, Severity.OVERLOADED,
         "Other work on the machine takes its processors: 100 % of them are in use, 50 % by this server. 4 of 4 seats",
-        BUSY, every_s=0.4, step=plain,
-        begin=lambda control: setattr(control.activity, "machine", MachineUse(1.0, 0.5)),
+        BUSY, every_s=0.4, step=by_sequence, begin=busy_machine,
+    ),
+    "too few seats on a machine that is busy with other work": Scenario(
+        Bottleneck.SEATS, Severity.OVERLOADED, "Limited by the seats of this preset: 4 of 4 seats taken",
+        BUSY, every_s=0.4, step=plain, begin=busy_machine,
     ),
     "a dead engine": Scenario(
         Bottleneck.ENGINE_DOWN, Severity.DOWN, "The engine is gone",
