@@ -37,6 +37,7 @@ _AGAIN_S: Final = 2.0
 _PRUNE_EVERY_S: Final = 600.0
 _CLOSE_WITHIN_S: Final = 5.0
 _MOST_AT_ONCE: Final = 5_000
+_OF_RECORD: Final = (sqlite3.DataError, sqlite3.IntegrityError, sqlite3.InterfaceError, sqlite3.ProgrammingError)
 
 
 class UsageLog:
@@ -49,8 +50,8 @@ class UsageLog:
         self.store = store
         self.prices = prices
         self.budgets: TenantBudgets | None = None
-        self._unqueued = 0  # written by the thread that calls, as the next one is by the thread that writes
-        self._unwritten = 0
+        self._unqueued = 0  # written by the thread that calls, as the next ones are by the thread that writes
+        self._dropped = self._unwritten = 0
         self._every_s = every_s
         self._tenants = TopTenants()
         self._tenants_lock = threading.Lock()
@@ -101,7 +102,7 @@ class UsageLog:
     @property
     def lost(self) -> int:
         """The number of requests that are in no database and will be in none."""
-        return self._unqueued + self._unwritten
+        return self._unqueued + self._dropped + self._unwritten
 
     @property
     def waiting(self) -> int:
@@ -165,26 +166,51 @@ class UsageLog:
             while self._waiting and len(self._batch) < _MOST_AT_ONCE:
                 self._batch.append(self._waiting.popleft())
             try:
-                self.store.write(self._batch)
+                self._write_batch()
             except (sqlite3.Error, OSError) as error:
                 self.store.close()
                 self._warn(error)
                 self._wake.set()  # to try again
                 break
-            except Exception:  # a defect: it would fail again
-                log.exception("the usage of %d requests could not be counted", len(self._batch))
-                self._unwritten += len(self._batch)
-            else:
-                self._written()
-            self._settled += len(self._batch)
-            self._batch = []
         self._prune()
         with self._round:
             self._round.notify_all()
 
-    def _written(self) -> None:
+    def _write_batch(self) -> None:
+        """Write the batch, in parts where a record of it cannot be written: that one alone is lost.
+
+        Raises sqlite3.Error or OSError where the database cannot be written; then what is left of the batch stays.
+        """
+        size = len(self._batch)
+        while self._batch:
+            part = self._batch[:size]
+            try:
+                self.store.write(part)
+            except Exception as error:
+                if _of_database(error):
+                    raise
+                if len(part) > 1:
+                    size = len(part) // 2
+                    continue
+                self._drop(error)
+            else:
+                self._written(part)
+                size *= 2
+            self._settled += len(part)
+            del self._batch[: len(part)]
+
+    def _drop(self, error: Exception) -> None:
+        """Lose a record that would fail again, with a line for the first one."""
+        if not self._dropped:
+            log.error(
+                "usage database %s: the record of a request cannot be written (%s); this one and any other such is "
+                "lost, and counted", self.store.path, type(error).__name__,
+            )  # fmt: skip
+        self._dropped += 1
+
+    def _written(self, records: list[UsageRecord]) -> None:
         with self._tenants_lock:
-            for record in self._batch:
+            for record in records:
                 self._tenants.add(record.tenant, record.figures)
         if self._failing:
             self._failing = False
@@ -209,6 +235,11 @@ class UsageLog:
                 "usage database %s: %s; requests are served all the same, and the last %d are written when it can be",
                 self.store.path, error, MAX_WAITING,
             )  # fmt: skip
+
+
+def _of_database(error: Exception) -> bool:
+    """Whether an error is the database's, and not that of a record: a value that a column does not take."""
+    return isinstance(error, sqlite3.Error | OSError) and not isinstance(error, _OF_RECORD)
 
 
 def _cannot_open(error: sqlite3.Error) -> bool:

@@ -48,9 +48,9 @@ def requests(path: Path) -> Figures:
 
 
 @contextmanager
-def opened(path: Path) -> Iterator[UsageLog]:
+def opened(path: Path, every_s: float = 0.01) -> Iterator[UsageLog]:
     """An accounting that writes at once, and is closed at the end."""
-    usage = UsageLog(UsageStore(path), every_s=0.01)
+    usage = UsageLog(UsageStore(path), every_s=every_s)
     try:
         yield usage
     finally:
@@ -383,6 +383,52 @@ def test_names_that_are_no_texts_are_written_as_far_as_they_can_be(tmp_path: Pat
         assert usage.lost == 0
         found = {row.group[0] for row in usage.store.read(read_query({"by": "adapter"}, NOW_S + 1), 10)}
     assert found == {"?", "a" * 200, "a\0b", "é", "\n"}
+
+
+BAD: dict[str, object] = {"no number": float("nan"), "too large": 2**70, "of another kind": ["a secret"]}
+
+
+@pytest.mark.parametrize("kind", BAD)
+@pytest.mark.parametrize("places", [(0,), (37,), (3, 4, 99)])
+def test_a_record_that_cannot_be_written_is_lost_alone(
+    kind: str, places: tuple[int, ...], tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    """All others of its batch are written once, whatever their place; one line, without anything of it; counted."""
+    path = tmp_path / "usage.db"
+    with opened(path, every_s=0.2) as usage, caplog.at_level(logging.WARNING):
+        for number in range(100):
+            bad = {"queue_s": BAD[kind]} if number in places else {}
+            usage.add(record(f"t{number}")._replace(**bad))
+        assert usage.flush(10)
+        usage.add(record("later"))
+        assert usage.flush(10)
+        assert (usage.lost, usage.waiting) == (len(places), 0)
+    assert requests(path).requests == 101 - len(places)
+    assert [sums(path, period).requests for period in Period] == [101 - len(places)] * 3
+    (line,) = caplog.records
+    assert "lost, and counted" in line.getMessage()
+    assert "secret" not in caplog.text
+
+
+def test_a_database_that_fails_between_two_parts_gets_none_twice(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What was written before stays written; the rest waits."""
+    monkeypatch.setattr(usage_log, "_AGAIN_S", 0.01)
+    path, failures = tmp_path / "usage.db", iter([True])
+    write = UsageStore.write
+
+    def failing(kept: UsageStore, records: list[UsageRecord]) -> None:
+        if len(records) < 10 and next(failures, False):
+            raise sqlite3.OperationalError("disk I/O error")
+        write(kept, records)
+
+    monkeypatch.setattr(UsageStore, "write", failing)
+    with opened(path, every_s=0.2) as usage:
+        for number in range(20):
+            usage.add(record(tokens=2**70 if number == 15 else 1))
+        assert usage.flush(10)
+    assert (requests(path).requests, usage.lost) == (19, 1)
 
 
 def test_an_answer_has_the_sums_that_were_asked_for(tmp_path: Path) -> None:
