@@ -12,7 +12,7 @@ from typing import NamedTuple, ParamSpec, Protocol
 from headway.admission.permit import Permit
 from headway.engine import Ended
 from headway_policies import Desk, Load, Outcome, Ticket, Usage
-from headway_policies.usage import SERVER, UsageRecord, kv_token_s
+from headway_policies.usage import SERVER, Figures, Group, UsageRecord, kv_token_s
 
 P = ParamSpec("P")
 
@@ -178,8 +178,7 @@ class Listeners:
         if permit.first_token_s is not None and permit.dispatched_s is not None:
             prefill_s = ticket.arrived_s + permit.first_token_s - permit.dispatched_s
         prompt_tokens, output_tokens = account.prompt_tokens, account.output_tokens
-        record = UsageRecord(
-            ended_s=time.time(),
+        group = Group(
             tenant=ticket.tenant,
             key=account.key,
             class_name=ticket.class_name,
@@ -187,6 +186,10 @@ class Listeners:
             adapter=account.adapter,
             outcome=account.outcome.value,
             reason="" if permit.reason is None else permit.reason.value,
+        )
+        figures = Figures(
+            requests=1,
+            refused=int(permit.reason is not None),
             prompt_tokens=prompt_tokens,
             cached_tokens=account.cached_tokens,
             output_tokens=output_tokens,
@@ -194,26 +197,23 @@ class Listeners:
             kv_token_s=kv_token_s(account.seat_s, ticket.seats, prefill_s, prompt_tokens, output_tokens),
             queue_s=account.queue_s,
         )
-        self._keep(record)
+        self._keep(group, figures)
         if account.on_closed is not None:
             self.tell(account.on_closed)
 
     def unclaimed(self, ended: Ended, model: str) -> None:
         """A sequence of no request ended in the engine: one of the server's own."""
-        record = UsageRecord(
-            time.time(), SERVER, "", "", model, "", Outcome.COMPLETED.value, "",
-            ended.prompt_tokens, ended.cached_tokens, ended.output_tokens,
-        )  # fmt: skip
-        self._keep(record)
+        group = Group(SERVER, "", "", model, "", Outcome.COMPLETED.value, "")
+        self._keep(group, Figures(1, 0, ended.prompt_tokens, ended.cached_tokens, ended.output_tokens))
 
     def close_accounts(self) -> None:
         """The server ends: make the records of requests that are over, whatever the engine would still report."""
         for permit in list(self._open.values()):
             self.account_closed(permit)
 
-    def _keep(self, record: UsageRecord) -> None:
+    def _keep(self, group: Group, figures: Figures) -> None:
         if self.usage is not None:
-            self.tell(self.usage.add, record)
+            self.tell(self.usage.add, UsageRecord(time.time(), group, figures))
 
     def _objectives_s(self, ticket: Ticket) -> tuple[float | None, float | None]:
         """The objectives that a request is judged by: first token, and between tokens."""

@@ -29,7 +29,6 @@ from headway_policies.usage import (
     UsageQuery,
     UsageRecord,
     bounded,
-    group_of,
     roll_up,
 )
 
@@ -103,7 +102,7 @@ class UsageStore:
         """Add these records, all of them or none."""
         records = [_storable(record) for record in records]
         with self._transaction() as connection:
-            _insert(connection, "requests", records)
+            _insert(connection, "requests", [(ended_s, *group, *figures[2:]) for ended_s, group, figures in records])
             for (period, start_s), groups in roll_up(records).items():
                 _add(connection, period, start_s, groups)
 
@@ -185,10 +184,9 @@ class UsageStore:
 
 def _storable(record: UsageRecord) -> UsageRecord:
     """The record with names that are texts: a client may name an adapter by half of a character, or by a whole book."""
-    names = group_of(record)
-    if sum(map(len, names)) <= _MAX_NAME_CHARS and "".join(names).isprintable():
+    if sum(map(len, record.group)) <= _MAX_NAME_CHARS and "".join(record.group).isprintable():
         return record
-    return UsageRecord._make([record.ended_s, *map(_name, names), *record[1 + len(DIMENSIONS) :]])
+    return record._replace(group=Group._make(map(_name, record.group)))
 
 
 def _name(text: str) -> str:

@@ -211,7 +211,7 @@ class UsageLog:
     def _written(self, records: list[UsageRecord]) -> None:
         with self._tenants_lock:
             for record in records:
-                self._tenants.add(record.tenant, record.figures)
+                self._tenants.add(record.group.tenant, record.figures)
         if self._failing:
             self._failing = False
             log.warning("usage database %s: it is written again; %d requests are lost", self.store.path, self.lost)

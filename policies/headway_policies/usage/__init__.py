@@ -10,9 +10,9 @@ top_tenants  the tenants that have a label of their own in the metrics
 
 from headway_policies.usage.prices import Price, Prices, PricesError
 from headway_policies.usage.query import DIMENSIONS, PERIODS, QueryError, UsageQuery, read_query
-from headway_policies.usage.record import SERVER, Figures, UsageRecord, kv_token_s
+from headway_policies.usage.record import SERVER, Figures, Group, UsageRecord, kv_token_s
 from headway_policies.usage.report import Priced, Row, costed
-from headway_policies.usage.roll_up import OTHER, Group, Period, bounded, folded, group_of, roll_up, total
+from headway_policies.usage.roll_up import OTHER, Period, bounded, folded, roll_up, total
 from headway_policies.usage.top_tenants import TenantCounts, TopTenants
 
 __all__ = [
@@ -36,7 +36,6 @@ __all__ = [
     "bounded",
     "costed",
     "folded",
-    "group_of",
     "kv_token_s",
     "read_query",
     "roll_up",

@@ -8,6 +8,21 @@ from typing import Final, NamedTuple
 SERVER: Final = "(server)"
 
 
+class Group(NamedTuple):
+    """The names by which requests are summed up. ``key`` is that of a key, "" where there is none.
+
+    ``outcome`` is an ``Outcome``, ``reason`` the ``Reason`` of a refusal or "".
+    """
+
+    tenant: str
+    key: str
+    class_name: str
+    model: str
+    adapter: str
+    outcome: str
+    reason: str
+
+
 class Figures(NamedTuple):
     """The figures of one or more requests.
 
@@ -41,31 +56,15 @@ class Figures(NamedTuple):
 
 
 class UsageRecord(NamedTuple):
-    """One finished request. ``ended_s`` is seconds since 1970, ``key`` the name of a key, "" where there is none.
+    """One finished request, which ended at ``ended_s``, in seconds since 1970.
 
-    ``outcome`` is an ``Outcome``, ``reason`` the ``Reason`` of a refusal or "". The tokens are those that the engine
-    counted for it, over all its sequences and tries.
+    Its ``figures`` are of one request, and of one that was refused where its group has a reason. The tokens are those
+    that the engine counted for it, over all its sequences and tries.
     """
 
     ended_s: float
-    tenant: str
-    key: str
-    class_name: str
-    model: str
-    adapter: str
-    outcome: str
-    reason: str
-    prompt_tokens: int = 0
-    cached_tokens: int = 0
-    output_tokens: int = 0
-    seat_s: float = 0.0
-    kv_token_s: float = 0.0
-    queue_s: float = 0.0
-
-    @property
-    def figures(self) -> Figures:
-        """The figures of this one request."""
-        return Figures(1, int(self.reason != ""), *self[8:])
+    group: Group
+    figures: Figures
 
 
 def kv_token_s(seat_s: float, sequences: int, prefill_s: float | None, prompt_tokens: int, output_tokens: int) -> float:

@@ -8,9 +8,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Set
 from enum import IntEnum
 from math import floor
-from typing import Final, NamedTuple
+from typing import Final
 
-from headway_policies.usage.record import Figures, UsageRecord
+from headway_policies.usage.record import Figures, Group, UsageRecord
 
 #: The tenant of the sums of those for which a period has no more rows.
 OTHER: Final = "(other)"
@@ -28,23 +28,6 @@ class Period(IntEnum):
         return floor(time_s / self) * self
 
 
-class Group(NamedTuple):
-    """The requests of one row."""
-
-    tenant: str
-    key: str
-    class_name: str
-    model: str
-    adapter: str
-    outcome: str
-    reason: str
-
-
-def group_of(record: UsageRecord) -> Group:
-    """The group of a record."""
-    return Group._make(record[1:8])
-
-
 def folded(group: Group) -> Group:
     """The group that a group is counted with where a period has no more rows."""
     return group._replace(tenant=OTHER, key="", adapter="")
@@ -54,7 +37,7 @@ def roll_up(records: Iterable[UsageRecord]) -> Mapping[tuple[Period, int], Mappi
     """The sums of these records, by period, its start, and group."""
     minutes: dict[int, dict[Group, Figures]] = {}
     for record in records:
-        _add(minutes.setdefault(Period.MINUTE.start_of(record.ended_s), {}), group_of(record), record.figures)
+        _add(minutes.setdefault(Period.MINUTE.start_of(record.ended_s), {}), record.group, record.figures)
     rows: dict[tuple[Period, int], dict[Group, Figures]] = {}
     for start_s, groups in minutes.items():
         for period in Period:

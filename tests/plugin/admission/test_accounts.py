@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import asyncio
 from collections import Counter
-from collections.abc import AsyncGenerator, Sequence
-from contextlib import suppress
+from collections.abc import AsyncGenerator, AsyncIterator, Sequence
+from contextlib import asynccontextmanager, suppress
 from types import SimpleNamespace
 from typing import Any
 
@@ -28,7 +28,7 @@ from headway.operator.control import Control
 from headway.operator.install import install, prepare
 from headway.operator.presets import PresetCatalogue
 from headway_policies import Ending, Load
-from headway_policies.usage import SERVER, UsageRecord, total
+from headway_policies.usage import SERVER, Figures, UsageRecord, total
 
 PROMPT = "a text of eight tokens in all___"
 
@@ -185,13 +185,13 @@ def test_the_sum_over_tenants_is_what_the_engine_counts(
             await asyncio.gather(fate(), *(client(number, *one) for number, one in enumerate(wanted)))
             await asyncio.sleep(60.0)
         assert records.tokens == tuple(engine.counted)
-        ended = Counter(record.outcome for record in records.made)
+        ended = Counter(record.group.outcome for record in records.made)
         assert ended == outcomes(control)
         arrived = [tenant for tenant, *_ in wanted]
-        assert Counter(record.tenant for record in records.made) <= Counter(arrived)
+        assert Counter(record.group.tenant for record in records.made) <= Counter(arrived)
         for record in records.made:
-            assert record.model == "the model"
-            assert min(record.seat_s, record.queue_s, record.kv_token_s) >= 0
+            assert record.group.model == "the model"
+            assert min(record.figures) >= 0
         assert control.gateway.gate.listeners._open == {}
         control.gateway.gate.close()
 
@@ -199,21 +199,28 @@ def test_the_sum_over_tenants_is_what_the_engine_counts(
         runner.run(play())
 
 
-@on_virtual_time
-async def test_what_the_engine_counts_after_a_client_has_left_is_its_tenants() -> None:
-    """The record waits for the abort, which the engine carries out after its outcome was written."""
+@asynccontextmanager
+async def left_while_it_stalls() -> AsyncIterator[tuple[Any, Control, Records]]:
+    """An engine that stalls when the client of its only request leaves; in the end it goes on, and is left at rest."""
     engine, control, records = counted()
     reader = asyncio.create_task(served(engine, "a", "one", tokens=50))
     await asyncio.sleep(3.5)
     engine.stalled = True
     await leave_while_it_runs(reader)  # type: ignore[arg-type]  # its result is not asked for
-    await asyncio.sleep(1.0)
-    assert outcomes(control) == {"cancelled_running": 1}
+    yield engine, control, records
     engine.stalled = False
     await asyncio.sleep(10.0)  # the engine's last report is of before
     await assert_no_residue(control)
+
+
+@on_virtual_time
+async def test_what_the_engine_counts_after_a_client_has_left_is_its_tenants() -> None:
+    """The record waits for the abort, which the engine carries out after its outcome was written."""
+    async with left_while_it_stalls() as (engine, control, records):
+        await asyncio.sleep(1.0)
+        assert outcomes(control) == {"cancelled_running": 1}
     (record,) = records.made
-    assert (record.tenant, record.outcome, record.output_tokens) == ("a", "cancelled_running", 3)
+    assert (record.group.tenant, record.group.outcome, record.figures.output_tokens) == ("a", "cancelled_running", 3)
     assert records.tokens == tuple(engine.counted)
 
 
@@ -229,11 +236,11 @@ async def test_a_record_has_the_times_and_the_names_of_its_request() -> None:
     assert context.permit is not None
     context.permit.leave(Ending.COMPLETED)
     await first
-    wide, later = sorted(records.made, key=lambda record: record.tenant)
-    assert (wide.seat_s, wide.queue_s) == (pytest.approx(8.0, abs=0.1), 0.0)
-    assert (later.seat_s, later.queue_s) == (pytest.approx(2.0, abs=0.1), pytest.approx(4.0, abs=0.1))
-    assert (wide.key, later.key, later.class_name, later.reason) == ("", "b-1", "normal", "")
-    assert wide.kv_token_s == pytest.approx(2 * (1 * 8 / 2 + 3 * (8 + 4 / 2)), rel=0.1)
+    wide, later = sorted(records.made, key=lambda record: record.group.tenant)
+    assert (wide.figures.seat_s, wide.figures.queue_s) == (pytest.approx(8.0, abs=0.1), 0.0)
+    assert (later.figures.seat_s, later.figures.queue_s) == (pytest.approx(2.0, abs=0.1), pytest.approx(4.0, abs=0.1))
+    assert (wide.group.key, later.group.key, later.group.class_name, later.group.reason) == ("", "b-1", "normal", "")
+    assert wide.figures.kv_token_s == pytest.approx(2 * (1 * 8 / 2 + 3 * (8 + 4 / 2)), rel=0.1)
     control.gateway.gate.close()
 
 
@@ -244,10 +251,10 @@ async def test_a_refusal_is_recorded_with_its_reason_and_no_tokens() -> None:
     tasks = [asyncio.create_task(served(engine, "a", f"r{number}", tokens=2)) for number in range(5)]
     await asyncio.gather(*tasks)
     await assert_no_residue(control)
-    refused = [record for record in records.made if record.reason]
-    assert {(record.outcome, record.reason) for record in refused} == {("rejected_full", "queue_full")}
-    assert len(refused) == 2
-    assert all(not any(record.figures[2:]) for record in refused)
+    refused = [record for record in records.made if record.group.reason]
+    assert {record.group[-2:] for record in refused} == {("rejected_full", "queue_full")}
+    assert [record.figures for record in refused] == [Figures(requests=1, refused=1)] * 2
+    assert total(record.figures for record in records.made)[:2] == (5, 2)
 
 
 @on_virtual_time
@@ -263,7 +270,7 @@ async def test_a_name_that_a_client_makes_up_is_in_no_record() -> None:
         permit.leave(ending)
         REQUEST_CONTEXT.reset(token)
     await assert_no_residue(control)
-    assert [(record.adapter, record.outcome) for record in records.made] == [
+    assert [(record.group.adapter, record.group.outcome) for record in records.made] == [
         ("", "rejected_invalid"), ("", "cancelled_running"), ("loaded", "completed"),
     ]  # fmt: skip
 
@@ -277,7 +284,7 @@ async def test_what_no_request_has_asked_for_is_the_servers() -> None:
     async for _ in stream(PROMPT, FakeParams(3), "headway-warmup"):
         pass
     REQUEST_CONTEXT.reset(token)
-    assert [(record.tenant, record.output_tokens) for record in records.made] == [(SERVER, 3)]
+    assert [(record.group.tenant, record.figures.output_tokens) for record in records.made] == [(SERVER, 3)]
     assert records.tokens == tuple(engine.counted)
     control.gateway.gate.close()
 
@@ -293,20 +300,13 @@ async def test_an_engine_that_reports_nothing_is_counted_by_its_last_outputs() -
     await asyncio.sleep(4.5)
     await leave_while_it_runs(reader)
     await assert_no_residue(control)
-    assert sorted(record.output_tokens for record in records.made) == [3, 4]
+    assert sorted(record.figures.output_tokens for record in records.made) == [3, 4]
 
 
 @on_virtual_time
 async def test_a_server_that_ends_records_what_is_over() -> None:
     """Without waiting for an engine that answers no more; once."""
-    engine, control, records = counted()
-    reader = asyncio.create_task(served(engine, "a", "one", tokens=50))
-    await asyncio.sleep(3.5)
-    engine.stalled = True
-    await leave_while_it_runs(reader)  # type: ignore[arg-type]  # its result is not asked for
-    control.gateway.gate.listeners.close_accounts()
-    assert [record.output_tokens for record in records.made] == [3]
-    engine.stalled = False
-    await asyncio.sleep(10.0)  # the engine's last report is of before
-    await assert_no_residue(control)
+    async with left_while_it_stalls() as (_, control, records):
+        control.gateway.gate.listeners.close_accounts()
+        assert [record.figures.output_tokens for record in records.made] == [3]
     assert len(records.made) == 1

@@ -14,23 +14,22 @@ from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from running_server import wait_until
+from usage_records import NOW_S, usage_record
 
 from headway.errors import HeadwayError
 from headway.usage import UsageLog, UsageReader, UsageStore, store, usage_log
-from headway_policies.usage import OTHER, Figures, Period, UsageRecord, read_query, total
-
-NOW_S = 1_800_000_000.0
+from headway_policies.usage import OTHER, Figures, Group, Period, UsageRecord, read_query, total
 
 
-def record(tenant: str = "a", ended_s: float = NOW_S, tokens: int = 10, **given: str) -> UsageRecord:
+def record(tenant: str = "a", ended_s: float = NOW_S, tokens: int = 10, **given: Any) -> UsageRecord:
     """A request of a tenant."""
-    usual = {"key": "k", "class_name": "normal", "model": "m", "adapter": "", "outcome": "completed", "reason": ""}
-    return UsageRecord(ended_s, tenant, **{**usual, **given}, prompt_tokens=tokens, output_tokens=2, seat_s=0.5)
+    return usage_record(tenant, ended_s, prompt_tokens=tokens, output_tokens=2, seat_s=0.5, **given)
 
 
 def sums(path: Path, period: Period) -> Figures:
@@ -44,7 +43,8 @@ def sums(path: Path, period: Period) -> Figures:
 def requests(path: Path) -> Figures:
     """The sum over the table of requests."""
     with closing(sqlite3.connect(path)) as connection:
-        return total(UsageRecord._make(row).figures for row in connection.execute("SELECT * FROM requests"))
+        rows = connection.execute("SELECT reason, requests.* FROM requests").fetchall()
+    return total(Figures(1, int(reason != ""), *row[1 + len(Group._fields) :]) for reason, *row in rows)
 
 
 @contextmanager
@@ -142,11 +142,11 @@ def test_a_killed_server_loses_what_ended_in_its_last_second(tmp_path: Path) -> 
     program = """
 import sys, time
 from headway.usage import UsageLog, UsageStore
-from headway_policies.usage import UsageRecord
+from headway_policies.usage import Figures, Group, UsageRecord
 from pathlib import Path
 usage = UsageLog(UsageStore(Path(sys.argv[1])))
 for number in range(10_000_000):
-    usage.add(UsageRecord(time.time(), "a", "", "normal", "m", "", "completed", "", number, 0, 1))
+    usage.add(UsageRecord(time.time(), Group("a", "", "normal", "m", "", "completed", ""), Figures(1, 0, number, 0, 1)))
     print(number, time.monotonic(), flush=True)
     time.sleep(0.002)
 """
@@ -385,7 +385,7 @@ def test_names_that_are_no_texts_are_written_as_far_as_they_can_be(tmp_path: Pat
     assert found == {"?", "a" * 200, "a\0b", "é", "\n"}
 
 
-BAD: dict[str, object] = {"no number": float("nan"), "too large": 2**70, "of another kind": ["a secret"]}
+BAD: dict[str, Any] = {"no number": float("nan"), "too large": 2**70, "of another kind": ["a secret"]}
 
 
 @pytest.mark.parametrize("kind", BAD)
@@ -398,7 +398,7 @@ def test_a_record_that_cannot_be_written_is_lost_alone(
     with opened(path, every_s=0.2) as usage, caplog.at_level(logging.WARNING):
         for number in range(100):
             bad = {"queue_s": BAD[kind]} if number in places else {}
-            usage.add(record(f"t{number}")._replace(**bad))
+            usage.add(record(f"t{number}", **bad))
         assert usage.flush(10)
         usage.add(record("later"))
         assert usage.flush(10)

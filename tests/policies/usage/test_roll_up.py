@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from headway_policies import Outcome, Reason
-from headway_policies.usage import Figures, Period, UsageRecord, kv_token_s, roll_up, total
+from headway_policies.usage import Figures, Group, Period, UsageRecord, kv_token_s, roll_up, total
 
 WORDS = st.sampled_from(("", "a", "b", "c"))
 COUNTS = st.integers(0, 10**6)
@@ -18,12 +18,17 @@ TIMES = st.floats(0, 10**6, allow_nan=False).map(lambda value: round(value, 3))
 @st.composite
 def records(draw: Any) -> UsageRecord:
     """Any record: of a clock that may stand anywhere, also before 1970."""
-    prompt_tokens = draw(COUNTS)
+    prompt_tokens, reason = draw(COUNTS), draw(st.sampled_from(("", *Reason)))
     return UsageRecord(
         draw(st.integers(-(10**6), 4 * 10**9)) + draw(st.floats(0, 1, exclude_max=True)),
-        draw(WORDS), draw(WORDS), draw(WORDS), draw(WORDS), draw(WORDS),
-        draw(st.sampled_from(Outcome)).value, draw(st.sampled_from(("", *Reason))),
-        prompt_tokens, draw(st.integers(0, prompt_tokens)), draw(COUNTS), draw(TIMES), draw(TIMES), draw(TIMES),
+        Group(
+            draw(WORDS), draw(WORDS), draw(WORDS), draw(WORDS), draw(WORDS),
+            draw(st.sampled_from(Outcome)).value, reason,
+        ),
+        Figures(
+            1, int(reason != ""), prompt_tokens, draw(st.integers(0, prompt_tokens)), draw(COUNTS),
+            draw(TIMES), draw(TIMES), draw(TIMES),
+        ),
     )  # fmt: skip
 
 
@@ -42,13 +47,6 @@ def test_each_kind_of_period_sums_up_to_the_records(given_records: list[UsageRec
         own = [record for record in given_records if start_s <= record.ended_s < start_s + period]
         assert start_s % period == 0
         assert sum(figures.requests for figures in groups.values()) == len(own)
-
-
-def test_a_refused_request_is_counted_as_one() -> None:
-    """By its reason, which no other request has."""
-    record = UsageRecord(0.0, "a", "", "batch", "", "", "rejected_full", "queue_full")
-    assert record.figures == Figures(requests=1, refused=1)
-    assert record._replace(reason="").figures == Figures(requests=1)
 
 
 def test_the_kv_cache_of_a_request_is_that_of_its_stages() -> None:

@@ -16,6 +16,7 @@ import pytest
 from admin_api import OPERATOR, VIEWER, admin_api, bearer, client_of
 from engines import ReportingEngine
 from small_presets import small_preset
+from usage_records import usage_record
 
 from headway.engine.port import PlainAdapter
 from headway.operator.install import install, prepare
@@ -29,7 +30,7 @@ PRICES = Prices.parse('currency = "EUR"\n[[prices]]\nprompt = 2\noutput = 10')
 
 def record(tenant: str, tokens: int, **given: Any) -> UsageRecord:
     """A request that has just ended."""
-    return UsageRecord(time.time(), tenant, "k-1", "normal", "m", "", "completed", "", tokens)._replace(**given)
+    return usage_record(tenant, time.time(), key="k-1", prompt_tokens=tokens, **given)
 
 
 @asynccontextmanager

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 from prometheus_client import CollectorRegistry, generate_latest
 from running_server import Scrape
+from usage_records import usage_record
 
 from headway.operator.metrics import METRIC_NAMES, UsageCollector
 from headway.usage import TenantBudgets, UsageLog, UsageStore
@@ -14,9 +16,9 @@ from headway_policies.entitlement import Entitlement
 from headway_policies.usage import OTHER, UsageRecord
 
 
-def record(tenant: str, **given: int | str) -> UsageRecord:
+def record(tenant: str, **given: Any) -> UsageRecord:
     """A request of a tenant."""
-    return UsageRecord(1.8e9, tenant, "", "normal", "m", "", "completed", "", 10, 4, 3)._replace(**given)  # type: ignore[arg-type]  # its fields
+    return usage_record(tenant, prompt_tokens=10, cached_tokens=4, output_tokens=3, **given)
 
 
 def test_labels_are_bounded_and_kinds_sum_up_to_all_tokens(tmp_path: Path) -> None:
