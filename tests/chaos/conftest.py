@@ -58,6 +58,7 @@ def chaos_server(
     environment = {
         "PYTHONPATH": os.pathsep.join((str(FAULTS), OFFLINE["PYTHONPATH"])),
         "HEADWAY_TEST_FAULT": str(orders),
+        "HEADWAY_USAGE_DB": str(log_path.with_name("usage.db")),
         "HEADWAY_FALLBACK_URL": another_model,
         "HEADWAY_FALLBACK_MODEL": "small",
         "HEADWAY_ALLOW_DEV_MODE": "1",

@@ -10,13 +10,18 @@ from pathlib import Path
 
 import psutil
 import pytest
+from counted_usage import usage_of
 from engine_parts import engine_processes, killers, long_form, ready, session
 from running_server import RunningServer, wait_until
+
+from headway.usage import UsageStore
+from headway_policies.usage import read_query, total
 
 KINDS = {"headway serve": RunningServer.headway, "vllm serve": RunningServer.plain_vllm}
 TERMS = {"HEADWAY_PRESET": "tight", "HEADWAY_WARMUP": "0"}
 AFTER_S = 5  # the documented bound
 EVERY_S = 2.5
+DAY_S = 86_400
 
 
 def spawned(server: RunningServer) -> list[psutil.Process]:
@@ -75,12 +80,18 @@ def kill_and_look(server: RunningServer) -> list[psutil.Process]:
 
 @pytest.mark.ends_server
 def test_no_process_outlives_a_server_that_is_killed(chaos_server: RunningServer) -> None:
-    """After five seconds no process is alive, including those that waited for the server's end."""
+    """After five seconds no process is alive, including those that waited for the server's end; its accounting has
+    all that had ended before."""
     assert chaos_server.process is not None
     if chaos_server.process.poll() is not None:  # this is its second try
         chaos_server.start()
     assert engine_processes(chaos_server)
+    wanted, now_s = usage_of(chaos_server), time.time()
     assert kill_and_look(chaos_server) == []
+    store = UsageStore(Path(chaos_server.environment["HEADWAY_USAGE_DB"]))
+    found = total(row.figures for row in store.read(read_query({"since": "2d"}, now_s + DAY_S), 10_000))
+    assert found.requests == wanted["total"]["requests"] > 0
+    assert found.output_tokens == wanted["total"]["output_tokens"] > 0
 
 
 @long_form("the test above has a server that is ready; vllm_adapter/process/test_parent_watch has a start, of programs")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from running_server import RunningServer, wait_until
@@ -15,8 +16,9 @@ COUNTERS = {
 
 
 def usage_of(server: RunningServer, query: str = "") -> dict[str, Any]:
-    """An answer of the accounting."""
-    answer = server.admin("GET", f"usage?since=1d&{query}")
+    """An answer of the accounting, for all of its time: the clock of the server may have jumped."""
+    until = (datetime.now(UTC) + timedelta(days=1)).strftime("%Y-%m-%dT%H:%M:%SZ")
+    answer = server.admin("GET", f"usage?since=1d&until={until}&{query}")
     assert answer.status_code == 200, answer.text
     found: dict[str, Any] = answer.json()
     return found
