@@ -42,6 +42,7 @@ from headway.supervision import (
     learnt_limit_file,
     watch_loop,
 )
+from headway.tracing import GenAiMetrics, gen_ai_metrics
 from headway.usage import UsageLog
 from headway.warmup import KeepWarm, OneRequest, Source, Warmer
 from headway_policies import Block, Preset
@@ -66,7 +67,8 @@ class EngineService:
     ``source`` makes the requests of warm-ups, ``warm_up`` says that the engine is not ready before one, ``replacer``
     puts another engine in its place, ``other_model`` answers what the ladder diverts, ``fleet`` says that the engine is
     several instances. ``owns_process``: Python's collector is Headway's to set. ``usage`` is the accounting, where
-    there is one. Raises ValueError where the engine has a gate already, or the registry the metrics of another engine.
+    there is one, ``exported`` the metrics over OTLP of one that serves. Raises ValueError where the engine has a gate
+    already, or the registry the metrics of another engine.
     """
 
     def __init__(
@@ -122,6 +124,7 @@ class EngineService:
             usage=usage,
         )
         self._usage = usage
+        self.exported: GenAiMetrics | None = None
 
     async def serve(self) -> None:
         """Warm the engine up where that was asked for, then start the background work: for a server, before it listens.
@@ -129,6 +132,9 @@ class EngineService:
         Where the warm-up fails this returns all the same: the server is not ready, and retries.
         """
         self._show_metrics()
+        self.exported = gen_ai_metrics(self.parts.gateway.model)
+        if self.exported is not None:
+            self.parts.gateway.gate.listeners.exported = self.exported.ended
         if self._usage is not None and self._usage.budgets is not None:
             await self._usage.budgets.refresh()
         await self.parts.gateway.link.limit_engine()

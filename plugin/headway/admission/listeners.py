@@ -91,8 +91,8 @@ class UsageSink(Protocol):
 class Listeners:
     """The meter, the traffic log and the accounting of a gate, as far as there are any.
 
-    ``usage`` is set before the first request. ``failed`` is called, while the error is being handled, with the name of
-    what raised it.
+    ``usage`` and ``exported``, which is told of each end, are set before the first request. ``failed`` is called, while
+    the error is being handled, with the name of what raised it.
     """
 
     def __init__(
@@ -101,6 +101,7 @@ class Listeners:
         self.meter = meter
         self.traffic = traffic
         self.usage: UsageSink | None = None
+        self.exported: Callable[[EndedRequest], None] | None = None
         self._desk = desk
         self._open: dict[int, Permit] = {}  # over, with calls that the engine may still report on
         self._failed = failed
@@ -152,7 +153,7 @@ class Listeners:
             if completed and usage is not None:
                 self.tell(self.traffic.completed, ticket, usage)
             self.tell(self.traffic.ended, ticket, outcome, now_s, tokens, pace_s)
-        if self.meter is not None:
+        if self.meter is not None or self.exported is not None:
             ttft_slo_s, inter_token_slo_s = self._objectives_s(ticket)
             ended = EndedRequest(
                 class_name=ticket.class_name,
@@ -167,7 +168,8 @@ class Listeners:
                 usage=usage,
                 finish_reasons=permit.finish_reasons,
             )
-            self.tell(self.meter.ended, ended)
+            self.tell(None if self.meter is None else self.meter.ended, ended)
+            self.tell(self.exported, ended)
 
     def account_closed(self, permit: Permit) -> None:
         """A request is over, and the engine has nothing more of it: the one place where its record is made."""
