@@ -112,9 +112,9 @@ class TenantBudgets:
 
     def add(self, record: UsageRecord) -> None:
         """Count what a request has used."""
-        refused = record.reason != ""
-        tokens = record.prompt_tokens + record.output_tokens
-        self._book.add(record.tenant, int(not refused), tokens, record.seat_s, record.ended_s)
+        used = record.figures
+        tokens, requests = used.prompt_tokens + used.output_tokens, used.requests - used.refused
+        self._book.add(record.group.tenant, requests, tokens, used.seat_s, record.ended_s)
 
     # ------------------------------------------------------------------ inside
 

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from headway.usage import TenantBudgets, UsageLog, UsageStore, refusal_of
 from headway_policies.budgets import Action, Bound, Budget, Finding, Owned, Span, Unit
 from headway_policies.entitlement import Entitlement
-from headway_policies.usage import UsageRecord
+from headway_policies.usage import Figures, Group, UsageRecord
 
 TOKENS = Bound(Unit.TOKENS, Span.MONTH)
 REQUESTS = Bound(Unit.REQUESTS, Span.DAY)
@@ -44,8 +44,8 @@ class Server:
             return False
         hold = self.budgets.hold(of, tokens)
         outcome = "rejected" if reason else "completed"
-        record = UsageRecord(time.time(), of.tenant, "k", "normal", "m", "", outcome, reason, tokens, 0, 0, 0.5)
-        self.usage.add(record)
+        group = Group(of.tenant, "k", "normal", "m", "", outcome, reason)
+        self.usage.add(UsageRecord(time.time(), group, Figures(1, int(reason != ""), tokens, seat_s=0.5)))
         self.budgets.release(hold)
         return True
 
