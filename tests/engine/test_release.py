@@ -11,17 +11,20 @@ import requests
 from client_connections import CONNECTIONS
 from concurrent_requests import ask, send_all, statuses
 from engine_parts import engine_core, kill, long_form, ready
+from generation_requests import body
 from running_server import RunningServer, wait_until
 
 pytestmark = long_form("each other file of tests/engine has one of these promises, in full; make test-versions has all")
 CLASSES = ("realtime", "normal", "batch")
+COMPLETIONS = "/v1/completions"
 
 
 @pytest.fixture(scope="module")
 def release(real_engine: None, tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningServer]:
     """The server, started once; what a test leaves is what the next one begins with."""
     flags = ("--preset", "balanced", "--shutdown-timeout", "300")
-    with RunningServer.headway(tmp_path_factory.mktemp("release") / "server.log", *flags) as server:
+    pauses = {"HEADWAY_ALLOW_DEV_MODE": "1", "VLLM_SERVER_DEV_MODE": "1"}  # mounts /pause and /resume
+    with RunningServer.headway(tmp_path_factory.mktemp("release") / "server.log", *flags, **pauses) as server:
         yield server
 
 
@@ -70,6 +73,31 @@ def test_switch(release: RunningServer) -> None:
     for preset, seats in (("fixed8", 8), ("throughput", 64), ("fixed8", 8)):
         release.use(preset)
         assert release.status()["engine"]["core_limit"] == seats
+
+
+async def test_pause(release: RunningServer) -> None:
+    """What comes to a paused engine, and the next calls of a beam search, wait for the resume: nobody is refused.
+
+    A beam search calls the engine anew for each token; a pause of mode ``wait`` ends with the calls that run.
+    """
+    release.use("balanced")
+    token = {"Authorization": f"Bearer {release.token}"}
+    plan = [(name, 4, name == "batch") for name in CLASSES]
+    beams = body(COMPLETIONS, 200) | {"use_beam_search": True, "n": 2}
+    async with httpx.AsyncClient(timeout=300, limits=CONNECTIONS) as client:
+        for mode, running in (("wait", 1), ("abort", 0)):
+            work = [asyncio.create_task(client.post(f"{release.url}{COMPLETIONS}", json=beams)) for _ in range(running)]
+            await asyncio.to_thread(wait_until, lambda some=running: release.status()["in_flight"] == some, "it runs")
+            paused = await client.post(f"{release.url}/pause", params={"mode": mode}, headers=token)
+            assert paused.status_code == 200, paused.text
+            late = asyncio.create_task(send_all(release, plan))
+            await asyncio.to_thread(wait_until, lambda: release.status()["queued"] == len(plan), "they wait")
+            assert (release.status()["in_flight"], [one.done() for one in work]) == (running, [False] * running)
+            resumed = await client.post(f"{release.url}/resume", headers=token)
+            assert resumed.status_code == 200, resumed.text
+            assert statuses(await late) == {200: len(plan)}
+            for answer in await asyncio.gather(*work):
+                assert (answer.status_code, len(answer.json()["choices"])) == (200, 2)
 
 
 async def test_kill(release: RunningServer) -> None:

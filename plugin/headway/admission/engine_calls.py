@@ -25,7 +25,8 @@ class Call:
 
     ``accounted`` says that its usage is known, ``shown`` that an output of it was handed on, ``counted`` that the
     engine has reported a sequence of it; ``used`` is its usage by its last output, ``tokens`` its progress at the last
-    poll. ``ends_late`` says that the engine may run a sequence for a moment after its end was reported.
+    poll. ``ends_late`` says that the engine may run a sequence for a moment after its end was reported, ``refused``
+    that a paused engine has taken nothing of it: its request keeps the seats.
     """
 
     id: str
@@ -38,6 +39,7 @@ class Call:
     shown: bool = False
     tokens: int = 0
     counted: bool = False
+    refused: bool = False
     used: Usage | None = None
 
     @property
@@ -159,7 +161,7 @@ class Calls:
         """This many sequences of a call are over."""
         call.seats -= sequences
         if not call.outlived:
-            call.permit.ended_sequences += sequences
+            call.permit.ended_sequences += 0 if call.refused else sequences
             call.permit.occupy(call.permit.in_engine - sequences)
 
 

@@ -183,6 +183,17 @@ class EngineLink:
         """Have the engine paused (towards a ``hold``) or resumed, then ask it how that ended."""
         return await self.pause.change(work, block, self._update_pause)
 
+    async def refused_by_pause(self, error: Exception, tries: int) -> bool:
+        """Whether the engine raised this error because it is paused; where it runs again, once for ``tries`` of 0.
+
+        A pause that was not known is known then: someone else has paused the engine.
+        """
+        if self.closing or self.engine_gone or not self.adapter.takes_later(error):
+            return False
+        if not self.pause.known:
+            await self._update_pause()
+        return self.pause.known or not tries
+
     async def caught_up(self) -> None:
         """Wait until the engine has processed all that it was sent so far, or cannot any more."""
         await self._confirmation.wait()

@@ -31,6 +31,11 @@ class EnginePause:
         self._gate = gate
         self._beginning: set[Block | None] = set()  # of changes that are under way
 
+    @property
+    def known(self) -> bool:
+        """Whether the engine is paused or asleep, or becomes so, by what was heard last."""
+        return bool(self._gate.desk.mode.blocks & ENGINE_BLOCKS)
+
     async def change(self, work: Awaitable[T], block: Block | None, update: Callable[[], Awaitable[None]]) -> T:
         """Have the engine paused, resumed or the like; raises what that raises. A change towards ``block`` suspends
         dispatch from its beginning; ``update`` asks the engine how it ended."""

@@ -4,7 +4,8 @@ Ownership of a request. Inside an HTTP request there is a ``RequestContext``: th
 request share its one permit, and the middleware settles it when the response is over. Without a context the call is a
 program's own, and is settled when its generator ends. A cancelled call settles it at once in both cases, unless another
 call of the request has failed: then the response tells how it ended. A call that has sent no output when the engine
-dies is retried, under another id, when its permit is dispatched again.
+dies is retried, under another id, when its permit is dispatched again. So is one that a paused engine refuses (vLLM
+from 0.33 on): on the seats of its permit, when the engine runs, unless a time-out ends the request first.
 """
 
 from __future__ import annotations
@@ -130,11 +131,11 @@ class Gateway:
         call_context = own if context is None else context
         call: Call | None = None
         stream: AsyncGenerator[Any, None] | None = None
-        finished, output = False, None
+        finished, output, refusals = False, None, 0
         try:
             permit = self.reserve(call_context, seats)
             while call is None:
-                await self._turn(permit)
+                await self._turn(permit, paused=refusals > 0)
                 call = self.link.calls.open(permit, request_id, seats, unstreamed=unstreamed, ends_late=ends_late)
                 bounds = [most for most in (permit.most_tokens, call_context.most_tokens) if most is not None]
                 stream = start(call.id, self._rank(permit), min(bounds, default=None))
@@ -143,11 +144,13 @@ class Gateway:
                         if not self._report_output(call, output):
                             break
                         yield output
-                except Exception:
+                except Exception as error:
                     self.link.check_engine()
-                    if not call.outlived:
+                    call.refused = not call.shown and await self.link.refused_by_pause(error, refusals)
+                    refusals += call.refused
+                    if not (call.outlived or call.refused):
                         raise
-                if call.outlived:  # the engine died before the call had sent output: it is retried
+                if call.outlived or call.refused:  # the engine died, or is paused, before the call had sent output
                     self._close(call, stream)
                     call = stream = output = None
             permit.check()
@@ -245,13 +248,14 @@ class Gateway:
 
     # ------------------------------------------------------------------ inside
 
-    async def _turn(self, permit: Permit) -> None:
-        """Wait until the request may use the engine; where that died between two of its calls, for the next one.
+    async def _turn(self, permit: Permit, *, paused: bool) -> None:
+        """Wait until the request may use the engine; where that died between two of its calls, for the next one, and
+        where it was ``paused`` and refused one, until it runs.
 
         Raises Refused.
         """
         await permit.admitted()
-        while self.link.restarting:
+        while self.link.restarting or (paused and self.link.pause.known):
             await asyncio.sleep(_POLL_S)
             await permit.admitted()
 

@@ -106,6 +106,10 @@ class EngineAdapter(Protocol):
         """The fault of the call that raised this error; None where its caller is not at fault."""
         ...
 
+    def takes_later(self, error: Exception) -> bool:
+        """Whether the engine has computed nothing of the call that raised this error, and may take the call later."""
+        ...
+
     def unwell(self) -> Exception:
         """The error that a health check raises while the engine is unresponsive or dead."""
         ...
@@ -265,6 +269,10 @@ class PlainAdapter:
     def invalid(self, error: Exception) -> Invalid | None:
         """None: the engine's errors are unknown."""
         return None
+
+    def takes_later(self, error: Exception) -> bool:
+        """False: the engine's errors are unknown."""
+        return False
 
     def unwell(self) -> Exception:
         """A plain error."""

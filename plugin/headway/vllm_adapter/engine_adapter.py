@@ -80,6 +80,14 @@ def _error_answer() -> Any:
     return create_error_response
 
 
+@functools.cache
+def _retryable_error() -> type[Exception] | None:
+    """The error of a call of which nothing was computed, by which vLLM 0.33 refuses calls while it is paused."""
+    import vllm.exceptions as exceptions
+
+    return getattr(exceptions, "RetryableRequestError", None)
+
+
 @dataclass(frozen=True, slots=True)
 class CallBounds:
     """The bounds on what a call may ask of the engine and of vLLM's front end.
@@ -207,6 +215,11 @@ class VllmAdapter:
         if found is None or not HTTPStatus.BAD_REQUEST <= found.code < HTTPStatus.INTERNAL_SERVER_ERROR:
             return None
         return Invalid(found.code, found.message, found.param)
+
+    def takes_later(self, error: Exception) -> bool:
+        """vLLM's word that the client may retry."""
+        retryable = _retryable_error()
+        return retryable is not None and isinstance(error, retryable)
 
     def unwell(self) -> Exception:
         """The error that vLLM's health route answers with 503."""

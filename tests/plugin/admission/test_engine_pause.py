@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable
+from collections.abc import AsyncGenerator, Awaitable, Callable
 from typing import Any
 
 import pytest
-from engines import TrippingEngine, assert_no_residue
+from engines import TrippingEngine, assert_no_residue, outcomes
 from small_presets import small_preset
 from virtual_time import on_virtual_time
 
 import headway
-from headway.engine.fake import FakeParams
+from headway.engine.fake import FakeOutput, FakeParams
+from headway.engine.port import PlainAdapter
+from headway.errors import Refused
 from headway_policies import AdmissionState, Block
 
 PAUSED, ASLEEP = "the engine is paused", "the engine is asleep"
@@ -37,11 +39,48 @@ class PausingEngine(TrippingEngine):
         self.paused = True
 
 
-class Harness:
-    """That engine behind a gate of two seats; one that dies is replaced where there is a factory."""
+class TryAgainError(RuntimeError):
+    """The refusal of a call by an engine that computes nothing of it."""
 
-    def __init__(self, engine_factory: Callable[[], PausingEngine] | None = None) -> None:
-        self.engine = headway.wrap(PausingEngine(), preset=small_preset(2), engine_factory=engine_factory)
+
+class RefusingEngine(PausingEngine):
+    """A pausing engine that refuses each call that reaches it while it is paused, as vLLM does from 0.33 on."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.comes_after_s = 0.0
+        self.refuses = False
+        self.refused: list[str] = []
+
+    async def generate(
+        self, prompt: Any, sampling_params: FakeParams, request_id: str, *, priority: int = 0, **options: Any
+    ) -> AsyncGenerator[FakeOutput, None]:
+        """As the fake's own; a call reaches the engine a while after its dispatch."""
+        await asyncio.sleep(self.comes_after_s)
+        if self.paused or self.refuses:
+            self.refused.append(request_id)
+            raise TryAgainError("paused")
+        async for output in super().generate(prompt, sampling_params, request_id, priority=priority, **options):
+            yield output
+
+
+class RefusalsKnown(PlainAdapter):
+    """Knows the refusal of that engine."""
+
+    def takes_later(self, error: Exception) -> bool:
+        """By its class."""
+        return isinstance(error, TryAgainError)
+
+
+class Harness:
+    """An engine behind a gate of two seats; one that dies is replaced where there is a factory."""
+
+    def __init__(
+        self,
+        engine_factory: Callable[[], PausingEngine] | None = None,
+        engine: PausingEngine | None = None,
+    ) -> None:
+        self.engine = headway.wrap(engine or PausingEngine(), preset=small_preset(2), engine_factory=engine_factory)
         self.control: headway.Control = self.engine.headway
 
     @property
@@ -49,17 +88,25 @@ class Harness:
         """Why it is not ready."""
         return self.control.not_ready()
 
-    def ask(self, request_id: str, tokens: int = 5) -> asyncio.Task[int]:
+    def ask(self, request_id: str, tokens: int = 5, **options: Any) -> asyncio.Task[int]:
         """One request; its answer is the number of tokens."""
 
         async def run() -> int:
-            return [len(one.tokens) async for one in self.engine.generate("text", FakeParams(tokens), request_id)][-1]
+            outputs = self.engine.generate("text", FakeParams(tokens), request_id, **options)
+            return [len(one.tokens) async for one in outputs][-1]
 
         return asyncio.create_task(run())
 
     async def close(self) -> None:
         """No request has any state left."""
         await assert_no_residue(self.control)
+
+
+def refusing() -> Harness:
+    """A harness whose engine refuses calls while it is paused."""
+    harness = Harness(engine=RefusingEngine())
+    harness.control.gateway.link.adapter = RefusalsKnown()
+    return harness
 
 
 Change = Callable[[Any], Awaitable[Any]]
@@ -232,3 +279,90 @@ async def test_an_engine_that_does_not_say_is_held_no_longer_than_its_own_call()
 
 async def _nothing(engine: Any) -> None:
     return None
+
+
+@on_virtual_time
+async def test_a_call_that_a_pause_overtakes_waits_on_its_seat() -> None:
+    """The engine refuses it; its client sees nothing of that, and has the whole answer after the resume."""
+    harness = refusing()
+    harness.engine.comes_after_s = 0.5
+    early = harness.ask("early")
+    await asyncio.sleep(0.2)
+    await harness.engine.pause_generation()
+    late = harness.ask("late")
+    await asyncio.sleep(3)
+    desk = harness.control.gateway.gate.desk
+    assert (harness.engine.refused, harness.engine.started) == (["early"], [])
+    assert (desk.seats_taken, desk.ledger.queued, harness.control.gateway.open_calls) == (1, 1, 0)
+    await harness.engine.resume_generation()
+    assert [await early, await late] == [5, 5]
+    assert outcomes(harness.control) == {"completed": 2}
+    await harness.close()
+
+
+@on_virtual_time
+async def test_a_refusal_tells_that_someone_else_has_paused_the_engine() -> None:
+    """Nothing more is dispatched then, and all of it once the engine says that it runs."""
+    harness = refusing()
+    await asyncio.sleep(0.5)
+    harness.engine.paused = True
+    first = harness.ask("first")
+    await asyncio.sleep(0.5)
+    assert (harness.engine.refused, harness.why) == (["first"], [PAUSED])
+    others = [harness.ask(name) for name in ("second", "third")]
+    await asyncio.sleep(3)
+    assert harness.engine.refused == ["first"]
+    harness.engine.paused = False
+    assert await asyncio.gather(first, *others) == [5, 5, 5]
+    await harness.close()
+
+
+@on_virtual_time
+@pytest.mark.parametrize("how", ["its time runs out", "its client leaves"])
+async def test_a_refused_call_waits_no_longer_than_its_request(how: str) -> None:
+    """Its seat is free then, though the engine is still paused."""
+    harness = refusing()
+    harness.engine.comes_after_s = 0.5
+    waiting = harness.ask("waiting", timeout_s=10)
+    await asyncio.sleep(0.2)
+    await harness.engine.pause_generation()
+    await asyncio.sleep(5)
+    assert harness.control.gateway.gate.desk.seats_taken == 1
+    if how == "its client leaves":
+        waiting.cancel()
+    with pytest.raises((Refused, asyncio.CancelledError)) as ended:
+        await waiting
+    await asyncio.sleep(1)
+    assert isinstance(ended.value, Refused) is (how == "its time runs out")
+    assert (harness.control.gateway.gate.desk.seats_taken, harness.why) == (0, [PAUSED])
+    await harness.engine.resume_generation()
+    await harness.close()
+
+
+@on_virtual_time
+async def test_an_engine_that_refuses_while_it_says_it_runs_is_tried_twice() -> None:
+    """A resume may have overtaken the query; after that the refusal is not of a pause, and the caller has it."""
+    harness = refusing()
+    harness.engine.refuses = True
+    with pytest.raises(TryAgainError):
+        await harness.ask("never")
+    assert harness.engine.refused == ["never", "never~2"]
+    harness.engine.refuses = False
+    assert await harness.ask("later") == 5
+    await harness.close()
+
+
+@on_virtual_time
+async def test_an_engine_that_dies_under_a_refused_call_is_another_one_s() -> None:
+    """The next engine is not paused, and has it."""
+    harness = Harness(engine_factory=RefusingEngine, engine=RefusingEngine())
+    harness.control.gateway.link.adapter = RefusalsKnown()
+    assert await harness.ask("first") == 5
+    harness.engine.comes_after_s = 0.5
+    waiting = harness.ask("waiting")
+    await asyncio.sleep(0.2)
+    await harness.engine.pause_generation()
+    await asyncio.sleep(5)
+    harness.engine.die()
+    assert await waiting == 5
+    await harness.close()

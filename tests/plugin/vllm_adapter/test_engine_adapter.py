@@ -13,7 +13,7 @@ import pytest
 
 from headway.engine.port import Ended, EngineSettings, PlainAdapter, prompt_tokens
 from headway.errors import refusal
-from headway.vllm_adapter.engine_adapter import VllmAdapter, _error_class
+from headway.vllm_adapter.engine_adapter import VllmAdapter, _error_class, _retryable_error
 from headway_policies import Block, Load, Reason, Usage
 
 
@@ -325,3 +325,14 @@ def test_a_release_before_0_29_keeps_the_error_of_streams_elsewhere(monkeypatch:
     made = _error_class.__wrapped__()
     assert issubclass(made, older.GenerationError)
     assert made(refusal(Reason.QUEUE_FULL, 3)).status_code == 429
+
+
+def test_a_refusal_by_a_paused_engine_is_known_where_a_release_has_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    """By its class, from 0.33 on; no other error of vLLM's is one, and before there is none."""
+    exceptions = pytest.importorskip("vllm.exceptions")
+    retryable = getattr(exceptions, "RetryableRequestError", None)
+    if retryable is not None:
+        assert VllmAdapter().takes_later(retryable("Generation is paused."))
+    assert not VllmAdapter().takes_later(RuntimeError("no"))
+    monkeypatch.delattr(exceptions, "RetryableRequestError", raising=False)
+    assert _retryable_error.__wrapped__() is None
