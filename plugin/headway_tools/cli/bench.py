@@ -8,14 +8,16 @@ import os
 import sys
 from collections.abc import Mapping
 from dataclasses import replace
+from functools import partial
 from math import inf
-from pathlib import Path
 
 from headway_simulator.engine_model.capacity import Slo
 from headway_simulator.traffic.trace import TraceError, read_trace
 from headway_simulator.traffic.workload import WORKLOADS
 from headway_tools.cli.objectives import USUAL_WORDS, add_objectives, given_objectives
+from headway_tools.cli.output.bench_ramp import Ramped, show_ramp
 from headway_tools.cli.output.bench_report import Outcome, show
+from headway_tools.cli.output.simulated import need_plotly
 from headway_tools.console import (
     Bar,
     FailedError,
@@ -23,6 +25,7 @@ from headway_tools.console import (
     UsageError,
     add_json,
     add_url,
+    check_folder,
     positive,
     seconds,
 )
@@ -30,6 +33,7 @@ from headway_tools.load.api_key import add_send_key, key_for
 from headway_tools.load.completions import Completions, UnreachableServerError, UnsuitableServerError
 from headway_tools.load.measured import Measured
 from headway_tools.load.offered import LoadError, Source
+from headway_tools.load.ramp import LOADS, TURNED, ramp
 from headway_tools.load.run import Compared, Load, capacity_per_s, compare, offer
 from headway_tools.load.scrape import ClassCounts
 
@@ -42,6 +46,7 @@ examples:
   headway bench --workload W3 --rate 4 --csv figures.csv             a changing mix at 4 requests/s
   headway bench --trace day.csv --load 1.2                           the arrivals of a recorded day
   headway bench --rate 6 --compare http://127.0.0.1:8001             a second server, in turn with the first
+  headway bench --ramp --html ramp.html                              more and more, until the latency turns: the knee
 
 workloads (those of `headway simulate`; the same seed gives the same arrivals, lengths and classes):
 {workloads}
@@ -55,6 +60,10 @@ full length (ignore_eos). Goodput counts requests completed within both objectiv
 of each request. The first tenth of the time, at most 30 s, is not measured. With --compare each block of --block
 seconds is sent to both servers, in the order A B, B A, ...; ratios are B / A, median and extremes of the pairs. The
 load of B is that of A: its capacity is not measured.
+With --ramp each of the loads {loads} is offered for {ramp_s} s
+or --duration, until the 95th percentile of the first token is {turned} times that of the first step; --rate takes the
+place of the measured capacity. The knee is that of tokens/s over this percentile: a load to start with. A longer
+--duration gives a smoother curve.
 For the throughput of a closed loop with random lengths use `vllm bench serve --request-rate inf --max-concurrency N`.
 By default each class is judged by the objectives that the preset of the server states for it on its engine (those in
 its /metrics; with --compare both by those of A), a class without any by {usual}.
@@ -71,6 +80,7 @@ _CLIENTS = 32
 _BLOCK_S = 30.0
 _TIMEOUT_S = 300.0
 _SETTLE_S = 5.0
+_RAMP_STEP_S = 20.0
 _MAX_CLIENTS = 1024
 #: The shares of the classes of the bundled presets where none are given, of those that the server has.
 _CLASSES = {"realtime": 0.2, "normal": 0.6, "batch": 0.2}
@@ -81,10 +91,13 @@ def configure(parser: argparse.ArgumentParser) -> None:
     listed = "\n".join(
         f"  {workload.name:<15} {workload.summary}" for workload in WORKLOADS.values() if not workload.closed
     )
-    parser.epilog = EPILOG.replace("{workloads}", listed).replace("{usual}", USUAL_WORDS)
+    words = {"workloads": listed, "usual": USUAL_WORDS, "loads": ", ".join(f"{load:g}" for load in LOADS),
+             "ramp_s": f"{_RAMP_STEP_S:g}", "turned": f"{TURNED:g}"}  # fmt: skip
+    parser.epilog = EPILOG.format_map(words)
     add_url(parser)
     parser.add_argument("--model", metavar="M", help="the model to query (default: the first one listed)")
     parser.add_argument("--compare", metavar="URL", help="a second server, B, in turn with the first")
+    parser.add_argument("--ramp", action="store_true", help="raise the load step by step until the latency turns")
     add_send_key(parser)
     traffic = parser.add_argument_group("what arrives")
     traffic.add_argument("--workload", metavar="W", help="a workload (default: W1)")
@@ -113,15 +126,18 @@ def configure(parser: argparse.ArgumentParser) -> None:
     )
     add_objectives(parser.add_argument_group("objectives"), positive)
     add_json(parser)
-    parser.add_argument("--csv", metavar="FILE", help="write a row for each server and class")
+    parser.add_argument("--csv", metavar="FILE", help="write a row for each server and class, or each step of a ramp")
+    parser.add_argument("--html", metavar="FILE", help="write a page with the curve of a ramp (needs plotly)")
     parser.set_defaults(run=run)
 
 
 def run(chosen: argparse.Namespace) -> int:
     """Load, measure, report."""
     source = _source(chosen)
-    if chosen.csv:
-        check_folder(chosen.csv)
+    _check_ramp(chosen)
+    for path in (chosen.csv, chosen.html):
+        if path:
+            check_folder(path)
     try:
         with Bar(sys.stderr) as bar:
             outcome = asyncio.run(_bench(chosen, source, bar))
@@ -131,10 +147,10 @@ def run(chosen: argparse.Namespace) -> int:
         raise FailedError(str(error)) from None
     except LoadError as error:
         raise UsageError(str(error)) from None
-    return show(chosen, outcome)
+    return show_ramp(chosen, outcome) if isinstance(outcome, Ramped) else show(chosen, outcome)
 
 
-async def _bench(chosen: argparse.Namespace, source: Source, bar: Bar) -> Outcome:
+async def _bench(chosen: argparse.Namespace, source: Source, bar: Bar) -> Outcome | Ramped:
     options = {"model": chosen.model, "as_text": chosen.text_prompts, "timeout_s": chosen.timeout}
     keys = {url: key_for(url, os.environ, send=chosen.send_key) for url in (chosen.url, chosen.compare) if url}
     slo = given_objectives(chosen)
@@ -145,6 +161,12 @@ async def _bench(chosen: argparse.Namespace, source: Source, bar: Bar) -> Outcom
         rate_per_s, capacity = await _rate(chosen, source, first, bar)
         own = _own((await first.counts()).classes) if slo is None else {}  # by then its engine is measured
         slo = slo or Slo()
+        if chosen.ramp:
+            full_per_s = capacity or rate_per_s
+            offered = partial(_load, chosen, source, slo=slo, own=own)
+            steps = await ramp(first, full_per_s, offered, bar.show)
+            _warn_of_classes(first)
+            return Ramped(chosen.url, first.model.name, source.words, chosen.seed, full_per_s, steps)
         load = _load(chosen, source, rate_per_s, slo, own)
         result: Measured | Compared
         if chosen.compare is None:
@@ -222,10 +244,17 @@ def _source(chosen: argparse.Namespace) -> Source:
     return Source(WORKLOADS["W1"], trace, chosen.classes)
 
 
-def check_folder(path: str) -> None:
-    """Refuse a file that could not be written at the end. Raises UsageError."""
-    if not Path(path).absolute().parent.is_dir() or Path(path).is_dir():
-        raise UsageError(f"{path}: cannot be written: no such folder, or it is one")
+def _check_ramp(chosen: argparse.Namespace) -> None:
+    """Refuse what does not go together, and set the length of a step. Raises UsageError."""
+    if not chosen.ramp:
+        if chosen.html:
+            raise UsageError("--html belongs to --ramp")
+        return
+    if chosen.load is not None or chosen.compare is not None:
+        raise UsageError("--ramp has loads of its own, of one server: give neither --load nor --compare")
+    if chosen.html:
+        need_plotly()
+    chosen.duration = chosen.duration or _RAMP_STEP_S
 
 
 def _clients(text: str) -> int:

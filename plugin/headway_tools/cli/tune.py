@@ -10,15 +10,25 @@ import signal
 import sys
 from collections.abc import Iterator, Mapping
 from dataclasses import asdict, replace
-from pathlib import Path
 
 from headway.api import AdminError
 from headway_simulator.report.page import page
-from headway_tools.cli.bench import check_folder
 from headway_tools.cli.output.simulated import need_plotly
-from headway_tools.console import INTERRUPTED, Bar, CliError, Exit, UsageError, add_json, add_url, connect, seconds
+from headway_tools.console import (
+    INTERRUPTED,
+    Bar,
+    CliError,
+    Exit,
+    UsageError,
+    add_json,
+    add_url,
+    check_folder,
+    connect,
+    seconds,
+    write_file,
+)
 from headway_tools.load.api_key import add_send_key, key_for
-from headway_tools.tuning.curve import curve_chart, text_curve
+from headway_tools.tuning.curve import curve_chart, curve_of, text_curve
 from headway_tools.tuning.live import GRACE_S, Live
 from headway_tools.tuning.own_load import OwnLoad
 from headway_tools.tuning.proposal import Choice, choose, evidence, knee, preset_text
@@ -96,7 +106,7 @@ def run(chosen: argparse.Namespace) -> int:
             live.keep(found.step.seats, found.window_ms)
             said = f"{said}\n\nin force: {live.name} fixed at {found.step.seats} seats, until the next switch"
     if chosen.html:
-        _write(chosen.html, _page(live, sweep.swept))
+        write_file(chosen.html, _page(live, sweep.swept))
     if chosen.json:
         print(json.dumps(_as_json(live, sweep.swept, found), ensure_ascii=False))
     else:
@@ -172,7 +182,8 @@ def _interruptible() -> Iterator[None]:
 def _said(chosen: argparse.Namespace, live: Live, swept: Swept, found: Choice | None) -> str:
     """The result as text; the preset goes to ``--out`` where that is given."""
     bend = knee(swept.by_seats())
-    parts = [f"{live.client.url}, preset {live.name}", "\n".join(evidence(swept)), text_curve(swept.by_seats(), bend)]
+    curve = text_curve(curve_of(swept.by_seats(), bend))
+    parts = [f"{live.client.url}, preset {live.name}", "\n".join(evidence(swept)), curve]
     parts += ["\n".join(f"tried {stop}" for stop in swept.stops)]
     if found is None:
         parts.append("no suggestion: no step was measured to the end, or none keeps the objectives")
@@ -180,7 +191,7 @@ def _said(chosen: argparse.Namespace, live: Live, swept: Swept, found: Choice | 
         toml = preset_text(live.name, live.source, live.settings, swept, found, live.client.url)
         parts.append(f"suggested: fixed at {found.step.seats} seats: {found.because}")
         if chosen.out:
-            _write(chosen.out, toml)
+            write_file(chosen.out, toml)
             parts.append(f"written to {chosen.out}; check it with: headway preset diff {live.name} {chosen.out}")
         else:
             parts.append(toml.rstrip())
@@ -214,7 +225,7 @@ def _page(live: Live, swept: Swept) -> str:
         for step in steps
     ]
     head = ["tokens/s", "ms between tokens"]
-    return page(f"Headway: the seats of {live.name}", facts, head, rows, [curve_chart(steps, bend)])
+    return page(f"Headway: the seats of {live.name}", facts, head, rows, [curve_chart(curve_of(steps, bend))])
 
 
 def _check(chosen: argparse.Namespace) -> None:
@@ -230,13 +241,6 @@ def _check(chosen: argparse.Namespace) -> None:
         raise UsageError("--inter-token-slo-ms: milliseconds from 0 to 60000 are needed")
     if chosen.settle + chosen.measure > 3000:
         raise UsageError("--settle and --measure: at most 3000 seconds together")
-
-
-def _write(path: str, text: str) -> None:
-    try:
-        Path(path).write_text(text, encoding="utf-8")
-    except OSError as error:
-        raise UsageError(f"{path}: cannot be written: {error.strerror}") from None
 
 
 def _numbers(text: str) -> tuple[int, ...]:

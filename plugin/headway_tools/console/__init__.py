@@ -15,6 +15,7 @@ from headway_tools.console.exits import (
     UsageError,
     as_cli_error,
 )
+from headway_tools.console.files import check_folder, write_file
 from headway_tools.console.installation import install_command
 from headway_tools.console.known_presets import absolute, find_preset, is_file_name, open_catalogue, preset_dir
 from headway_tools.console.machine import Machine, cpu_backend, read_machine
@@ -54,6 +55,7 @@ __all__ = [
     "add_json",
     "add_url",
     "as_cli_error",
+    "check_folder",
     "check_lines",
     "connect",
     "cpu_backend",
@@ -82,4 +84,5 @@ __all__ = [
     "value_of",
     "variable_lines",
     "with_defaults",
+    "write_file",
 ]

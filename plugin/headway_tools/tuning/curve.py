@@ -1,8 +1,9 @@
-"""Throughput over the time between tokens: the curve of a sweep, in letters and as a chart."""
+"""Throughput over latency: the curve of a sweep or of a ramp, in letters and as a chart."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 from headway_simulator.report.charts import Chart, hue, layout
 from headway_tools.tuning.step import Step
@@ -10,26 +11,54 @@ from headway_tools.tuning.step import Step
 _WIDTH, _HEIGHT, _MARGIN = 60, 14, 16
 
 
-def text_curve(steps: Sequence[Step], knee: Step | None) -> str:
-    """The points by their seats; the knee in brackets. Empty for fewer than two."""
-    points = [
-        (step.inter_token_mean_s, step.tokens_per_s, step) for step in steps if step.inter_token_mean_s is not None
-    ]
-    if len(points) < 2:
+@dataclass(frozen=True, slots=True)
+class Point:
+    """A point of a curve: its latency, its throughput, and its label; at most one is the knee."""
+
+    latency_ms: float
+    tokens_per_s: float
+    label: str
+    knee: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Curve:
+    """The points, ``what`` their labels are, and ``over`` which latency they stand."""
+
+    points: Sequence[Point]
+    what: str
+    over: str
+
+    @property
+    def bend(self) -> Point | None:
+        """The knee."""
+        return next((point for point in self.points if point.knee), None)
+
+
+def curve_of(steps: Sequence[Step], knee: Step | None) -> Curve:
+    """The curve of a sweep: tokens a second over the mean time between tokens, by seats."""
+    timed = [(1000 * step.inter_token_mean_s, step) for step in steps if step.inter_token_mean_s is not None]
+    points = [Point(latency_ms, step.tokens_per_s, str(step.seats), step is knee) for latency_ms, step in timed]
+    return Curve(points, "seats", "ms between tokens")
+
+
+def text_curve(curve: Curve) -> str:
+    """The points by their labels; the knee in brackets. Empty for fewer than two."""
+    if len(curve.points) < 2:
         return ""
-    wide_s = max(x for x, _, _ in points)
-    high = max(y for _, y, _ in points) or 1.0
+    wide_ms = max(point.latency_ms for point in curve.points)
+    high = max(point.tokens_per_s for point in curve.points) or 1.0
     rows = [[" "] * (_WIDTH + _MARGIN) for _ in range(_HEIGHT + 1)]
-    for x, y, step in sorted(points, key=lambda point: point[2] is not knee):
-        label = f"[{step.seats}]" if step is knee else f"o{step.seats}"
-        row = rows[_HEIGHT - round(y / high * _HEIGHT)]
-        begin = _free(row, round(x / (wide_s or 1.0) * _WIDTH), len(label))
+    for point in sorted(curve.points, key=lambda point: not point.knee):
+        label = f"[{point.label}]" if point.knee else f"o{point.label}"
+        row = rows[_HEIGHT - round(point.tokens_per_s / high * _HEIGHT)]
+        begin = _free(row, round(point.latency_ms / (wide_ms or 1.0) * _WIDTH), len(label))
         row[begin : begin + len(label)] = label
     lines = [f"{high * (_HEIGHT - place) / _HEIGHT:8.0f} |{''.join(row).rstrip()}" for place, row in enumerate(rows)]
-    scale = f"{'0':<{_WIDTH // 2}}{wide_s * 500:.1f}".ljust(_WIDTH) + f"{wide_s * 1000:.1f}"
+    scale = f"{'0':<{_WIDTH // 2}}{wide_ms / 2:.1f}".ljust(_WIDTH) + f"{wide_ms:.1f}"
     return "\n".join(
-        ["tokens/s by seats; the knee is in brackets", *lines, " " * 9 + "+" + "-" * (_WIDTH + _MARGIN),
-         " " * 10 + scale + " ms between tokens"]
+        [f"tokens/s by {curve.what}; the knee is in brackets", *lines, " " * 9 + "+" + "-" * (_WIDTH + _MARGIN),
+         " " * 10 + scale + f" {curve.over}"]
     )  # fmt: skip
 
 
@@ -39,26 +68,25 @@ def _free(row: Sequence[str], begin: int, length: int) -> int:
     return next((place for place in places if not "".join(row[max(place - 1, 0) : place + length]).strip()), begin)
 
 
-def curve_chart(steps: Sequence[Step], knee: Step | None) -> Chart:
+def curve_chart(curve: Curve) -> Chart:
     """The same for a page."""
-    timed = [step for step in steps if step.inter_token_mean_s is not None]
-    line = _trace("seats", timed, {"color": hue(0)}, "lines+markers+text")
-    traces = [line] if knee is None else [line, _trace("knee", [knee], {"color": hue(1), "size": 14}, "markers")]
-    caption = "Output tokens a second over the mean time between tokens, a point for each number of seats."
-    if knee is not None:
-        caption += f" The knee is at {knee.seats} seats."
-    return Chart("Throughput and latency", caption, traces, layout("ms between tokens", "tokens/s"))
+    traces = [_trace(curve.what, curve, curve.points, {"color": hue(0)}, "lines+markers+text")]
+    caption = f"Output tokens a second over {curve.over}, a point for each number ({curve.what})."
+    if curve.bend is not None:
+        traces.append(_trace("knee", curve, [curve.bend], {"color": hue(1), "size": 14}, "markers"))
+        caption += f" The knee is at {curve.bend.label} {curve.what}."
+    return Chart("Throughput and latency", caption, traces, layout(curve.over, "tokens/s"))
 
 
-def _trace(name: str, steps: Sequence[Step], marker: dict[str, object], mode: str) -> dict[str, object]:
+def _trace(name: str, curve: Curve, points: Sequence[Point], marker: dict[str, object], mode: str) -> dict[str, object]:
     return {
         "type": "scatter",
         "mode": mode,
         "name": name,
-        "x": [(step.inter_token_mean_s or 0.0) * 1000 for step in steps],
-        "y": [step.tokens_per_s for step in steps],
-        "text": [str(step.seats) for step in steps],
+        "x": [point.latency_ms for point in points],
+        "y": [point.tokens_per_s for point in points],
+        "text": [point.label for point in points],
         "textposition": "top left",
         "marker": marker,
-        "hovertemplate": "%{text} seats: %{y:.0f} tokens/s, %{x:.1f} ms<extra></extra>",
+        "hovertemplate": f"%{{text}} {curve.what}: %{{y:.0f}} tokens/s, %{{x:.1f}} {curve.over}<extra></extra>",
     }

@@ -12,6 +12,7 @@ from tcp_servers import closed_address
 
 from headway_tools.cli import main
 from headway_tools.load import api_key
+from headway_tools.load.ramp import LOADS, TURNED
 
 SHORT = ("--duration", "0.4", "--rate", "100", "--timeout", "10")
 
@@ -184,6 +185,42 @@ def test_the_load_is_a_multiple_of_the_measured_capacity(capsys: pytest.CaptureF
     assert answer["rate_per_s"] == pytest.approx(0.5 * answer["capacity_per_s"])
 
 
+@pytest.mark.slow
+def test_a_ramp_names_the_knee_and_draws_it(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Two seats take so much and no more: beyond that the latency grows, and the tokens a second do not."""
+    figures, drawn = tmp_path / "ramp.csv", tmp_path / "ramp.html"
+    times = ("--duration", "1.5", "--measure", "1", "--timeout", "20")
+    words = ("--ramp", *times, "--clients", "8", "--csv", str(figures))
+    with LoadStandIn(seats=2, token_s=0.004, longest=8) as server:
+        assert bench("--url", server.url, *words, "--json") == 0
+        answer = json.loads(capsys.readouterr().out)
+        assert bench("--url", server.url, *words, "--html", str(drawn)) == 0
+    steps, knee = answer["steps"], answer["knee"]
+    assert [one["load"] for one in steps] == [*LOADS][: len(steps)]
+    assert len(steps) == len(LOADS) or steps[-1]["first_token_p95_ms"] >= TURNED * steps[0]["first_token_p95_ms"]
+    assert knee in steps[:-1]
+    assert knee["first_token_p95_ms"] < steps[-1]["first_token_p95_ms"]
+    assert all(one["rate_per_s"] == pytest.approx(one["load"] * answer["capacity_per_s"]) for one in steps)
+    out = capsys.readouterr().out
+    assert "\nthe knee is at " in out
+    assert " (Kneedle; Satopaa et al., ICDCSW 2011)" in out
+    assert "tokens/s by times the capacity; the knee is in brackets" in out
+    rows = list(csv.DictReader(figures.read_text().splitlines()))
+    assert [float(row["load"]) for row in rows] == [*LOADS][: len(rows)]
+    assert "Throughput and latency" in drawn.read_text()
+
+
+@pytest.mark.slow
+def test_a_ramp_of_a_server_that_refuses_all_is_exit_code_one(capsys: pytest.CaptureFixture[str]) -> None:
+    """It ends with the first step."""
+    with LoadStandIn() as server:
+        words = ("--ramp", "--rate", "100", "--duration", "0.4", "--classes", "refused=1")
+        assert bench("--url", server.url, *words) == 1
+    said = capsys.readouterr()
+    assert "no knee" in said.out
+    assert "no request of the first step was completed" in said.err
+
+
 @pytest.mark.parametrize(
     ("words", "code", "text"),
     [
@@ -194,6 +231,9 @@ def test_the_load_is_a_multiple_of_the_measured_capacity(capsys: pytest.CaptureF
         (("--trace", "a", "--workload", "W1"), 2, "give either --workload or --trace"),
         (("--scale-lengths", "2"), 2, "--scale-lengths belongs to --trace"),
         (("--rate", "0"), 2, "a number above 0 is needed"),
+        (("--ramp", "--load", "1"), 2, "give neither --load nor --compare"),
+        (("--ramp", "--compare", "http://127.0.0.1:1"), 2, "give neither --load nor --compare"),
+        (("--html", "x.html"), 2, "--html belongs to --ramp"),
         (("--clients", "0"), 2, "a number from 1 to 1024 is needed"),
         (("--classes", "=1"), 2, "classes look like"),
         (("--rate", "1e6", "--duration", "1e6"), 2, "more than 1000000 requests"),

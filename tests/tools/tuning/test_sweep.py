@@ -13,7 +13,7 @@ from headway_policies import bundled_presets, parse_preset
 from headway_tools.console import FailedError
 from headway_tools.load.histogram import Histogram
 from headway_tools.load.scrape import ClassCounts, Counts
-from headway_tools.tuning.curve import curve_chart, text_curve
+from headway_tools.tuning.curve import curve_chart, curve_of, text_curve
 from headway_tools.tuning.proposal import choose, evidence, knee, preset_text
 from headway_tools.tuning.step import Objectives
 from headway_tools.tuning.sweep import Range, Sweep
@@ -354,11 +354,11 @@ def test_the_curve_is_drawn_in_letters_and_as_a_chart() -> None:
     steps = swept(Formula(), Range(32, 4, 128)).swept.by_seats()
     bend = knee(steps)
     assert bend is not None
-    drawn = text_curve(steps, bend)
+    drawn = text_curve(curve_of(steps, bend))
     assert f"[{bend.seats}]" in drawn
     assert all(f"o{step.seats}" in drawn for step in steps if step is not bend)
     assert max(map(len, drawn.splitlines())) <= 100
-    chart = curve_chart(steps, bend)
+    chart = curve_chart(curve_of(steps, bend))
     assert chart.traces[0]["text"] == [str(step.seats) for step in steps]
     assert chart.traces[1]["text"] == [str(bend.seats)]
-    assert text_curve(steps[:1], None) == ""
+    assert text_curve(curve_of(steps[:1], None)) == ""

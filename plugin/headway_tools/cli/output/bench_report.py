@@ -10,11 +10,10 @@ import sys
 from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass
 from math import isfinite
-from pathlib import Path
 
 from headway_simulator.engine_model.capacity import Slo
 from headway_simulator.report.summary import ALL, Spread
-from headway_tools.console import Exit, UsageError, milliseconds, table
+from headway_tools.console import Exit, milliseconds, table, write_file
 from headway_tools.load.measured import ClassMeasured, Measured
 from headway_tools.load.run import Compared
 from headway_tools.load.served import FAILED, REFUSED
@@ -49,10 +48,7 @@ class Outcome:
 def show(chosen: argparse.Namespace, outcome: Outcome) -> int:
     """Print, write what is asked for, and return the exit code. Raises UsageError where a file cannot be written."""
     if chosen.csv:
-        try:
-            Path(chosen.csv).write_text(as_csv(outcome), encoding="utf-8")
-        except OSError as error:
-            raise UsageError(f"{chosen.csv}: cannot be written: {error.strerror}") from None
+        write_file(chosen.csv, as_csv(outcome))
     print(json.dumps(as_json(outcome), ensure_ascii=False) if chosen.json else text(outcome))
     late_s = max(arm.lag_s for arm in outcome.arms.values())
     if late_s > _LATE_S:

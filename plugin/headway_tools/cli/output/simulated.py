@@ -6,7 +6,6 @@ import argparse
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict
-from pathlib import Path
 
 from headway_policies.units import compact
 from headway_simulator.engine_model.capacity import Slo
@@ -19,7 +18,7 @@ from headway_simulator.studies.knee import RULE
 from headway_simulator.studies.picture import text_timeline, timeline_chart
 from headway_simulator.studies.timeline import timelines
 from headway_simulator.studies.tuning import Point, knee, most_within
-from headway_tools.console import UsageError, install_command, milliseconds, table
+from headway_tools.console import UsageError, install_command, milliseconds, table, write_file
 
 
 def show(chosen: argparse.Namespace, comparison: Comparison) -> int:
@@ -144,11 +143,3 @@ def _write_page(
     pictures: Sequence[Chart],
 ) -> None:
     write_file(path, page(f"Headway: {names}, simulated", facts, head, rows, pictures))
-
-
-def write_file(path: str, text: str) -> None:
-    """Write a file. Raises UsageError where that is not possible."""
-    try:
-        Path(path).write_text(text, encoding="utf-8")
-    except OSError as error:
-        raise UsageError(f"{path}: cannot be written: {error.strerror}") from None

@@ -13,7 +13,7 @@ from headway.api import AdminClient, AdminError
 from headway.api.schema import ClassForecast, Forecast, ForecastErrors, Interval, PresetForecast, Quantiles
 from headway_policies.preset.extends import read_text
 from headway_tools.cli.output.forecast_page import forecast_page
-from headway_tools.cli.output.simulated import need_plotly, write_file
+from headway_tools.cli.output.simulated import need_plotly
 from headway_tools.console import (
     Bar,
     Exit,
@@ -25,6 +25,7 @@ from headway_tools.console import (
     connect,
     duration,
     table,
+    write_file,
 )
 
 SUMMARY = "Forecast what presets would do with the recent traffic of a running server."

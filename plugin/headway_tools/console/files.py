@@ -1,0 +1,21 @@
+"""The files that a command writes."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from headway_tools.console.exits import UsageError
+
+
+def check_folder(path: str) -> None:
+    """Refuse a file that could not be written at the end. Raises UsageError."""
+    if not Path(path).absolute().parent.is_dir() or Path(path).is_dir():
+        raise UsageError(f"{path}: cannot be written: no such folder, or it is one")
+
+
+def write_file(path: str, text: str) -> None:
+    """Write a file. Raises UsageError where it cannot be written."""
+    try:
+        Path(path).write_text(text, encoding="utf-8")
+    except OSError as error:
+        raise UsageError(f"{path}: cannot be written: {error.strerror}") from None
