@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
+from headway_policies.engine import Stage
+
 _AGAIN = "again, after "
 
 
@@ -12,7 +14,8 @@ class WarmupReport:
     """The state: pending, running, done, skipped or failed; of each stage that ran, the seconds of every round.
 
     ``reason`` says in one line what failed, and stays while the warm-up is retried. ``refused`` are the stages that the
-    engine would not run. ``settled`` says whether the last two batches took equally long.
+    engine would not run. ``settled`` says whether the last two batches took equally long. ``first_token_s`` are the
+    seconds to the first token, by stage, where the engine streams.
     """
 
     state: str = "pending"
@@ -22,6 +25,13 @@ class WarmupReport:
     stages: dict[str, list[float]] = field(default_factory=dict)
     refused: list[str] = field(default_factory=list)
     settled: bool = False
+    first_token_s: dict[str, float] = field(default_factory=dict)
+
+    @property
+    def first_token_ratio(self) -> float | None:
+        """The first token of a request alone on the cold engine, as a multiple of that on the warm one."""
+        cold_s, warm_s = self.first_token_s.get(Stage.SINGLE), self.first_token_s.get(Stage.ALONE)
+        return cold_s / warm_s if cold_s and warm_s else None
 
     @property
     def warm(self) -> bool:

@@ -127,7 +127,7 @@ class Warmer:
         """Run one round of a stage, and report its result."""
         began_s = self._gateway.gate.now_s()
         try:
-            await self._together(stage, report.batch_size or 1 if stage is Stage.BATCH else 1, plan.config)
+            first_s = await self._together(stage, report.batch_size or 1 if stage is Stage.BATCH else 1, plan.config)
         except Exception as error:
             if not self._source.refused(error):
                 raise
@@ -139,18 +139,26 @@ class Warmer:
                 log.warning("warm-up: skipped %s, which the engine refuses: %s", stage, _cause(error))
         else:
             plan.ran(self._gateway.gate.now_s() - began_s)
+            if first_s is not None:
+                report.first_token_s[stage] = first_s
             report.stages = {str(stage): list(rounds_s) for stage, rounds_s in plan.took_s.items()}
 
-    async def _together(self, stage: Stage, size: int, config: Warmup) -> None:
-        """Run this many requests at once. The first that fails cancels the others."""
+    async def _together(self, stage: Stage, size: int, config: Warmup) -> float | None:
+        """Run this many requests at once; returns the seconds to the first output of one of them.
+
+        The first that fails cancels the others.
+        """
+        running = list[asyncio.Task[float | None]]()
         try:
             async with asyncio.TaskGroup() as group:
                 for index in range(size):
                     start = functools.partial(self._source.ask, stage, config, index)
-                    group.create_task(run_internal(self._gateway, self._tasks, f"warm-up-{stage}", start))
+                    ask = run_internal(self._gateway, self._tasks, f"warm-up-{stage}", start)
+                    running.append(group.create_task(ask))
         except ExceptionGroup as several:
             first = several.exceptions[0]
             raise first from first.__cause__
+        return running[0].result()
 
     async def _forget(self) -> None:
         """Clear the prefix cache, where the engine can. The cache may hold a last block for a moment longer."""
@@ -173,6 +181,8 @@ def _conclude(report: WarmupReport, plan: WarmupPlan) -> None:
     report.state = "done"
     stages = ", ".join(f"{stage} {' '.join(f'{one_s:.2f}' for one_s in took)}" for stage, took in report.stages.items())
     log.info("warm-up done, batch size %s; seconds by stage and round: %s", report.batch_size, stages)
+    if (ratio := report.first_token_ratio) is not None:
+        log.info("warm-up: the first token of a request alone took %.1f times as long before it as after", ratio)
     if not plan.settled and plan.config.max_rounds > 1 and Stage.BATCH not in plan.refused:
         log.warning(
             "warm-up: the last two batches differ by more than %.0f %%, so the first requests may still be slower",

@@ -32,6 +32,7 @@ _LOOK_S = 0.1
 #: Whose requests wait for as long as an engine may take to be loaded: none of them may be refused.
 _PATIENT, _CLASS = "offline", "batch"
 _CORE = "EngineCore"
+_WARM_UP = {"state", "single_s", "batch_s", "batch_size", "settled", "first_token_ratio"}
 _ARRIVE = 2  # requests may arrive between the last look at the server and the kill
 #: A server as it comes: on a GPU it compiles, whatever ``own_server`` sets for a processor.
 _COMPILES = {"TORCHDYNAMO_DISABLE": "0"}
@@ -68,7 +69,7 @@ class Life:
         self._admin = self._stack.enter_context(AdminClient(url, token))
         status = await self._status()
         engine, warmup = status.engine, status.warmup
-        outcome.figures["warmup"] = warmup.model_dump(include={"state", "single_s", "batch_s", "batch_size", "settled"})
+        outcome.figures["warmup"] = warmup.model_dump(include=_WARM_UP)
         outcome.figures["warmup_rounds_s"] = warmup.stages
         known = {"dtype", "quantization", "kv_cache_dtype", "kv_cache_tokens", "max_model_len", "step_tokens"}
         outcome.figures["engine"] = engine.model_dump(include=known)

@@ -65,6 +65,21 @@ async def test_a_warm_engine_knows_what_one_request_alone_takes() -> None:
 
 
 @on_virtual_time
+@pytest.mark.parametrize(("tokens", "ratio"), [(8, 5.0), (1, None)], ids=["a stream", "one output"])
+async def test_the_gain_for_the_first_token_is_said(
+    tokens: int, ratio: float | None, caplog: pytest.LogCaptureFixture
+) -> None:
+    """A request alone on the cold engine against one on the warm engine; nothing where the first token is the last."""
+    engine, harness, _ = warming(logprobs=False, json_schema=False, output_tokens=tokens)
+    engine.step_s = 0.5
+    with caplog.at_level(logging.INFO, "headway"):
+        await harness.warm_up(Requests(engine, step_s=(0.1, 0.1)))
+    assert harness.control.status().warmup.first_token_ratio == (ratio and pytest.approx(ratio))
+    said = "the first token of a request alone took 5.0 times as long before it as after"
+    assert (said in caplog.text) is (ratio is not None)
+
+
+@on_virtual_time
 async def test_batches_run_until_two_of_them_take_equally_long() -> None:
     """A pace that settles ends it; the report has every round."""
     engine, harness, _ = warming(logprobs=False, json_schema=False, output_tokens=10)

@@ -19,6 +19,9 @@ class WarmupStatus(Answer):
     stages: dict[str, list[float]] = Field(default={}, description="The duration of every round of each stage.")
     refused: list[str] = Field(default=[], description="The stages that the engine does not support.")
     settled: bool = Field(default=False, description="Whether the last two batches took equally long.")
+    first_token_ratio: float | None = Field(
+        default=None, description="First token of a request alone before the warm-up, as a multiple of that after it."
+    )
     ordered: bool = Field(default=False, description="Whether a warm-up by command runs now, beside the traffic.")
 
 

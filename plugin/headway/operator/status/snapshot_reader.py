@@ -236,6 +236,7 @@ class SnapshotReader:
             stages={stage: [round(took_s, 4) for took_s in rounds_s] for stage, rounds_s in report.stages.items()},
             refused=list(report.refused),
             settled=report.settled,
+            first_token_ratio=_rounded(report.first_token_ratio),
             ordered=self.warmups.running,
         )
 
