@@ -42,7 +42,9 @@ def _run_window(window: Window, longest_s: float, seed: int) -> None:
             window.batch_done(random.choice((1, 8, 8, 65_536)), random.choice(_BATCHES_S), now_s)
             opened_s = now_s
         seats = random.choice((0, 1, 5, 64))
-        _check_window_now(window, longest_s, Gathered(seats, 64, opened_s, full=seats == 64), now_s, where)
+        busy = random.choice((None, 0.0, 0.5, 1.0))
+        gathered = Gathered(seats, 64, opened_s, full=seats == 64, gpu_busy_ratio=busy)
+        _check_window_now(window, longest_s, gathered, now_s, where)
 
 
 def _check_window_now(window: Window, longest_s: float, gathered: Gathered, now_s: float, where: str) -> None:

@@ -103,6 +103,7 @@ class Capacity:
     limit may be another one a moment later when the limit ``adapts``, or the ``opening`` is moving. Under every limit
     the steps are measured here, and the ``engine`` fitted. ``pacer`` spreads the prompts, None where the preset does
     not pace them; ``paced`` is its last answer on a ticket that was to go to a free seat: True where that had to wait.
+    ``gpu_busy_ratio`` is the last reading of the GPU, None without one.
     """
 
     def __init__(self, preset: Preset, ceiling: int | None) -> None:
@@ -110,6 +111,7 @@ class Capacity:
         self.opening = Opening()
         self.engine = EngineFit()
         self.pacer: PrefillPacer | None = None
+        self.gpu_busy_ratio: float | None = None
         self._limited, self._next_seats = False, 1
         self._stepped_s = -inf
         self._limit = make_limit(_settings(preset), preset.batching.seats, ceiling, self.engine)
@@ -191,6 +193,7 @@ class Capacity:
             unloaded_token_s=None if unloaded is None else unloaded.token_s,
         )
         self._limited, self._next_seats, self._stepped_s = False, 1, now_s
+        self.gpu_busy_ratio = load.gpu_busy_ratio
         if self.opening.present < 1 or self.opening.elsewhere or self.opening.front < 1:
             signals = _of_all(signals, self.opening)
         seen = self._meter.add(signals, now_s)

@@ -62,7 +62,8 @@ def read(
 ) -> DeskReading:
     """Read the parts of a desk. Nothing changes."""
     preset, queue, seats, window = mode.preset, scheduler.queue, scheduler.seats, scheduler.window
-    gathered, demand_seats = Gathered(0, capacity.limit, now_s), forecast.demand.total_seats(now_s)
+    gathered = Gathered(0, capacity.limit, now_s, gpu_busy_ratio=capacity.gpu_busy_ratio)
+    demand_seats = forecast.demand.total_seats(now_s)
     reserved, orders = seats.reserved(), (lane.order for lane in queue.lanes)
     return DeskReading(
         limit_reason=_waits_for(capacity, scheduler) or capacity.why,

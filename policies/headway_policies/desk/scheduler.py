@@ -367,12 +367,12 @@ class Scheduler:
 
     def _gathering(self, now_s: float) -> Iterable[tuple[Gathered, Lane]]:
         budget_tokens, most_seats = self._preset.batching.max_total_tokens, self.capacity.limit
-        share = self.window_share(now_s)
+        share, busy = self.window_share(now_s), self.capacity.gpu_busy_ratio
         for lane in self.queue.lanes:
             opened_s = lane.opened_s()
             if opened_s is not None:
                 full = lane.seats >= most_seats or (budget_tokens is not None and lane.tokens >= budget_tokens)
-                yield Gathered(lane.seats, most_seats, opened_s, full, self._urgent_s(lane), share), lane
+                yield Gathered(lane.seats, most_seats, opened_s, full, self._urgent_s(lane), share, busy), lane
 
     def _urgent_s(self, lane: Lane) -> float | None:
         """The arrival of the longest-waiting ticket of the most urgent class, where there are several classes."""

@@ -196,6 +196,19 @@ def test_it_is_the_marginal_rule() -> None:
     assert length_s(window, 3, now_s) == 0
 
 
+@pytest.mark.parametrize(("busy", "times"), [(None, 1.0), (1.0, 1.0), (0.8, 1.0), (0.4, 1.5), (0.0, 2.0)])
+def test_an_under_used_gpu_has_more_patience(busy: float | None, times: float) -> None:
+    """Up to twice as much, within the longest window and the objective of first tokens."""
+    window, now_s = taught(gap_s=0.01, fixed_s=0.25, member_s=0.02)
+    gathered = Gathered(3, 64, now_s, gpu_busy_ratio=busy)
+    assert window.length_s(gathered, now_s) == pytest.approx(times * (0.25 - 3 * 0.02) / 4)
+    for _ in range(16):
+        window.first_token(0.9)
+    assert window.length_s(gathered, now_s) <= 0.2 * LONGEST_S + 1e-9
+    window, now_s = taught(gap_s=0.01)
+    assert window.length_s(Gathered(1, 64, now_s, gpu_busy_ratio=busy), now_s) == LONGEST_S
+
+
 def test_without_knowledge_it_is_the_longest() -> None:
     """Until it has seen batches and arrivals, it behaves like a fixed window."""
     window = AdaptiveWindow(LONGEST_S)

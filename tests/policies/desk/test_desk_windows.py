@@ -185,3 +185,20 @@ def test_batch_size_and_window_shrink_together_when_tokens_come_late() -> None:
     for first in range(300, 900, 100):
         limit_now, window_s = batch(first, between_s=0.02)
     assert (limit_now > 8, window_s) == (True, 1.0)
+
+
+def test_a_batch_gathers_longer_while_the_gpu_is_under_used() -> None:
+    """By the last reading of the GPU, which comes with the steps of the engine; as ever where there is none."""
+    lengths_s: list[float] = []
+    for busy in (None, 1.0, 0.4):
+        desk = Desk(adaptive())
+        window: Any = desk._scheduler.window
+        for seats in (1, 2, 3, 4) * 5:
+            window.batch_done(seats, 0.25 + 0.02 * seats, 0.0)
+        for number in range(50):
+            window.arrived(1, number * 0.01)
+        desk.observe(Load(0, 0, 0.0, gpu_busy_ratio=busy), 0.5)
+        (due_s,) = [one.at_s for one in desk.arrive(Ticket(1, "normal", 0.5), 0.5) if isinstance(one, WakeAt)]
+        lengths_s.append(due_s - 0.5)
+    patience_s = (0.25 - 0.02) / 2
+    assert lengths_s == pytest.approx([patience_s, patience_s, 1.5 * patience_s])
