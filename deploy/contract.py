@@ -42,7 +42,7 @@ def main(argv: list[str] | None = None) -> int:
 
 
 def contract_of(found: Iterable[Use], known: Contract, sources: Iterable[VllmSource]) -> Contract:
-    """The contract of these uses. What is known of releases without a source is kept."""
+    """The contract of these uses. The facts about releases without a source are kept."""
     read = {source.version: source for source in sources}
     releases = tuple(sorted({*known.releases, *read}, key=_numbers))
     seen = {name.text: name.seen for name in known.names}

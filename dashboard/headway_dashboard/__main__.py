@@ -32,7 +32,7 @@ def _address(text: str) -> str:
 
 
 def _addresses(text: str) -> str:
-    """One address, or several with commas, each as it is allowed alone."""
+    """An address, or several with commas, each as it is allowed alone."""
     return ",".join(_address(part.strip()) for part in text.split(",") if part.strip()) or _address(text)
 
 

@@ -1,6 +1,6 @@
 """The rights of this page at the server, and what is missing.
 
-The server decides on every request; this only keeps a page from offering what would be refused.
+The server decides on every request; these rights only keep a page from offering what would be refused.
 """
 
 from __future__ import annotations
@@ -65,7 +65,7 @@ def logged_in(rights: Rights) -> Rights:
 
 
 def _without_login() -> Rights | None:
-    """The rights without a login, where one is needed: one is set up, or the page is open to a network."""
+    """The rights without a login, where a login is needed: it is set up, or the page is open to a network."""
     if st.user.get("is_logged_in") is True or proven_user():
         return None
     if st.user.get("is_logged_in") is False:

@@ -107,8 +107,8 @@ class ProxyLogin:
 def middleware(environment: MutableMapping[str, str] = os.environ) -> list[Middleware]:
     """The middleware of the dashboard, where a proxy is set up.
 
-    It also keeps uvicorn from replacing the address of a peer on the loopback by what X-Forwarded-For says, as far as
-    uvicorn has not read its settings yet.
+    The function also keeps uvicorn from replacing the address of a peer on the loopback by what X-Forwarded-For says,
+    as far as uvicorn has not read its settings yet.
     """
     proxy = TrustedProxy.from_environment(environment)
     if not proxy.configured:
@@ -127,7 +127,7 @@ def _forwarded(headers: Headers) -> set[Address]:
 
 
 def _address(text: str) -> Address | None:
-    """An address; one of IPv4 that is written as one of IPv6 is that of IPv4."""
+    """An address; an IPv4 address in the notation of IPv6 is the IPv4 address."""
     try:
         found = ip_address(text.partition("%")[0])
     except ValueError:

@@ -6,7 +6,7 @@
     requests = WORKLOADS["W1"].requests(300, seed=1, model=model, slo=slo, load=1.5)
     print(summarise("balanced", simulate(requests, preset, model), slo, warmup_s=30, span_s=300).all.goodput_per_s)
 
-The same seed gives the same run. What the model leaves out is said in ``engine_model/engine``.
+The same seed gives the same run. The simplifications of the model are listed in ``engine_model/engine``.
 
     engine_model  the model of the engine, and its ceiling
     traffic       the requests, and the clients that send them

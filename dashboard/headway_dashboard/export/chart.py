@@ -29,7 +29,7 @@ class Curve:
 
 
 def curves_of(panel: Panel) -> tuple[Curve, ...]:
-    """The lines of a panel. What its page draws across another quantity is here drawn over time beside it."""
+    """The lines of a panel. A figure that its page draws across another quantity is drawn over time beside it here."""
     curves = tuple(_curve(line) for line in panel.lines)
     if panel.across is None:
         return curves

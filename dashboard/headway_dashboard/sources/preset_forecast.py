@@ -1,6 +1,7 @@
 """The forecast of all presets of one server, asked for in a thread, for all visitors together.
 
-One forecast at a time: the server computes no second one beside it. It is asked for only where traffic is recorded.
+Forecasts are asked for one at a time, since the server computes no second one beside it, and only where traffic is
+recorded.
 """
 
 from __future__ import annotations

@@ -76,7 +76,7 @@ class Ring:
             self._values -= len(self._oldest().popleft()[1])
 
     def missed(self, time_s: float) -> None:
-        """Remember a scrape that failed. One that is not later than the newest scrape is left out."""
+        """Remember a scrape that failed. A failure no later than the newest scrape is left out."""
         newest = self._frames or self._old
         if not newest or newest[-1][0] < time_s:
             self.add(time_s, [(UP, 0.0)])

@@ -11,6 +11,6 @@ server          the ``headway serve`` of a replica: start, requests, drain, end
 figures         what a server says of itself, from one scrape of its metrics
 fleet_scaling   Ray Serve's autoscaling policy, with the scaling policy of Headway
 
-``app``, ``fleet_router``, ``front`` and ``replica`` import Ray; nothing else here does. What ``headway route`` does as
-well, HTTP with a server, reading its load, its tries and its clients, is imported from ``headway.router``.
+``app``, ``fleet_router``, ``front`` and ``replica`` import Ray; nothing else here does. The work that ``headway route``
+has as well, HTTP with a server, reading its load, its tries and its clients, is imported from ``headway.router``.
 """

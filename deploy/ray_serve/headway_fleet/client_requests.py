@@ -16,7 +16,7 @@ _NOT_FORWARDED = frozenset({"content-length", "host", "x-forwarded-for", "x-head
 
 
 def is_open(scope: Scope) -> bool:
-    """Whether clients may ask for this path. One with dot segments might be another one at the server."""
+    """Whether clients may ask for this path. A path with dot segments might be another one at the server."""
     path: str = scope["path"]
     return (path == _READINESS or path.startswith(_INFERENCE)) and not {".", ".."} & set(path.split("/"))
 

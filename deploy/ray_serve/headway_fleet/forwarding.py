@@ -6,8 +6,8 @@
         out_of_memory, too_many_connections
     any other answer                        it is the client's: a queue that is full, a time-out, an error of its own
 
-A stream has begun for its client with its first bytes, a JSON body when it is whole. What breaks off later is not tried
-again: a stream ends with an error event, any other response with its connection.
+A stream has begun for its client with its first bytes, a JSON body when it is whole. An answer that breaks off later is
+not tried again: a stream ends with an error event, any other response with its connection.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The front: the ingress of the application. It forwards what clients of a server may ask for, and nothing else.
+"""The front: the ingress of the application, which forwards what clients of a server may ask for, and nothing else.
 
 The admin API and the metrics of the servers stay closed here.
 """

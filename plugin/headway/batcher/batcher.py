@@ -1,7 +1,7 @@
 """The batcher: batches of any function from single requests, for embedders, rerankers and classic models.
 
 The batcher is an asyncio shell around a desk of its own, and owns the clock, one timer and the futures on which
-submitters wait; the desk decides which requests leave, together with which others, and when. One batch runs at a time.
+submitters wait; the desk decides which requests leave, together with which others, and when. Batches run one at a time.
 Nothing is polled: an idle batcher has no task and no timer.
 
 Ownership: a member is in ``_members`` from its arrival until its end was reported to the desk. A batch's task settles

@@ -1,6 +1,6 @@
 """A batcher for programs with threads.
 
-One background thread runs an event loop with the batcher on it; all methods are calls into that loop.
+A background thread runs an event loop with the batcher on it; all methods are calls into that loop.
 """
 
 from __future__ import annotations

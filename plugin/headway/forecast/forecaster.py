@@ -1,7 +1,7 @@
 """The forecaster: starts the process that computes a forecast, follows its progress, and bounds its time.
 
-One forecast at a time: they would only take the processor from each other, and from the server. The event loop packs
-the job and reads a few lines; all else is done by the other process.
+Forecasts are computed one at a time: several would only take the processor from each other, and from the server. The
+event loop packs the job and reads a few lines; all else is done by the other process.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """The operator's view and means of change: presets, switches, commands, the status, and the metrics.
 
-One snapshot of the server is rendered as JSON and as Prometheus metrics.
+A snapshot of the server is rendered as JSON and as Prometheus metrics.
 """
 
 from headway.operator.control import Control

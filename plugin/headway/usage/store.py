@@ -82,7 +82,7 @@ class NotUsageError(sqlite3.DatabaseError):
 
 
 class UsageStore:
-    """One database. Raises sqlite3.Error or OSError wherever it cannot be opened, read or written.
+    """The database. Raises sqlite3.Error or OSError wherever it cannot be opened, read or written.
 
     ``write`` and ``prune`` keep a connection and belong to one thread; ``read`` may be called on any other.
     """

@@ -46,7 +46,7 @@ def ceiling(
     slo: Slo,
     set_point_ratio: float = SET_POINT_RATIO,
 ) -> Ceiling:
-    """The ceiling for requests of these mean lengths. One sequence is always allowed, whatever the objective."""
+    """The ceiling for requests of these mean lengths. A single sequence is always allowed, whatever the objective."""
     most = min(model.max_num_seqs, _MAX_SEATS)
     best = _at(1, model, prompt_tokens, output_tokens)
     for seats in range(2, most + 1):

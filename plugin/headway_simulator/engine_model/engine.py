@@ -371,7 +371,7 @@ class Engine:
                 steps.ended.append(sequence)
 
     def _stop(self, sequence: Sequence) -> None:
-        """Take a running sequence out, and give back its blocks. What it has generated is kept."""
+        """Take a running sequence out, and give back its blocks. Its generated tokens are kept."""
         del self.running[sequence]
         sequence.running = False
         if not sequence.decoding:

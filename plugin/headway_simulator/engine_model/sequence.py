@@ -10,10 +10,10 @@ GONE = -1
 
 @dataclass(slots=True, eq=False)
 class Sequence:
-    """A sequence in the engine. A smaller ``priority`` is more urgent, as in vLLM. ``made_tokens`` counts its output
-    up to the last time it began or ceased to decode; ``Engine.made_tokens`` is exact. Sequences with the same
-    ``prefix`` have the first ``prefix_tokens`` of their prompts in common; 0 is none. It was submitted at
-    ``sent_s``. ``adapter`` is a LoRA adapter; "" is the model itself.
+    """A sequence in the engine. A smaller ``priority`` is more urgent, as in vLLM. ``made_tokens`` counts its output up
+    to the last time it began or ceased to decode; ``Engine.made_tokens`` is exact. Sequences with the same ``prefix``
+    have the first ``prefix_tokens`` of their prompts in common; 0 is none. The sequence was submitted at ``sent_s``.
+    ``adapter`` is a LoRA adapter; "" is the model itself.
     """
 
     id: int

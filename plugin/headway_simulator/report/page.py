@@ -1,7 +1,7 @@
 """A comparison as one self-contained HTML page, with the charts and plotly.js inside.
 
-plotly itself is not imported: only the script in its package is read, and only when a page is asked for. It comes with
-the dashboard's packages.
+plotly itself is not imported: only the script in its package is read, and only when a page is asked for. The package
+comes with the dashboard's.
 """
 
 from __future__ import annotations

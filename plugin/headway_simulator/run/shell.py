@@ -1,8 +1,8 @@
 """The simulator's shell around the desk, on a virtual clock.
 
-It drives the same ``Desk`` as the gate does in production. It owns the virtual clock, the engine model and the clients,
-sends the desk every event at its instant and carries out the effects. At one instant the end of a step goes before all
-events from outside, and a step begins after all of them.
+The shell drives the same ``Desk`` as the gate does in production. It owns the virtual clock, the engine model and the
+clients, sends the desk every event at its instant and carries out the effects. At one instant the end of a step goes
+before all events from outside, and a step begins after all of them.
 
 The engine's steps are reported to the desk (``observe``) once for each stretch of at most ``STRETCH_STEPS`` equal
 steps, and only where the preset's limit policy learns from them; a real server reports each step. Tokens
@@ -108,7 +108,7 @@ class Shell:
         switches: Iterable[tuple[float, Preset]],
         progress: Callable[[int], None] | None,
     ) -> Result:
-        """Serve until no request is left. Those that would wait for ever are refused by a drain: each has its end."""
+        """Serve until no request is left. Requests that would wait for ever are refused by a drain, their end."""
         self._requests, self._progress = iter(requests), progress
         self._next = next(self._requests, None)
         for at_s, preset in switches:

@@ -1,8 +1,8 @@
 """Presets with nothing but a batching strategy, to compare the strategies.
 
-One class, no time-outs, an unbounded queue: what differs between two runs is the strategy alone. The reference point is
-``serial`` (one at a time); ``padded`` is a static batch in which an ended sequence keeps its place until the longest
-has ended, as without iteration-level scheduling.
+The presets have one class, no time-outs and an unbounded queue, so two runs differ by the strategy alone. The reference
+point is ``serial`` (one at a time); ``padded`` is a static batch in which an ended sequence keeps its place until the
+longest has ended, as without iteration-level scheduling.
 """
 
 from __future__ import annotations

@@ -65,8 +65,8 @@ examples:
   headway keys list
   headway keys list --file ./keys.toml --json
 
-It shows ids, never keys: those are not in the file. A key that has expired is refused; `headway keys revoke` removes
-it from the file.
+The list shows ids, never keys, which are not in the file. A key that has expired is refused; `headway keys revoke`
+removes it from the file.
 exit codes: 0 done   2 no file (--file, or {KEYS_FILE}), or one with errors: each is named
 """
 _REVOKE = """\

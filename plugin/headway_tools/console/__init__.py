@@ -1,6 +1,6 @@
 """The common parts of the commands: options, exit codes, tables, preset look-up, and the checks before a server starts.
 
-One module for each command stands in ``headway_tools.cli``.
+Each command has a module in ``headway_tools.cli``.
 """
 
 from headway_tools.console.bar import Bar

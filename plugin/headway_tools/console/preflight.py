@@ -1,6 +1,6 @@
 """Checks before a server starts: all that can be found out before vLLM is imported, which takes seconds.
 
-Each raises UsageError with one line that says what to do next. What the environment says is ``headway.checks``'s.
+Each raises UsageError with one line that says what to do next. The environment is checked by ``headway.checks``.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ def check_model(engine: Sequence[str], environ: Mapping[str, str]) -> None:
 
 
 def check_address(engine: Sequence[str]) -> None:
-    """Refuse an address that cannot be bound. One that only ``--config`` names is left to vLLM."""
+    """Refuse an address that cannot be bound. An address that only ``--config`` names is left to vLLM."""
     if uds := value_of(engine, "--uds"):
         if Path(uds).exists():
             raise UsageError(f"--uds {uds} exists already; remove it if no server uses it, or choose another")

@@ -1,6 +1,6 @@
 """An engine in real time without a model: a step takes longer the more sequences are in it, and each step is reported.
 
-It has vLLM's own metrics that the dashboard reads, beside those of Headway.
+The engine has vLLM's own metrics that the dashboard reads, beside those of Headway.
 """
 
 from __future__ import annotations

@@ -6,8 +6,8 @@ the edges minimise what the paper wants minimal,
 
     sum over bins of  P(bin) * E[longest of a batch | bin],    E[max] = sum over v of v * (F(v)^B - F(v-)^B)
 
-for batches of B, by a dynamic program over the distinct lengths of a bounded sample, equal lengths always together. One
-more bin is used only if it saves half a percent: requests of one length stay in one bin.
+for batches of B, by a dynamic program over the distinct lengths of a bounded sample, equal lengths always together. A
+further bin is used only if the saving is half a percent: requests of one length stay in one bin.
 
 Edges are refitted after 32, 64, ... arrivals and then after every 512; a fit costs at most 64^2/2 steps for each bin.
 ``bin_of`` is a binary search; between refits a length keeps its bin. Weak spots: until the first fit all are in bin 0;

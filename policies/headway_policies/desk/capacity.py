@@ -5,11 +5,11 @@ healthy engine. Less is open while its memory is short, after it died for lack o
 warm-up, when seats open one after another. The least of these shares counts, and a bound in seats, which is that of the
 instances behind a router; one seat is always open.
 
-The limit in front of several instances is that of all of them. Those that are there have their share of it, beside what
-is taken elsewhere: those that are gone finish what they run. The taken seats of those that are there count as many
-times more, so that the fit of the engine is the same, however many there are. Of several fronts before them each has
-its share of that, rounded down, so that all of them together do not go beyond the limit; what the others run is in the
-load that is observed.
+The limit in front of several instances is that of all of them. The instances that are there have their share of it,
+beside the seats taken elsewhere: an instance that is gone finishes its requests. The taken seats of the present
+instances count as many times more, so that the fit of the engine is the same, however many there are. Of several fronts
+before them each has its share of that, rounded down, so that all of them together do not go beyond the limit; the
+requests of the others are in the load that is observed.
 """
 
 from __future__ import annotations

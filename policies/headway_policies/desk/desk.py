@@ -234,7 +234,7 @@ class Desk:
     def engine_restarting(self, retryable: Collection[int], now_s: float) -> list[Effect]:
         """The engine is gone with all it was running, and another one is being started.
 
-        Tickets among ``retryable``, which have sent no output yet, wait again, each to run alone at first. Those that
+        Tickets among ``retryable``, which have sent no output yet, wait again, each to run alone at first. Tickets that
         were running at the crash before as well are given up, and so are all that have sent output. In a drain nothing
         waits again.
         """
@@ -288,7 +288,7 @@ class Desk:
     def bound_seats(
         self, most: int | None, now_s: float, *, present: float = 1.0, elsewhere: int = 0, front: float = 1.0
     ) -> list[Effect]:
-        """Use no more seats than that, under this preset and every later one; None: no bound. One seat is open.
+        """Use no more seats than that, under this preset and every later one; None: no bound. A seat stays open.
 
         ``present`` is the share of the instances that are there: theirs is so much of the limit. ``elsewhere`` seats
         are taken at those that are not. ``front`` is this front's share, of several before the same instances.

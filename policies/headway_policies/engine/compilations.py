@@ -1,7 +1,7 @@
 """Grammars that the engine compiles for structured outputs, and when they take too long.
 
 vLLM compiles them in a small pool of threads beside its steps and cancels none. A compilation that takes hours is no
-hang: the other requests are served. Those with a grammar of their own wait until a thread is free.
+hang: the other requests are served. Requests with a grammar of their own wait until a thread is free.
 
     named           after ``hang_after_s``: a grammar has been compiling for so long
     engine replaced after ``slow_step_after_s``: grammars wait, and none has begun or ended for so long

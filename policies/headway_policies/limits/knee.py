@@ -1,11 +1,11 @@
 """A limit that grows as long as more sequences give more tokens a second.
 
-By the fitted step time (``engine_fit``) b sequences give b / (base + c b) tokens a second. One per cent more sequences
-give ``base / (base + c b)`` per cent more tokens: the elasticity, 1 for a single sequence on most engines, and 0 where
-a step takes as long as its sequences cost. The limit doubles while requests wait for it, and ends where the elasticity
-has fallen to ``_LEAST_ELASTICITY``: all that further sequences could add to the tokens a second is that share. Doubling
-like this is the start-up of BBR (Cardwell et al., ACM Queue 2016), which doubles its rate until the delivered one stops
-growing; there the end is seen in three round trips, here it follows from the fit.
+By the fitted step time (``engine_fit``) b sequences give b / (base + c b) tokens a second. An increase of the sequences
+by one per cent gives ``base / (base + c b)`` per cent more tokens: the elasticity, 1 for a single sequence on most
+engines, and 0 where a step takes as long as its sequences cost. The limit doubles while requests wait for it, and ends
+where the elasticity has fallen to ``_LEAST_ELASTICITY``: all that further sequences could add to the tokens a second is
+that share. Doubling like this is the start-up of BBR (Cardwell et al., ACM Queue 2016), which doubles its rate until
+the delivered one stops growing; there the end is seen in three round trips, here it follows from the fit.
 
 A fit in which steps have no fixed cost is one of too few kinds of steps, and says nothing of the knee: the limit stays.
 

@@ -18,8 +18,8 @@ near the set point: a burst of prompts would delay all that run at once.
 
 Thus the mean step keeps the set point whatever the mix is, and a new mix is followed within a step or two: no mean
 length has to be learnt. A cost that is estimated wrongly lets a prompt go a little too early or too late; the measured
-times correct both. One prompt may overdraw the bucket, or a long one would never go. The margin between the two levels
-is kept for what is urgent (as trunk reservation keeps lines free; Kelly, Loss networks, Annals of Applied Probability
+times correct both. A prompt may overdraw the bucket, or a long one would never go. The margin between the two levels is
+kept for what is urgent (as trunk reservation keeps lines free; Kelly, Loss networks, Annals of Applied Probability
 1991): a few urgent prompts need not wait at all, and they may overdraw the bucket. They may do so up to ``_TURN_STEPS``
 in a row, then others have their turn.
 

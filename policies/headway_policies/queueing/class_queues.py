@@ -139,8 +139,8 @@ class ClassQueues:
         return self._by_name[class_name].waiting
 
     def ahead(self, class_name: str, tenant: str) -> int:
-        """About how many tickets of a class go before a new one of a tenant; all under a custom discipline. Those that
-        are late do not.
+        """About how many tickets of a class go before a new one of a tenant; all under a custom discipline. Late
+        tickets do not.
         """
         one = self._by_name[class_name]
         return one.discipline.ahead(tenant) if isinstance(one.discipline, Fifo) else one.waiting

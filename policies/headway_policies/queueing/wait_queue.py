@@ -69,7 +69,7 @@ class Sum:
 class WaitQueue:
     """All waiting tickets of one preset. ``lanes`` is never empty.
 
-    Those that ``adapters`` has set aside are in no order, and count in all but the seats.
+    Tickets that ``adapters`` has set aside are in no order, and count in all but the seats.
     """
 
     classes: Mapping[str, PriorityClass]

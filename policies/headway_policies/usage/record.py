@@ -56,7 +56,7 @@ class Figures(NamedTuple):
 
 
 class UsageRecord(NamedTuple):
-    """One finished request, which ended at ``ended_s``, in seconds since 1970.
+    """A finished request, which ended at ``ended_s``, in seconds since 1970.
 
     Its ``figures`` are of one request, and of one that was refused where its group has a reason. The tokens are those
     that the engine counted for it, over all its sequences and tries.

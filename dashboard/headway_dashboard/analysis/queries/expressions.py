@@ -1,6 +1,6 @@
 """Expressions: the meaning of a chart's line, as PromQL and for the ring.
 
-One expression, two readers: the ring in memory evaluates it (``sources.ring``), and Prometheus, Grafana and the help
+An expression has two readers: the ring in memory evaluates it (``sources.ring``), and Prometheus, Grafana and the help
 text get it as PromQL. A panel can therefore not show one thing here and another there.
 """
 
@@ -65,7 +65,7 @@ class OfExpression(Expression):
 class Gauge(OfMetric):
     """The value itself, summed over the labels that are not kept apart; or the largest, the least or the mean of them.
 
-    With several servers the sum is over all of them. It has a meaning for what can be counted together: requests,
+    With several servers the sum is over all of them. The sum has a meaning for what can be counted together: requests,
     seats, bytes. Of ratios, states, numbers that stand for a word, and what holds for one server, the worst is taken.
     """
 

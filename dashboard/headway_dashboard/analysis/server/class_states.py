@@ -42,7 +42,7 @@ def class_states(
 ) -> list[dict[str, Cell]]:
     """A row for each class. Rates are over the last 30 s, objectives over five minutes, the budget over an hour.
 
-    What is not ``current`` is not judged.
+    A reading that is not ``current`` is not judged.
     """
     rows = [_row(reading, status, name) for name in classes]
     return rows if current else [{title: Cell(cell.text) for title, cell in row.items()} for row in rows]

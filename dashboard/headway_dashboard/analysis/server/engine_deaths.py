@@ -16,7 +16,8 @@ RECYCLE = "recycle"
 def last_cause(deaths: Series) -> str:
     """The cause of the last death, from the counters by cause; empty where that cannot be told.
 
-    It is the counter that grew last, or, where none grew in the time of the series, the only one above zero.
+    The cause is that of the counter that grew last, or, where none grew in the time of the series, the only one above
+    zero.
     """
     grew = [(at, labels[0]) for labels in deaths.lines if (at := _last_growth(deaths, labels)) is not None]
     if grew:

@@ -1,7 +1,7 @@
 """The status of a server beyond its metrics: engine, warm-up, fallback ladder and limit, from three answers.
 
-Pure: answers of the admin API in, one value out. What an answer lacks is left at its default, so that a server of
-another version leaves a page poorer but whole.
+Pure: answers of the admin API in, one value out. A field that an answer lacks is left at its default, so that a server
+of another version leaves a page poorer but whole.
 """
 
 from __future__ import annotations

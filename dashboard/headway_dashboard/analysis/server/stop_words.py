@@ -1,6 +1,6 @@
 """The operators' commands to a server, in words: a pause, a drain, another limit; and what else stops dispatch.
 
-What an operator wrote stands in these words as it is: a page shows them as plain text.
+The reason of an operator stands in these words as it was written: a page shows them as plain text.
 """
 
 from __future__ import annotations

@@ -35,7 +35,7 @@ class BudgetRow(Answer):
 
 
 class UsageReport(Answer):
-    """What requests have used that ended from ``since`` to ``until``.
+    """The use of the requests that ended from ``since`` to ``until``.
 
     ``kept_since``: the begin of the oldest period of this kind that is kept. ``waiting`` requests are not in the
     database yet, and ``lost`` ones will never be.

@@ -1,7 +1,7 @@
 """Commands of a warm-up: the preset's plan, once, on the engine that serves, beside its requests.
 
-One at a time, and only on an engine that is up and warm: another one is warmed up by what starts it. A failure changes
-nothing but the audit, which has the end of each.
+Warm-ups run one at a time, and only on an engine that is up and warm: another engine is warmed up by its starter. A
+failure changes nothing but the audit, which has the end of each.
 """
 
 from __future__ import annotations

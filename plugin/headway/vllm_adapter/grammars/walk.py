@@ -113,7 +113,7 @@ def _walk(grammar: Grammar, bitmask: Any, special: _Tokens, pick: _Pick, clock: 
 
 
 def _judge(costs_s: list[float]) -> None:
-    """Raise TooSlowError for the time of the last steps. One long step may be the making of something that is kept."""
+    """Raise TooSlowError for the time of the last steps. A long step may be the making of something that is kept."""
     last_s = costs_s[-_WINDOW:]
     if len([step_s for step_s in last_s if step_s > MOST_STEP_S]) > 1:
         raise TooSlowError

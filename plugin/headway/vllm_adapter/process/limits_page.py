@@ -1,12 +1,13 @@
 """The page of limits: what EngineCore has to keep, for a process that cannot call it.
 
-With several API servers, and before vLLM's front end in Rust, the queue is in a process above vLLM's launcher. That
-process writes what the call ``headway_set_limits`` would take into a page behind the progress reports (``progress``),
-which EngineCore has mapped into its memory as well. EngineCore looks at the page's number before each step, so what was
-written holds from the first step that begins after it, also in an engine that was started in place of another one.
+With several API servers, and before vLLM's front end in Rust, the queue is in a process above vLLM's launcher. The
+process with the queue writes what the call ``headway_set_limits`` would take into a page behind the progress reports
+(``progress``), which EngineCore has mapped into its memory as well. EngineCore looks at the page's number before each
+step, so what was written holds from the first step that begins after it, also in an engine that was started in place of
+another one.
 
-One process writes and nothing is locked: what is read in the middle of a change fails its checksum, and is read again
-before the next step.
+A single process writes and nothing is locked: a page that is read in the middle of a change fails its checksum, and is
+read again before the next step.
 """
 
 from __future__ import annotations

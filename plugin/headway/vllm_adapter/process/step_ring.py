@@ -6,9 +6,10 @@ length, and nothing of a step without a streamed token. A single API server is t
 takes several of them with the last one alone. So EngineCore writes each step into a ring behind the page of limits
 (``limits_page``), one for each rank.
 
-One process writes and nothing is locked. A record has the number of its step and a checksum: one that is being written,
-or was left in the middle by an engine that died, fails it and is read again later. An engine that is started in place
-of another one goes on with its numbers. A reader that was too slow goes on with the newer half of the ring.
+A single process writes and nothing is locked. A record has the number of its step and a checksum: a record that is
+being written, or was left in the middle by an engine that died, fails it and is read again later. An engine that is
+started in place of another one goes on with its numbers. A reader that was too slow goes on with the newer half of the
+ring.
 """
 
 from __future__ import annotations

@@ -19,7 +19,7 @@ examples:
 
 Running requests finish. New and waiting requests wait, within the bounds and time-outs of the preset, which go on: for
 a long stop `headway drain` refuses them at once. The server is not ready meanwhile, so that a load balancer sends its
-requests elsewhere. A pause holds across preset switches and recycles, until a resume or its end. One that has an end is
+requests elsewhere. A pause holds across preset switches and recycles, until a resume or its end. A pause with an end is
 renewed, or replaced, by another pause; a drain takes the end away.
 exit codes: 0 paused   1 refused: draining, or paused without an end   3 not reachable   4 token missing or wrong
 """

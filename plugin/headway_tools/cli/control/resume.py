@@ -14,8 +14,8 @@ examples:
   headway resume --reason "the storage is back"
   headway resume --json                             what was dispatched at once, for scripts
 
-It ends what `headway pause` or `headway drain` began, also a pause that would end by itself. A stop for another
-cause (a recycle, a warm-up, the engine's own pause) goes on until its own end, and the answer names it.
+The command ends what `headway pause` or `headway drain` began, also a pause that would end by itself. A stop for
+another cause (a recycle, a warm-up, the engine's own pause) goes on until its own end, and the answer names it.
 exit codes: 0 resumed   1 refused: no command blocks dispatch   3 not reachable   4 token missing or wrong
 """
 

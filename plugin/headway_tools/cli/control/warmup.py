@@ -17,7 +17,7 @@ examples:
 
 The requests of `[warmup]` of the preset run once, past the queue, with batches as large as the seats that are free;
 they are in no count, and the prefix cache is not cleared. The server stays ready, and a failure changes nothing: the
-result is in the server's audit log. One at a time.
+result is in the server's audit log. Warm-ups run one at a time.
 exit codes: 0 accepted   1 refused: this server cannot, or not now   3 not reachable   4 token missing or wrong
 """
 

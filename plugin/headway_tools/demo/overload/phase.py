@@ -1,9 +1,9 @@
 """The overload of the demo: the engine's capacity is measured, then exceeded for a bounded time, then the queue drains.
 
 Requests of the same mix as in the measurement arrive at ``OVERLOAD_RATIO`` times the rate that the full engine can
-serve, whatever becomes of them (an open loop): so it is an overload on any machine. It ends when each of them has
-ended. One line every few seconds says how far it is. The same arrivals are then served by a model of the engine without
-Headway, for comparison.
+serve, whatever becomes of them (an open loop): so it is an overload on any machine. The phase ends when each of them
+has ended. A line every few seconds says how far it is. The same arrivals are then served by a model of the engine
+without Headway, for comparison.
 """
 
 from __future__ import annotations

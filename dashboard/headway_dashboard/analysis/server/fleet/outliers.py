@@ -33,7 +33,7 @@ class Bound:
 
 
 def standing_out(values: Mapping[str, Point], bound: Bound) -> dict[str, Side]:
-    """The servers whose value stands out, and on which side of the median. Those without a value are left out."""
+    """The servers whose value stands out, and on which side of the median. Servers without a value are left out."""
     known = {name: value for name, value in values.items() if value is not None}
     if len(known) < 2:
         return {}

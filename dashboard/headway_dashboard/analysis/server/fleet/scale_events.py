@@ -1,7 +1,7 @@
 """The arrivals, departures and restarts of servers: read from ``up`` and from the start of their processes.
 
-A time in which nothing at all is known is a gap of the source of the figures, and no event of a server. What is known
-first is where our knowledge begins: a server that is there from then on has not appeared.
+A time in which nothing at all is known is a gap of the source of the figures, and no event of a server. Our knowledge
+begins with the first known value: a server that is there from then on has not appeared.
 """
 
 from __future__ import annotations
