@@ -26,6 +26,7 @@ from headway.operator import (
     MetricsCollector,
     PresetCatalogue,
     ServerIdentity,
+    Surroundings,
     UsageCollector,
     install,
     prepare,
@@ -110,9 +111,7 @@ class EngineService:
         self._reads_gpus = Ability.GPUS not in lacks
         rewarm = None if self._warmer is None else self._warmer.rewarm
         self.supervisor = Supervisor(gateway, replacer, rewarm)
-        self.control = install(
-            self.parts,
-            catalogue,
+        around = Surroundings(
             identity=identity,
             supervisor=self.supervisor,
             replace=None if replacer is None else self.supervisor.recycle,
@@ -123,6 +122,7 @@ class EngineService:
             lacks=lacks,
             usage=usage,
         )
+        self.control = install(self.parts, catalogue, around)
         self._usage = usage
         self.exported: GenAiMetrics | None = None
 

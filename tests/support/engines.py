@@ -12,7 +12,7 @@ from headway.engine.port import PlainAdapter, StepListener
 from headway.fallback import OtherModel
 from headway.operator.commands.warmup import WarmBesideTraffic
 from headway.operator.control import Control
-from headway.operator.install import EngineParts, install, prepare
+from headway.operator.install import EngineParts, Surroundings, install, prepare
 from headway.operator.presets import PresetCatalogue
 from headway.supervision.supervisor import Supervisor
 from headway.usage import UsageLog
@@ -115,16 +115,14 @@ def installed(
     supervisor = None if supervise is None else supervise(parts)
     if supervisor is not None and replace is None:
         replace = supervisor.recycle
-    control = install(
-        parts,
-        catalogue,
+    around = Surroundings(
         supervisor=supervisor,
         replace=replace,
         other_model=other_model,
         warm_beside_traffic=warm_beside_traffic,
         usage=usage,
     )
-    return control, parts
+    return install(parts, catalogue, around), parts
 
 
 def outcomes(control: Control) -> dict[str, int]:

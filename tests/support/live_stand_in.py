@@ -21,7 +21,7 @@ from headway.engine.fake import FakeEngine, FakeParams
 from headway.engine.port import PlainAdapter
 from headway.http.admin.handlers import routes
 from headway.http.admin.tokens import Role, Tokens
-from headway.operator import Control, Meters, MetricsCollector, PresetCatalogue, install, prepare
+from headway.operator import Control, Meters, MetricsCollector, PresetCatalogue, Surroundings, install, prepare
 from headway_policies import Preset
 
 TOKEN = "live-token-0123456789-0123456789-abcdef"
@@ -88,7 +88,7 @@ class LiveStandIn:
         meters = Meters.for_presets(catalogue, registry)
         self.engine = SlowingEngine(max_num_seqs=64)
         parts = prepare(self.engine, PlainAdapter(), preset, meters=meters)
-        self.control = install(parts, catalogue, warm_beside_traffic=self._warm)
+        self.control = install(parts, catalogue, Surroundings(warm_beside_traffic=self._warm))
         registry.register(MetricsCollector(self.control.snapshot, self._loop))
         self._tokens = Counter("made_tokens", "-", registry=registry)
         bounds = [0.0005 * 1.15**place for place in range(40)]

@@ -5,7 +5,7 @@ A snapshot of the server is rendered as JSON and as Prometheus metrics.
 
 from headway.operator.control import Control
 from headway.operator.forecasts import unsaved_preset
-from headway.operator.install import EngineParts, install, prepare
+from headway.operator.install import EngineParts, Surroundings, install, prepare
 from headway.operator.metrics import Meters, MetricsCollector, UsageCollector
 from headway.operator.presets import Listed, PresetCatalogue
 from headway.operator.reach import follows_engine, stated_seats
@@ -22,6 +22,7 @@ __all__ = [
     "MetricsCollector",
     "PresetCatalogue",
     "ServerIdentity",
+    "Surroundings",
     "UsageCollector",
     "arrivals_file",
     "follows_engine",

@@ -85,68 +85,82 @@ def prepare(
     return EngineParts(gateway, activity, WarmupState(skip=not warm_up), recorder, meters)
 
 
-def install(
-    parts: EngineParts,
-    catalogue: PresetCatalogue,
-    *,
-    identity: ServerIdentity = _UNNAMED,
-    supervisor: Supervisor | None = None,
-    replace: Replace | None = None,
-    other_model: OtherModel | None = None,
-    warm_up: Callable[[], Awaitable[None]] | None = None,
-    warm_beside_traffic: WarmBesideTraffic | None = None,
-    fleet: Fleet | None = None,
-    lacks: frozenset[Ability] | None = None,
-    usage: UsageLog | None = None,
-) -> Control:
-    """Make the engine a policy client in place; its ``Control`` is returned and also stands at ``engine.headway``.
+@dataclass(frozen=True, slots=True)
+class Surroundings:
+    """What surrounds an engine in its server, as far as it is there.
 
     ``replace`` puts another engine in place, where this server can do that; ``other_model`` answers what is diverted,
     ``warm_up`` warms the engine up before it serves, ``warm_beside_traffic`` while it does. ``fleet``: the engine is
     several instances, and their number is decided for all of them. ``lacks``: what a part of a preset may need and is
     not here; None: not known, and nothing is said of it. ``usage`` takes the records of requests.
     """
-    gateway, activity, tasks, served = parts.gateway, parts.activity, parts.tasks, parts.recorder.served
-    gate, audit = gateway.gate, Audit()
+
+    identity: ServerIdentity = _UNNAMED
+    supervisor: Supervisor | None = None
+    replace: Replace | None = None
+    other_model: OtherModel | None = None
+    warm_up: Callable[[], Awaitable[None]] | None = None
+    warm_beside_traffic: WarmBesideTraffic | None = None
+    fleet: Fleet | None = None
+    lacks: frozenset[Ability] | None = None
+    usage: UsageLog | None = None
+
+
+ALONE = Surroundings()
+
+
+def install(parts: EngineParts, catalogue: PresetCatalogue, around: Surroundings = ALONE) -> Control:
+    """Make the engine a policy client in place; its ``Control`` is returned and also stands at ``engine.headway``."""
+    gateway, gate = parts.gateway, parts.gateway.gate
+    fallback = FallbackController(
+        gate, lambda: parts.activity.load, apply=gate.fall_back, other_model=around.other_model
+    )
+    control = _control(parts, catalogue, fallback, around)
+    gateway.model, gate.listeners.usage = around.identity.model, around.usage
+    gate.desk.ledger.admit_classes(catalogue.class_names())
+    engine: Any = gateway.link.engine
+    gateway.diversion = fallback if isinstance(around.other_model, OtherEngine) else None
+    engine.__class__ = make_policy_class(type(engine), gateway)
+    engine.headway = control
+    parts.activity.listens = gateway.link.adapter.listen(engine, parts.activity)
+    return control
+
+
+def _control(
+    parts: EngineParts, catalogue: PresetCatalogue, fallback: FallbackController, around: Surroundings
+) -> Control:
+    gateway, gate, activity, tasks = parts.gateway, parts.gateway.gate, parts.activity, parts.tasks
+    served, warmup, audit, supervisor = parts.recorder.served, parts.warmup, Audit(), around.supervisor
     settings = gateway.link.adapter.settings(gateway.link.engine)
     forecasts = PresetForecasts(gate, catalogue, parts.recorder, activity, settings, Forecaster())
-    fallback = FallbackController(gate, lambda: activity.load, apply=gate.fall_back, other_model=other_model)
-    recycle = EngineRecycle(gateway, tasks, parts.memory, audit, replace, supervisor)
-    facts = FactsReader(gate, served, activity, fallback, forecasts, recycle, parts.warmup, supervisor)
-    control = Control(
-        identity=identity,
+    recycle = EngineRecycle(gateway, tasks, parts.memory, audit, around.replace, supervisor)
+    facts = FactsReader(gate, served, activity, fallback, forecasts, recycle, warmup, supervisor)
+    return Control(
+        identity=around.identity,
         gateway=gateway,
         catalogue=catalogue,
         history=SwitchHistory({gate.desk.mode.revision: gate.desk.preset}),
         activity=activity,
-        warmup=parts.warmup,
+        warmup=warmup,
         memory=parts.memory,
         engine_recycle=recycle,
         fallback_controller=fallback,
         limits=OperatorLimits(tasks),
         admission=AdmissionCommands(gateway, tasks, audit),
-        warmups=WarmupCommands(gateway, tasks, parts.warmup, recycle, audit, warm_beside_traffic),
+        warmups=WarmupCommands(gateway, tasks, warmup, recycle, audit, around.warm_beside_traffic),
         trials=PresetTrials(gate, served, tasks),
         forecast_errors=ForecastErrors(gate, served, activity, forecasts, tasks),
         diagnostics=Diagnostics(gate, facts),
-        scale_signal=_scale_signal(gate, parts.meters, fleet),
+        scale_signal=_scale_signal(gate, parts.meters, around.fleet),
         audit=audit,
         supervisor=supervisor,
-        fleet=fleet,
-        lacks=lacks,
+        fleet=around.fleet,
+        lacks=around.lacks,
         recorder=parts.recorder,
         forecasts=forecasts,
-        warm_engine=warm_up,
-        usage=None if usage is None else UsageReader(usage),
+        warm_engine=around.warm_up,
+        usage=None if around.usage is None else UsageReader(around.usage),
     )
-    gateway.model, gate.listeners.usage = identity.model, usage
-    gate.desk.ledger.admit_classes(catalogue.class_names())
-    engine: Any = gateway.link.engine
-    gateway.diversion = fallback if isinstance(other_model, OtherEngine) else None
-    engine.__class__ = make_policy_class(type(engine), gateway)
-    engine.headway = control
-    activity.listens = gateway.link.adapter.listen(engine, activity)
-    return control
 
 
 def _scale_signal(gate: Gate, meters: Meters | None, fleet: Fleet | None) -> ScaleSignal:

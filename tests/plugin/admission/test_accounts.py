@@ -25,7 +25,7 @@ from headway.errors import Refused
 from headway.openai.asked import Asked
 from headway.operator import ServerIdentity
 from headway.operator.control import Control
-from headway.operator.install import install, prepare
+from headway.operator.install import Surroundings, install, prepare
 from headway.operator.presets import PresetCatalogue
 from headway_policies import Ending, Load
 from headway_policies.usage import SERVER, Figures, UsageRecord, total
@@ -128,8 +128,8 @@ def counted(seats: int = 2, *, kind: PlainAdapter | None = None, **options: Any)
     records: Any = Records()
     preset = small_preset(seats, most_waiting=2)
     parts = prepare(engine, kind or CountedKind(), preset)
-    identity = ServerIdentity("the model")
-    return engine, install(parts, PresetCatalogue(), identity=identity, usage=records), records
+    around = Surroundings(ServerIdentity("the model"), usage=records)
+    return engine, install(parts, PresetCatalogue(), around), records
 
 
 async def served(engine: Any, tenant: str, name: str, tokens: int = 3, n: int = 1, **options: Any) -> None:
@@ -294,7 +294,7 @@ async def test_an_engine_that_reports_nothing_is_counted_by_its_last_outputs() -
     """Such as instances behind a router."""
     engine: Any = ServingEngine(step_s=1.0)
     records: Any = Records()
-    control = install(prepare(engine, PlainAdapter(), small_preset(2)), PresetCatalogue(), usage=records)
+    control = install(prepare(engine, PlainAdapter(), small_preset(2)), PresetCatalogue(), Surroundings(usage=records))
     await read(engine, "one", tokens=3)
     reader = asyncio.create_task(read(engine, "two", tokens=30))
     await asyncio.sleep(4.5)

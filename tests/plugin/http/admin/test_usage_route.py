@@ -19,7 +19,7 @@ from small_presets import small_preset
 from usage_records import usage_record
 
 from headway.engine.port import PlainAdapter
-from headway.operator.install import install, prepare
+from headway.operator.install import Surroundings, install, prepare
 from headway.operator.presets import PresetCatalogue
 from headway.usage import UsageLog, UsageStore, reader
 from headway_policies.usage import Prices, UsageRecord
@@ -39,7 +39,7 @@ async def counted(path: Path, prices: Prices | None = PRICES) -> AsyncIterator[t
     usage = UsageLog(UsageStore(path), prices, every_s=0.01)
     usage.store.check()
     parts = prepare(ReportingEngine(), PlainAdapter(), small_preset(2))
-    control = install(parts, PresetCatalogue(), usage=usage)
+    control = install(parts, PresetCatalogue(), Surroundings(usage=usage))
     try:
         async with client_of(control) as client:
             client.headers.update(bearer())
