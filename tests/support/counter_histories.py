@@ -8,7 +8,7 @@ from __future__ import annotations
 from random import Random
 
 from headway_policies import Outcome, Reason
-from headway_policies.desk.ledger import ClassLedger
+from headway_policies.desk.books.ledger import ClassLedger
 from headway_policies.request.outcome import LEFT
 
 Key = tuple[str, tuple[tuple[str, str], ...]]

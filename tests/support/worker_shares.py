@@ -58,7 +58,7 @@ ALONE: tuple[str, ...] = (
     "tests/plugin/router/test_routing.py",
     "tests/plugin/router/test_other_servers.py",
     "tests/tools/demo/test_show.py",
-    "tests/tools/cli/test_tune.py",
+    "tests/tools/cli/measuring/test_tune.py",
     "tests/dashboard/pages/test_every_page.py",
     "tests/dashboard/pages/test_pages.py",
     "tests/plugin/http/test_hostile_cost.py",
@@ -82,8 +82,8 @@ HEAVY: tuple[str, ...] = (
     "tests/plugin/vllm_adapter/",
     "tests/tools/demo/",
     "tests/tools/load/",
-    "tests/tools/cli/test_bench.py",
-    "tests/tools/cli/test_tune.py",
+    "tests/tools/cli/measuring/test_bench.py",
+    "tests/tools/cli/measuring/test_tune.py",
 )
 MOST_PROCESSORS = 4
 _NICE = 10

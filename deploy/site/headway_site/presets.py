@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 
 from headway_policies import PriorityClass, bundled_presets
-from headway_policies.desk.transitions import NEXT, Event, Phase
+from headway_policies.desk.books.transitions import NEXT, Event, Phase
 from headway_policies.preset import LACKS, Ability, Place
 from headway_policies.preset.parts import CONDITIONS, PARTS, Part, by_table
 from headway_site.tables import ROOT, page, table

@@ -1,7 +1,7 @@
 """The permit: one request's way through the gate, as the gateway or a program sees it.
 
 A permit knows of its gate only what ``PermitGate`` says; the gate holds its permits. Its phases and what moves it from
-one to the next are those of its ticket in the desk: ``headway_policies.desk.transitions`` has the table.
+one to the next are those of its ticket in the desk: ``headway_policies.desk.books.transitions`` has the table.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from typing import Protocol
 from headway.admission.account import Account
 from headway.errors import Refused, refusal
 from headway_policies import Ending, Outcome, Reason, Ticket, Usage
-from headway_policies.desk.transitions import Event, Phase, after
+from headway_policies.desk.books.transitions import Event, Phase, after
 
 
 class PermitGate(Protocol):

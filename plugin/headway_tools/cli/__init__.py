@@ -12,24 +12,9 @@ from headway.errors import HeadwayError
 from headway.release import version
 from headway.settings import Environment
 from headway_policies import PresetError
-from headway_tools.cli import (
-    bench,
-    dashboard,
-    demo,
-    doctor,
-    export,
-    keys,
-    preset,
-    route,
-    serve,
-    share,
-    simulate,
-    status,
-    traffic,
-    tune,
-    usage,
-)
+from headway_tools.cli import dashboard, demo, doctor, export, keys, preset, route, serve, share, status, traffic, usage
 from headway_tools.cli.control import drain, fallback, pause, recycle, resume, warmup
+from headway_tools.cli.measuring import bench, simulate, tune
 from headway_tools.console import (
     INTERRUPTED,
     CliError,

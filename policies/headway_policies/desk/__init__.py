@@ -3,14 +3,14 @@
 Each event takes the time and returns effects, which a shell (server, simulator, Batcher) carries out.
 """
 
+from headway_policies.desk.books.ledger import ClassLedger, Ledger
+from headway_policies.desk.books.transitions import Phase
 from headway_policies.desk.capacity import CapReason
 from headway_policies.desk.desk import Desk
 from headway_policies.desk.dump import dump
 from headway_policies.desk.effects import Abort, Degrade, Dispatch, Effect, Expire, Recall, Reject, Requeue, WakeAt
-from headway_policies.desk.ledger import ClassLedger, Ledger
 from headway_policies.desk.mode import ENGINE_BLOCKS, AdmissionState, Block
 from headway_policies.desk.reading import DeskReading
-from headway_policies.desk.transitions import Phase
 
 __all__ = [
     "ENGINE_BLOCKS",

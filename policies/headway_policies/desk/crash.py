@@ -7,9 +7,9 @@ from __future__ import annotations
 
 from collections.abc import Collection
 
+from headway_policies.desk.books.transitions import Phase
 from headway_policies.desk.lifecycle import Lifecycle
 from headway_policies.desk.mode import Mode
-from headway_policies.desk.transitions import Phase
 from headway_policies.request import Reason
 
 

@@ -33,19 +33,19 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator
 
 from headway_policies.desk.admit import Admission, Refuse, Seat
+from headway_policies.desk.books.ledger import Ledger
+from headway_policies.desk.books.record import Record
+from headway_policies.desk.books.transitions import Phase
 from headway_policies.desk.capacity import Capacity, CapReason
 from headway_policies.desk.crash import give_up, start_over
 from headway_policies.desk.dispatch import SLICE, Dispatcher
 from headway_policies.desk.effects import Effect, WakeAt
 from headway_policies.desk.forecast import Forecast
-from headway_policies.desk.ledger import Ledger
 from headway_policies.desk.lifecycle import Lifecycle
 from headway_policies.desk.mode import Block, Mode, Stages
 from headway_policies.desk.objectives import Objectives
 from headway_policies.desk.reading import DeskReading, read
-from headway_policies.desk.record import Record
 from headway_policies.desk.scheduler import Scheduler
-from headway_policies.desk.transitions import Phase
 from headway_policies.engine import EngineState
 from headway_policies.fallback import Rung
 from headway_policies.limits import Learnt, Load, Resolved

@@ -26,14 +26,14 @@ from __future__ import annotations
 
 from itertools import islice
 
+from headway_policies.desk.books.record import Record
+from headway_policies.desk.books.transitions import Phase
 from headway_policies.desk.forecast import Forecast
 from headway_policies.desk.lifecycle import Lifecycle
 from headway_policies.desk.mode import Mode
 from headway_policies.desk.objectives import Objectives
-from headway_policies.desk.record import Record
 from headway_policies.desk.room import Room
 from headway_policies.desk.scheduler import Scheduler
-from headway_policies.desk.transitions import Phase
 from headway_policies.fallback import Rung
 from headway_policies.queueing import Lane
 from headway_policies.request import Reason, Ticket

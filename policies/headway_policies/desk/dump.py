@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
+from headway_policies.desk.books.ledger import ClassLedger
+from headway_policies.desk.books.record import Record
 from headway_policies.desk.desk import Desk
-from headway_policies.desk.ledger import ClassLedger
-from headway_policies.desk.record import Record
 from headway_policies.request import Ticket
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from headway_policies.desk.record import Record
+from headway_policies.desk.books.record import Record
 from headway_policies.prediction import Accuracy, Demand, LengthEstimate, PaceSpread, SizeStats, WaitEstimate
 from headway_policies.request import Ticket, Usage
 

@@ -23,16 +23,16 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 
-from headway_policies.desk.deadlines import Deadlines
+from headway_policies.desk.books.deadlines import Deadlines
+from headway_policies.desk.books.ledger import Ledger
+from headway_policies.desk.books.record import Record
+from headway_policies.desk.books.transitions import Event, Phase, after
 from headway_policies.desk.effects import Abort, Degrade, Dispatch, Effect, Expire, Recall, Reject, Requeue
 from headway_policies.desk.forecast import Forecast
-from headway_policies.desk.ledger import Ledger
 from headway_policies.desk.mode import Mode, Stages
 from headway_policies.desk.objectives import Objectives
-from headway_policies.desk.record import Record
 from headway_policies.desk.retry_after import DrainRate
 from headway_policies.desk.scheduler import Scheduler
-from headway_policies.desk.transitions import Event, Phase, after
 from headway_policies.engine import CrashSuspects
 from headway_policies.fallback import capped_tokens
 from headway_policies.request import LEFT, Decision, Ending, Reason, Ticket, Usage

@@ -24,8 +24,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from math import ceil, inf, sqrt
 
+from headway_policies.desk.books.record import Record
 from headway_policies.desk.forecast import Forecast
-from headway_policies.desk.record import Record
 from headway_policies.desk.scheduler import Scheduler
 from headway_policies.limits import Resolved, resolved
 from headway_policies.prediction import DecayingRate

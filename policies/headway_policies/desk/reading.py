@@ -8,9 +8,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from headway_policies.batching import Gathered, SafeWindow, WindowReason
+from headway_policies.desk.books.ledger import Ledger
 from headway_policies.desk.capacity import Capacity
 from headway_policies.desk.forecast import Forecast
-from headway_policies.desk.ledger import Ledger
 from headway_policies.desk.lifecycle import Lifecycle
 from headway_policies.desk.mode import Mode
 from headway_policies.desk.objectives import Objectives

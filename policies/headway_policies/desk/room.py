@@ -15,10 +15,10 @@ seats come free within a step: the engine begins with no ticket earlier, and wou
 
 from __future__ import annotations
 
+from headway_policies.desk.books.record import Record
 from headway_policies.desk.forecast import Forecast
 from headway_policies.desk.lifecycle import Lifecycle
 from headway_policies.desk.mode import Mode
-from headway_policies.desk.record import Record
 from headway_policies.desk.scheduler import Scheduler
 from headway_policies.request import Ticket
 

@@ -18,9 +18,9 @@ from headway_policies.batching import (
     make_strategy,
     make_window,
 )
+from headway_policies.desk.books.seats import Seats
 from headway_policies.desk.capacity import Capacity
 from headway_policies.desk.forecast import Forecast
-from headway_policies.desk.seats import Seats
 from headway_policies.fallback import Rung, bypasses
 from headway_policies.limits import Load
 from headway_policies.prediction import PrefixCache

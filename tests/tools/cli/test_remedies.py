@@ -10,7 +10,7 @@ from headway_policies.diagnosis import Bottleneck, ClassFacts, Facts, Forecasted
 from headway_policies.diagnosis.remedies import remedies
 from headway_policies.engine import EngineState
 from headway_tools.cli import main
-from headway_tools.cli import tune as tune_command
+from headway_tools.cli.measuring import tune as tune_command
 
 FULL = Facts(
     adaptive=False, seats_taken=32, limit=32, ceiling=64, queued=9, error_share=0.2, strategy="dynamic",

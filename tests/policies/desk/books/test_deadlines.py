@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from headway_policies.desk.deadlines import Deadlines
+from headway_policies.desk.books.deadlines import Deadlines
 
 times = st.integers(0, 20).map(float)
 ids = st.integers(0, 8)

@@ -20,9 +20,9 @@ from headway_simulator.traffic.clients import Clients
 from headway_simulator.traffic.trace import TraceError, read_trace
 from headway_simulator.traffic.traffic import Traffic, of_trace, of_workload
 from headway_simulator.traffic.workload import WORKLOADS, Workload
-from headway_tools.cli.objectives import USUAL_WORDS, add_objectives, given_objectives
+from headway_tools.cli.measuring.objectives import USUAL_WORDS, add_objectives, given_objectives
+from headway_tools.cli.measuring.simulate_variation import add_variation, check_variation, variation_of
 from headway_tools.cli.output.simulated import need_plotly, show, show_sweep, show_timeline
-from headway_tools.cli.simulate_variation import add_variation, check_variation, variation_of
 from headway_tools.console import (
     Bar,
     FailedError,

@@ -9,7 +9,7 @@ from small_presets import small_preset, terms
 from watched_desk import WatchedDesk, deeds, dispatched, ids
 
 from headway_policies import Desk, Dispatch, Ending, Ticket, bundled_presets
-from headway_policies.desk.seats import Seats
+from headway_policies.desk.books.seats import Seats
 
 
 def test_a_ticket_that_needs_several_seats_waits_for_all_of_them() -> None:

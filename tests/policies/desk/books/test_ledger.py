@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 
 from headway_policies import Decision, Outcome, Reason
-from headway_policies.desk.ledger import ClassLedger
+from headway_policies.desk.books.ledger import ClassLedger
 
 
 def test_a_copy_has_every_count_and_a_life_of_its_own() -> None:

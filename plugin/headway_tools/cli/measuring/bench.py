@@ -14,7 +14,7 @@ from math import inf
 from headway_simulator.engine_model.capacity import Slo
 from headway_simulator.traffic.trace import TraceError, read_trace
 from headway_simulator.traffic.workload import WORKLOADS
-from headway_tools.cli.objectives import USUAL_WORDS, add_objectives, given_objectives
+from headway_tools.cli.measuring.objectives import USUAL_WORDS, add_objectives, given_objectives
 from headway_tools.cli.output.bench_ramp import Ramped, show_ramp
 from headway_tools.cli.output.bench_report import Outcome, show
 from headway_tools.cli.output.simulated import need_plotly

@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 
 from headway_policies.desk import lifecycle
-from headway_policies.desk.record import Record
-from headway_policies.desk.transitions import NEXT, Event, IllegalTransitionError, Phase, after
+from headway_policies.desk.books.record import Record
+from headway_policies.desk.books.transitions import NEXT, Event, IllegalTransitionError, Phase, after
 
 W, R, S, E = Phase.WAITING, Phase.RUNNING, Phase.SETTLED, Phase.ENDED
 

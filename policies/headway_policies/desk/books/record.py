@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from headway_policies.desk.transitions import Phase
+from headway_policies.desk.books.transitions import Phase
 from headway_policies.queueing import Lane
 from headway_policies.request import Reason, Ticket, Timeouts
 

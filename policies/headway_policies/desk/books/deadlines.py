@@ -9,7 +9,7 @@ from __future__ import annotations
 import heapq
 from math import inf
 
-from headway_policies.desk.record import Record
+from headway_policies.desk.books.record import Record
 
 _SLACK = 64
 
