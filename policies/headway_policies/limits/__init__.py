@@ -3,7 +3,8 @@
 A limit policy proposes, the governor bounds the proposal; both learn from engine steps.
 """
 
-from headway_policies.limits.engine_fit import EngineFit, Unloaded
+from headway_policies.limits.fit.engine_fit import EngineFit, Unloaded
+from headway_policies.limits.fit.step_time import StepTime, StepTimeFit
 from headway_policies.limits.governor import (
     MEMORY_WHYS,
     WHYS,
@@ -18,7 +19,6 @@ from headway_policies.limits.limit import FixedLimit, Interval, Limit, LimitSett
 from headway_policies.limits.objectives_now import ObjectivesNow
 from headway_policies.limits.pacing import PrefillPacer
 from headway_policies.limits.resolved import Resolved, resolved
-from headway_policies.limits.step_time import StepTime, StepTimeFit
 
 __all__ = [
     "MEMORY_WHYS",

@@ -32,7 +32,7 @@ from typing import Protocol
 
 from headway_policies.import_path import FAILURES, cause, find_class
 from headway_policies.limits.aimd import Aimd
-from headway_policies.limits.engine_fit import EngineFit
+from headway_policies.limits.fit.engine_fit import EngineFit
 from headway_policies.limits.interval import IntervalMeter
 from headway_policies.limits.knee import Knee
 from headway_policies.limits.learnt import Learns, Learnt

@@ -17,7 +17,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from headway_policies.limits.engine_fit import EngineFit
+from headway_policies.limits.fit.engine_fit import EngineFit
 from headway_policies.limits.limit import Interval, LimitSettings
 
 _LEAST_ELASTICITY = 0.02

@@ -19,7 +19,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from math import inf
 
-from headway_policies.limits.engine_fit import EngineFit
+from headway_policies.limits.fit.engine_fit import EngineFit
 from headway_policies.limits.limit import Interval, LimitSettings
 
 _BAND_RATIO = 0.03

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from headway_policies.limits.engine_fit import Unloaded
+from headway_policies.limits.fit.engine_fit import Unloaded
 from headway_policies.limits.resolved import Resolved, resolved
 from headway_policies.request import PriorityClass, relative
 from headway_policies.units import compact, duration

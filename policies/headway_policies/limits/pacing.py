@@ -36,7 +36,7 @@ from __future__ import annotations
 
 import math
 
-from headway_policies.limits.engine_fit import EngineFit
+from headway_policies.limits.fit.engine_fit import EngineFit
 from headway_policies.limits.limit import LimitSettings, Load
 
 #: All in set points, the time that a step should take.

@@ -46,8 +46,8 @@ from collections.abc import Mapping, Sequence
 from math import inf
 from typing import NamedTuple
 
-from headway_policies.limits.step_profile import StepProfile
-from headway_policies.limits.step_time import StepTime
+from headway_policies.limits.fit.step_profile import StepProfile
+from headway_policies.limits.fit.step_time import StepTime
 from headway_policies.request import resolve
 from headway_policies.step.figures import StepFigures
 from headway_policies.step.settings import StepTerms

@@ -7,9 +7,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from intervals import interval
 
+from headway_policies.limits.fit.step_time import StepTime
 from headway_policies.limits.limit import LimitSettings
 from headway_policies.limits.model_fit import ModelFit
-from headway_policies.limits.step_time import StepTime
 
 CPU = StepTime(base_s=0.029, sequence_s=0.00106, prefill_token_s=0.0007)
 SET_POINT_S = 0.92 * 0.075

@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from headway_policies.limits import EngineFit, LimitSettings, Load, PrefillPacer
-from headway_policies.limits.step_time import StepTime
+from headway_policies.limits.fit.step_time import StepTime
 
 SET_POINT_S = 0.92 * 0.075
 COSTS = StepTime(base_s=0.029, sequence_s=0.001, prefill_token_s=0.001)

@@ -7,7 +7,7 @@ from small_presets import small_preset, terms
 
 from headway_policies import Desk
 from headway_policies.limits import EngineFit, Resolved, resolved
-from headway_policies.limits.engine_fit import Unloaded
+from headway_policies.limits.fit.engine_fit import Unloaded
 
 #: 20 ms a token, a millisecond for each prompt token: 0.12 s to the first token of a prompt of 100.
 ENGINE = Unloaded(token_s=0.02, prefill_token_s=0.001)

@@ -32,7 +32,7 @@ from collections.abc import Sequence
 from math import inf, sqrt
 from statistics import median
 
-from headway_policies.limits.step_time import StepTime
+from headway_policies.limits.fit.step_time import StepTime
 
 _STEADY, _CHANGING = 7e-5, 0.12  # the variance of the speed a step, as a share of it
 _DRIFT = 1e-3  # of each cost a step, as a share

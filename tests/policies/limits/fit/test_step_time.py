@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from headway_policies.limits.step_time import StepTime, StepTimeFit
+from headway_policies.limits.fit.step_time import StepTime, StepTimeFit
 
 CPU = StepTime(base_s=0.029, sequence_s=0.00106, prefill_token_s=0.0007)
 GPU = StepTime(base_s=0.0063, sequence_s=0.00002, prefill_token_s=0.00001)

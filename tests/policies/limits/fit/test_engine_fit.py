@@ -10,7 +10,7 @@ from small_presets import small_preset
 from headway_policies import Preset
 from headway_policies.desk.capacity import Capacity
 from headway_policies.limits import EngineFit, Interval, LimitSettings, Load
-from headway_policies.limits.step_time import StepTime
+from headway_policies.limits.fit.step_time import StepTime
 from headway_policies.prediction import SizeStats
 
 CPU = StepTime(base_s=0.029, sequence_s=0.00106, prefill_token_s=0.0007)

@@ -9,8 +9,8 @@ from random import Random
 
 import pytest
 
-from headway_policies.limits.step_profile import StepProfile
-from headway_policies.limits.step_time import StepTime
+from headway_policies.limits.fit.step_profile import StepProfile
+from headway_policies.limits.fit.step_time import StepTime
 
 COSTS = StepTime(base_s=0.03, sequence_s=0.001, prefill_token_s=0.0005)
 ALONE_S = COSTS.step_s(1, 0)

@@ -25,10 +25,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+from headway_policies.limits.fit.step_profile import StepProfile
+from headway_policies.limits.fit.step_time import StepTime, StepTimeFit
 from headway_policies.limits.learnt import usable
 from headway_policies.limits.limit import Interval, Load
-from headway_policies.limits.step_profile import StepProfile
-from headway_policies.limits.step_time import StepTime, StepTimeFit
 
 _COSTS = ("base_s", "sequence_s", "prefill_token_s")
 _MIX = "prefill_tokens_per_sequence"
