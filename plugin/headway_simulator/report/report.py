@@ -124,9 +124,9 @@ def _class_rows(comparison: Comparison) -> list[ClassRow]:
 
 
 _TIMES: tuple[ClassRow, ...] = (
-    ("first token, ms", lambda figures: _spread_ms(figures.ttft)),
-    ("inter-token, ms", lambda figures: _spread_ms(figures.inter_token)),
-    ("wait, ms", lambda figures: _spread_ms(figures.wait)),
+    ("first token, ms", lambda figures: spread_ms(figures.ttft)),
+    ("inter-token, ms", lambda figures: spread_ms(figures.inter_token)),
+    ("wait, ms", lambda figures: spread_ms(figures.wait)),
     ("end to end, mean s", lambda figures: _number(figures.end_to_end.mean_s)),
 )
 
@@ -218,6 +218,7 @@ def _number(value: float | None) -> str:
     return "-" if value is None else f"{value:.2f}"
 
 
-def _spread_ms(spread: Spread) -> str:
+def spread_ms(spread: Spread) -> str:
+    """The percentiles in whole milliseconds; a dash where nothing was measured."""
     cells = (spread.p50_s, spread.p95_s, spread.p99_s)
     return " / ".join("-" if value is None else f"{value * 1000:.0f}" for value in cells)

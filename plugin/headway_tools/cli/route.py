@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import os
 from collections.abc import Collection, Sequence
+from functools import partial
 
 from headway.errors import HeadwayError
 from headway.operator import PresetCatalogue
@@ -22,6 +23,7 @@ from headway_tools.console import (
     preflight,
     preset_dir,
     variable_lines,
+    whole,
 )
 
 NAME = "route"
@@ -76,11 +78,15 @@ def configure(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument("--preset-dir", metavar="DIR", help="a folder with your own preset files")
     parser.add_argument(
-        "--seats", type=_positive, default=256, metavar="N",
+        "--seats", type=partial(whole, most=999_999), default=256, metavar="N",
         help="seats of an instance that does not say how many it has (default: 256, as vLLM's --max-num-seqs)",
     )  # fmt: skip
     parser.add_argument(
-        "--drain", type=_positive, default=30, metavar="S", help="time for running requests at the end (default: 30)"
+        "--drain",
+        type=partial(whole, most=999_999),
+        default=30,
+        metavar="S",
+        help="time for running requests at the end (default: 30)",
     )
     parser.add_argument("--ssl-certfile", metavar="FILE", help="serve with TLS")
     parser.add_argument("--ssl-keyfile", metavar="FILE", help="the key of the certificate")
@@ -143,9 +149,3 @@ def _most(names: Sequence[DnsName]) -> int | None:
     if most is None:
         raise UsageError("HEADWAY_SCALE_MAX: the most instances that there can be is needed with dns+http://")
     return min(most, MAX_INSTANCES)
-
-
-def _positive(text: str) -> int:
-    if not (text.isascii() and text.isdecimal() and int(text[:9]) > 0 and len(text) <= 6):
-        raise argparse.ArgumentTypeError(f"a whole number from 1 to 999999 is needed, not {text[:20]!r}")
-    return int(text)

@@ -36,6 +36,7 @@ from headway_tools.console import (
     read_machine,
     split,
     value_of,
+    warn,
     with_defaults,
 )
 
@@ -118,7 +119,7 @@ def run(words: Sequence[str]) -> int:
     os.environ.update(plan.environment)
     print(banner(plan), file=sys.stderr)
     for warning in plan.warnings:
-        print(f"headway: warning: {warning}", file=sys.stderr, flush=True)
+        warn(warning)
     return _serve(plan.engine, own_launcher=behind_queue(plan.engine, config_text(plan.engine), os.environ))
 
 

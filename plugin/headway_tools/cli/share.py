@@ -6,11 +6,11 @@ import argparse
 import json
 import os
 import signal
-import sys
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import asdict
+from functools import partial
 from typing import TYPE_CHECKING
 
 from headway.api import TlsError, UnreachableError
@@ -18,7 +18,7 @@ from headway.errors import HeadwayError
 from headway.router.addresses import read_addresses
 from headway_policies.sharing import PauseTerms, SeatShares
 from headway_tools.cli.control.command_options import actor_of
-from headway_tools.console import INTERRUPTED, Exit, UsageError, add_json, connect, port, seconds, try_bind
+from headway_tools.console import INTERRUPTED, Exit, UsageError, add_json, connect, port, seconds, try_bind, warn, whole
 from headway_tools.sharing.arbiter import Arbiter, Standing
 from headway_tools.sharing.server import EXPIRES_S, SharedServer
 
@@ -71,7 +71,13 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--server", action="append", required=True, metavar="URL[=WEIGHT]", help="the server of one model; repeat it"
     )
-    parser.add_argument("--seats", type=_seats, required=True, metavar="N", help="the seats of all of them together")
+    parser.add_argument(
+        "--seats",
+        type=partial(whole, most=65_536, what="a number of seats"),
+        required=True,
+        metavar="N",
+        help="the seats of all of them together",
+    )
     parser.add_argument(
         "--urgent", action="append", default=[], metavar="URL", help="a server that comes first when late"
     )
@@ -105,7 +111,7 @@ def run(chosen: argparse.Namespace) -> int:
             finally:
                 failed = arbiter.give_back()
                 for url, text in failed.items():
-                    _warn(f"{url}: not given back: {text} A limit ends by itself; see: headway status --url {url}")
+                    warn(f"{url}: not given back: {text} A limit ends by itself; see: headway status --url {url}")
     if failed:
         return Exit.FAILED
     return INTERRUPTED if came[0] == signal.SIGINT else Exit.OK
@@ -124,7 +130,7 @@ def _check_reachable(servers: Sequence[SharedServer]) -> None:
     if len(away) == len(servers):
         raise away[0]
     for silent in away:
-        _warn(f"{silent.url}: {silent} It has its share as soon as it answers.")
+        warn(f"{silent.url}: {silent} It has its share as soon as it answers.")
 
 
 def _metrics(chosen: argparse.Namespace, stack: ExitStack) -> ShareCollector | None:
@@ -158,7 +164,7 @@ def _show(standing: Mapping[str, Standing], shown: Mapping[str, Standing], *, as
     """The limits of all servers, and what keeps one from being set."""
     for url, state in standing.items():
         if state.problem and (url not in shown or shown[url].problem != state.problem):
-            _warn(f"{url}: {state.problem}")
+            warn(f"{url}: {state.problem}")
     if as_json:
         print(json.dumps({url: asdict(state) for url, state in standing.items()}, ensure_ascii=False), flush=True)
     else:
@@ -215,14 +221,3 @@ def _signals() -> Iterator[list[int]]:
     finally:
         for end, handler in before.items():
             signal.signal(end, handler)
-
-
-def _warn(text: str) -> None:
-    print(f"headway: warning: {' '.join(text.split())}", file=sys.stderr, flush=True)
-
-
-def _seats(text: str) -> int:
-    """Read a number of seats. Raises argparse.ArgumentTypeError."""
-    if not (text.isascii() and text.isdigit() and 1 <= int(text[:6]) <= 65_536):
-        raise argparse.ArgumentTypeError(f"a number of seats from 1 to 65536 is needed, not {text[:20]!r}")
-    return int(text)

@@ -20,6 +20,7 @@ from headway_tools.console.installation import install_command
 from headway_tools.console.known_presets import absolute, find_preset, is_file_name, open_catalogue, preset_dir
 from headway_tools.console.machine import Machine, cpu_backend, read_machine
 from headway_tools.console.metrics_page import check_lines, fetch_metrics
+from headway_tools.console.output import warn, write_file
 from headway_tools.console.parser import (
     Parser,
     add_command,
@@ -31,6 +32,7 @@ from headway_tools.console.parser import (
     seconds,
     time_span,
     variable_lines,
+    whole,
 )
 from headway_tools.console.preflight import VLLM_PORT, has_vllm, missing_dashboard_packages, try_bind
 from headway_tools.console.serve_flags import DEFAULT_PRESET, ServeWords, has, model_of, split, value_of, with_defaults
@@ -83,6 +85,8 @@ __all__ = [
     "try_bind",
     "value_of",
     "variable_lines",
+    "warn",
+    "whole",
     "with_defaults",
     "write_file",
 ]

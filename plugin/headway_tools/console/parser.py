@@ -95,15 +95,22 @@ def seconds(text: str) -> float:
     return positive(text, "a number of seconds above 0 and below 10,000,000", most=1e7)
 
 
-def positive(text: str, what: str = "a number above 0", most: float = inf) -> float:
-    """Read a number above 0 and below ``most``. Raises argparse.ArgumentTypeError."""
+def positive(text: str, what: str = "a number above 0", most: float = inf, *, zero: bool = False) -> float:
+    """Read a number above 0, or 0 too, and below ``most``. Raises argparse.ArgumentTypeError."""
     try:
         value = float(text)
     except ValueError:
         value = -1.0
-    if not 0 < value < most:
+    if not 0 < value < most and not (zero and value == 0):
         raise argparse.ArgumentTypeError(f"{what} is needed, not {text[:40]!r}")
     return value
+
+
+def whole(text: str, most: int = 999_999_999, what: str = "a whole number") -> int:
+    """Read a whole number from 1 to ``most``. Raises argparse.ArgumentTypeError."""
+    if not (text.isascii() and text.isdecimal() and 1 <= int(text[:20]) <= most):
+        raise argparse.ArgumentTypeError(f"{what} from 1 to {most} is needed, not {text[:40]!r}")
+    return int(text)
 
 
 def time_span(text: str) -> float:

@@ -36,6 +36,18 @@ def send(chosen: argparse.Namespace, command: Callable[[AdminClient], Answer], t
     return 0
 
 
+def add_plain_command(
+    parser: argparse.ArgumentParser, command: Callable[..., Answer], text: Callable[[Answer], str]
+) -> None:
+    """Add the options of a command that has none of its own; ``command`` is called with client, reason and name."""
+
+    def run(chosen: argparse.Namespace) -> int:
+        return send(chosen, lambda client: command(client, reason=chosen.reason, actor=actor_of(chosen)), text)
+
+    add_command_options(parser)
+    parser.set_defaults(run=run)
+
+
 def counted(number: int, what: str) -> str:
     """A number of requests of one kind."""
     return f"{number} {what} request{'' if number == 1 else 's'}"

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import argparse
 
-from headway.api import RecycleAccepted
-from headway_tools.cli.control.command_options import actor_of, add_command_options, send
+from headway.api import AdminClient, RecycleAccepted
+from headway_tools.cli.control.command_options import add_plain_command
 
 NAME = "recycle"
 SUMMARY = "Replace the engine of a running server by a new one, without losing a request."
@@ -24,13 +24,7 @@ exit codes: 0 accepted   1 refused: this server cannot, or not now   3 not reach
 
 def configure(parser: argparse.ArgumentParser) -> None:
     """Add the options of this command."""
-    add_command_options(parser)
-    parser.set_defaults(run=run)
-
-
-def run(chosen: argparse.Namespace) -> int:
-    """Send the command."""
-    return send(chosen, lambda client: client.recycle(reason=chosen.reason, actor=actor_of(chosen)), text)
+    add_plain_command(parser, AdminClient.recycle, text)
 
 
 def text(accepted: RecycleAccepted) -> str:

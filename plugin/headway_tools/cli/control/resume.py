@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import argparse
 
-from headway.api import AdmissionChanged
-from headway_tools.cli.control.command_options import actor_of, add_command_options, blocked_words, counted, send
+from headway.api import AdminClient, AdmissionChanged
+from headway_tools.cli.control.command_options import add_plain_command, blocked_words, counted
 
 NAME = "resume"
 SUMMARY = "End the pause or the drain of a running server."
@@ -22,13 +22,7 @@ exit codes: 0 resumed   1 refused: no command blocks dispatch   3 not reachable 
 
 def configure(parser: argparse.ArgumentParser) -> None:
     """Add the options of this command."""
-    add_command_options(parser)
-    parser.set_defaults(run=run)
-
-
-def run(chosen: argparse.Namespace) -> int:
-    """Send the command."""
-    return send(chosen, lambda client: client.resume(reason=chosen.reason, actor=actor_of(chosen)), text)
+    add_plain_command(parser, AdminClient.resume, text)
 
 
 def text(changed: AdmissionChanged) -> str:

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import argparse
 
-from headway.api import WarmupAccepted
-from headway_tools.cli.control.command_options import actor_of, add_command_options, counted, send
+from headway.api import AdminClient, WarmupAccepted
+from headway_tools.cli.control.command_options import add_plain_command, counted
 
 NAME = "warmup"
 SUMMARY = "Run the warm-up of the preset on a running server, beside the traffic."
@@ -24,13 +24,7 @@ exit codes: 0 accepted   1 refused: this server cannot, or not now   3 not reach
 
 def configure(parser: argparse.ArgumentParser) -> None:
     """Add the options of this command."""
-    add_command_options(parser)
-    parser.set_defaults(run=run)
-
-
-def run(chosen: argparse.Namespace) -> int:
-    """Send the command."""
-    return send(chosen, lambda client: client.warm_up(reason=chosen.reason, actor=actor_of(chosen)), text)
+    add_plain_command(parser, AdminClient.warm_up, text)
 
 
 def text(accepted: WarmupAccepted) -> str:

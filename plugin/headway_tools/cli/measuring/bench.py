@@ -28,6 +28,7 @@ from headway_tools.console import (
     check_folder,
     positive,
     seconds,
+    whole,
 )
 from headway_tools.load.api_key import add_send_key, key_for
 from headway_tools.load.completions import Completions, UnreachableServerError, UnsuitableServerError
@@ -119,7 +120,11 @@ def configure(parser: argparse.ArgumentParser) -> None:
         "--measure", type=seconds, default=_MEASURE_S, metavar="S", help=f"the capacity (default: {_MEASURE_S:g})"
     )
     times.add_argument(
-        "--clients", type=_clients, default=_CLIENTS, metavar="N", help=f"of that closed loop (default: {_CLIENTS})"
+        "--clients",
+        type=partial(whole, most=_MAX_CLIENTS, what="a number"),
+        default=_CLIENTS,
+        metavar="N",
+        help=f"of that closed loop (default: {_CLIENTS})",
     )
     times.add_argument(
         "--timeout", type=seconds, default=_TIMEOUT_S, metavar="S", help=f"of one request (default: {_TIMEOUT_S:g})"
@@ -255,12 +260,6 @@ def _check_ramp(chosen: argparse.Namespace) -> None:
     if chosen.html:
         need_plotly()
     chosen.duration = chosen.duration or _RAMP_STEP_S
-
-
-def _clients(text: str) -> int:
-    if not (text.isascii() and text.isdigit() and 1 <= int(text[:9]) <= _MAX_CLIENTS):
-        raise argparse.ArgumentTypeError(f"a number from 1 to {_MAX_CLIENTS} is needed, not {text[:40]!r}")
-    return int(text)
 
 
 def _shares(text: str) -> dict[str, float]:

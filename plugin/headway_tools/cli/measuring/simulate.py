@@ -7,6 +7,7 @@ import os
 import sys
 from collections.abc import Sequence
 from dataclasses import replace
+from functools import partial
 
 from headway_policies import Preset
 from headway_policies.preset import LACKS, Place, no_effect
@@ -31,8 +32,11 @@ from headway_tools.console import (
     connect,
     find_preset,
     open_catalogue,
+    positive,
     preset_dir,
     seconds,
+    warn,
+    whole,
 )
 from headway_tools.load.fitted import fitted_model
 
@@ -70,8 +74,9 @@ exit codes: 0 done   1 the server of --like has fitted nothing yet   2 wrong usa
 DEFAULT_PRESET = "balanced"
 _DURATION_S = 300.0
 _MAX_OUTPUT_TOKENS = 512
-_MAX_DIGITS = 9
 _POOR_FIT_RATIO = 0.15  # 1 to 6 % were seen on an engine that nothing else used
+_factor = partial(positive, what="a number above 0 and below 1e9", most=1e9)
+_cost = partial(positive, what="a number from 0 to below 1e9", most=1e9, zero=True)
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
@@ -98,7 +103,7 @@ def _add_what(group: argparse._ArgumentGroup) -> None:
     )
     group.add_argument("--preset-dir", metavar="DIR", help="a folder with your own presets")
     group.add_argument("--engine-alone", action="store_true", help="also the engine without Headway")
-    group.add_argument("--strategies", type=_whole, metavar="SEATS", help="instead: each batching strategy by itself")
+    group.add_argument("--strategies", type=whole, metavar="SEATS", help="instead: each batching strategy by itself")
     group.add_argument("--sweep", action="store_true", help="instead: throughput and latency against seats")
     group.add_argument("--timeline", action="store_true", help="instead: a timeline of each strategy")
 
@@ -127,35 +132,8 @@ def _add_engine(group: argparse._ArgumentGroup) -> None:
         ("--context-ms", _cost, model.context_s * 1000, "more while the KV cache is full, in proportion to its use"),
     ):
         group.add_argument(flag, type=kind, metavar="MS", help=f"{words} (default: {value:g})")
-    group.add_argument("--kv-tokens", type=_whole, metavar="N", help=f"KV space (default: {model.kv_tokens})")
-    group.add_argument("--max-num-seqs", type=_whole, metavar="N", help=f"(default: {model.max_num_seqs})")
-
-
-def _whole(text: str) -> int:
-    """Read a whole number from 1 on. Raises argparse.ArgumentTypeError."""
-    if not (text.isascii() and text.isdigit() and len(text) <= _MAX_DIGITS and int(text)):
-        most = "9" * _MAX_DIGITS
-        raise argparse.ArgumentTypeError(f"a whole number from 1 to {most} is needed, not {text[:40]!r}")
-    return int(text)
-
-
-def _factor(text: str) -> float:
-    """Read a number above 0. Raises argparse.ArgumentTypeError."""
-    value = _cost(text)
-    if not value:
-        raise argparse.ArgumentTypeError(f"a number above 0 is needed, not {text[:40]!r}")
-    return value
-
-
-def _cost(text: str) -> float:
-    """Read a number from 0 on. Raises argparse.ArgumentTypeError."""
-    try:
-        value = float(text)
-    except ValueError:
-        value = -1.0
-    if not 0 <= value < 10**_MAX_DIGITS:
-        raise argparse.ArgumentTypeError(f"a number from 0 to below 1e{_MAX_DIGITS} is needed, not {text[:40]!r}")
-    return value
+    group.add_argument("--kv-tokens", type=whole, metavar="N", help=f"KV space (default: {model.kv_tokens})")
+    group.add_argument("--max-num-seqs", type=whole, metavar="N", help=f"(default: {model.max_num_seqs})")
 
 
 def run(chosen: argparse.Namespace) -> int:
@@ -240,10 +218,9 @@ def _like(url: str) -> EngineModel:
     if model is None or costs is None:
         raise FailedError(f"{url} has no fit of its step time yet: it has served too few requests")
     if costs.error_ratio > _POOR_FIT_RATIO:
-        print(
-            f"headway: warning: poor fit: the step time of {url} is off by {costs.error_ratio:.0%} on the mean, more "
-            f"than {_POOR_FIT_RATIO:.0%}; likely other work on its machine: rely on no simulation until then",
-            file=sys.stderr,
+        warn(
+            f"poor fit: the step time of {url} is off by {costs.error_ratio:.0%} on the mean, more than "
+            f"{_POOR_FIT_RATIO:.0%}; likely other work on its machine: rely on no simulation until then"
         )
     return model
 

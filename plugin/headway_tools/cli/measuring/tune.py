@@ -25,6 +25,7 @@ from headway_tools.console import (
     check_folder,
     connect,
     seconds,
+    warn,
     write_file,
 )
 from headway_tools.load.api_key import add_send_key, key_for
@@ -157,12 +158,11 @@ def _restore(live: Live) -> None:
     before = signal.signal(signal.SIGINT, signal.SIG_IGN)
     try:
         if not live.restore():
-            print("headway: warning: the preset was switched meanwhile, and is left as it is", file=sys.stderr)
+            warn("the preset was switched meanwhile, and is left as it is")
     except (AdminError, CliError) as error:
-        print(
-            f"headway: warning: the preset could not be restored ({error}); the server goes back by itself when the "
-            "limit by command expires",
-            file=sys.stderr,
+        warn(
+            f"the preset could not be restored ({error}); the server goes back by itself when the limit by command "
+            "expires"
         )
     finally:
         signal.signal(signal.SIGINT, before)

@@ -12,8 +12,9 @@ from dataclasses import asdict, dataclass
 from math import isfinite
 
 from headway_simulator.engine_model.capacity import Slo
-from headway_simulator.report.summary import ALL, Spread
-from headway_tools.console import Exit, milliseconds, table, write_file
+from headway_simulator.report.report import spread_ms
+from headway_simulator.report.summary import ALL
+from headway_tools.console import Exit, milliseconds, table, warn, write_file
 from headway_tools.load.measured import ClassMeasured, Measured
 from headway_tools.load.run import Compared
 from headway_tools.load.served import FAILED, REFUSED
@@ -52,8 +53,7 @@ def show(chosen: argparse.Namespace, outcome: Outcome) -> int:
     print(json.dumps(as_json(outcome), ensure_ascii=False) if chosen.json else text(outcome))
     late_s = max(arm.lag_s for arm in outcome.arms.values())
     if late_s > _LATE_S:
-        late = f"requests were sent up to {late_s:.1f} s late: this client, or its machine, is too slow for the rate"
-        print(f"headway: warning: {late}", file=sys.stderr)
+        warn(f"requests were sent up to {late_s:.1f} s late: this client, or its machine, is too slow for the rate")
     idle = [name for name, arm in outcome.arms.items() if not arm.all.completed]
     for name in idle:
         print(f"headway: error: {name}: no request was completed", file=sys.stderr)
@@ -168,8 +168,8 @@ _CLASS: Mapping[str, Callable[[ClassMeasured, float], object]] = {
     "completed": lambda measured, span_s: measured.completed,
     "within the objectives": lambda measured, span_s: f"{measured.good} ({measured.attained_ratio:.1%})",
     "goodput, requests/s": lambda measured, span_s: f"{measured.good / span_s:.2f}",
-    "first token, ms": lambda measured, span_s: _triple_ms(measured.ttft.spread()),
-    "inter-token, ms": lambda measured, span_s: _triple_ms(measured.inter_token.spread()),
+    "first token, ms": lambda measured, span_s: spread_ms(measured.ttft.spread()),
+    "inter-token, ms": lambda measured, span_s: spread_ms(measured.inter_token.spread()),
     "Retry-After, s": lambda measured, span_s: _advice(measured),
 }
 
@@ -216,8 +216,3 @@ def _advice(measured: ClassMeasured) -> str:
         return f"none of {refused}"
     least, most = measured.advice_s
     return f"{least} to {most} ({measured.advised} of {refused})"
-
-
-def _triple_ms(spread: Spread) -> str:
-    cells = (spread.p50_s, spread.p95_s, spread.p99_s)
-    return " / ".join("-" if value is None else f"{value * 1000:.0f}" for value in cells)

@@ -7,19 +7,19 @@ import os
 import sys
 import time
 from collections.abc import Callable
+from functools import partial
 from typing import TypedDict
 
 from headway.api import AdminClient, CurrentPreset, InvalidCommandError, StaleError, Switched, Trial
 from headway.api.schema import ServedByClass, ServedFigures
 from headway_policies.close_name import did_you_mean
 from headway_policies.trial import FIGURES, Condition, ConditionError
+from headway_tools.cli.control.command_options import actor_of, add_command_options
 from headway_tools.console import (
     CliError,
     Exit,
     FailedError,
     UsageError,
-    add_json,
-    add_url,
     as_cli_error,
     connect,
     duration,
@@ -29,6 +29,7 @@ from headway_tools.console import (
     setting_text,
     table,
     time_span,
+    whole,
 )
 
 USE_SUMMARY = "Switch a running server to another preset, for good or on trial."
@@ -91,7 +92,7 @@ class Said(TypedDict):
 def configure_use(parser: argparse.ArgumentParser) -> None:
     """Add the options of ``use``."""
     parser.add_argument("name", metavar="NAME", help="a preset of the server")
-    _add_command_options(parser)
+    add_command_options(parser)
     trial = parser.add_argument_group("on trial")
     trial.add_argument(
         "--revert-after", type=time_span, metavar="TIME", help="go back after so long (90s, 10m, 1h) unless it is kept"
@@ -105,14 +106,20 @@ def configure_use(parser: argparse.ArgumentParser) -> None:
 
 def configure_keep(parser: argparse.ArgumentParser) -> None:
     """Add the options of ``keep``."""
-    _add_command_options(parser)
+    add_command_options(parser)
     parser.set_defaults(run=_keep)
 
 
 def configure_undo(parser: argparse.ArgumentParser) -> None:
     """Add the options of ``undo``."""
-    parser.add_argument("revision", nargs="?", type=_revision, metavar="REVISION", help="(default: the one before)")
-    _add_command_options(parser)
+    parser.add_argument(
+        "revision",
+        nargs="?",
+        type=partial(whole, most=10**15, what="a revision"),
+        metavar="REVISION",
+        help="(default: the one before)",
+    )
+    add_command_options(parser)
     parser.set_defaults(run=_undo)
 
 
@@ -259,16 +266,9 @@ def _figure(figures: ServedFigures | None, name: str) -> str:
 # ---------------------------------------------------------------------- words
 
 
-def _add_command_options(parser: argparse.ArgumentParser) -> None:
-    add_url(parser)
-    add_json(parser)
-    parser.add_argument("--reason", metavar="TEXT", help="the reason, for the server's audit log")
-    parser.add_argument("--actor", metavar="NAME", help="your name, for the audit log (default: $USER)")
-
-
 def _said(chosen: argparse.Namespace) -> Said:
     """The reason and the name for the audit log."""
-    return Said(reason=chosen.reason, actor=chosen.actor or os.environ.get("USER") or None)
+    return Said(reason=chosen.reason, actor=actor_of(chosen))
 
 
 def _condition(text: str) -> Condition:
@@ -276,12 +276,6 @@ def _condition(text: str) -> Condition:
         return Condition.parse(text)
     except ConditionError as error:
         raise argparse.ArgumentTypeError(str(error)) from None
-
-
-def _revision(text: str) -> int:
-    if not (text.isascii() and text.isdigit() and 1 <= int(text[:16]) <= 10**15):
-        raise argparse.ArgumentTypeError(f"a revision is a number from 1, not {text[:40]!r}")
-    return int(text)
 
 
 def _overtaken(client: AdminClient, seen: str) -> str:

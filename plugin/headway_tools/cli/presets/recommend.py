@@ -7,11 +7,12 @@ import json
 import os
 import sys
 from dataclasses import asdict
+from functools import partial
 
 from headway.api import Status
 from headway_policies.preset import Needs, Recommendation, bundled_presets, recommend, seat_words
 from headway_tools.cli.status import remedy_line
-from headway_tools.console import add_json, add_url, connect
+from headway_tools.console import add_json, add_url, connect, positive
 
 SUMMARY = "Recommend a preset for your needs; with --url, also say what limits a running server and what would help."
 EPILOG = """\
@@ -35,6 +36,8 @@ decision tree:
 Nothing is changed; `headway preset use NAME` switches. --url needs the admin token of the server.
 exit codes: 0 done   2 wrong usage   3 not reachable   4 token missing or wrong
 """
+
+_milliseconds = partial(positive, what="a number of milliseconds above 0 and up to 60000", most=60_000.1)
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
@@ -101,13 +104,3 @@ def _yes(question: str) -> bool:
         return input(f"{question} [y/N] ").strip().lower() in ("y", "yes")
     except EOFError:
         return False
-
-
-def _milliseconds(text: str) -> float:
-    try:
-        value_ms = float(text)
-    except ValueError:
-        value_ms = -1.0
-    if not 0 < value_ms <= 60_000:
-        raise argparse.ArgumentTypeError(f"milliseconds from 0 to 60000 are needed, not {text!r}")
-    return value_ms

@@ -1,0 +1,22 @@
+"""The output of a command beside its result: warnings, and files."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+from headway_tools.console.exits import UsageError
+
+
+def warn(text: str) -> None:
+    """Print a warning in one line, where programs do not read it."""
+    sys.stderr.write(f"headway: warning: {' '.join(text.split())}\n")
+    sys.stderr.flush()
+
+
+def write_file(path: str, text: str) -> None:
+    """Write a file. Raises UsageError where that is not possible."""
+    try:
+        Path(path).write_text(text, encoding="utf-8")
+    except OSError as error:
+        raise UsageError(f"{path}: cannot be written: {error.strerror}") from None
