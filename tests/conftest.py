@@ -167,9 +167,3 @@ def server(shared_server: RunningServer) -> Iterator[RunningServer]:
 def server_url(server: RunningServer) -> str:
     """Where the shared server listens."""
     return server.url
-
-
-@pytest.fixture
-def admin_token(server: RunningServer) -> str:
-    """The operator's token of the shared server."""
-    return server.token

@@ -7,20 +7,18 @@ from collections import Counter
 from pathlib import Path
 
 import pytest
-from serving.arms import all_arms, stated
-from serving.arrivals import arrivals, lengths_of, recorded, shortened, workload_of
+from serving.arms import all_arms
+from serving.arrivals import arrivals, lengths_of, shortened, workload_of
 from serving.client import Answer
-from serving.constants import Constants, Level
-from serving.details import details
-from serving.figures import judged, mean_of
+from serving.constants import Constants
+from serving.figures import judged
 from serving.form import LONG, SHORT, STEP, Part
 from serving.layer import layer_cost
 from serving.report import report
 from serving.results import Key, Results
-from serving.velocity import REFUSED, velocity
 from virtual_time import on_virtual_time
 
-from headway_simulator.engine_model.capacity import Slo, ceiling
+from headway_simulator.engine_model.capacity import Slo
 from headway_simulator.engine_model.engine import EngineModel
 from headway_simulator.traffic.trace import Row, Trace
 from headway_simulator.traffic.workload import Request
@@ -37,14 +35,6 @@ def test_a_part_names_arms_and_a_workload_that_exist(part: Part) -> None:
     trace = part.workload == "trace"
     workload = lengths_of(shortened(TRACE)) if trace else workload_of(part.workload, part.loads[0], 60.0)
     assert set(part.arms) <= all_arms(workload, MODEL, SLO, part.grid).keys()
-
-
-def test_some_parts_of_the_long_form_can_be_chosen() -> None:
-    """The cost of the layer belongs to W1."""
-    assert [one.workload for one in LONG.only(("W6", "W3")).parts] == ["W3", "W6"]
-    assert LONG.only(("W3",)).layer_rounds == 0
-    assert LONG.only(("W1", "W3")).layer_rounds == LONG.layer_rounds
-    assert LONG.only(("W3",)).span == LONG.span
 
 
 def test_a_slow_engine_has_longer_to_learn_and_to_count() -> None:
@@ -69,37 +59,6 @@ def test_realtime_offers_the_same_share_of_the_ceiling_at_every_load(load: float
     block = arrivals(workload_of("W1-60", load, 60.0), load, 0, 4000.0, model=MODEL, slo=SLO)
     offered_per_s = Counter(one.class_name for one in block.requests)["realtime"] / 4000.0
     assert offered_per_s / block.ceiling_per_s == pytest.approx(min(0.6, load), rel=0.1)
-
-
-def test_every_phase_of_a_changing_mix_is_counted_once() -> None:
-    """Whenever in the circle the counted part begins."""
-    workload = workload_of("W3", 1.5, LONG.span.count_s)
-    assert sum(one.length_s for one in workload.phases) == pytest.approx(LONG.span.count_s)
-
-
-def test_a_trace_is_scaled_to_the_engine_and_to_the_load() -> None:
-    """800 and 160 tokens become 100 and 20; rounds play parts of it that differ."""
-    trace = shortened(TRACE)
-    assert (lengths_of(trace).phases[0].prompt.mean_tokens, trace.rows[0].output_tokens) == (100, 20)
-    found = [recorded(trace, 1.5, number, 100.0, model=MODEL, slo=SLO) for number in (0, 1)]
-    for block in found:
-        assert block.ceiling_per_s == pytest.approx(ceiling(MODEL, 100, 20, SLO).requests_per_s)
-        assert len(block.requests) / 100.0 == pytest.approx(1.5 * block.ceiling_per_s, rel=0.1)
-        assert 0 <= block.requests[0].at_s < 1.0
-    assert [one.class_name for one in found[0].requests] != [one.class_name for one in found[1].requests]
-
-
-def test_the_arms_of_the_limits_differ_in_the_limit_alone() -> None:
-    """All else is that of the objectives stated."""
-    arms, own = all_arms(workload_of("W3", 1.5, 60.0), MODEL, SLO, ()), stated(SLO)
-    for name in ("fixed-8", "fixed-64", "aimd", "sla", "unfair"):
-        preset = arms[name].preset
-        assert preset is not None
-        assert preset.classes == own.classes
-        assert (preset.ordering == own.ordering) is (name != "unfair")
-        assert preset.limit.policy == {"unfair": "model"}.get(name, name.partition("-")[0])
-    assert arms["fixed-64"].preset is not None
-    assert arms["fixed-64"].preset.batching.seats == 64
 
 
 def answers_of(tenant: str, requests: int, tokens: int, ttft_s: float = 0.1) -> list[Answer]:
@@ -130,25 +89,6 @@ def test_one_tenant_has_no_fairness() -> None:
     assert (figures.fairness, figures.light_ttft_p99_s, figures.refused) == (None, None, 0.0)
 
 
-def test_the_details_show_each_part_and_only_the_columns_it_has(tmp_path: Path) -> None:
-    """Jain's index where there are tenants; each class where it has requests."""
-    found = Results(tmp_path / "long.json")
-    for name, greedy in (("unfair", 90), ("objective", 30)):
-        answers = answers_of("greedy", 9, greedy) + answers_of("light", 1, 90 - greedy // 2)
-        figures = judged(answers, SLO, count_s=(0.0, 2.0), ceiling_per_s=1.0, client_s=0.1, disturbed=0.0)
-        found.blocks[Key("W6", 3.0, name, 0)] = figures
-    found.arms = {"W6": {"unfair": "first come", "objective": "fair"}}
-    found.constants = Constants(MODEL, SLO, (Level(1, 20.0, 0.05), Level(32, 400.0, 0.08)))
-    batches, gains, title, table = details(found)
-    assert batches == "## Batches"
-    assert gains.splitlines()[-1] == "| 32 | 400 | 20.0 | 80 ms | 1.6 |"
-    assert title == "## W6 at 3 times the load that is possible"
-    head, _, first, second = table.splitlines()
-    assert "Jain's index" in head
-    assert "realtime" not in head
-    assert (first.split("|")[1].strip(), second.split("|")[1].strip()) == ("first come", "fair")
-
-
 def test_the_goals_of_the_other_parts_are_judged(tmp_path: Path) -> None:
     """The fitted limit and Algorithm 2 against the best fixed one, by goodput."""
     found = Results(tmp_path / "long.json", {"vllm": "0", "model": "m", "gpu": "g"}, {"rounds": 1})
@@ -165,12 +105,6 @@ def test_the_goals_of_the_other_parts_are_judged(tmp_path: Path) -> None:
     assert (
         "| N6 | changing mix at load 1.5, Algorithm 2 : best of 8/32/64, real engine (8 seats) | ≥ 1.22 | 1.5 |" in text
     )
-
-
-def test_the_means_are_of_one_arm_alone() -> None:
-    """Each number by itself."""
-    blocks = [("a", Level(1, 10.0, 0.1)), ("b", Level(1, 99.0, 9.0)), ("a", Level(3, 30.0, 0.3))]
-    assert mean_of(blocks, "a") == Level(2, 20.0, pytest.approx(0.2))
 
 
 class LayeredEngine:
@@ -199,24 +133,3 @@ async def test_the_layer_costs_what_its_requests_take_longer(clients: int) -> No
     found = await layer_cost(LayeredEngine(), clients, 20.0)  # type: ignore[arg-type]  # what it calls of an engine
     assert found["ttft_more_s"] == pytest.approx(0.5)
     assert found["pace_ratio"] == pytest.approx(1.0)
-
-
-async def test_velocity_refuses_and_ranks_by_itself() -> None:
-    """Where the package is installed: its queue, its refusals, and none of its loops left behind."""
-    pytest.importorskip("scheduler_engine", reason="VelocityLLM is not installed")
-
-    class SlowEngine:
-        async def bare(self, request: Request, answer: Answer) -> None:
-            await asyncio.sleep(0.05)
-            answer.tokens, answer.end = request.output_tokens, "completed"
-
-    send = velocity(SlowEngine(), Slo(0.2, 0.001))  # type: ignore[arg-type]  # what it calls of an engine
-    requests = [Request(0.0, "normal", 4, 8) for _ in range(300)]
-    answers = [Answer("normal", "", 4, 0.0) for _ in requests]
-    await asyncio.gather(*(send(*pair) for pair in zip(requests, answers, strict=True)))
-    ended = Counter(one.end for one in answers)
-    assert ended["completed"] > 0
-    assert ended[REFUSED] > 0
-    assert ended.total() == ended["completed"] + ended[REFUSED] == 300
-    await asyncio.sleep(0.05)
-    assert [one for one in asyncio.all_tasks() if one is not asyncio.current_task()] == []

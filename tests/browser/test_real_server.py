@@ -75,7 +75,6 @@ FRESH = """(before) => {
     tiles: Object.fromEntries(tiles.map(tile => [text(tile, "Label"), text(tile, "Value")])),
   };
 }"""
-AXIS_MS = "() => document.querySelector('.js-plotly-plot').__headway.figure.layout.xaxis.range"
 NEWEST_MS = "() => document.querySelector('.js-plotly-plot')?.__headway.figure.times_ms.at(-1) ?? 0"
 
 

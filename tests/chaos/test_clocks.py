@@ -11,7 +11,7 @@ from pathlib import Path
 
 import requests
 from client_accounting import TOTALS, Client, ClientGroup, mixed
-from engine_parts import order
+from engine_parts import long_form, order
 from running_server import RunningServer, wait_until
 
 from headway_policies import Reason
@@ -28,6 +28,7 @@ def _off_s(server: RunningServer) -> float:
     return float(answer.json()["created"]) - time.time()
 
 
+@long_form("tests/plugin/admission/test_gate_time_outs has it on virtual time")
 async def test_a_wall_clock_jump_ends_no_request(chaos: RunningServer, orders: Path) -> None:
     """An hour ahead, an hour behind and right again, with four running and others waiting: all complete."""
     hangs = chaos.status()["engine"]["hangs"]
@@ -47,6 +48,7 @@ async def test_a_wall_clock_jump_ends_no_request(chaos: RunningServer, orders: P
     assert chaos.status()["engine"]["hangs"] == hangs
 
 
+@long_form("tests/plugin/admission/test_gate_time_outs has it on virtual time")
 async def test_a_blocked_loop_dispatches_no_request_too_late(chaos: RunningServer) -> None:
     """The API server is stopped for longer than the urgent requests may wait, while the engine is not: no urgent
     request is dispatched afterwards, all others complete, and the engine is not considered unresponsive."""

@@ -273,24 +273,6 @@ def test_the_wait_in_the_queue_is_a_span_beside_vllms_own(loud: Loud) -> None:
     assert_silent(loud)
 
 
-def test_two_clients_with_one_id_get_their_own_answers(loud: Loud) -> None:
-    """At the same time; the answers have the id that was sent, and ids of their own inside."""
-
-    def ask(number: int) -> tuple[str, str, str]:
-        word = f"word{number}"
-        asked = body("/v1/completions", 4, prompt=word) | {"echo": True, "request_id": "same"}
-        answer = loud.post("/v1/completions", asked, **{"x-request-id": "same-id"})
-        assert answer.status_code == 200, answer.text
-        return answer.headers["x-request-id"], answer.json()["id"], answer.json()["choices"][0]["text"][: len(word)]
-
-    loud.server.use("balanced")
-    with ThreadPoolExecutor(8) as pool:
-        found = list(pool.map(ask, range(10, 18)))
-    assert {one[0] for one in found} == {"same-id"}
-    assert len({one[1] for one in found}) == len(found)
-    assert [one[2] for one in found] == [f"word{number}" for number in range(10, 18)]
-
-
 @long_form("the tests above look at all that the dashboard reads: the metrics and the admin API")
 def test_nothing_that_reaches_a_browser_has_a_canary(loud: Loud, tmp_path: Path) -> None:
     """Every page of a dashboard that knows the operator's token: its text, what it loads, and what its socket gets."""

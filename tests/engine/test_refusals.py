@@ -135,18 +135,3 @@ async def test_a_total_timeout_in_a_stream_ends_it_with_one_error_event(server: 
         assert errors == events[-1:], route
     server.settle()
     assert server.scrape()("headway_outcomes_total", outcome="expired_running") == before + len(ROUTES)
-
-
-@pytest.mark.parametrize("value", ["0", "-1", "nan", "soon"])
-def test_a_bad_timeout_is_a_400_that_names_the_header(server: RunningServer, value: str) -> None:
-    """An invalid time-out is refused with the header's name, and takes no ticket."""
-    before = server.scrape()("headway_arrivals_total")
-    answer = httpx.post(
-        f"{server.url}/v1/completions",
-        json=body("/v1/completions", 2),
-        headers={"x-request-timeout-seconds": value},
-        timeout=60,
-    )
-    assert answer.status_code == 400
-    assert "x-request-timeout-seconds" in answer.json()["error"]["message"]
-    assert server.scrape()("headway_arrivals_total") == before

@@ -28,16 +28,6 @@ def test_every_route_says_how_it_was_served(server: RunningServer, route: str, s
     assert int(answer.headers["x-headway-queue-ms"]) >= 0
 
 
-@pytest.mark.parametrize(
-    ("tier", "expected"), [("flex", "batch"), ("priority", "realtime"), ("default", "normal"), (None, "normal")]
-)
-def test_the_service_tier_chooses_the_class(server: RunningServer, tier: str | None, expected: str) -> None:
-    """``service_tier`` means a class; without it the default class serves."""
-    asked = body("/v1/responses", 2) | ({} if tier is None else {"service_tier": tier})
-    answer = httpx.post(f"{server.url}/v1/responses", json=asked, timeout=60)
-    assert answer.headers["x-headway-class"] == expected
-
-
 def test_the_openai_sdk_works_unmodified(server: RunningServer) -> None:
     """The SDK's chat call works, streaming and not, and gives the same text at temperature 0."""
     client = openai.OpenAI(base_url=f"{server.url}/v1", api_key="none", max_retries=0)

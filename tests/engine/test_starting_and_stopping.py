@@ -15,7 +15,6 @@ from engine_parts import ROUNDS, long_form, session
 from running_server import (
     ENGINE_FLAGS,
     OFFLINE,
-    PRESETS,
     TINY_MODEL,
     RunningServer,
     free_port,
@@ -111,29 +110,6 @@ def test_a_taken_port_is_refused_before_the_engine_loads(real_engine: None) -> N
         done = _serve(str(TINY_MODEL), *ENGINE_FLAGS, "--port", str(port), timeout_s=60)
     assert done.returncode == 2
     assert str(port) in _last_line(done)
-
-
-@pytest.mark.parametrize(
-    ("arguments", "environment", "names"),
-    [
-        (["./no-such-model"], {}, "no-such-model"),
-        ([str(TINY_MODEL), "--preset", "nonsense"], {}, "nonsense"),
-        ([str(TINY_MODEL), "--preset", "BAD.toml"], {}, "batching.seats"),
-        ([str(TINY_MODEL)], {"HEADWAY_ADMIN_TOKEN": "short"}, "HEADWAY_ADMIN_TOKEN"),
-    ],
-    ids=["missing-model", "unknown-preset", "bad-preset", "short-token"],
-)
-def test_bad_input_is_refused_before_the_engine_loads(
-    real_engine: None, tmp_path: Path, arguments: list[str], environment: dict[str, str], names: str
-) -> None:
-    """Exit 2 with one line that names what is wrong."""
-    bad = tmp_path / "bad.toml"
-    bad.write_text((PRESETS / "tight.toml").read_text().replace("seats = 2", "seats = 0"))
-    arguments = [str(bad) if one == "BAD.toml" else one for one in arguments]
-    done = _serve(*arguments, "--port", str(free_port()), timeout_s=60, **environment)
-    assert done.returncode == 2, done.stderr
-    assert len(done.stderr.strip().splitlines()) == 1
-    assert names in done.stderr
 
 
 @long_form("tests/plugin/supervision finds it with a fake engine, test_warmup ends one without a spare")

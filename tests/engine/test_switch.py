@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 
-import pytest
 from concurrent_requests import send_all, statuses
 from running_server import RunningServer, wait_until
 
@@ -55,25 +54,3 @@ def test_a_switch_is_written_down_and_shown(server: RunningServer) -> None:
     changed_settings = {one["setting"] for one in done["changes"]}
     assert {"batching.seats", "classes.realtime.ttft_slo_s"} <= changed_settings
     assert "batching.window_ms" not in changed_settings  # it has no effect under continuous
-
-
-@pytest.mark.parametrize(
-    ("headers", "payload", "status"),
-    [
-        ({"If-Match": '"999999"'}, {"name": "latency"}, 412),
-        ({}, {"name": "latency"}, 428),
-        ({"If-Match": "*"}, {"name": "nonsense"}, 422),
-        ({"If-Match": "*"}, {"name": "latency", "seats": 3}, 422),
-        ({"If-Match": "*", "Authorization": "Bearer " + "x" * 40}, {"name": "latency"}, 401),
-    ],
-    ids=["stale", "no-if-match", "unknown", "extra-key", "wrong-token"],
-)
-def test_a_refused_switch_changes_nothing(
-    server: RunningServer, headers: dict[str, str], payload: dict[str, object], status: int
-) -> None:
-    """A switch that is refused leaves the preset and its revision as they were."""
-    before = server.status()["preset"]
-    answer = server.admin("PUT", "preset", headers=headers, json=payload)
-    assert answer.status_code == status, answer.text
-    assert answer.headers["content-type"] == "application/problem+json"
-    assert server.status()["preset"] == before

@@ -21,13 +21,6 @@ _TOOL = {
     "type": "function",
     "function": {"name": "look", "parameters": {"type": "object", "properties": {"at": {"type": "string"}}}},
 }
-_NUMBERS = (("priority", -1_000_000), ("priority", 3), ("priority", "x"), ("temperature", 3), ("temperature", -1))
-_FORMATS: tuple[dict[str, Any], ...] = (
-    {"type": "json_object"},
-    {"type": "json_schema", "json_schema": {"name": "a", "schema": {"type": "object"}}},
-    {"type": "bogus"},
-)
-_NO_BODIES = {"nothing": b"", "no JSON": b'{"model": ', "a list": b"[1]", "a number": b"1", "bytes": b"\xff\xfe"}
 
 
 @dataclass(frozen=True, slots=True)

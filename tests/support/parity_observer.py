@@ -23,14 +23,6 @@ _SAME = (
 )
 _THERE = ("x-headway-queue-ms", "x-headway-preset", "x-request-id", "retry-after")
 _LIMITS = re.compile(r"^x-ratelimit-(limit|remaining)-")
-#: Members of a body: of them the type has to be the same, or nothing.
-_OF_ONE_ANSWER = frozenset({
-    "created", "created_at", "completed_at", "id", "system_fingerprint", "text", "content", "reasoning_content",
-    "token", "bytes", "logprob",
-})  # fmt: skip
-_OF_THE_MODEL = frozenset({
-    "tokens", "token_logprobs", "top_logprobs", "text_offset", "logprobs", "finish_reason", "stop_reason", "status",
-})  # fmt: skip
 _MADE_UP = re.compile(r"[0-9a-f]{16,}|(?<=Try again in )\d+(?= s)")
 
 

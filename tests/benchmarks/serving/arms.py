@@ -168,11 +168,6 @@ def stated(slo: Slo) -> Preset:
     return preset.model_copy(update={"name": "objective", "classes": classes, "limit": limit})
 
 
-def fixed_at(slo: Slo, seats: int) -> Preset:
-    """The same with so many seats, whatever the engine does."""
-    return _limited(stated(slo), "fixed", seats)
-
-
 def _limited(preset: Preset, policy: str, seats: int | None) -> Preset:
     """The same with another limit: ``policy``, or a fixed number of seats."""
     changes: dict[str, object] = {

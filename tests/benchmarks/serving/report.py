@@ -17,7 +17,6 @@ from serving.figures import BlockFigures, middle
 from serving.machine import in_words
 from serving.results import Results
 
-_TITLE = "Requests served within both objectives, Headway and plain vLLM side by side"
 CHART = Path("tests/benchmarks/results/goodput.svg")
 _LOAD = 1.5
 Spread = tuple[float, float, float]

@@ -13,14 +13,10 @@ from typing import Any
 import pytest
 from running_server import ROOT
 
-from headway.operator.metrics import METRIC_NAMES
 from headway_dashboard.export.board import board, board_text
 from headway_dashboard.export.pages import pages
 
 FILE = ROOT / "deploy" / "grafana" / "headway.json"
-#: Of vLLM; a test of its source is in tests/dashboard/analysis.
-ENGINE = {"generation_tokens_total", "inter_token_latency_seconds", "kv_cache_usage_perc", "num_preemptions_total",
-          "prefix_cache_hits_total", "prefix_cache_queries_total", "prompt_tokens_total"}  # fmt: skip
 VARIABLE = re.compile(r"\$\{?(\w+)\}?")
 OF_GRAFANA = {"__rate_interval", "__all"}
 
@@ -100,16 +96,6 @@ def test_every_query_is_limited_to_the_chosen_servers(shown: dict[str, Any]) -> 
         selectors = re.findall(r"\{[^{}]*\}", text.replace("{{", "").replace("}}", ""))
         assert selectors, text
         assert all('job=~"$job"' in selector and 'instance=~"$instance"' in selector for selector in selectors), text
-
-
-def test_every_metric_of_a_query_exists(shown: dict[str, Any]) -> None:
-    """A renamed metric must not leave a dead panel behind."""
-    text = "\n".join(queries(shown))
-    ours = {re.sub(r"_(bucket|sum|count)$", "", name) for name in re.findall(r"headway_\w+", text)}
-    known = {*METRIC_NAMES, *(re.sub(r"_(bucket|sum|count)$", "", name) for name in METRIC_NAMES)}
-    assert ours <= known, sorted(ours - known)
-    of_engine = {re.sub(r"_(bucket|sum|count)$", "", name) for name in re.findall(r"vllm\[:_\](\w+)", text)}
-    assert of_engine <= ENGINE, sorted(of_engine - ENGINE)
 
 
 def test_thresholds_begin_without_a_value_and_rise(shown: dict[str, Any]) -> None:

@@ -8,7 +8,6 @@ import logging.config
 import socket
 from collections.abc import Iterator
 from contextlib import suppress
-from typing import Literal
 
 import httpx
 import pytest
@@ -22,7 +21,6 @@ from starlette.websockets import WebSocket
 from headway.http.log_privacy import hide_queries, without_query
 
 SECRET = "token-that-nobody-may-read"
-WS: Literal["websockets-sansio"] = "websockets-sansio"
 LOGGERS = ("uvicorn.access", "uvicorn.error", "uvicorn.asgi", "uvicorn")
 
 
