@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Coroutine
+from collections.abc import Callable, Coroutine
 from math import floor
 from typing import Any
 
@@ -29,6 +29,13 @@ def next_turn_s(every_s: float) -> float:
 async def sleep_until_turn(every_s: float) -> None:
     """Sleep until the next multiple of this period."""
     await asyncio.sleep(next_turn_s(every_s) - asyncio.get_running_loop().time())
+
+
+async def report_every(every_s: float, report: Callable[[], None]) -> None:
+    """Call this now and at every multiple of the period, until cancelled."""
+    while True:
+        report()
+        await sleep_until_turn(every_s)
 
 
 class BackgroundTasks:

@@ -17,6 +17,7 @@ from typing import Any
 from prometheus_client import CollectorRegistry
 
 from headway.admission import ModelNames
+from headway.background_tasks import report_every
 from headway.engine import EngineAdapter
 from headway.errors import HeadwayError
 from headway.fallback import OtherModel
@@ -32,6 +33,7 @@ from headway.operator import (
     prepare,
 )
 from headway.supervision import (
+    LOG_EVERY_S,
     LearntLimit,
     MemoryMaintenance,
     MemoryProbe,
@@ -212,9 +214,9 @@ class EngineService:
             tasks.start("budgets", self._usage.budgets.run())
         tasks.start("loop_lag", watch_loop(gateway.gate.report_lag))
         tasks.start("supervisor", self.supervisor.run())
-        tasks.start("overload_log", OverloadLog(gateway.gate).run())
-        tasks.start("objectives_log", ObjectivesLog(gateway.gate).run())
-        tasks.start("window_log", WindowLog(gateway.gate).run())
+        tasks.start("overload_log", report_every(LOG_EVERY_S, OverloadLog(gateway.gate).report))
+        tasks.start("objectives_log", report_every(LOG_EVERY_S, ObjectivesLog(gateway.gate).report))
+        tasks.start("window_log", report_every(LOG_EVERY_S, WindowLog(gateway.gate).report))
         tasks.start("fallback_controller", control.fallback_controller.run())
         tasks.start("diagnostics", control.diagnostics.run())
         tasks.start("scale_signal", control.scale_signal.run())

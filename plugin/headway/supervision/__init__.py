@@ -14,7 +14,7 @@ from headway.supervision.memory.probe import Gpu, Gpus, MemoryProbe
 from headway.supervision.memory.processes import ProcessorUse, all_pids, memory_limit_bytes, read_processes
 from headway.supervision.memory.report import TRIGGERS, MemoryReport
 from headway.supervision.objectives_log import ObjectivesLog
-from headway.supervision.overload_log import OverloadLog
+from headway.supervision.overload_log import LOG_EVERY_S, OverloadLog
 from headway.supervision.readiness import not_ready
 from headway.supervision.spare_engine import SpareStarter
 from headway.supervision.supervisor import Replacer, Supervisor
@@ -22,6 +22,7 @@ from headway.supervision.warmup_report import WarmupReport, WarmupState
 from headway.supervision.window_log import WindowLog
 
 __all__ = [
+    "LOG_EVERY_S",
     "TRIGGERS",
     "CacheFile",
     "CannotReplaceError",

@@ -10,12 +10,9 @@ from __future__ import annotations
 import logging
 
 from headway.admission import Gate
-from headway.background_tasks import sleep_until_turn
 from headway_policies.limits import ObjectivesNow
 
 log = logging.getLogger(__name__)
-
-EVERY_S = 10.0
 
 
 class ObjectivesLog:
@@ -24,12 +21,6 @@ class ObjectivesLog:
     def __init__(self, gate: Gate) -> None:
         self._gate = gate
         self._revision: int | None = None
-
-    async def run(self) -> None:
-        """Report every ten seconds, for as long as the server runs."""
-        while True:
-            self.report()
-            await sleep_until_turn(EVERY_S)
 
     def report(self) -> None:
         """Log the objectives in force, unless they are logged already or not known yet."""

@@ -11,13 +11,12 @@ import logging
 from collections import Counter
 
 from headway.admission import Gate
-from headway.background_tasks import sleep_until_turn
 from headway_policies import Reason
 from headway_policies.diagnosis import FOR_LOAD
 
 log = logging.getLogger(__name__)
 
-EVERY_S = 10.0
+LOG_EVERY_S = 10.0
 
 
 class OverloadLog:
@@ -29,12 +28,6 @@ class OverloadLog:
         self._arrived = self._arrivals()
         self._overload = 0  # refused since the overload began
 
-    async def run(self) -> None:
-        """Report every ten seconds, until cancelled."""
-        while True:
-            await sleep_until_turn(EVERY_S)
-            self.report()
-
     def report(self) -> None:
         """Log the refusals since the last report."""
         refused, arrived = self._count(), self._arrivals()
@@ -42,7 +35,9 @@ class OverloadLog:
         self._refused, self._arrived = refused, arrived
         number = grown.total()
         if not number and self._overload:
-            log.info("overload over: none refused within %.0f s; refused since it began: %d", EVERY_S, self._overload)
+            log.info(
+                "overload over: none refused within %.0f s; refused since it began: %d", LOG_EVERY_S, self._overload
+            )
             self._overload = 0
         elif number:
             self._overload += number
@@ -56,7 +51,7 @@ class OverloadLog:
             refused.total(),
             "request" if refused.total() == 1 else "requests",
             arrived,
-            EVERY_S,
+            LOG_EVERY_S,
             ", ".join(f"{reason}: {number}" for reason, number in refused.most_common()),
             desk.ledger.queued,
             max(reading.oldest_wait_s.values(), default=0.0),

@@ -9,12 +9,10 @@ from __future__ import annotations
 import logging
 
 from headway.admission import Gate
-from headway.background_tasks import sleep_until_turn
 from headway_policies.batching import WindowReason
 
 log = logging.getLogger(__name__)
 
-EVERY_S = 10.0
 #: A move is logged when it is at least this part of the longest window.
 _MOVE_RATIO = 0.2
 
@@ -36,12 +34,6 @@ class WindowLog:
         self._gate = gate
         self._revision = 0
         self._length_s = 0.0
-
-    async def run(self) -> None:
-        """Report every ten seconds, for as long as the server runs."""
-        while True:
-            await sleep_until_turn(EVERY_S)
-            self.report()
 
     def report(self) -> None:
         """Log the move since the last report, if it is large enough."""

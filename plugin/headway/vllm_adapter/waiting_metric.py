@@ -10,26 +10,24 @@ Nothing of vLLM is changed: this is another view of its registry, for one scrape
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator
 
 from prometheus_client.core import Metric
 from prometheus_client.registry import Collector
+
+from headway.operator.metrics.table import ScrapedCollector
 
 WAITING = "vllm:num_requests_waiting"
 BY_REASON = "vllm:num_requests_waiting_by_reason"
 _CAPACITY = {"reason": "capacity"}
 
 
-class WithQueue(Collector):
+class WithQueue(ScrapedCollector):
     """A registry whose counts of waiting requests have ``queued`` added to them."""
 
     def __init__(self, registry: Collector, queued: Callable[[], int]) -> None:
         self._registry = registry
         self._queued = queued
-
-    def describe(self) -> Iterable[Metric]:
-        """Name no families ahead of a scrape."""
-        return []
 
     def collect(self) -> Iterator[Metric]:
         """All families of the registry."""

@@ -6,7 +6,7 @@ no other series.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from urllib.parse import urlsplit
 
@@ -14,14 +14,14 @@ from prometheus_client import CollectorRegistry, start_http_server
 from prometheus_client.core import Metric
 from prometheus_client.registry import Collector
 
-from headway.operator.metrics.table import gauge, one_gauge
+from headway.operator.metrics.table import ScrapedCollector, gauge, one_gauge
 from headway_tools.sharing.arbiter import Standing
 from headway_tools.sharing.reading import ServerReading
 
 HOST = "127.0.0.1"
 
 
-class ShareCollector(Collector):
+class ShareCollector(ScrapedCollector):
     """Shows the last step. ``show`` may be called while another thread collects."""
 
     def __init__(self, total: int) -> None:
@@ -31,10 +31,6 @@ class ShareCollector(Collector):
     def show(self, standing: Mapping[str, Standing], readings: Mapping[str, ServerReading]) -> None:
         """Show this step from now on; both are by URL, and are not changed any more."""
         self._last = standing, readings
-
-    def describe(self) -> Iterable[Metric]:
-        """No families ahead of a scrape."""
-        return []
 
     def collect(self) -> Iterator[Metric]:
         """All families. The label ``server`` is the server's host and port."""

@@ -11,8 +11,9 @@ from small_presets import small_preset, terms
 from virtual_time import on_virtual_time
 
 from headway.admission import Gate
+from headway.background_tasks import report_every
 from headway.errors import Refused
-from headway.supervision import OverloadLog
+from headway.supervision import LOG_EVERY_S, OverloadLog
 from headway_policies import Ending, Reason
 from headway_policies.diagnosis import FOR_LOAD
 from headway_policies.request import REFUSED, Outcome
@@ -25,7 +26,7 @@ async def test_an_overload_is_one_line_every_ten_seconds(caplog: pytest.LogCaptu
     """One seat, one place: of five arrivals three are refused. Then none; after that the log is silent again."""
     caplog.set_level(logging.INFO, LOGGER)
     gate = Gate(small_preset(1, classes={"normal": terms(1, places=1, queue_s=None, total_s=None)}))
-    logging_task = asyncio.create_task(OverloadLog(gate).run())
+    logging_task = asyncio.create_task(report_every(LOG_EVERY_S, OverloadLog(gate).report))
     await asyncio.sleep(4)
     first = gate.enter()
     waiting = gate.enter()

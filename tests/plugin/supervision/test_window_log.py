@@ -10,7 +10,8 @@ from small_presets import small_preset, terms
 from virtual_time import on_virtual_time
 
 from headway.admission import Gate
-from headway.supervision import WindowLog
+from headway.background_tasks import report_every
+from headway.supervision import LOG_EVERY_S, WindowLog
 from headway_policies import Ending
 from headway_policies.batching import WindowReason
 
@@ -43,7 +44,7 @@ async def test_late_first_tokens_close_the_window_and_one_line_says_so(caplog: p
     caplog.set_level(logging.INFO, LOGGER)
     gate = gate_with()
     assert gate.desk.read(gate.now_s()).window_s == 0.2
-    logging_task = asyncio.create_task(WindowLog(gate).run())
+    logging_task = asyncio.create_task(report_every(LOG_EVERY_S, WindowLog(gate).report))
     await serve(gate, 3, first_token_s=2.0)
     assert gate.desk.read(gate.now_s()).window_s == 0.0
     assert gate.desk.read(gate.now_s()).window_reason is WindowReason.LATENCY

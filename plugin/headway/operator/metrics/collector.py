@@ -10,20 +10,20 @@ from __future__ import annotations
 import asyncio
 import concurrent.futures
 import threading
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator
 
 from prometheus_client.core import Metric
-from prometheus_client.registry import Collector
 
 from headway.operator.metrics.machine_families import machine_families
 from headway.operator.metrics.snapshot_families import snapshot_families
+from headway.operator.metrics.table import ScrapedCollector
 from headway.operator.status.snapshot import Snapshot
 from headway.supervision import Gpus, ProcessorUse
 
 _SNAPSHOT_WAIT_S = 2.0
 
 
-class MetricsCollector(Collector):
+class MetricsCollector(ScrapedCollector):
     """Renders a snapshot as metric families at each scrape. ``snapshot`` takes one; it runs on the loop's thread.
 
     Without ``gpus`` no GPU is read, for these are another server's then.
@@ -36,10 +36,6 @@ class MetricsCollector(Collector):
         self._last = snapshot()
         self._gpus = Gpus() if gpus else None
         self._processors = ProcessorUse()
-
-    def describe(self) -> Iterable[Metric]:
-        """No families ahead of a scrape: registering takes no snapshot."""
-        return []
 
     def collect(self) -> Iterator[Metric]:
         """A consistent scrape."""

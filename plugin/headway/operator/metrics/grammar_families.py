@@ -2,24 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 
 from prometheus_client.core import Metric
-from prometheus_client.registry import Collector
 
-from headway.operator.metrics.table import counter, one_gauge
+from headway.operator.metrics.table import ScrapedCollector, counter, one_gauge
 
 
-class GrammarCollector(Collector):
+class GrammarCollector(ScrapedCollector):
     """Reads the live counts at each scrape: ``verdicts`` by result, and how many are ``compiling``."""
 
     def __init__(self, verdicts: Mapping[str, int], compiling: Callable[[], int]) -> None:
         self._verdicts = verdicts
         self._compiling = compiling
-
-    def describe(self) -> Iterable[Metric]:
-        """No families ahead of a scrape."""
-        return []
 
     def collect(self) -> Iterator[Metric]:
         """Both families."""

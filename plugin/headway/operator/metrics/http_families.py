@@ -2,25 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 
 from prometheus_client.core import Metric
-from prometheus_client.registry import Collector
 
-from headway.operator.metrics.table import counter
+from headway.operator.metrics.table import ScrapedCollector, counter
 
 
-class HttpCollector(Collector):
+class HttpCollector(ScrapedCollector):
     """Reads live counts at each scrape: ``guarded`` by reason, ``retries`` and ``truncated`` by class."""
 
     def __init__(self, guarded: Mapping[str, int], retries: Mapping[str, int], truncated: Mapping[str, int]) -> None:
         self._guarded = guarded
         self._retries = retries
         self._truncated = truncated
-
-    def describe(self) -> Iterable[Metric]:
-        """No families ahead of a scrape."""
-        return []
 
     def collect(self) -> Iterator[Metric]:
         """The families."""

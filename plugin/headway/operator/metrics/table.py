@@ -5,7 +5,10 @@ No name contains a colon and none begins with ``vllm:``: vLLM unregisters every 
 
 from __future__ import annotations
 
-from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, HistogramMetricFamily
+from collections.abc import Iterable
+
+from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, HistogramMetricFamily, Metric
+from prometheus_client.registry import Collector
 
 #: The table: every metric, its kind and its help text. README, rules and dashboard are tested against it.
 TABLE: dict[str, tuple[str, str]] = {
@@ -181,3 +184,11 @@ def one_gauge(name: str, value: float) -> GaugeMetricFamily:
 def histogram(name: str, *labels: str) -> HistogramMetricFamily:
     """An empty family of histograms."""
     return HistogramMetricFamily(name, TABLE[name][1], labels=labels)
+
+
+class ScrapedCollector(Collector):
+    """A collector that names no families ahead of a scrape: to register it takes no reading."""
+
+    def describe(self) -> Iterable[Metric]:
+        """No families."""
+        return []

@@ -2,25 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from itertools import product
 
 from prometheus_client.core import Metric
-from prometheus_client.registry import Collector
 
-from headway.operator.metrics.table import counter
+from headway.operator.metrics.table import ScrapedCollector, counter
 from headway.usage import ACTIONS, UsageLog
 
 
-class UsageCollector(Collector):
+class UsageCollector(ScrapedCollector):
     """Reads the counts of the accounting at each scrape; they are those of what has been written."""
 
     def __init__(self, usage: UsageLog) -> None:
         self._usage = usage
-
-    def describe(self) -> Iterable[Metric]:
-        """No families ahead of a scrape."""
-        return []
 
     def collect(self) -> Iterator[Metric]:
         """The families."""

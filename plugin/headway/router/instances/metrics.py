@@ -2,24 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 
 from prometheus_client.core import Metric
-from prometheus_client.registry import Collector
 
-from headway.operator.metrics.table import counter, gauge, histogram
+from headway.operator.metrics.table import ScrapedCollector, counter, gauge, histogram
 from headway.router.instances.pool import InstancePool
 
 
-class InstancesCollector(Collector):
+class InstancesCollector(ScrapedCollector):
     """A collector that reads the pool at each scrape. The label ``instance_name`` is the instance's host and port."""
 
     def __init__(self, pool: InstancePool) -> None:
         self._pool = pool
-
-    def describe(self) -> Iterable[Metric]:
-        """Name no families ahead of a scrape."""
-        return []
 
     def collect(self) -> Iterator[Metric]:
         """All families."""
