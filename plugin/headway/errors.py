@@ -164,7 +164,7 @@ class TimedOut(Refused):
     """The request's time ran out while it ran."""
 
 
-#: What a refusal is where it is not Rejected.
+#: The class of a refusal where it is not Rejected.
 _KINDS: dict[Reason, type[Refused]] = {
     Reason.QUEUE_TIMEOUT: Expired,
     Reason.FIRST_TOKEN_TIMEOUT: TimedOut,

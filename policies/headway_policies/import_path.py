@@ -15,7 +15,7 @@ from pydantic import AfterValidator
 
 from headway_policies.close_name import did_you_mean
 
-#: What the code of a policy may raise without ending the program: sys.exit is caught, Ctrl-C is not.
+#: The exceptions that the code of a policy may raise without ending the program: sys.exit is caught, Ctrl-C is not.
 FAILURES = (Exception, SystemExit)
 _PATH: Final = re.compile(r"[A-Za-z_][\w.]*:[A-Za-z_]\w*")
 

@@ -22,7 +22,7 @@ _TEXT = re.compile(r"([1-9][0-9]{0,4})([mhd])", re.ASCII)
 _UNITS_S = {"m": 60, "h": 3600, "d": 86_400}
 _SHORTEST_S = 60.0
 
-#: What the charts are compared with: nothing, or the time before the last change of the preset.
+#: The time that the charts are compared with: none, or the time before the last change of the preset.
 COMPARISONS = ("off", "before")
 DEFAULT_COMPARISON = "off"
 

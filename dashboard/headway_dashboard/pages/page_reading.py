@@ -30,7 +30,7 @@ from headway_dashboard.sources import Health, Source, SourceReading, StatusSourc
 RECENT_S = 300.0
 #: Events are looked for at least so far back, in seconds.
 EVENTS_S = 1800.0
-#: What the frame shows above every page, and the condition of the server.
+#: The questions of the frame above every page, and the condition of the server.
 _FRAME = (*headlines.EXPRESSIONS, *identity.EXPRESSIONS, *alerts.EXPRESSIONS)
 
 

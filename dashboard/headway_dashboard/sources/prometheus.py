@@ -60,7 +60,7 @@ class PrometheusSource:
     """
 
     name = "Prometheus"
-    #: What is older than Prometheus keeps is a gap.
+    #: A time older than Prometheus keeps is a gap.
     longest_range_s = 30 * 86_400.0
 
     def __init__(

@@ -30,7 +30,7 @@ _ID: Final = r"^[A-Za-z0-9][A-Za-z0-9._~-]{0,63}$"
 _A_NAME = "must be 1 to 64 letters, digits or . _ -, the first a letter or a digit"
 _A_RATE = "must be a number of at least 1"
 _A_TIME = "must be an ISO time with a zone"
-#: What a field must be, and what to do where it is not. A tenant's name has the field "".
+#: The rule of each field, and the remedy where it is broken. A tenant's name has the field "".
 FORMS: dict[str, tuple[str, str]] = {
     "tenants": ("must be tables", "write [tenants.NAME] above the fields of each tenant"),
     "": (f"the name of a tenant {_A_NAME}", "give the tenant another name, in its keys too"),

@@ -40,7 +40,7 @@ _NEARLY: Final = 0.9
 _OF_REQUEST: Final = frozenset({403, 404})
 _FAILURES: Final = frozenset({424, 500})
 _REFUSALS: Final = _OF_REQUEST | _FAILURES | {401, 429, 502, 503, 504}
-#: What a server answers that does not take a limit; TGI the latter.
+#: The statuses of a server that does not take a limit; TGI answers the latter.
 _TOO_LARGE: Final = frozenset({HTTPStatus.BAD_REQUEST, HTTPStatus.UNPROCESSABLE_ENTITY})
 _ERROR_EVENTS: Final = (b'data: {"error":', b'data:{"error":')
 

@@ -26,7 +26,7 @@ Its Control page switches presets only if HEADWAY_ADMIN_TOKEN or HEADWAY_ADMIN_T
 """
 PORT = 8501
 _HOST = "127.0.0.1"
-#: What would let the dashboard of a simulation watch something else, or show less.
+#: Variables that would let the dashboard of a simulation watch something else, or show less.
 _OTHERS = ("HEADWAY_ADMIN_TOKEN_FILE", "HEADWAY_VIEWER_TOKEN", "HEADWAY_VIEWER_TOKEN_FILE", "HEADWAY_PROMETHEUS_URL")
 
 

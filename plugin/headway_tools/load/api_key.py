@@ -14,7 +14,7 @@ from urllib.parse import urlsplit
 
 from headway.api import is_loopback
 
-#: That of vLLM's own variable before that of the clients of OpenAI.
+#: The key of vLLM's own variable comes before that of the clients of OpenAI.
 VARIABLES: Final = ("VLLM_API_KEY", "OPENAI_API_KEY")
 _BASE_URL: Final = "OPENAI_BASE_URL"
 _PORTS: Final = {"http": 80, "https": 443}

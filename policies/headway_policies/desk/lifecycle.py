@@ -37,7 +37,7 @@ from headway_policies.engine import CrashSuspects
 from headway_policies.fallback import capped_tokens
 from headway_policies.request import LEFT, Decision, Ending, Reason, Ticket, Usage
 
-#: What became of an arrival that was queued, when its event ends.
+#: The state of an arrival that was queued, when its event ends.
 _DECISIONS = {Phase.RUNNING: Decision.SEATED, Phase.WAITING: Decision.QUEUED, Phase.ENDED: Decision.REJECTED}
 
 

@@ -40,7 +40,7 @@ _IDLE_RATIO = 1 / 16
 _MIN_SEATS = 8
 #: A demand that fades never ends; no seat is reserved for less than this.
 _NEGLIGIBLE_SEATS = 0.05
-#: What classes were given counts for about so long, and as the guaranteed share from this part of it on.
+#: The seats that classes were given count for about so long, and as the guaranteed share from this part of it on.
 _SHARES_MEMORY_S = 20.0
 _GIVEN_RATIO = 0.95
 _NEGLIGIBLE_TOKENS_PER_S = 1e-3

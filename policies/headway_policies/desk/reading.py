@@ -26,12 +26,12 @@ class DeskReading:
 
     limit_reason: str  #: The reason for the limit, in one word; ``pacing``, ``adapter`` while requests wait for it.
     limit_failure: LimitFailure | None  #: How the limit policy has failed; it may have recovered.
-    learnt_limit: Learnt | None  #: What the limit has learnt, for another process; None where there is nothing yet.
-    proposed_limit: int  #: What the limit policy would set without the shadow mode.
+    learnt_limit: Learnt | None  #: The figures of the limit for another process; None where there are none yet.
+    proposed_limit: int  #: The limit that the policy would set without the shadow mode.
     whole_limit: int  #: The limit of all instances and all fronts together, whichever share of it is open.
     most_seats: float  #: The most that the limit may come to now; infinite where nothing known bounds it.
-    wanted_seats: int  #: Those that are taken, and those that what waits would take if they were free.
-    demand_seats: float  #: Those that arrivals fill on average, refused ones included.
+    wanted_seats: int  #: The taken seats, and those that the waiting tickets would take if they were free.
+    demand_seats: float  #: The seats that arrivals fill on average, refused ones included.
     scale_ratio: float  #: How many times the limit the demand would fill: the signal for a number of replicas.
     reserved_seats: Mapping[str, int]  #: By class: those kept from less urgent classes.
     waiting_seat_s: Mapping[str, float]  #: By class: for how long what waits will occupy seats, in seat seconds.
@@ -40,7 +40,7 @@ class DeskReading:
     oldest_wait_s: Mapping[str, float]  #: By class: the wait of the longest-waiting ticket; 0 where none waits.
     standing_queues: tuple[str, ...]  #: The classes whose queue stands for so long that waits are cut.
     window_s: float  #: How long a batch may gather; 0 under a strategy that gathers none.
-    window_reason: WindowReason | None  #: What decides that; None under a strategy that uses no window.
+    window_reason: WindowReason | None  #: The cause of its length; None under a strategy that uses no window.
     window_failed: str | None  #: How a custom window failed and was disabled.
     order_failed: str | None  #: How a custom order failed and was disabled.
     prefixes: PrefixCache | None  #: The model of the engine's prefix cache; None where the order uses none.

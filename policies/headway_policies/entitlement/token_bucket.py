@@ -8,9 +8,9 @@ from __future__ import annotations
 
 from math import isfinite
 
-#: What a bucket holds unless it is stated: the refill of so many seconds.
+#: The size of a bucket unless it is stated: the refill of so many seconds.
 _BURST_S = 60.0
-#: What rounding may lack of an amount that was waited for, in parts of the burst.
+#: The most that rounding may lack of an amount that was waited for, in parts of the burst.
 _ROUNDING = 1e-9
 
 

@@ -63,7 +63,7 @@ WHYS = {
     "failed": "the preset's number: the policy raised or returned no number",
 }
 
-#: Those for which the engine's memory bears no sequence more.
+#: The reasons for which the engine's memory bears no sequence more.
 MEMORY_WHYS = frozenset({"kv", "preemption"})
 
 _SETTLE_S = 1.5

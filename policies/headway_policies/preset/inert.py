@@ -19,7 +19,7 @@ USED_BY: Mapping[str, tuple[str, ...]] = {
 #: The settings of a limit that moves, but for its objective.
 MOVING_LIMIT = ("set_point_ratio", "min_seats", "max_seats", "kv_reserve_ratio", "stale_after_s", "shadow")
 
-#: Those of a limit that keeps an objective.
+#: The settings of a limit that keeps an objective.
 KEEPING_LIMIT = ("inter_token_slo_ms", "set_point_ratio")
 
 #: The settings of the order by cached prefixes.

@@ -155,7 +155,7 @@ PARTS = (
     Part("a switch while requests run", ()),
 )
 
-#: What is never there. A batcher has no preset at all.
+#: The abilities that are never there. A batcher has no preset at all.
 LACKS: Mapping[Place, frozenset[Ability]] = {
     Place.SERVE: frozenset(),
     Place.PLAIN: frozenset({Ability.REPLACER}),
@@ -170,7 +170,7 @@ LACKS: Mapping[Place, frozenset[Ability]] = {
 OFFERED = frozenset({Ability.HTTP, Ability.OTHER_MODEL})
 
 _OVER_HTTP = "over HTTP"
-#: What is there under a condition.
+#: The abilities that are there under a condition.
 CONDITIONS: Mapping[tuple[Place, Ability], str] = {
     **dict.fromkeys(((place, Ability.OTHER_MODEL) for place in (Place.SERVE, Place.PLAIN, Place.ROUTE)), _OVER_HTTP),
     (Place.WRAP, Ability.OTHER_MODEL): "`fallback=`",

@@ -38,7 +38,7 @@ from headway_policies.request import PREFIX_TOKENS, Ticket
 
 QUANTUM_TOKENS = 4096
 MAX_OVERTAKES = 15
-#: What a cached token saves of the charge for one that is computed.
+#: The part of the charge for a computed token that a cached one saves.
 _SAVED_RATIO = 0.9
 #: How many tenants without credit one search for a match passes over.
 _MOST_PASSED = 256

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from headway_policies.scaling.settings import Scaling
 from headway_policies.scaling.signals import ScalingSignals, Why
 
-#: What one server of several asks for beyond itself while it misses its objectives. The others do the same.
+#: The part that a server of several asks for beyond itself while it misses its objectives. The others do the same.
 _MORE_OF_ONE = 0.25
 
 

@@ -30,7 +30,7 @@ ENGINE_STATES = {
     "lost": ("lost", RED),
 }
 
-#: What is said of an engine that came into a state.
+#: The words for an engine that came into a state.
 ENGINE_WORDS = {state: f"engine {words}" for state, (words, _) in ENGINE_STATES.items()}
 
 #: Why an engine ended.
@@ -50,7 +50,7 @@ LOSSES = {
     "fixed_reply": ("fixed reply", ORANGE),
 }
 
-#: What can be cleared.
+#: The caches that can be cleared.
 CACHES = {
     "prefix": ("cached prefixes", BLUE),
     "worker": ("the engine's workers", ORANGE),
@@ -60,7 +60,7 @@ CACHES = {
 #: The server's processes.
 PROCESSES = {"api_server": ("API server", GOLD), "engine": ("engine", GREEN)}
 
-#: What is predicted.
+#: The predicted figures.
 PREDICTIONS = {"output_tokens": ("answer length", BLUE), "queue_wait": ("wait in the queue", ORANGE)}
 
 #: Figures of a forecast.
@@ -102,7 +102,7 @@ FINISHES = {
 #: Where the processor time goes.
 PROCESSORS = {"api_server": ("API server", GOLD), "engine": ("engine", GREEN), "machine": ("whole machine", GREY)}
 
-#: What the memory of an engine holds.
+#: The parts of the memory of an engine.
 COMPONENTS = {"weights": ("weights", PURPLE), "kv_cache": ("KV cache", BLUE)}
 
 #: Few to many, in a heat map: the order holds for colour-blind readers and in grey, on white and on dark grey.

@@ -18,7 +18,7 @@ from headway_dashboard.analysis.queries.reading import SourceReading
 from headway_dashboard.analysis.server import switches
 from headway_dashboard.analysis.server.fleet import scale_events
 
-#: What a reading must hold for all marks but those of alerts.
+#: The questions whose answers all marks need, but those of alerts.
 EXPRESSIONS: tuple[Expression, ...] = (
     *switches.EXPRESSIONS,
     engine_panels.WARMUP_S,

@@ -21,7 +21,7 @@ from headway_dashboard.analysis.queries.reading import SourceReading
 from headway_dashboard.analysis.server.condition import Condition, State
 
 _SHOWN: Mapping[Expression, Rule] = {rule.asked: rule for rule in RULES if rule.asked.metric.name != "up"}
-#: What a reading must hold.
+#: The questions whose answers the alerts need.
 EXPRESSIONS: tuple[Expression, ...] = tuple(_SHOWN)
 _ORDER: tuple[Severity, ...] = get_args(Severity)
 

@@ -20,7 +20,7 @@ from headway_policies.diagnosis import Bottleneck, Diagnosis, Remedy, Severity, 
 
 TITLE = "Headway"
 
-#: What a reading must hold for the headline.
+#: The questions whose answers the headline needs.
 EXPRESSIONS: tuple[Expression, ...] = (
     *panels.FACTS,
     *panels.FACTS_BY_CLASS,

@@ -14,7 +14,7 @@ from headway_dashboard.analysis.queries.expressions import Expression
 from headway_dashboard.analysis.queries.model import NOTHING, Series
 from headway_dashboard.analysis.view import Span
 
-#: What is asked of each time.
+#: The questions for each time.
 Questions = Mapping[Span, Sequence[Expression]]
 
 

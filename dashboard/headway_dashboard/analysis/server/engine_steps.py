@@ -27,7 +27,7 @@ OF_STEPS = frozenset(
     }
 )
 _UP = "up"
-#: What a tile says instead of a figure, by the engine's state.
+#: The words of a tile in place of a figure, by the engine's state.
 WORDS = {"restarting": "engine down", "lost": "engine down", "silent": "no response"}
 
 

@@ -17,7 +17,7 @@ from typing import Final
 from headway.audit.network import network_of
 
 MAX_ADDRESSES: Final = 4096
-#: What a server allows: so many wrong keys, or wrong tokens, from one address until a minute after the first.
+#: The bound of a server: so many wrong keys, or wrong tokens, from one address until a minute after the first.
 MOST_WRONG: Final = 10
 WINDOW_S: Final = 60.0
 

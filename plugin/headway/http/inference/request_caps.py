@@ -49,7 +49,7 @@ from headway_policies.entitlement import RequestCaps
 MAX_STOP_BYTES: Final = 32 * 1024
 #: Nesting of a schema: twice what OpenAI's ten levels need with all that stands around them.
 MAX_SCHEMA_DEPTH: Final = 48
-#: What a connector is told: a block id for every 16 tokens of a million.
+#: The bound on what a connector is told: a block id for every 16 tokens of a million.
 MAX_TRANSFER_BYTES: Final = 1024 * 1024
 #: Alternatives that are listed at one step of all answers: the front end makes an object of each, 10 us on its loop.
 MAX_LISTED: Final = 2048
@@ -222,7 +222,7 @@ def _too_large(name: str, most: str, code: str = "parameter_too_large") -> BadRe
     return BadRequest(HTTPStatus.BAD_REQUEST, f"{name}: {most}", code, param=name)
 
 
-#: What bounds each field: the check, and the cap it is given.
+#: The bound on each field: the check, and the cap it is given.
 _CHECKS: Final[Mapping[str, tuple[Callable[[str, Raw, int | None], None], str | None]]] = {
     **dict.fromkeys(("n", "best_of"), (_check_number, "sequences")),
     **dict.fromkeys(LIMITS, (_check_number, "output_tokens")),

@@ -30,7 +30,7 @@ _LOST: Final = BadRequest(
 _NOT_TAKEN: Final = BadRequest(
     HTTPStatus.BAD_GATEWAY, "No instance has taken this request. The log of this server says why.", "instance_lost"
 )
-#: What needs no quotes in a target.
+#: The characters that need no quotes in a target.
 _PRINTABLE: Final = "".join(map(chr, range(0x21, 0x7F)))
 
 

@@ -26,7 +26,7 @@ _LIMIT, _QUEUED = "headway_limit", "headway_queue_depth"
 _SHARES: Final = frozenset(name for dialect in DIALECTS for name in dialect.kv_use)
 #: SGLang's count of one priority, which is in the total.
 _PART: Final = re.compile(r'[{,]priority="[^"]')
-#: What a scrape may lack, by the field of the dialect, in the words of ``headway status``.
+#: The figures that a scrape may lack, by the field of the dialect, in the words of ``headway status``.
 _LACKS: Final = {
     "running": "load", "kv_use": "KV use", "kv_tokens": "KV space", "work": "progress", "gaps": "time between tokens",
 }  # fmt: skip

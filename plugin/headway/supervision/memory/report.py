@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from headway.supervision.memory.gc_pauses import GcPauses
 from headway_policies.memory import Cache
 
-#: What may cause a recycle: an operator's command, the preset's schedule, the growth of the engine's memory.
+#: The causes of a recycle: an operator's command, the preset's schedule, the growth of the engine's memory.
 TRIGGERS = ("command", "schedule", "growth")
 
 

@@ -13,7 +13,7 @@ from typing import Any
 _MOST_BYTES = 4096
 _MOST_NODES = 256
 _MOST_CHOICES = 16  # of all anyOf and oneOf: what can be read in several ways costs time at each token
-#: What a plain schema may say; each adds its own length to the grammar, and multiplies nothing.
+#: The words that a plain schema may have; each adds its own length to the grammar, and multiplies nothing.
 _KEYWORDS = frozenset(
     {
         "$schema", "$id", "$defs", "$ref", "definitions", "title", "description", "examples", "default", "type", "enum",

@@ -45,7 +45,7 @@ _FIELDS = 24  # 192 bytes for each engine, one of 8 bytes is read or written at 
 REPORTS_BYTES = _MAX_ENGINES * _FIELDS * 8
 #: Behind the reports, for what the engine has to keep (``limits_page``).
 PAGE_BYTES = 4096
-#: Behind that, for the last steps of each engine (``step_ring``). What is never written takes no room.
+#: Behind that, for the last steps of each engine (``step_ring``). A record that is never written takes no room.
 RING_BYTES = 65536
 FILE_BYTES = REPORTS_BYTES + PAGE_BYTES + _MAX_ENGINES * RING_BYTES
 _PID, _BEATS, _WORKS, _STOPPED, _CPU_MS, _COMPILING_MS, _HELD_MS = range(7)

@@ -78,7 +78,7 @@ exit codes: 0 done, or in force already   1 refused, or the preset was changed m
 _LOOK_EVERY_S = 1.0
 _FROM_FILES = "it reads files at its start, from the folder of --preset-dir or HEADWAY_PRESET_DIR"
 
-#: What a watch shows of each class.
+#: The figures of each class in a watch.
 _SHOWN = ("ttft_p50_s", "ttft_p95_s", "inter_token_p95_s", "completed_ratio", "error_ratio", "tokens_per_s")
 
 

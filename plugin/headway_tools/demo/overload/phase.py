@@ -25,7 +25,7 @@ from headway_tools.load.sender import Sender
 from headway_tools.load.served import COMPLETED, REFUSED, Served
 
 OVERLOAD_RATIO = 1.7
-#: What these clients can send.
+#: The most that these clients can send.
 MAX_RATE_PER_S = 100.0
 _MIN_RATE_PER_S = 0.5
 _PROGRESS_EVERY_S = 5.0

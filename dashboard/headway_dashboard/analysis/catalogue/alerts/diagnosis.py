@@ -12,7 +12,7 @@ _SEVERITY = Gauge(Metric("headway_severity"), largest=True)
 _INVALID = Gauge(Metric("headway_bottleneck", (("bottleneck", (Bottleneck.INVALID_REQUESTS,)),)), largest=True)
 
 
-#: What was before an engine died, or before a pause, is no overload any more.
+#: An overload before the death of an engine, or before a pause, is over.
 _NOT_SERVED = Gauge(
     Metric(
         "headway_bottleneck",
