@@ -23,7 +23,7 @@ import openai
 from goal import Goal
 from own_server import running
 from prometheus_client.parser import text_string_to_metric_families
-from serving.client import TINY
+from serving.client import TINY, ended
 
 from headway_policies import bundled_presets
 from headway_policies.request import resolve
@@ -102,7 +102,7 @@ async def _block(url: str, http: httpx.AsyncClient, retries: int, rate_per_s: fl
             tasks.append(asyncio.create_task(_ask(client, random.randint(*_ANSWER_TOKENS), served, begin_s)))
         await asyncio.sleep(max(0.0, begin_s + LEAD_S + LENGTH_S - now_s()))
         arrived = await _arrived(http) - before
-        await _end(tasks)
+        await ended(tasks)
     return Block(goodput_per_s(served, LEAD_S, LENGTH_S, objective_s), arrived / len(tasks))
 
 
@@ -132,7 +132,7 @@ async def _capacity_per_s(url: str) -> float:
     async with _sdk(url, 0) as sdk:
         tasks = [asyncio.create_task(client(number)) for number in range(_CLIENTS)]
         await asyncio.sleep(CAPACITY_LEAD_S + CAPACITY_S)
-        await _end(tasks)
+        await ended(tasks)
     return sum(one.ended_s >= CAPACITY_LEAD_S for one in served) / CAPACITY_S
 
 
@@ -156,15 +156,6 @@ async def _complete(client: openai.AsyncOpenAI, tokens: int) -> Any:
     return await client.completions.with_raw_response.create(
         model=str(TINY), prompt=_PROMPT, max_tokens=tokens, extra_body={"ignore_eos": True}
     )
-
-
-async def _end(tasks: Sequence[asyncio.Task[None]]) -> None:
-    """Cancel what still runs, and raise what failed otherwise."""
-    for task in tasks:
-        task.cancel()
-    for result in await asyncio.gather(*tasks, return_exceptions=True):
-        if isinstance(result, BaseException) and not isinstance(result, asyncio.CancelledError):
-            raise result
 
 
 async def _sum(http: httpx.AsyncClient, *names: str) -> float:

@@ -10,6 +10,7 @@ import pytest
 pytest.importorskip("openai", reason="the client of OpenAI's API is not installed")
 
 import retry_storms as storms
+from serving.client import ended
 
 
 def test_goodput_counts_what_was_in_time_while_it_counts() -> None:
@@ -43,4 +44,4 @@ async def test_an_error_of_a_client_ends_the_benchmark() -> None:
     await asyncio.sleep(0)
     await asyncio.sleep(0)
     with pytest.raises(RuntimeError, match="broken"):
-        await storms._end([waits, broken])
+        await ended([waits, broken])

@@ -11,7 +11,7 @@ import psutil
 import pytest
 import requests
 from client_accounting import Client, ClientGroup, mixed
-from engine_parts import engine_processes, kill, long_form, ready, session
+from engine_parts import busy, engine_processes, kill, long_form, ready, session
 from running_server import RunningServer, Scrape, core_for_engine, wait_until
 
 pytestmark = long_form(
@@ -121,7 +121,7 @@ async def test_the_death_of_one_rank_loses_no_request(ranks: RunningServer, rank
     group = ClientGroup(ranks, mixed(24, sizes=(100, 300)))
     deaths = ranks.status()["engine"]["deaths"]["crash"]
     load = asyncio.create_task(group.run())
-    await asyncio.to_thread(wait_until, lambda: _busy(ranks, group), "four run, text flows, others wait")
+    await asyncio.to_thread(wait_until, lambda: busy(ranks, group, SEATS), "four run, text flows, others wait")
     other = rank_process(ranks, RANKS[RANKS[0] == rank])
     kill(rank_process(ranks, rank))
     await asyncio.to_thread(wait_until, lambda: not other.is_running(), "the other rank has ended", 10)
@@ -134,12 +134,6 @@ async def test_the_death_of_one_rank_loses_no_request(ranks: RunningServer, rank
     assert all((one.stream, one.errors, one.done) == (True, 1, True) for one in broken)
     assert (counts["completed"] + len(broken), counts["doubled"]) == (len(group.clients), 0)
     assert ranks.status()["engine"]["core_limit"] == SEATS
-
-
-def _busy(server: RunningServer, group: ClientGroup) -> bool:
-    status = server.status()  # a scrape as well would take too long on a busy machine
-    flows = any(one.stream and one.status is not None and not one.ended for one in group.clients)
-    return bool(flows and status["in_flight"] == SEATS and status["queued"] > 3)
 
 
 def test_no_process_outlives_a_killed_server(ranks: RunningServer) -> None:

@@ -14,7 +14,7 @@ import psutil
 import pytest
 import requests
 from client_accounting import ROUTE, Client, ClientGroup, mixed
-from engine_parts import engine_core, engine_processes, kill, long_form, ready, session
+from engine_parts import busy, engine_core, engine_processes, kill, long_form, ready, session
 from generation_requests import body
 from running_server import PRESETS, RunningServer, Scrape, core_for_engine, wait_until
 
@@ -202,7 +202,7 @@ async def test_the_death_of_a_process_loses_nothing_that_waits(pair: RunningServ
     """All of them are started anew behind the same port; what had sent nothing is answered."""
     group = ClientGroup(pair, mixed(24, sizes=(100, 300)))
     load = asyncio.create_task(group.run())
-    await asyncio.to_thread(wait_until, lambda: _busy(pair, group), "four run, text flows, others wait")
+    await asyncio.to_thread(wait_until, lambda: busy(pair, group, SEATS), "four run, text flows, others wait")
     deaths = pair.status()["engine"]["deaths"]["crash"]
     old = engine_processes(pair)
     kill(engine_core(pair) if which == "the engine" else api_servers(pair)[0])
@@ -214,12 +214,6 @@ async def test_the_death_of_a_process_loses_nothing_that_waits(pair: RunningServ
     assert [one for one in old if one.is_running()] == []
     assert pair.status()["engine"]["deaths"]["crash"] == deaths + 1
     assert (healthy(pair), len(api_servers(pair))) == (1, API_SERVERS)
-
-
-def _busy(server: RunningServer, group: ClientGroup) -> bool:
-    status = server.status()
-    flows = any(one.stream and one.status is not None and not one.ended for one in group.clients)
-    return bool(flows and status["in_flight"] == SEATS and status["queued"] > 3)
 
 
 def test_no_api_server_has_a_port(pair: RunningServer) -> None:
@@ -258,7 +252,7 @@ async def test_two_ranks_behind_two_api_servers(real_engine: None, tmp_path: Pat
         assert min(scrape("vllm:generation_tokens_total", engine=rank) for rank in "01") > 0
         again = ClientGroup(server, mixed(24, sizes=(100, 300)))
         load = asyncio.create_task(again.run())
-        await asyncio.to_thread(wait_until, lambda: _busy(server, again), "four run, text flows, others wait")
+        await asyncio.to_thread(wait_until, lambda: busy(server, again, SEATS), "four run, text flows, others wait")
         (rank,) = [one for one in engine_processes(server) if "EngineCore_DP1" in " ".join(one.cmdline())]
         kill(rank)
         await load

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import psutil
 import requests
-from client_accounting import TOTALS
+from client_accounting import TOTALS, ClientGroup
 from running_server import RunningServer
 from tiers import LONG
 from tiers import long_form as long_form
@@ -74,3 +74,10 @@ def kill(process: psutil.Process) -> None:
 def health(server: RunningServer) -> int:
     """The status of vLLM's own health route."""
     return requests.get(f"{server.url}/health", timeout=5).status_code
+
+
+def busy(server: RunningServer, group: ClientGroup, seats: int) -> bool:
+    """Whether all seats are taken, others wait, and a stream flows."""
+    status = server.status()  # a scrape as well would take too long on a busy machine
+    flows = any(one.stream and one.status is not None and not one.ended for one in group.clients)
+    return bool(flows and status["in_flight"] == seats and status["queued"] > 3)

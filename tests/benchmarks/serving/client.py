@@ -266,7 +266,7 @@ async def open_loop(send: Send, requests: Sequence[Request], length_s: float) ->
         answers.append(_answer_to(request, begin_s + request.at_s))
         tasks.append(asyncio.create_task(send(request, answers[-1])))
     await asyncio.sleep(max(0.0, begin_s + length_s - now_s()))
-    await _ended(tasks)
+    await ended(tasks)
     return answers
 
 
@@ -290,7 +290,7 @@ async def closed_loop(
     for answer in answers:
         answer.lead_tokens, answer.lead_s = answer.tokens, answer.last_s
     await asyncio.sleep(length_s)
-    await _ended(tasks)
+    await ended(tasks)
     return [one for one in answers if one.last_s is not None and one.last_s >= begin_s + lead_s]
 
 
@@ -300,7 +300,7 @@ def _answer_to(request: Request, sent_s: float) -> Answer:
     return answer
 
 
-async def _ended(tasks: Sequence[asyncio.Task[None]]) -> None:
+async def ended(tasks: Sequence[asyncio.Task[None]]) -> None:
     """Cancel what still runs, and raise what failed otherwise."""
     for task in tasks:
         task.cancel()

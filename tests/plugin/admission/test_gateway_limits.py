@@ -51,23 +51,29 @@ async def test_a_limit_that_the_engine_will_not_take_undoes_no_switch(caplog: py
     ]
 
 
+class Knob(PlainAdapter):
+    """An engine with a knob of its own, and the limits it was set to."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.limits: list[int] = []
+
+    async def limit_engine(self, engine: Any, seats: int) -> int | None:
+        self.limits.append(seats)
+        return seats
+
+
 @on_virtual_time
 async def test_the_engine_gets_the_limit_at_the_first_request_and_at_each_switch() -> None:
     """An engine with a knob of its own follows the preset."""
-    limits_set: list[int] = []
-
-    class Knob(PlainAdapter):
-        async def limit_engine(self, engine: Any, seats: int) -> int | None:
-            limits_set.append(seats)
-            return seats
-
-    engine, control = behind_a_gate(3, kind=Knob())
+    knob = Knob()
+    engine, control = behind_a_gate(3, kind=knob)
     await read(engine, "a")
-    assert (limits_set, control.gateway.link.core_limit) == ([3], 3)
+    assert (knob.limits, control.gateway.link.core_limit) == ([3], 3)
     from headway.audit import Caller
 
     await control.switch("serial", expected_revision=1, caller=Caller())
-    assert (limits_set, control.gateway.link.core_limit) == ([3, 1], 1)
+    assert (knob.limits, control.gateway.link.core_limit) == ([3, 1], 1)
     await assert_no_residue(control)
 
 
@@ -86,40 +92,30 @@ async def test_an_adaptive_limit_is_kept_by_the_gate_and_not_sent_to_the_engine_
     limiting: dict[str, Any], expected: int
 ) -> None:
     """The engine gets the most that the policy may reach, once; a fixed limit it gets as it is."""
-    limits_set: list[int] = []
-
-    class Knob(PlainAdapter):
-        async def limit_engine(self, engine: Any, seats: int) -> int | None:
-            limits_set.append(seats)
-            return seats
-
+    knob = Knob()
     preset = small_preset(3).model_copy(update={"limit": LimitSettings.model_validate(limiting)})
     engine: Any = ServingEngine(step_s=1.0)
-    control = install(prepare(engine, Knob(), preset), PresetCatalogue())
+    control = install(prepare(engine, knob, preset), PresetCatalogue())
     await read(engine, "a")
     for _ in range(50):
         control.activity.step(Load(3, 0, 0.1, inter_token_s=0.001), 3, [])
     await read(engine, "b")
-    assert limits_set == [expected]
+    assert knob.limits == [expected]
     await assert_no_residue(control)
 
 
 @on_virtual_time
 async def test_an_engine_without_a_ceiling_gets_the_seats_of_the_preset() -> None:
     """Where the engine's capacity is unknown, an adaptive limit starts from the preset's value."""
-    limits_set: list[int] = []
 
-    class Knob(PlainAdapter):
+    class Endless(Knob):
         def engine_seats(self, engine: Any) -> int | None:
             return None
 
-        async def limit_engine(self, engine: Any, seats: int) -> int | None:
-            limits_set.append(seats)
-            return seats
-
+    knob = Endless()
     preset = small_preset(3).model_copy(update={"limit": LimitSettings(policy="aimd")})
     engine: Any = ServingEngine(step_s=1.0)
-    control = install(prepare(engine, Knob(), preset), PresetCatalogue())
+    control = install(prepare(engine, knob, preset), PresetCatalogue())
     await read(engine, "a")
-    assert limits_set == [3]
+    assert knob.limits == [3]
     await assert_no_residue(control)

@@ -197,11 +197,12 @@ def _reporter(index: int) -> Reporter | None:
     except (OSError, ValueError) as error:
         log.warning("EngineCore cannot report its progress, so a slow step counts as a hang: %s", error)
         return None
-    reporter.start(cpu_time=_on_a_cpu())
+    reporter.start(cpu_time=on_a_cpu())
     return reporter
 
 
-def _on_a_cpu() -> bool:
+def on_a_cpu() -> bool:
+    """Whether vLLM runs on its CPU backend here."""
     from vllm.platforms import current_platform
 
     return bool(current_platform.is_cpu())

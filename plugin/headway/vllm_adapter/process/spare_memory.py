@@ -19,6 +19,7 @@ import psutil
 from headway.control_groups import memory_left
 from headway.supervision import Gpus
 from headway.vllm_adapter.process.core_start import processes
+from headway.vllm_adapter.process.progress import on_a_cpu
 
 _MARGIN = 1.1
 _GIB = 2**30
@@ -46,7 +47,7 @@ def _not_twice(config: Any) -> str:
 
 def _host_shortage(config: Any, engine: list[psutil.Process]) -> str:
     own_bytes = sum(_own_bytes(process) for process in engine)
-    needed_bytes = int(_MARGIN * (own_bytes + (_untouched_kv_bytes(config, engine) if _on_cpu() else 0)))
+    needed_bytes = int(_MARGIN * (own_bytes + (_untouched_kv_bytes(config, engine) if on_a_cpu() else 0)))
     limit_bytes, free_bytes = memory_left(), psutil.virtual_memory().available
     return _shortage("memory", needed_bytes, free_bytes if limit_bytes is None else min(limit_bytes, free_bytes))
 
@@ -59,7 +60,7 @@ def _untouched_kv_bytes(config: Any, engine: list[psutil.Process]) -> int:
 
 
 def _device_shortage(config: Any, engine: list[psutil.Process]) -> str:
-    if _on_cpu():
+    if on_a_cpu():
         return ""
     cards = Gpus().read_of({process.pid for process in engine})
     if not cards:
@@ -97,9 +98,3 @@ def _untouched_bytes(process: psutil.Process) -> int:
         )
         return sum(max(0, region.size - region.rss) for region in large)
     return 0
-
-
-def _on_cpu() -> bool:
-    from vllm.platforms import current_platform
-
-    return bool(current_platform.is_cpu())

@@ -37,7 +37,7 @@ def file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.setattr(progress, "_prepared_by", None)
     monkeypatch.setattr(progress.tempfile, "tempdir", str(tmp_path))
     monkeypatch.delenv(progress.VARIABLE, raising=False)
-    monkeypatch.setattr(progress, "_on_a_cpu", lambda: True)
+    monkeypatch.setattr(progress, "on_a_cpu", lambda: True)
     progress.prepare_progress()
     path = os.environ[progress.VARIABLE]
     monkeypatch.setenv(progress.VARIABLE, path)

@@ -40,7 +40,7 @@ def machine(monkeypatch: pytest.MonkeyPatch) -> dict[str, Any]:
     )
     limit = lambda: None if here["limit_gib"] is None else int(here["limit_gib"] * GIB)  # noqa: E731 - one reading
     monkeypatch.setattr(spare_memory, "memory_left", limit)
-    monkeypatch.setattr(spare_memory, "_on_cpu", lambda: here["cards"] is None)
+    monkeypatch.setattr(spare_memory, "on_a_cpu", lambda: here["cards"] is None)
     monkeypatch.setattr(spare_memory, "Gpus", lambda: SimpleNamespace(read_of=lambda pids: here["cards"]))
     return here
 
