@@ -12,7 +12,8 @@ from headway.api import AdminClient, ClassStatus, EngineStatus, Status
 from headway.api.schema import Diagnosis, InstanceStatus, OperatorStop, PrefixStatus, Remedy, StepsStatus
 from headway_policies.diagnosis import lowered_words
 from headway_policies.preset import SeatBounds
-from headway_tools.console import Exit, add_json, add_url, connect, duration, seconds, table
+from headway_policies.units import duration
+from headway_tools.console import Exit, add_json, add_url, connect, seconds, table
 
 NAME = "status"
 SUMMARY = "Show what a server is doing: readiness, preset, limit, and the queue of each class."

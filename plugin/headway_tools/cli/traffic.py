@@ -8,7 +8,8 @@ from pathlib import Path
 
 from headway.api import AdminClient, Traffic
 from headway.api.schema import ClassTraffic, Lengths
-from headway_tools.console import Exit, FailedError, UsageError, add_url, connect, duration, table
+from headway_policies.units import duration
+from headway_tools.console import Exit, FailedError, UsageError, add_url, connect, table
 
 NAME = "traffic"
 SUMMARY = "Show what arrived at a server in the last half hour, or write it as a trace."

@@ -8,7 +8,8 @@ import sys
 
 from headway.api import AdminClient
 from headway.api.schema import BudgetRow, UsageReport, UsageRow
-from headway_tools.console import Exit, add_json, add_url, connect, duration, table
+from headway_policies.units import duration
+from headway_tools.console import Exit, add_json, add_url, connect, table
 
 NAME = "usage"
 SUMMARY = "Show what tenants, keys, classes and models have used: tokens, seats, time in the queue, costs."

@@ -15,12 +15,11 @@ from headway_tools.console.exits import (
     UsageError,
     as_cli_error,
 )
-from headway_tools.console.files import check_folder, write_file
 from headway_tools.console.installation import install_command
 from headway_tools.console.known_presets import absolute, find_preset, is_file_name, open_catalogue, preset_dir
 from headway_tools.console.machine import Machine, cpu_backend, read_machine
 from headway_tools.console.metrics_page import check_lines, fetch_metrics
-from headway_tools.console.output import warn, write_file
+from headway_tools.console.output import check_folder, warn, write_file
 from headway_tools.console.parser import (
     Parser,
     add_command,
@@ -36,7 +35,7 @@ from headway_tools.console.parser import (
 )
 from headway_tools.console.preflight import VLLM_PORT, has_vllm, missing_dashboard_packages, try_bind
 from headway_tools.console.serve_flags import DEFAULT_PRESET, ServeWords, has, model_of, split, value_of, with_defaults
-from headway_tools.console.table import duration, milliseconds, setting_text, table
+from headway_tools.console.table import milliseconds, setting_text, table
 
 __all__ = [
     "DEFAULT_PRESET",
@@ -61,7 +60,6 @@ __all__ = [
     "check_lines",
     "connect",
     "cpu_backend",
-    "duration",
     "fetch_metrics",
     "find_preset",
     "formatter",

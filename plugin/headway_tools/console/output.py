@@ -14,6 +14,12 @@ def warn(text: str) -> None:
     sys.stderr.flush()
 
 
+def check_folder(path: str) -> None:
+    """Refuse a file that could not be written at the end. Raises UsageError."""
+    if not Path(path).absolute().parent.is_dir() or Path(path).is_dir():
+        raise UsageError(f"{path}: cannot be written: no such folder, or it is one")
+
+
 def write_file(path: str, text: str) -> None:
     """Write a file. Raises UsageError where that is not possible."""
     try:

@@ -38,18 +38,6 @@ def milliseconds(seconds: float) -> str:
     return f"{seconds * 1000:.15g}"
 
 
-def duration(seconds: float) -> str:
-    """A duration for people: 0.4 s, 12 s, 3 min 5 s, 2 h 4 min."""
-    if seconds < 10:
-        return f"{seconds:.1f} s"
-    whole = round(seconds)
-    if whole < 60:
-        return f"{whole} s"
-    if whole < 3600:
-        return f"{whole // 60} min {whole % 60} s"
-    return f"{whole // 3600} h {whole % 3600 // 60} min"
-
-
 def _text(cell: object) -> str:
     if isinstance(cell, float):
         return repr(cell)

@@ -1,10 +1,8 @@
-"""Rows and durations as text."""
+"""Rows as text."""
 
 from __future__ import annotations
 
-import pytest
-
-from headway_tools.console.table import duration, table
+from headway_tools.console.table import table
 
 
 def test_columns_are_as_wide_as_their_widest_cell_and_numbers_stand_right() -> None:
@@ -13,12 +11,3 @@ def test_columns_are_as_wide_as_their_widest_cell_and_numbers_stand_right() -> N
     assert table(["x", "y"], [[None, ["p", "q"]], [1.25, []]]) == "  x     y\n  -     p, q\n  1.25  none"
     assert table(["x"], [["0.98"], ["-1e-07"]]) == "       x\n    0.98\n  -1e-07"
     assert table(["x"], []) == "  x"
-
-
-@pytest.mark.parametrize(
-    ("seconds", "text"),
-    [(0.0, "0.0 s"), (9.94, "9.9 s"), (12.4, "12 s"), (59.6, "1 min 0 s"), (185, "3 min 5 s"), (7440, "2 h 4 min")],
-)
-def test_durations_are_short(seconds: float, text: str) -> None:
-    """One or two units."""
-    assert duration(seconds) == text

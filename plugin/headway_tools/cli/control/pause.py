@@ -5,8 +5,9 @@ from __future__ import annotations
 import argparse
 
 from headway.api import AdmissionChanged
+from headway_policies.units import duration
 from headway_tools.cli.control.command_options import actor_of, add_command_options, counted, send
-from headway_tools.console import duration, time_span
+from headway_tools.console import time_span
 
 NAME = "pause"
 SUMMARY = "Suspend dispatch on a running server: requests wait until `headway resume`, or for a time."

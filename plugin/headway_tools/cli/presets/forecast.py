@@ -12,6 +12,7 @@ from functools import partial
 from headway.api import AdminClient, AdminError
 from headway.api.schema import ClassForecast, Forecast, ForecastErrors, Interval, PresetForecast, Quantiles
 from headway_policies.preset.extends import read_text
+from headway_policies.units import duration
 from headway_tools.cli.output.forecast_page import forecast_page
 from headway_tools.cli.output.simulated import need_plotly
 from headway_tools.console import (
@@ -23,7 +24,6 @@ from headway_tools.console import (
     add_url,
     as_cli_error,
     connect,
-    duration,
     table,
     write_file,
 )

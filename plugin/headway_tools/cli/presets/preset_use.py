@@ -14,6 +14,7 @@ from headway.api import AdminClient, CurrentPreset, InvalidCommandError, StaleEr
 from headway.api.schema import ServedByClass, ServedFigures
 from headway_policies.close_name import did_you_mean
 from headway_policies.trial import FIGURES, Condition, ConditionError
+from headway_policies.units import duration
 from headway_tools.cli.control.command_options import actor_of, add_command_options
 from headway_tools.console import (
     CliError,
@@ -22,7 +23,6 @@ from headway_tools.console import (
     UsageError,
     as_cli_error,
     connect,
-    duration,
     find_preset,
     is_file_name,
     open_catalogue,

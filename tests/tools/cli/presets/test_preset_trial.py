@@ -67,7 +67,7 @@ def test_without_a_watch_the_server_decides_alone(server: LiveStandIn, capsys: p
     """The command says how long, and what ends it."""
     assert main(["preset", "use", "latency", "--revert-after", "10m"]) == 0
     out = capsys.readouterr().out
-    assert "on trial for 10 min 0 s: `headway preset keep` keeps it" in out
+    assert "on trial for 10 min: `headway preset keep` keeps it" in out
     assert main(["preset", "undo"]) == 0
     assert server.control.trials.running is None
 
