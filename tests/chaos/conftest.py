@@ -10,9 +10,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from answering_server import Answer, Asked, answering
 from client_connections import drop_connections
 from engine_parts import ready
+from handler_server import Answer, Asked, answering
 from running_server import OFFLINE, RunningServer, wait_until
 
 FAULTS = Path(__file__).parents[1] / "support" / "faults"

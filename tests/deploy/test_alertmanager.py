@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 import requests
 import yaml
-from answering_server import Answer, answering
+from handler_server import Answer, answering
 from prometheus_process import program, running, running_prometheus
 from running_server import wait_until
 

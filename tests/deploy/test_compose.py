@@ -11,7 +11,7 @@ from typing import Any
 import environment
 import pytest
 import yaml
-from answering_server import Answer, answering
+from handler_server import Answer, answering
 
 from headway.router.addresses import read_addresses
 from headway_tools.cli import dashboard as dashboard_command

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
-from answering_server import Answer, Asked, answering
+from handler_server import Answer, Asked, answering
 
 HOOK = Path(__file__).resolve().parents[2] / "deploy" / "kubernetes" / "base" / "empty_queue.py"
 

@@ -9,7 +9,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from answering_server import Answer, Asked, answering
+from handler_server import Answer, Asked, answering
 
 from headway.router.addresses import read_addresses
 from headway_tools.cli import share

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import json
-import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from http.server import BaseHTTPRequestHandler
 from typing import Any
 
 from admin_answers import current_preset, preset_entry, problem
+from handler_server import Quiet, running
 from pydantic import BaseModel
 
 from headway.api import schema
@@ -99,7 +99,7 @@ class Stub:
         )
 
 
-class _Handler(BaseHTTPRequestHandler):
+class _Handler(Quiet, BaseHTTPRequestHandler):
     protocol_version = "HTTP/1.1"
     stub: Stub
 
@@ -219,21 +219,10 @@ class _Handler(BaseHTTPRequestHandler):
         self.end_headers()
         self.wfile.write(body)
 
-    def log_message(self, *_: object) -> None:
-        """Log nothing."""
-
 
 @contextmanager
 def admin_stand_in() -> Iterator[Stub]:
     """Run it; yields what it answers, to be changed."""
     state = Stub()
-    server = ThreadingHTTPServer(("127.0.0.1", 0), type("Handler", (_Handler,), {"stub": state}))
-    state.url = f"http://127.0.0.1:{server.server_port}"
-    thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01})
-    thread.start()
-    try:
+    with running(type("Handler", (_Handler,), {"stub": state})) as state.url:
         yield state
-    finally:
-        server.shutdown()
-        server.server_close()
-        thread.join()

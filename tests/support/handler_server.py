@@ -1,41 +1,96 @@
-"""An HTTP server whose every response is written by one handler."""
+"""An HTTP server in a thread of a test, on a free loopback port until a block ends.
+
+``running`` has a handler of its own, ``serving`` writes each response by one function, and ``answering`` makes it from
+the request.
+"""
 
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import AbstractContextManager, contextmanager
+from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
-Answer = Callable[[BaseHTTPRequestHandler], None]
+Writer = Callable[[BaseHTTPRequestHandler], None]
+
+
+class Quiet(BaseHTTPRequestHandler):
+    """A handler that logs nothing; a client that leaves is no error."""
+
+    def handle_one_request(self) -> None:
+        try:
+            super().handle_one_request()
+        except (BrokenPipeError, ConnectionResetError):
+            self.close_connection = True
+
+    def log_message(self, *_: object) -> None:
+        """Log nothing."""
+
+
+class _Server(ThreadingHTTPServer):
+    daemon_threads = True
+    request_queue_size = 256
 
 
 @contextmanager
-def serving(answer: Answer) -> Iterator[str]:
-    """A server that gives this response to every request; returns its URL."""
+def running(handler: type[BaseHTTPRequestHandler], port: int = 0) -> Iterator[str]:
+    """The URL of a server with this handler."""
+    with _Server(("127.0.0.1", port), handler) as server:
+        thread = threading.Thread(target=server.serve_forever, args=(0.01,), daemon=True)
+        thread.start()
+        try:
+            yield f"http://127.0.0.1:{server.server_port}"
+        finally:
+            server.shutdown()
+            thread.join()
 
-    class Handler(BaseHTTPRequestHandler):
+
+def serving(answer: Writer) -> AbstractContextManager[str]:
+    """A server that gives this response to every request."""
+
+    class Handler(Quiet, BaseHTTPRequestHandler):
         protocol_version = "HTTP/1.1"
 
         def do_GET(self) -> None:
-            try:
-                answer(self)
-            except (BrokenPipeError, ConnectionResetError):
-                self.close_connection = True
+            answer(self)
 
         def do_POST(self) -> None:
             self.rfile.read(int(self.headers.get("content-length", 0)))
-            self.do_GET()
+            answer(self)
 
-        def log_message(self, format: str, *values: object) -> None:  # noqa: A002  # http.server passes this name
-            pass
+    return running(Handler)
 
-    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-    thread = threading.Thread(target=server.serve_forever, args=(0.01,))
-    thread.start()
-    try:
-        yield f"http://127.0.0.1:{server.server_port}"
-    finally:
-        server.shutdown()
-        thread.join()
-        server.server_close()
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """A request."""
+
+    path: str
+    body: bytes
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """Its answer."""
+
+    status: int = 200
+    body: bytes = b""
+    headers: Mapping[str, str] = field(default_factory=dict)
+
+
+def answering(answer: Callable[[Asked], Answer]) -> AbstractContextManager[str]:
+    """A server whose answers are a function of the requests."""
+
+    class Handler(Quiet, BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            given = answer(Asked(self.path, self.rfile.read(int(self.headers.get("Content-Length", 0)))))
+            self.send_response(given.status)
+            for name, value in {"Content-Length": str(len(given.body)), **given.headers}.items():
+                self.send_header(name, value)
+            self.end_headers()
+            self.wfile.write(given.body)
+
+        do_POST = do_GET  # noqa: N815  # the name that the base class looks for
+
+    return running(Handler)

@@ -7,15 +7,11 @@ import json
 import threading
 import time
 from collections import Counter
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from http.server import BaseHTTPRequestHandler
 from types import TracebackType
 from typing import Any
 
-
-class _Server(ThreadingHTTPServer):
-    daemon_threads = True
-    request_queue_size = 256
-
+from handler_server import Quiet, running
 
 #: What a class of this name gets in place of an answer.
 FAULTS = ("refused", "refused-bare", "broken", "cut", "event", "abort", "silent", "endless-line", "redirected")
@@ -37,13 +33,8 @@ class LoadStandIn:
         self._lock = threading.Lock()
         self._seats = threading.Semaphore(seats)
         self._token_s, self._wait_s = token_s, wait_s
-        self._http = _Server(("127.0.0.1", 0), self._handler())
-        self._thread = threading.Thread(target=self._http.serve_forever, args=(0.05,), daemon=True)
-
-    @property
-    def url(self) -> str:
-        """Where it listens."""
-        return f"http://127.0.0.1:{self._http.server_address[1]}"
+        self._running = running(self._handler())
+        self.url = ""
 
     @property
     def classes(self) -> Counter[str]:
@@ -51,18 +42,16 @@ class LoadStandIn:
         return Counter(one["class"] for one in self.asked if one["class"])
 
     def __enter__(self) -> LoadStandIn:
-        self._thread.start()
+        self.url = self._running.__enter__()
         return self
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
-        self._http.shutdown()
-        self._http.server_close()
-        self._thread.join(5)
+        self._running.__exit__(kind, error, at)
 
     def _handler(self) -> type[BaseHTTPRequestHandler]:
         server = self
 
-        class Handler(BaseHTTPRequestHandler):
+        class Handler(Quiet, BaseHTTPRequestHandler):
             def do_GET(self) -> None:  # http.server calls this name
                 if self.path == "/metrics":
                     return server.send(self, 200 if server.metrics else 404, server.metrics.encode())
@@ -76,9 +65,6 @@ class LoadStandIn:
                 server.asked.append({**body, **heard})
                 with contextlib.suppress(ConnectionError), server.counted():
                     server.answer(self, body, name)
-
-            def log_message(self, format: str, *values: Any) -> None:  # noqa: A002  # http.server passes this name
-                pass
 
         return Handler
 

@@ -14,6 +14,7 @@ from types import TracebackType
 from typing import Any
 
 from admin_answers import current_preset, preset_entry, problem
+from handler_server import Quiet
 from prometheus_client import CollectorRegistry, generate_latest
 from pydantic import BaseModel
 from stub_metrics import WorldMetrics
@@ -93,18 +94,11 @@ class StubServer:
     def _handler(self) -> type[BaseHTTPRequestHandler]:
         stub = self
 
-        class Handler(BaseHTTPRequestHandler):
-            def do_GET(self) -> None:  # http.server calls this name
+        class Handler(Quiet, BaseHTTPRequestHandler):
+            def do_GET(self) -> None:
                 stub.answer(self)
 
-            def do_PUT(self) -> None:  # http.server calls this name
-                stub.answer(self)
-
-            def do_POST(self) -> None:  # http.server calls this name
-                stub.answer(self)
-
-            def log_message(self, format: str, *values: Any) -> None:  # noqa: A002  # http.server passes this name
-                pass
+            do_PUT = do_POST = do_GET  # noqa: N815  # the names that http.server calls
 
         return Handler
 

@@ -8,7 +8,7 @@ from http.server import BaseHTTPRequestHandler
 
 import pytest
 import requests
-from handler_server import Answer, serving
+from handler_server import Writer, serving
 
 from headway.api import AdminClient, TooLargeError
 from headway_dashboard.server_client import admin_client
@@ -20,7 +20,7 @@ from headway_tools.load.scrape import read
 module = importlib.import_module("headway.api.bounded_session")
 
 
-def whole(body: bytes, **headers: str) -> Answer:
+def whole(body: bytes, **headers: str) -> Writer:
     """A response with a Content-Length."""
 
     def answer(request: BaseHTTPRequestHandler) -> None:
@@ -136,7 +136,7 @@ def test_every_reader_of_metrics_has_its_bound() -> None:
         source.close()
 
 
-def closed(token: str) -> Answer:
+def closed(token: str) -> Writer:
     """Metrics for the holder of this token only; 401 without one, 403 with another one."""
 
     def answer(request: BaseHTTPRequestHandler) -> None:

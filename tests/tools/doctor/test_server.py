@@ -6,7 +6,7 @@ import json
 from contextlib import AbstractContextManager
 
 import pytest
-from answering_server import Answer, Asked, answering
+from handler_server import Answer, Asked, answering
 
 from headway.checks.finding import Severity, worst
 from headway_tools.doctor import check_server, server

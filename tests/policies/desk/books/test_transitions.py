@@ -49,7 +49,7 @@ def test_every_phase_is_reached_and_left_but_the_last() -> None:
 def test_only_the_lifecycle_changes_a_record() -> None:
     """No other module of the desk assigns to a field of a record."""
     names, writers = {one.name for one in fields(Record)}, set[str]()
-    for path in Path(lifecycle.__file__).parent.glob("*.py"):
+    for path in Path(lifecycle.__file__).parent.rglob("*.py"):
         for node in ast.walk(ast.parse(path.read_text("utf-8"))):
             if isinstance(node, ast.Attribute) and isinstance(node.ctx, ast.Store | ast.Del) and node.attr in names:
                 holder = node.value.id if isinstance(node.value, ast.Name) else ast.unparse(node.value)
