@@ -28,6 +28,7 @@ MODEL, SLO = EngineModel(), Slo()
 CEILING = ceiling(MODEL, 64, 64, SLO)
 PRESET = plain("continuous", CEILING.seats)
 SEEDS, SPAN_S, INSTANCES = (1, 2, 3), 600.0, 4
+_LONG_TOKENS = 1024
 LENGTHS = ("prompt_tokens", "output_tokens")
 #: The lengths of W1, but the answers vary more.
 CHAT = replace(WORKLOADS["W1"], phases=(Phase(lognormal(64, 0.7, 1, 2048), lognormal(64, 1.5)),))
@@ -87,6 +88,28 @@ def _two() -> Iterator[Goal]:
     yield Goal("N15", "tokens/s, two instances : one", 1.8, one / two)
 
 
+def grouping() -> Iterator[Goal]:
+    """A30: four instances, chat beside long prompts, one instance kept for these ..."""
+    for load, times in ((0.5, 1.03), (0.8, 1.08)):
+        requests = [
+            WORKLOADS["W8"].requests(SPAN_S, seed, model=MODEL, slo=SLO, load=INSTANCES * load) for seed in SEEDS
+        ]
+        mixed, apart = ([_w8(one, long_tokens) for one in requests] for long_tokens in (None, _LONG_TOKENS))
+        (kept, kept_s), (lost, lost_s) = ([mean(column) for column in zip(*one, strict=True)] for one in (apart, mixed))
+        note = f"{kept:.1%} and {lost:.1%}; TTFT p99 {kept_s * 1000:.0f} and {lost_s * 1000:.0f} ms"
+        figure = f"W8 at load {load:g}, within both objectives, short prompts apart : mixed"
+        yield Goal("A30", figure, times, kept / lost, note=note)
+
+
+def _w8(requests: list[Request], long_tokens: int | None) -> tuple[float, float]:
+    """The share within both objectives, and the 99th percentile of the time to the first token."""
+    seats = _seats(requests)
+    preset, models = plain("continuous", seats), [MODEL] * INSTANCES
+    found = simulate_late(requests, preset, models, seats, long_tokens)
+    figures = summarise("", found, SLO, warmup_s=30.0, span_s=SPAN_S).all
+    return figures.attained_ratio, figures.ttft.p99_s or 0.0
+
+
 def scaling() -> Iterator[Goal]:
     """F22: a day with two peaks, after two like it; by forecast against by reaction ..."""
     for start_s in (60.0, 180.0):
@@ -103,7 +126,7 @@ def _shares(reacting: Trial, ahead: Trial) -> str:
 
 
 PAGE = Path(__file__).resolve().parents[2] / "deploy/site/docs/measured/fleet.md"
-GOALS: Goals = {"routing": routing, "scaling": scaling}
+GOALS: Goals = {"routing": routing, "grouping": grouping, "scaling": scaling}
 
 if __name__ == "__main__":
     sys.exit(run(sys.argv[1:], GOALS, ACCEPTED, PAGE, help_text=__doc__ or "", marks="fleet"))

@@ -53,6 +53,16 @@ def test_a_slow_engine_costs_late_binding_nothing_but_its_capacity() -> None:
     assert p99_s(simulate_on_arrival("round robin", requests, models, SEATS)) >= 50 * late_s
 
 
+def test_an_instance_for_long_prompts_spares_the_short_ones() -> None:
+    """More of them keep both objectives when the short ones are together, beside fewer long ones; seats are shared when
+    nothing else is free, so none is lost."""
+    requests = WORKLOADS["W8"].requests(SPAN_S, 1, model=MODEL, slo=SLO, load=4 * 0.8)
+    mixed, apart = (simulate_late(requests, plain("continuous", 16), [MODEL] * 4, 16, long) for long in (None, 1024))
+    kept = [summarise("", one, SLO, warmup_s=30.0, span_s=SPAN_S).all for one in (mixed, apart)]
+    assert kept[1].attained_ratio >= 1.05 * kept[0].attained_ratio
+    assert kept[1].completed == kept[0].completed
+
+
 def test_the_limit_follows_the_instances_that_are_open() -> None:
     """An engine with fewer places than seats gives what it can."""
     one = OneDesk(plain("continuous", 4), [MODEL, MODEL, EngineModel(max_num_seqs=2)], 4)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Iterator
+from dataclasses import replace
 from heapq import heappop, heappush
 from itertools import chain
 from random import Random
@@ -21,6 +22,9 @@ from headway_simulator.run.result import Result
 from headway_simulator.run.shell import Shell
 from headway_simulator.traffic.clients import Clients
 from headway_simulator.traffic.workload import Request
+
+#: The classes of short and of long prompts.
+_SHORT, _LONG = "short", "long"
 
 
 class Binding(Protocol):
@@ -122,10 +126,19 @@ class Fleet:
 
 
 class LateBinding:
-    """The router's: its policy chooses among the open instances when a sequence is dispatched."""
+    """The router's: its policy chooses among the open instances when a sequence is dispatched.
 
-    def __init__(self, seats: Iterable[int]) -> None:
+    With ``long_tokens`` the last instance is kept for prompts from that length on, and the others for shorter ones.
+    """
+
+    def __init__(self, seats: Iterable[int], long_tokens: int | None = None) -> None:
         self._states = [Instance(str(place), number, 0) for place, number in enumerate(seats)]
+        self._long_tokens = long_tokens
+        if long_tokens is not None:
+            kept = [_SHORT] * (len(self._states) - 1) + [_LONG]
+            self._states = [
+                replace(one, classes=frozenset({name})) for one, name in zip(self._states, kept, strict=True)
+            ]
         self._router = LeastLoaded()
         self._open = set(range(len(self._states)))
 
@@ -136,14 +149,16 @@ class LateBinding:
 
     def place(self, sequence: Sequence) -> int:
         """That of the policy; the desk sends no more than there are seats."""
-        demand = Demand(sequence.prompt_tokens + sequence.output_tokens, sequence.prompt_tokens)
-        name = self._router.choose(demand, [self._states[one] for one in sorted(self._open)])
-        assert name is not None
-        return int(name)
+        is_long = self._long_tokens is not None and sequence.prompt_tokens >= self._long_tokens
+        tokens, name = sequence.prompt_tokens + sequence.output_tokens, _LONG if is_long else _SHORT
+        demand = Demand(tokens, sequence.prompt_tokens, class_name=name)
+        chosen = self._router.choose(demand, [self._states[one] for one in sorted(self._open)])
+        assert chosen is not None
+        return int(chosen)
 
     def changed(self, place: int, running: int, kv_use: float) -> None:
         """Its free seats are others now."""
-        self._states[place] = Instance(str(place), self._states[place].seats, running, kv_use)
+        self._states[place] = replace(self._states[place], running=running, kv_use=kv_use)
 
     def open(self, place: int) -> None:
         """It may be chosen from now on."""
@@ -157,10 +172,12 @@ class LateBinding:
 class OneDesk:
     """The ``desk``, its ``fleet`` and the late ``binding`` between them; its limit is the sum of their seats."""
 
-    def __init__(self, preset: Preset, models: Iterable[EngineModel], seats: int) -> None:
+    def __init__(
+        self, preset: Preset, models: Iterable[EngineModel], seats: int, long_tokens: int | None = None
+    ) -> None:
         models = list(models)
         own = [min(seats, model.max_num_seqs) for model in models]
-        self.binding = LateBinding(own)
+        self.binding = LateBinding(own, long_tokens)
         self.fleet = Fleet(models, self.binding)
         self._preset = preset
         self.desk = Desk(with_fixed_limit(preset, sum(own)), ceiling=sum(own))
@@ -177,6 +194,12 @@ class OneDeskShell(Shell):
         super().__init__(one.desk, cast(Engine, one.fleet), clients or Clients(), Random(seed), one_by_one=False)
 
 
-def simulate_late(requests: Iterable[Request], preset: Preset, models: Iterable[EngineModel], seats: int) -> Result:
+def simulate_late(
+    requests: Iterable[Request],
+    preset: Preset,
+    models: Iterable[EngineModel],
+    seats: int,
+    long_tokens: int | None = None,
+) -> Result:
     """Serve these requests under one desk, with so many seats for each engine."""
-    return OneDeskShell(OneDesk(preset, models, seats)).run(requests, (), None)
+    return OneDeskShell(OneDesk(preset, models, seats, long_tokens)).run(requests, (), None)
