@@ -27,7 +27,7 @@ from headway.vllm_adapter.process.progress import ProgressReader
 from headway_policies import Cause, Progress
 from headway_policies.preset import Ability
 from headway_policies.routing import InstanceHealth
-from headway_policies.step import StepTerms
+from headway_policies.step import StepFigures, StepTerms
 
 #: The only instance; the connections go to its socket, whatever the URL says.
 ADDRESS: Final = Address("vllm", "http://localhost")
@@ -86,6 +86,10 @@ class OwnServerAdapter(InstancesAdapter):
     def progress(self, engine: Any) -> Sequence[Progress]:
         """The reports in the file that EngineCore writes, also during a step."""
         return () if self._progress is None else self._progress.read()
+
+    def step_figures(self, engine: Any) -> StepFigures | None:
+        """The figures in the same file: the sum over all ranks."""
+        return None if self._progress is None else self._progress.steps()
 
     def settings(self, engine: Any) -> EngineSettings:
         """The settings that the server has reported."""

@@ -36,6 +36,7 @@ from headway.router.instances.pool import InstancePool
 from headway_policies import Ending, Progress
 from headway_policies.preset import Ability
 from headway_policies.routing import LeastLoaded
+from headway_policies.step import StepFigures
 
 STAND_IN = (sys.executable, str(Path(stand_in_own_server.__file__)))
 Start = Callable[..., OwnServer]
@@ -270,6 +271,13 @@ def test_a_preset_acts_as_in_one_process_but_for_the_caches_of_the_engine() -> N
     page: Any = SimpleNamespace()
     assert OwnServerAdapter(EngineFacts(8), page=page).lacks(SimpleNamespace()) == {Ability.CACHES}
     assert adapter_of(None).lacks(SimpleNamespace()) == {Ability.CACHES, Ability.SHAPES}
+
+
+def test_the_effect_of_the_step_policy_is_what_its_engine_has_written() -> None:
+    """For the status and the metrics; nothing before the first plan, or without reports."""
+    figures = StepFigures(steps=3, prompt_tokens=40)
+    assert adapter_of(SimpleNamespace(steps=lambda: figures)).step_figures(SimpleNamespace()) == figures
+    assert adapter_of(None).step_figures(SimpleNamespace()) is None
 
 
 @on_virtual_time
