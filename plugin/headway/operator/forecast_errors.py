@@ -3,7 +3,7 @@
 A switch to a preset that was forecast lately is followed for a while; other switches are forecast at once, from the
 traffic before them, in the background. A forecast is of the traffic that was: where it changes after the switch the
 error counts that too. The comparison is of means of a stretch of time and quantiles of the same class; another change
-of the preset ends it.
+of the preset, an undo among them, ends it early, with what has come until then.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ from collections import deque
 from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass
+from math import inf
 from statistics import median
 
 from headway.admission import Gate
@@ -21,19 +22,25 @@ from headway.api.schema import Interval, PresetForecast
 from headway.background_tasks import BackgroundTasks
 from headway.errors import HeadwayError
 from headway.forecast import ForecastError
-from headway.operator.forecasts import PresetForecasts
+from headway.operator.forecast_check import checked
+from headway.operator.forecasts import KEPT_S, PresetForecasts
 from headway.recorder import ServedLog
 from headway.supervision import EngineActivity
-from headway_policies import Preset
+from headway.supervision.engine_activity import Batches
+from headway_policies import AdmissionState, Preset
 from headway_policies.trial import ALL, Served
 
 TASK = "forecast check"
 #: The first seconds after a switch are of both presets; then so many are compared.
 SETTLE_S, COMPARED_S = 20.0, 100.0
+#: The shortest time of a comparison, where another switch ends it, and of a check; a check is of the last minute, and
+#: holds for some seconds: it takes a millisecond or two.
+LEAST_S, CHECKED_S, CHECK_EVERY_S = 20.0, 60.0, 5.0
 #: With fewer first tokens than these a quantile is chance.
 MIN_FIRST_TOKENS = 30
 #: How old a forecast may be that a switch is compared with.
 MAX_AGE_S = 600.0
+_MOST_UNANSWERED = 2000
 KEEP = 20
 FIGURES = ("tokens_per_s", "mean_batch", "ttft_p50_s", "ttft_p95_s")
 
@@ -56,6 +63,17 @@ class Comparison:
         return {name: abs(value - came[name]) / came[name] for name, value in self.forecast.items() if came[name] > 0}
 
 
+@dataclass(frozen=True, slots=True)
+class _Followed:
+    """A switch that is followed since ``since_s``, when both presets had settled."""
+
+    preset: str
+    revision: int
+    forecast: PresetForecast
+    since_s: float
+    batches: Batches
+
+
 class ForecastErrors:
     """The comparisons of one server. Call it on the event loop's thread only."""
 
@@ -73,14 +91,33 @@ class ForecastErrors:
         self._activity = activity
         self._forecasts = forecasts
         self._tasks = tasks
+        self._followed: _Followed | None = None
+        self._settled_s = -inf
+        self._check: schema.ForecastCheck | None = None
+        self._next_check_s = -inf
 
     def switched(self, preset: Preset) -> None:
         """This preset has just been put in force."""
+        self._compare()
+        self._settled_s = self._next_check_s = self._gate.now_s() + SETTLE_S
         self._tasks.start(TASK, self._follow(preset, self._gate.desk.mode.revision))
 
     def stop(self) -> None:
         """Compare the last switch with nothing."""
+        self._followed = None
         self._tasks.stop(TASK)
+
+    def check(self) -> schema.ForecastCheck | None:
+        """The last forecast of the preset in force against the last minute; None where either says too little."""
+        desk, now_s = self._gate.desk, self._gate.now_s()
+        since_s = max(self._settled_s, now_s - CHECKED_S)
+        if now_s - since_s < LEAST_S or not desk.mode.engine_up or desk.mode.state is not AdmissionState.OPEN:
+            return None
+        if now_s >= self._next_check_s:
+            self._next_check_s = now_s + CHECK_EVERY_S
+            forecast = self._forecasts.recent(desk.preset, KEPT_S)
+            self._check = None if forecast is None else self._checked(forecast, since_s, now_s)
+        return self._check
 
     def error_ratios(self) -> dict[str, float]:
         """The median error of each of ``FIGURES`` over the comparisons that are kept; empty before the first."""
@@ -92,13 +129,19 @@ class ForecastErrors:
         return {name: median(found[name]) for name in FIGURES if name in found}
 
     def report(self) -> schema.ForecastErrors:
-        """The comparisons as operators see them."""
-        return schema.ForecastErrors(comparisons=len(self.comparisons), error_ratio=self.error_ratios())
+        """The comparisons as operators see them, and the check of the preset in force."""
+        ratios = {name: round(ratio, 4) for name, ratio in self.error_ratios().items()}
+        return schema.ForecastErrors(comparisons=len(self.comparisons), error_ratio=ratios, in_force=self.check())
 
     # ------------------------------------------------------------------ inside
 
+    def _checked(self, forecast: PresetForecast, since_s: float, now_s: float) -> schema.ForecastCheck | None:
+        ended = self._served.ended_by_class(since_s, now_s)
+        served = self._served.between(since_s, now_s, self._gate.unanswered(_MOST_UNANSWERED))
+        return checked(forecast, served, ended, now_s - since_s)
+
     async def _follow(self, preset: Preset, revision: int) -> None:
-        """Compare once the time is over; another switch ends this task."""
+        """Compare once the time is over; another switch ends this task, and compares what came until then."""
         forecast, job = self._forecasts.recent(preset, MAX_AGE_S), None
         if forecast is None:
             with suppress(ForecastError):
@@ -112,15 +155,23 @@ class ForecastErrors:
                 forecast = next(iter((await self._forecasts.compute(job)).presets), None)
         if forecast is None:
             return
+        self._followed = _Followed(preset.name, revision, forecast, from_s, batches)
         await asyncio.sleep(from_s + COMPARED_S - self._gate.now_s())
-        if self._served.first_tokens(from_s) < MIN_FIRST_TOKENS:
+        self._compare()
+
+    def _compare(self) -> None:
+        """Keep the comparison of the switch that is followed, where enough has come of it."""
+        followed, self._followed = self._followed, None
+        if followed is None:
             return
-        served = self._served.between(from_s, self._gate.now_s(), arrived_s=from_s)
-        said, came = _said(forecast), _came(served, self._activity.batches.mean_since(batches))
+        since_s, now_s = followed.since_s, self._gate.now_s()
+        if now_s - since_s < LEAST_S or self._served.first_tokens(since_s) < MIN_FIRST_TOKENS:
+            return
+        served = self._served.between(since_s, now_s, arrived_s=since_s)
+        said, came = _said(followed.forecast), _came(served, self._activity.batches.mean_since(followed.batches))
         both = said.keys() & came.keys()
-        self.comparisons.append(
-            Comparison(preset.name, revision, {name: said[name] for name in both}, {name: came[name] for name in both})
-        )
+        forecast, measured = ({name: figures[name] for name in both} for figures in (said, came))
+        self.comparisons.append(Comparison(followed.preset, followed.revision, forecast, measured))
 
 
 def _said(forecast: PresetForecast) -> dict[str, float]:

@@ -35,7 +35,8 @@ from headway_simulator import EngineModel, Variation
 SEEDS = 3
 _SOURCE = "toml"
 _MAX_SEQUENCES = 65_536
-_KEPT_S = 1800.0
+#: How long the last forecast of a preset is known.
+KEPT_S = 1800.0
 
 
 class PresetForecasts:
@@ -106,7 +107,7 @@ class PresetForecasts:
         """The forecasts of a job, which ``recent`` knows from then on. Raises ForecastError or BusyError."""
         found, now_s = await self._forecaster.compute(job, within_s), job.recording.now_s
         named = {preset.name: preset for preset in job.presets}
-        self._made = {name: made for name, made in self._made.items() if now_s - made[0] <= _KEPT_S}
+        self._made = {name: made for name, made in self._made.items() if now_s - made[0] <= KEPT_S}
         for preset in found.presets:
             self._made[preset.name] = now_s, named[preset.name], preset
         return found

@@ -134,7 +134,8 @@ def _control(
     settings = gateway.link.adapter.settings(gateway.link.engine)
     forecasts = PresetForecasts(gate, catalogue, parts.recorder, activity, settings, Forecaster())
     recycle = EngineRecycle(gateway, tasks, parts.memory, audit, around.replace, supervisor)
-    facts = FactsReader(gate, served, activity, fallback, forecasts, recycle, warmup, supervisor)
+    errors = ForecastErrors(gate, served, activity, forecasts, tasks)
+    facts = FactsReader(gate, served, activity, fallback, forecasts, errors, recycle, warmup, supervisor)
     return Control(
         identity=around.identity,
         gateway=gateway,
@@ -149,7 +150,7 @@ def _control(
         admission=AdmissionCommands(gateway, tasks, audit),
         warmups=WarmupCommands(gateway, tasks, warmup, recycle, audit, around.warm_beside_traffic),
         trials=PresetTrials(gate, served, tasks),
-        forecast_errors=ForecastErrors(gate, served, activity, forecasts, tasks),
+        forecast_errors=errors,
         diagnostics=Diagnostics(gate, facts),
         scale_signal=_scale_signal(gate, parts.meters, around.fleet),
         audit=audit,

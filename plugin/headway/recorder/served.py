@@ -90,6 +90,14 @@ class ServedLog:
         rows = _Rows(delays, ends, max(stretch_s, 1e-3), arrived_s)
         return {names[index]: rows.served([index]) for index in seen} | {ALL: rows.served(seen)}
 
+    def ended_by_class(self, since_s: float, until_s: float) -> Counter[str]:
+        """The requests of each class that ended in a stretch of time, of those that ``between`` looks at; without those
+        that their clients cancelled.
+        """
+        _, _, classes, kinds, _, _ = self._rows(self._ends, since_s, until_s)
+        names = list(self._classes)
+        return Counter(names[int(index)] for index, kind in zip(classes, kinds, strict=True) if kind != _CANCELLED)
+
     def first_tokens(self, since_s: float) -> int:
         """The number of first tokens that have come since then, as far as they are kept."""
         return self._firsts.count - self._firsts.before(since_s)

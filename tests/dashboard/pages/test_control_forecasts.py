@@ -6,13 +6,14 @@ from collections.abc import Callable
 
 import live_stand_in
 import pytest
-from app_pages import again_until, words
+import requests
+from app_pages import again_until, plain, refresh_until, words
 from live_stand_in import LiveStandIn
 from predicted import forecast
 from streamlit.testing.v1 import AppTest
-from stub_server import StubServer
+from stub_server import OPERATOR_TOKEN, StubServer
 
-from headway.api.schema import Forecast
+from headway.api.schema import Forecast, ForecastCheck, ForecastErrors
 from headway_dashboard.sources.preset_forecast import NO_TRAFFIC, ForecastState
 
 pytestmark = pytest.mark.slow
@@ -62,6 +63,32 @@ def test_a_visit_asks_for_a_forecast_and_the_cards_show_it(control: Open, stub: 
     text = again_until(app, "Forecast: normal: TTFT p95 800 ms (600 ms to 1.1 s), 240 tokens/s, 2 % refused")
     assert "No earlier forecast has been compared" in text
     assert list(app.table[0].value["Class"])[:3] == ["realtime", "normal", "all"]
+
+
+def test_a_forecast_that_is_not_what_is_measured_is_not_shown_as_true(
+    control: Open, stub: StubServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """One sentence, each figure of another preset marked; both go once the forecast agrees again."""
+    played(monkeypatch, ForecastState(forecast=predicted()))
+    app = control(stub.url)
+    again_until(app, "Forecast: normal")
+    check = ForecastCheck(preset="balanced", measured_s=60.0, sentence="The forecast of balanced differs.")
+    told(stub, ForecastErrors(comparisons=1, error_ratio={"tokens_per_s": 0.03}, in_force=check))
+    text = again_until(app, "The forecast of balanced differs.", "Forecast, not confirmed: normal")
+    assert "Forecast, not what is measured: normal" in text
+    assert "Forecast: normal" not in text
+    assert {"balanced", "latency (not confirmed)"} == {*map(plain, app.table[0].value["Preset"])}
+    assert "After the last switch forecasts were off by (median): tokens_per_s 3 %." in text
+    told(stub, ForecastErrors())
+    refresh_until(app, lambda: "differs" not in words(app) and "Forecast: normal" in words(app))
+
+
+def told(stub: StubServer, errors: ForecastErrors) -> None:
+    """Let the status of a server say this of its forecasts."""
+    route = "/headway/v1/status"
+    stub.forced.pop(("GET", route), None)
+    answer = requests.get(f"{stub.url}{route}", headers={"Authorization": f"Bearer {OPERATOR_TOKEN}"}, timeout=10)
+    stub.forced["GET", route] = (200, answer.json() | {"forecast": errors.model_dump(mode="json")})
 
 
 def test_a_forecast_that_runs_shows_how_far_it_is(

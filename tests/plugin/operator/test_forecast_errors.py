@@ -16,7 +16,7 @@ from headway.audit import Caller
 from headway.engine.fake import FakeParams
 from headway.forecast import ForecastError
 from headway.operator.control import Control
-from headway.operator.forecast_errors import COMPARED_S, SETTLE_S
+from headway.operator.forecast_errors import CHECK_EVERY_S, COMPARED_S, LEAST_S, SETTLE_S
 from headway_policies import Load
 
 ME = Caller("ann", "operator")
@@ -45,11 +45,13 @@ def forecast(name: str, tokens_per_s: float, mean_batch: float, ttft_s: float) -
 class Told:
     """A forecaster that answers what it was told, or refuses."""
 
-    def __init__(self, answer: PresetForecast | Exception) -> None:
+    def __init__(self, answer: PresetForecast | Exception, lately: PresetForecast | None = None) -> None:
         self.answer, self.asked = answer, 0
+        self.lately = lately
 
-    def recent(self, *_: Any) -> None:
-        """Nothing was forecast before."""
+    def recent(self, *_: Any) -> PresetForecast | None:
+        """What was forecast before; at first nothing."""
+        return self.lately
 
     def job(self, presets: Any) -> Any:
         """What is to be replayed."""
@@ -128,6 +130,56 @@ async def test_another_switch_ends_the_comparison() -> None:
     told.answer = forecast("small", 16.0, 1.0, 0.01)
     await traffic(control, SETTLE_S + COMPARED_S + 5)
     assert [comparison.preset for comparison in control.forecast_errors.comparisons] == ["small"]
+
+
+@on_virtual_time
+async def test_an_undo_keeps_the_comparison_that_it_ends() -> None:
+    """What came of the preset that was tried stands beside its forecast, although the undo came early."""
+    control = served(Told(forecast("wide", 17.6, 1.5, 0.02)))
+    await switch(control, "wide")
+    await traffic(control, SETTLE_S + LEAST_S + 5)
+    await control.undo(expected_revision=None, caller=ME)
+    (found,) = control.forecast_errors.comparisons
+    assert (found.preset, found.revision) == ("wide", 2)
+    assert found.came["tokens_per_s"] == pytest.approx(16.0, rel=0.05)
+    assert control.status().forecast.comparisons == 1
+
+
+@on_virtual_time
+async def test_the_forecast_of_the_preset_in_force_is_checked_all_the_time() -> None:
+    """It agrees, then it does not; not while dispatch is paused, and not right after a switch."""
+    told = Told(ForecastError("too early"), lately=forecast("small", 16.0, 1.0, 0.02))
+    control = served(told)
+    assert control.status().forecast.in_force is None
+    await traffic(control, 40.0)
+    agreeing = control.status().forecast.in_force
+    assert agreeing is not None
+    assert (agreeing.preset, agreeing.differs) == ("small", [])
+    told.lately = forecast("small", 16.0, 1.0, 5.0)
+    await asyncio.sleep(CHECK_EVERY_S)
+    check = control.status().forecast.in_force
+    assert check is not None
+    assert "normal TTFT p95 5 s, measured " in check.sentence
+    control.forecast_errors.switched(small_preset(4))
+    assert control.status().forecast.in_force is None
+    await traffic(control, SETTLE_S + LEAST_S + 5)
+    assert control.status().forecast.in_force is not None
+    control.admission.pause(caller=ME, reason="a check")
+    assert control.status().forecast.in_force is None
+
+
+@on_virtual_time
+async def test_no_remedy_rests_on_forecasts_that_are_not_what_happens() -> None:
+    """The diagnosis takes none of them for a fact."""
+    told = Told(ForecastError("too early"), lately=forecast("small", 16.0, 1.0, 0.02))
+    control = served(told)
+    facts = control.diagnostics._reader
+    object.__setattr__(facts, "forecasts", told)
+    await traffic(control, 40.0)
+    assert facts._forecast(control.preset) is not None
+    told.lately = forecast("small", 16.0, 1.0, 5.0)
+    await asyncio.sleep(CHECK_EVERY_S)
+    assert facts._forecast(control.preset) is None
 
 
 @on_virtual_time

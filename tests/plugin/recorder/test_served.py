@@ -34,6 +34,16 @@ def test_every_outcome_has_its_place() -> None:
     assert found.refused_ratio == 4 / 9  # full, limit, shed, drained
 
 
+def test_ends_are_counted_by_class() -> None:
+    """Those of the stretch, without what clients cancelled."""
+    log = ServedLog()
+    log.ended(ticket("normal", 0.0), Outcome.COMPLETED, 1.0)
+    for name, at_s in (("batch", 5.0), ("normal", 15.0)):
+        for outcome in (Outcome.COMPLETED, Outcome.SHED, Outcome.CANCELLED_QUEUED):
+            log.ended(ticket(name, 0.0), outcome, at_s)
+    assert log.ended_by_class(2.0, 10.0) == {"batch": 2}
+
+
 def test_nothing_served_is_nothing_known() -> None:
     """None, not zero."""
     assert ServedLog().between(0.0, 10.0) == {ALL: Served(tokens_per_s=0.0)}

@@ -8,10 +8,12 @@ import time
 from collections.abc import Iterator
 from pathlib import Path
 
+import predicted
 import pytest
 from live_stand_in import TOKEN, LiveStandIn
 
 from headway.api import AdminClient, Traffic
+from headway.api.schema import ForecastCheck, ForecastErrors
 from headway_policies import Load
 from headway_simulator import read_trace
 from headway_tools.cli import main, traffic
@@ -97,6 +99,17 @@ def test_a_forecast_of_named_presets_is_a_table(server: LiveStandIn, capsys: pyt
     assert "replays of each preset" in out
     assert any(line.startswith("*  balanced") for line in out.splitlines())
     assert any(line.startswith("   latency") for line in out.splitlines())
+
+
+def test_a_forecast_that_is_not_what_is_measured_says_so() -> None:
+    """One sentence, and a sign before each figure of a preset that is not in force."""
+    check = ForecastCheck(preset="balanced", measured_s=60.0, sentence="The forecast of balanced differs.")
+    found = predicted.forecast("balanced", "latency")
+    text = forecast.forecast_text(found.model_copy(update={"earlier": ForecastErrors(in_force=check)}))
+    assert "The forecast of balanced differs." in text.splitlines()
+    assert "(? not confirmed: " in text
+    assert sum(line.startswith("?") for line in text.splitlines()) == 1 + len(found.presets[1].classes)
+    assert not any(line.startswith("?") for line in forecast.forecast_text(found).splitlines())
 
 
 def test_a_file_that_the_server_does_not_have_is_forecast(

@@ -66,15 +66,18 @@ def _spread(value: str, low: str, high: str) -> str:
     return value if low == value == high else f"{value} ({low} to {high})"
 
 
-def basis_words(forecast: Forecast, age_s: float) -> str:
-    """The basis of a forecast: what was replayed, on which model, how long ago; then earlier forecasts' errors."""
+def basis_words(forecast: Forecast, age_s: float, earlier: ForecastErrors | None = None) -> str:
+    """The basis of a forecast: what was replayed, on which model, how long ago; then earlier forecasts' errors.
+
+    ``earlier`` are those of now, where they are known: the forecast itself has those of when it was made.
+    """
     sequences = counted(forecast.requests, "sequence", "sequences")
     replays = counted(forecast.seeds, "replay", "replays")
     off = written(forecast.engine.error_ratio, "ratio")
     return (
         f"Forecast made {duration(age_s)} ago: {sequences} of {duration(forecast.span_s)} of recorded traffic, "
         f"{replays} of each preset. The model of the engine was off by {off} of its recent step times. "
-        f"{earlier_words(forecast.earlier)}"
+        f"{earlier_words(earlier or forecast.earlier)}"
     )
 
 

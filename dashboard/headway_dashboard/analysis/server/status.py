@@ -15,6 +15,7 @@ from headway.api.schema import (
     Diagnosis,
     EngineStatus,
     FallbackState,
+    ForecastErrors,
     OperatorLimit,
     OperatorStop,
     PrefixStatus,
@@ -37,8 +38,9 @@ class Status:
     ``blocks`` are the causes for which nothing is dispatched, ``stopped`` is the command that does so.
     ``strategy``, ``adaptive`` (whether the limit follows the engine) and ``objectives`` are of the preset in force;
     without its settings they are empty, and ``adaptive`` is None. ``diagnosis`` is the server's own, None from a server
-    that makes none. ``changes`` are the last commands, the newest first, None where the server does not show them.
-    ``servers`` are the statuses, by name, of several servers that this one is made of.
+    that makes none; ``forecast`` says how true its forecasts are. ``changes`` are the last commands, the newest first,
+    None where the server does not show them. ``servers`` are the statuses, by name, of several servers that this one is
+    made of.
     """
 
     known: bool = False
@@ -68,6 +70,7 @@ class Status:
     adaptive: bool | None = None
     objectives: Mapping[str, ClassObjectives] = field(default_factory=dict)
     diagnosis: Diagnosis | None = None
+    forecast: ForecastErrors = field(default_factory=ForecastErrors)
     changes: tuple[AuditEntry, ...] | None = None
     servers: Mapping[str, Status] = field(default_factory=dict)
 
@@ -112,6 +115,7 @@ def status_of(
         adaptive=_adaptive(known) if known else None,
         objectives=objectives_of(known, now),
         diagnosis=answer.diagnosis,
+        forecast=answer.forecast,
     )
 
 

@@ -1,4 +1,8 @@
-"""The predicted effect of the presets: the button, the progress, what the forecast rests on, and a table by class."""
+"""The predicted effect of the presets: the button, the progress, what the forecast rests on, and a table by class.
+
+Where the forecast of the preset in force is not what is measured, a sentence says so, and the figures of the other
+presets are marked as not confirmed. They are not scaled: refusals and times grow by no common factor.
+"""
 
 from __future__ import annotations
 
@@ -12,8 +16,11 @@ from headway_dashboard.components import table
 from headway_dashboard.components.banner import plain
 from headway_dashboard.rights import Rights
 from headway_dashboard.settings import Settings
+from headway_dashboard.sources import StatusSource
 from headway_dashboard.sources.preset_forecast import ForecastJob
 
+NOT_CONFIRMED = "not confirmed"
+_DOUBT = "forecast_doubt"
 _DRAWN = "forecast_drawn"
 _FIRST = "forecast_opened"
 _NEEDS_OPERATOR = "There is no forecast: it needs the operator's token."
@@ -23,6 +30,14 @@ _NEEDS_OPERATOR = "There is no forecast: it needs the operator's token."
 def job_for(url: str, _token: str | None) -> ForecastJob:
     """The forecast that all visitors share. The underscore keeps the token out of the key."""
     return ForecastJob(url, _token)
+
+
+def doubt(server_status: StatusSource) -> str:
+    """Where the forecast of the preset in force differs from what is measured, as the cards are drawn with it."""
+    check = server_status.read().forecast.in_force
+    words = "" if check is None else check.sentence
+    st.session_state[_DOUBT] = bool(words)
+    return words
 
 
 def ask_on_opening(settings: Settings, rights: Rights) -> ForecastJob:
@@ -35,14 +50,15 @@ def ask_on_opening(settings: Settings, rights: Rights) -> ForecastJob:
     return job
 
 
-def forecast_bar(settings: Settings, job: ForecastJob, rights: Rights) -> None:
+def forecast_bar(settings: Settings, job: ForecastJob, server_status: StatusSource, rights: Rights) -> None:
     """Draw the button and how the forecast stands."""
-    st.fragment(_bar, run_every=settings.refresh_s)(job, rights)
+    st.fragment(_bar, run_every=settings.refresh_s)(job, server_status, rights)
 
 
-def _bar(job: ForecastJob, rights: Rights) -> None:
-    state = job.state()
-    if state.made_s != st.session_state.get(_DRAWN):
+def _bar(job: ForecastJob, server_status: StatusSource, rights: Rights) -> None:
+    state, status, doubted = job.state(), server_status.read(), st.session_state.get(_DOUBT, False)
+    words = doubt(server_status)
+    if state.made_s != st.session_state.get(_DRAWN) or (state.forecast is not None and bool(words) != doubted):
         st.rerun()
     with st.container(horizontal=True, vertical_alignment="center", gap="small"):
         st.button("Forecast", key="forecast_go", on_click=job.start, disabled=state.running or not rights.may_apply,
@@ -51,20 +67,23 @@ def _bar(job: ForecastJob, rights: Rights) -> None:
         if state.running:
             st.progress(state.done_ratio, text="Replaying the recent traffic", width=280)
         elif state.forecast is not None:
-            st.caption(plain(basis_words(state.forecast, job.age_s())))
+            earlier = status.forecast if status.known else None
+            st.caption(plain(basis_words(state.forecast, job.age_s(), earlier)))
         if state.problem:
             st.caption(plain(state.problem))
         elif state.forecast is None and not state.running:
             st.caption("There is no forecast yet." if rights.may_apply else _NEEDS_OPERATOR)
+    if words and state.forecast is not None:
+        st.warning(plain(words))
 
 
-def forecast_table(forecast: Forecast | None, presets: PresetList) -> None:
-    """Draw the forecast of each preset by class."""
+def forecast_table(forecast: Forecast | None, presets: PresetList, doubted: str) -> None:
+    """Draw the forecast of each preset by class; ``doubted``: why those of the presets not in force do not hold."""
     if forecast is None:
         return
-    settings = {preset.name: preset.settings for preset in presets.presets}
+    settings, running = {preset.name: preset.settings for preset in presets.presets}, presets.current.name
     rows = [
-        {"Preset": preset.name, **row}
+        {"Preset": f"{preset.name} ({NOT_CONFIRMED})" if doubted and preset.name != running else preset.name, **row}
         for preset in forecast.presets
         for row in class_rows(preset, by_urgency(settings.get(preset.name, {})))
     ]

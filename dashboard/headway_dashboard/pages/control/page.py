@@ -15,7 +15,7 @@ from headway_dashboard.analysis.units import MISSING, compact
 from headway_dashboard.components.banner import plain
 from headway_dashboard.pages.control import commands
 from headway_dashboard.pages.control.audit_log import audit_log
-from headway_dashboard.pages.control.forecast_view import ask_on_opening, forecast_bar, forecast_table
+from headway_dashboard.pages.control.forecast_view import ask_on_opening, doubt, forecast_bar, forecast_table
 from headway_dashboard.pages.control.preset_cards import RESULT, cards
 from headway_dashboard.pages.control.preset_change import proposal
 from headway_dashboard.pages.control.results import VIEWER_ONLY, say
@@ -51,7 +51,7 @@ def _show(settings: Settings, source: Source, server_status: StatusSource) -> No
     limit, ceiling = (_whole(newest_values.now(seats, figure)) for figure in (panels.LIMIT, panels.CEILING))
     listed = presets or shipped(newest_values.running_preset(read(source, (panels.PRESET,), RECENT_S)))
     st.session_state[_REVISION] = listed.current.revision
-    _presets(settings, listed, before, rights, ceiling, refused_share(seats) or 0.0)
+    _presets(settings, server_status, listed, before, rights, ceiling, refused_share(seats) or 0.0)
     undo(settings, entries, rights, current=listed.current.revision)
     commands.show(settings, server_status, rights, revision=listed.current.revision, limit=limit, ceiling=ceiling)
     if problem:
@@ -62,6 +62,7 @@ def _show(settings: Settings, source: Source, server_status: StatusSource) -> No
 
 def _presets(
     settings: Settings,
+    server_status: StatusSource,
     listed: PresetList,
     before: Mapping[str, Setting] | None,
     rights: Rights,
@@ -70,9 +71,10 @@ def _presets(
 ) -> None:
     st.markdown("#### Presets")
     job = ask_on_opening(settings, rights)
-    forecast_bar(settings, job, rights)
-    chosen = cards(listed, ceiling, job.state().forecast)
-    forecast_table(job.state().forecast, listed)
+    doubted = doubt(server_status)
+    forecast_bar(settings, job, server_status, rights)
+    chosen = cards(listed, ceiling, job.state().forecast, doubted=bool(doubted))
+    forecast_table(job.state().forecast, listed, doubted)
     say(RESULT)
     if chosen is None or chosen.name == listed.current.name:
         st.caption("Choose Compare on a preset to see what it would change before it is applied.")

@@ -132,11 +132,32 @@ class FallbackSummary(Answer):
     trigger: str | None = None
 
 
+class ForecastDifference(Answer):
+    """A figure of the forecast of the preset in force that is far from what is measured."""
+
+    class_name: str = Field(default="", description="Empty: all classes together.")
+    figure: str = Field(description="refused_ratio, timed_out_ratio, ttft_p95_s or tokens_per_s.")
+    forecast: float
+    measured: float
+
+
+class ForecastCheck(Answer):
+    """The last forecast of the preset in force against what is measured now."""
+
+    preset: str
+    measured_s: float = Field(description="How long it was measured, up to now.")
+    differs: list[ForecastDifference] = Field(default=[], description="Beyond the stated bounds; empty: they agree.")
+    sentence: str = Field(default="", description="The differences in words; empty: they agree.")
+
+
 class ForecastErrors(Answer):
     """The errors of the forecasts of presets: the median of |forecast - came| / came after the last switches."""
 
     comparisons: int = 0
     error_ratio: dict[str, float] = Field(default={}, description="By figure; empty before the first comparison.")
+    in_force: ForecastCheck | None = Field(
+        default=None, description="null: the preset in force was not forecast lately, or too little was measured."
+    )
 
 
 class OperatorStop(Answer):

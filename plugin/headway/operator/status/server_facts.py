@@ -14,6 +14,7 @@ from statistics import fmean
 
 from headway.admission import Gate
 from headway.fallback import FallbackController
+from headway.operator.forecast_errors import ForecastErrors
 from headway.operator.forecasts import PresetForecasts
 from headway.operator.status.forecast_facts import forecasted, objectives_of
 from headway.recorder import ServedLog
@@ -94,6 +95,7 @@ class FactsReader:
     activity: EngineActivity
     fallback: FallbackController
     forecasts: PresetForecasts
+    forecast_errors: ForecastErrors
     recycle: EngineRecycle
     warmup: WarmupState
     supervisor: Supervisor | None
@@ -245,7 +247,11 @@ class FactsReader:
         return self.served.between(since_s, now_s, waiting, arrived_s=began_s)
 
     def _forecast(self, preset: Preset) -> Forecasted | None:
+        """The forecast of the preset in force; None also where it does not agree with what happens."""
         found = self.forecasts.recent(preset, FORECAST_MAX_AGE_S)
+        check = None if found is None else self.forecast_errors.check()
+        if check is not None and check.differs:
+            return None
         return None if found is None else forecasted(preset, found, self.gate.desk)
 
     def _other_forecasts(self, preset: Preset) -> tuple[Forecasted, ...]:

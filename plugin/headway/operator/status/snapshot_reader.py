@@ -168,10 +168,7 @@ class SnapshotReader:
                 of: schema.PredictionStatus(samples=accuracy.samples, error_ratio=round(accuracy.error_ratio, 4))
                 for of, accuracy in reading.accuracy.items()
             },
-            forecast=schema.ForecastErrors(
-                comparisons=len(self.forecast_errors.comparisons),
-                error_ratio={name: round(ratio, 4) for name, ratio in self.forecast_errors.error_ratios().items()},
-            ),
+            forecast=self.forecast_errors.report(),
             fallback=schema.FallbackSummary(rung=ladder.rung.word, trigger=ladder.why),
             warmup=self._warmup(),
             memory=self._memory(),

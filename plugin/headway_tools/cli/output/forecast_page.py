@@ -19,7 +19,9 @@ _ENDS: tuple[tuple[str, str, Callable[[ClassForecast], Interval]], ...] = (
 
 def forecast_page(found: Forecast, facts: Sequence[str]) -> str:
     """The page; ``facts`` are its first paragraphs. Raises NoPlotlyError."""
-    names = [f"{preset.name} (in force)" if preset.name == found.current else preset.name for preset in found.presets]
+    check = found.earlier.in_force
+    others = " (not confirmed)" if check is not None and check.differs else ""
+    names = [f"{preset.name}{' (in force)' if preset.name == found.current else others}" for preset in found.presets]
     pictures = [
         _of_presets(
             "Tokens a second", "tokens a second, all classes", names, [preset.tokens_per_s for preset in found.presets]

@@ -10,7 +10,7 @@ from collections.abc import Callable
 from functools import partial
 
 from headway.api import AdminClient, AdminError
-from headway.api.schema import ClassForecast, Forecast, ForecastErrors, Interval, PresetForecast, Quantiles
+from headway.api.schema import ClassForecast, Forecast, ForecastErrors, Interval, Quantiles
 from headway_policies.preset.extends import read_text
 from headway_policies.units import duration
 from headway_tools.cli.output.forecast_page import forecast_page
@@ -112,7 +112,13 @@ def _facts(found: Forecast) -> list[str]:
         f"a step takes {1000 * engine.base_s:.3g} ms + {1000 * engine.sequence_s:.3g} ms a sequence "
         f"+ {1000 * engine.prompt_token_s:.3g} ms a prompt token (error {engine.error_ratio:.0%})",
         *_earlier(found.earlier),
+        *([sentence] if (sentence := _doubt(found)) else []),
     ]
+
+
+def _doubt(found: Forecast) -> str:
+    """Where the forecast of the preset in force differs from what is measured; empty: nowhere that is known."""
+    return "" if found.earlier.in_force is None else found.earlier.in_force.sentence
 
 
 def _earlier(errors: ForecastErrors) -> list[str]:
@@ -125,6 +131,8 @@ def _earlier(errors: ForecastErrors) -> list[str]:
 
 def forecast_text(found: Forecast) -> str:
     """The forecast as text."""
+    doubted = bool(_doubt(found))
+    signs = ["? " if doubted and preset.name != found.current else "" for preset in found.presets]
     lines = [
         *_facts(found),
         "",
@@ -132,7 +140,7 @@ def forecast_text(found: Forecast) -> str:
             ["", "preset", "tokens/s", "mean batch", "good a second"],
             [
                 [
-                    "*" if preset.name == found.current else "",
+                    "*" if preset.name == found.current else "?" if doubted else "",
                     preset.name,
                     _spread(preset.tokens_per_s, ".0f"),
                     _spread(preset.mean_batch, ".1f"),
@@ -154,18 +162,23 @@ def forecast_text(found: Forecast) -> str:
                 "first token p50 / p95 s",
                 "token p50 / p95 ms",
             ],
-            [_row(preset, name, figures) for preset in found.presets for name, figures in preset.classes.items()],
+            [
+                _row(f"{sign}{preset.name}", name, figures)
+                for sign, preset in zip(signs, found.presets, strict=True)
+                for name, figures in preset.classes.items()
+            ],
             indent="",
         ),
         "",
         "(* in force; good: within the objectives of the preset itself; in brackets: least and largest of the replays)",
+        *(["(? not confirmed: what was forecast of the preset in force is not what is measured)"] if doubted else []),
     ]
     return "\n".join(lines)
 
 
-def _row(preset: PresetForecast, name: str, figures: ClassForecast) -> list[str]:
+def _row(preset: str, name: str, figures: ClassForecast) -> list[str]:
     return [
-        preset.name,
+        preset,
         name,
         _percent(figures.completed_ratio),
         _percent(figures.refused_ratio),
