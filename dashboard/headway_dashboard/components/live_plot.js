@@ -80,7 +80,7 @@ function themed(layout, host) {
     xaxis: { ...axis, ...layout.xaxis, ...(isOverTime(layout) ? timeAxis(layout, narrow) : {}) },
     yaxis: { ...axis, ...layout.yaxis, fixedrange: true },
     shapes: layout.shapes.map((shape) => ({ ...shape, x0: local(shape.x0), x1: local(shape.x1) })),
-    annotations: layout.annotations.map(note).map((one) => (wallPx ? { ...one, font: { size: 13 }, yshift: 1.5 * (one.yshift ?? 0) } : one)),
+    annotations: layout.annotations.map(note).map((one) => (wallPx ? { ...one, font: { ...one.font, size: 13 }, yshift: 1.5 * (one.yshift ?? 0) } : one)),
   };
 }
 

@@ -8,6 +8,7 @@ from typing import Any
 from headway_dashboard.analysis.catalogue import palette
 from headway_dashboard.analysis.catalogue.panels import Panel, Tile
 from headway_dashboard.analysis.catalogue.thresholds import Bound
+from headway_dashboard.analysis.charts.figure import FAR
 from headway_dashboard.analysis.units import Unit
 from headway_dashboard.export.board_query import DATASOURCE, query
 from headway_dashboard.export.chart import Curve, bounds_of, curves_of
@@ -68,8 +69,19 @@ def _panel(kind: str, panel: Panel, defaults: dict[str, Any], options: dict[str,
         "datasource": DATASOURCE,
         "fieldConfig": {"defaults": defaults, "overrides": []},
         "options": options,
-        "targets": [query(curve.expression, curve.legend, at) for at, curve in enumerate(curves_of(panel))],
+        "targets": _targets(curves_of(panel)),
     }
+
+
+def _targets(curves: Sequence[Curve]) -> list[dict[str, Any]]:
+    """The queries; a reference with labels, such as an objective, only while it is near what is measured: one far above
+    would press the lines flat."""
+    found = [query(curve.expression, curve.legend, at) for at, curve in enumerate(curves)]
+    measured = next((target["expr"] for target, curve in zip(found, curves, strict=True) if not curve.reference), "")
+    for target, curve in zip(found, curves, strict=True):
+        if measured and curve.reference and curve.expression.by:
+            target["expr"] = f"({target['expr']}) <= on () group_left () ({FAR:g} * max({measured}))"
+    return found
 
 
 def _defaults(panel: Panel) -> dict[str, Any]:

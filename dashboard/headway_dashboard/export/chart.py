@@ -17,7 +17,7 @@ class Curve:
     """A query of a chart: a line, or one for each value of the labels of its expression.
 
     ``legend`` has Grafana's placeholders for labels. ``right``: its scale stands on the right, because it is of another
-    unit.
+    unit. ``reference``: it is no measurement.
     """
 
     legend: str
@@ -26,6 +26,7 @@ class Curve:
     dash: str = "solid"
     kind: Kind = "line"
     right: bool = False
+    reference: bool = False
 
 
 def curves_of(panel: Panel) -> tuple[Curve, ...]:
@@ -44,7 +45,7 @@ def bounds_of(panel: Panel) -> tuple[thresholds.Bound, ...]:
 def _curve(line: Line) -> Curve:
     """A line with labels of its own gets its colours from Grafana."""
     colour = "" if line.expression.by else line.colour
-    return Curve(_legend(line), line.expression, colour, line.dash, line.kind)
+    return Curve(_legend(line), line.expression, colour, line.dash, line.kind, reference=line.reference)
 
 
 def _legend(line: Line) -> str:

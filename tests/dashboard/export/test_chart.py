@@ -14,7 +14,7 @@ from headway_dashboard.export.chart import curves_of
 @pytest.mark.parametrize(
     ("panel", "legends"),
     [
-        (panels.TTFT_PANEL, ["p50", "p95", "p99"]),
+        (panels.TTFT_PANEL, ["{{class}} p95", "objective of {{class}}"]),
         (panels.QUEUE_PANEL, ["{{class}}"]),
         (panels.ERROR_PANEL, ["{{reason}} {{outcome}}"]),
         (panels.GPU_PANEL, ["total, GPU {{gpu}}", "used, GPU {{gpu}}"]),
@@ -65,3 +65,9 @@ def test_the_rungs_have_their_words() -> None:
     """A number that stands for a rung is shown as its word."""
     (words,) = chart_panel(engine_panels.RUNG_PANEL)["fieldConfig"]["defaults"]["mappings"]
     assert words["options"]["0"]["text"] == engine_panels.RUNG_PANEL.steps[0]
+
+
+def test_an_objective_far_above_presses_no_line_flat() -> None:
+    """Grafana draws it while it is at most three times the largest measurement."""
+    p95, objective = (target["expr"] for target in chart_panel(panels.TTFT_PANEL)["targets"])
+    assert objective.endswith(f"<= on () group_left () (3 * max({p95}))")

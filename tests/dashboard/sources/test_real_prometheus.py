@@ -56,7 +56,7 @@ def test_panels_read_their_series_from_prometheus(
     source = PrometheusSource(prometheus, interval_s=1.0)
     wanted = (panels.LIMIT, panels.PRESET, panels.KV_USE, panels.TOKENS, panels.BATCH, *panels.TTFT_PANEL.expressions)
     asked = (*wanted, panels.QUEUED_BY_CLASS, panels.GPU_TOTAL)
-    until(lambda: newest(read(source, asked, 300.0)[panels.TTFT[0.95]].line()) is not None)
+    until(lambda: newest(read(source, asked, 300.0)[panels.TTFT_P95_BY_CLASS].line("normal")) is not None)
     # at first Prometheus may extrapolate the sum from more scrapes than the count
     until(lambda: 0 < (newest(read(source, asked, 300.0)[panels.BATCH].line()) or 0) <= 32)
     reading = read(source, asked, 300.0)

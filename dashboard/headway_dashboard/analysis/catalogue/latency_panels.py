@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Literal
-
 from headway_dashboard.analysis.catalogue import palette, panels
-from headway_dashboard.analysis.catalogue.panels import Across, Line, Panel, quantile_lines
+from headway_dashboard.analysis.catalogue.panels import Across, Line, Panel, class_lines, quantile_lines
 from headway_dashboard.analysis.queries.durations import Measured, histogram, quantiles
-from headway_dashboard.analysis.queries.expressions import Buckets, Gauge, Mean, Metric, Rate, Share, Sum
+from headway_dashboard.analysis.queries.expressions import Buckets, Mean, Metric, Rate, Share, Sum
 
 INTER_TOKEN = quantiles("inter_token")
+INTER_TOKEN_BY_CLASS = quantiles("inter_token", "class")
 END_TO_END = quantiles("end_to_end")
 MEAN_WAIT, MEAN_PREFILL, MEAN_DECODE = (
     Mean(Metric(name)) for name in ("headway_queue_wait_seconds", "headway_prefill_seconds", "headway_decode_seconds")
@@ -21,20 +20,6 @@ _WAITED, _COMPUTED = (
 QUEUE_SHARE = Share(_WAITED, Sum(_WAITED, _COMPUTED))
 #: The engine's own: a request's mean is known at its end only, and is no figure of an instant.
 TOKEN_TIME = Mean(Metric("vllm:inter_token_latency_seconds"))
-
-
-def objective_line(objective: Literal["first_token", "inter_token"]) -> Line:
-    """The objective of each class that states one."""
-    stated = Metric("headway_objective_seconds", (("objective", (objective,)),), ("class",))
-    return Line(
-        "",
-        Gauge(stated, largest=True),
-        dash="dash",
-        kind="step",
-        words=lambda name: f"objective of {name}",
-        colours=palette.of_class,
-        reference=True,
-    )
 
 
 def _heat(id_: str, title: str, of: Measured, caption: str, idle: str) -> Panel:
@@ -54,19 +39,20 @@ def _heat(id_: str, title: str, of: Measured, caption: str, idle: str) -> Panel:
 FIRST_TOKEN_PANEL = Panel(
     "latency-first-token",
     "Time to first token",
-    "From arrival to the first token, waiting in the queue included; of each class its objective. No quantile is above "
-    "the longest time that was seen.",
+    "From arrival to the first token, waiting in the queue included: p95 and p50 of each class, and its objective. No "
+    "quantile is above the longest time that was seen.",
     "seconds",
-    (*quantile_lines(panels.TTFT), objective_line("first_token")),
+    class_lines("first_token", panels.TTFT_BY_CLASS[0.95], panels.TTFT_BY_CLASS[0.5]),
     panels.TTFT_PANEL.caption,
     idle="no first tokens in this time",
 )
 INTER_TOKEN_PANEL = Panel(
     "latency-inter-token",
     "Time between tokens",
-    "The mean time between two tokens of each completed request, observed at its end; of each class its objective.",
+    "The mean time between two tokens of each completed request, observed at its end: p95 and p50 of each class, and "
+    "its objective.",
     "seconds",
-    (*quantile_lines(INTER_TOKEN), objective_line("inter_token")),
+    class_lines("inter_token", INTER_TOKEN_BY_CLASS[0.95], INTER_TOKEN_BY_CLASS[0.5]),
     "It grows with the batch: fewer seats make it shorter, and the queue longer.",
     idle="no request of two or more tokens completed in this time",
 )

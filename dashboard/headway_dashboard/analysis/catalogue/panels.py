@@ -58,6 +58,7 @@ BY_CLASS = frozenset(
 )
 
 Kind = Literal["line", "step", "bar", "state", "band", "heat", "dots"]
+Dash = Literal["solid", "dash", "dot"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,13 +67,13 @@ class Line:
 
     A ``state`` is a band of colour for as long as its value is not 0, and a ``band`` the same in a row of its own.
     ``heat`` takes an expression of buckets, alone in its chart, and ``dots`` a chart with ``across``. A ``reference``
-    is no measurement: alone it fills no chart, and one far above all measurements is left out of sight.
+    is no measurement: alone it fills no chart, and one far above all measurements is named at the upper edge.
     """
 
     name: str
     expression: Expression
     colour: str = palette.BLUE
-    dash: Literal["solid", "dash", "dot"] = "solid"
+    dash: Dash = "solid"
     kind: Kind = "line"
     words: Callable[[str], str] | None = None
     colours: Callable[[str], str] | None = None
@@ -152,6 +153,23 @@ def quantile_lines(found: Mapping[float, Quantile]) -> tuple[Line, ...]:
         Line("p95", found[0.95], palette.BLUE),
         Line("p99", found[0.99], palette.RED, "dot"),
     )
+
+
+def class_lines(
+    objective: Literal["first_token", "inter_token"], p95: Quantile, p50: Quantile | None = None
+) -> tuple[Line, ...]:
+    """A p95 of each class, its p50 dotted, and its objective dashed; all in the colour of the class.
+
+    A quantile over all classes would be that of no request: a patient class hides what an urgent one meets.
+    """
+    stated = Gauge(Metric("headway_objective_seconds", (("objective", (objective,)),), ("class",)), largest=True)
+    median = () if p50 is None else (_line_of_class(p50, "{} p50", "dot"),)
+    goal = _line_of_class(stated, "objective of {}", "dash")
+    return (_line_of_class(p95, "{} p95"), *median, replace(goal, kind="step", reference=True))
+
+
+def _line_of_class(expression: Expression, words: str, dash: Dash = "solid") -> Line:
+    return Line("", expression, dash=dash, words=words.format, colours=palette.of_class)
 
 
 ARRIVALS = Rate(of("headway_arrivals_total"))
@@ -247,10 +265,11 @@ QUEUE_PANEL = Panel(
 TTFT_PANEL = Panel(
     "ttft",
     "Time to first token",
-    "From arrival to the first token, waiting in the queue included.",
+    "From arrival to the first token, waiting in the queue included: p95 of each class, and its objective. One far "
+    "above is named at the upper edge.",
     "seconds",
-    quantile_lines(TTFT),
-    "p50 and p99 far apart: some requests wait long, so look at the queue. All rise together: the batch is heavy.",
+    class_lines("first_token", TTFT_BY_CLASS[0.95]),
+    "One class rises: it waits, so look at the queue. All rise together: the batch is heavy, or the engine slow.",
     idle="no first tokens in this time",
 )
 ERROR_PANEL = Panel(

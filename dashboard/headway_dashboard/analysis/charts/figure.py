@@ -26,8 +26,9 @@ _LEGEND_ROWS = 2
 _LEGEND_ROW_PX = 19
 #: Up to so many, things are counted one by one: there is no half of them on the axis.
 _FEW = 5
-#: A reference above so many times the largest measurement is left out of sight: it would press the lines flat.
-_FAR = 3.0
+#: A reference above so many times the largest measurement is named at the upper edge: it would press the lines flat.
+FAR = 3.0
+_EDGE_ROW_PX = 13
 #: The part of its row that a band fills.
 _BAND = 0.8
 
@@ -44,14 +45,16 @@ def figure(
     results = [result for result in every if not result.line.reference]
     shown = [result for result in results if (result.happened if panel.quiet else result.measured)]
     empty = "" if shown else emptiness(panel, reading, any(result.measured for result in results))
-    lines = [*shown, *(result for result in every if shown and result.line.reference and result.measured)]
+    references = [result for result in every if shown and result.line.reference and result.measured]
+    far = [] if panel.ceiling is not None else [result for result in references if _is_far(result, shown)]
+    lines = [*shown, *(result for result in references if result not in far)]
     chosen = scale(panel.unit, [point for result in shown for point in result.points])
     earlier = compared(panel, reading, before, chosen) if lines and before is not None else []
     return Figure(
         times_ms=milliseconds(times_s),
         traces=[*earlier, *(_trace(line, chosen, panel.steps) for line in lines)],
-        layout=_layout(panel, reading, chosen, marks, empty, lines),
-        summary=_summary(panel, lines, empty) + marks_words(marks, reading),
+        layout=_layout(panel, reading, chosen, marks, empty, lines, far),
+        summary=_summary(panel, [*lines, *far], empty) + marks_words(marks, reading),
         empty=empty,
     )
 
@@ -93,9 +96,16 @@ def _band(one: Drawn) -> dict[str, Any]:
 
 
 def _layout(
-    panel: Panel, reading: SourceReading, chosen: Scale, marks: Sequence[Mark], empty: str, lines: Sequence[Drawn]
+    panel: Panel,
+    reading: SourceReading,
+    chosen: Scale,
+    marks: Sequence[Mark],
+    empty: str,
+    lines: Sequence[Drawn],
+    far: Sequence[Drawn],
 ) -> dict[str, Any]:
     layout = over_time(panel, reading, marks)
+    layout["annotations"] += [_at_edge(result, row) for row, result in enumerate(far)]
     if empty:
         text = {"text": empty, "xref": "paper", "yref": "paper", "x": 0.5, "y": 0.5, "showarrow": False}
         layout["annotations"].append(text)
@@ -107,6 +117,27 @@ def _layout(
         "showlegend": bool(lines),
         "yaxis": _y_axis(panel, chosen, lines),
     }
+
+
+def _at_edge(one: Drawn, row: int) -> dict[str, Any]:
+    """The name of a reference above the chart, at its upper right corner; several stand under each other."""
+    return {
+        "text": f"\u2191 {one.name}",
+        "xref": "paper",
+        "yref": "paper",
+        "x": 1.0,
+        "y": 1.0,
+        "xanchor": "right",
+        "yanchor": "top",
+        "yshift": -_EDGE_ROW_PX * row,
+        "showarrow": False,
+        "font": {"size": 10, "color": one.colour},
+    }
+
+
+def _is_far(one: Drawn, measured: Sequence[Drawn]) -> bool:
+    top = _largest(measured)
+    return top > 0 and _largest([one]) > FAR * top
 
 
 def _y_axis(panel: Panel, chosen: Scale, lines: Sequence[Drawn]) -> dict[str, Any]:
@@ -127,7 +158,7 @@ def _y_axis(panel: Panel, chosen: Scale, lines: Sequence[Drawn]) -> dict[str, An
     if panel.unit == "count" and _largest(lines) <= _FEW:
         axis |= {"dtick": 1}
     if any(line.line.reference for line in lines):
-        axis |= {"range": [0, _top(lines) * chosen.factor * 1.05]}
+        axis |= {"range": [0, (_largest(lines) or 1.0) * chosen.factor * 1.05]}
     return axis
 
 
@@ -135,13 +166,6 @@ def _rows(lines: Sequence[Drawn]) -> dict[str, Any]:
     named = {line.row: line.name for line in lines}
     places = [row + 0.5 for row in named]
     return {"range": [0, max(named) + 1], "tickvals": places, "ticktext": list(named.values()), "showgrid": False}
-
-
-def _top(lines: Sequence[Drawn]) -> float:
-    """The end of an axis with references: those in sight are on it, whatever is far above is not."""
-    measured = _largest([line for line in lines if not line.line.reference])
-    in_sight = [line for line in lines if line.line.reference and _largest([line]) <= _FAR * measured]
-    return max(measured, _largest(in_sight)) or 1.0
 
 
 def _largest(lines: Sequence[Drawn]) -> float:

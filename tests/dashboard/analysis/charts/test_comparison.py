@@ -12,8 +12,8 @@ from headway_dashboard.analysis.charts.comparison import comparison_words
 from headway_dashboard.analysis.charts.figure import figure
 from headway_dashboard.analysis.queries.reading import SourceReading
 
-NOW = reading_of({panels.TTFT[0.5]: [2.0, 3.0, 4.0], panels.TTFT[0.95]: [5.0, 6.0, 7.0]})
-BEFORE = replace(reading_of({panels.TTFT[0.5]: [1.0, None, 2.0]}), end_s=END_S)
+NOW = reading_of({panels.TTFT_P95_BY_CLASS: {("realtime",): [2.0, 3.0, 4.0], ("batch",): [5.0, 6.0, 7.0]}})
+BEFORE = replace(reading_of({panels.TTFT_P95_BY_CLASS: {("realtime",): [1.0, None, 2.0]}}), end_s=END_S)
 
 
 def moved(by_s: float) -> SourceReading:
@@ -30,12 +30,12 @@ def test_both_times_end_at_the_same_place() -> None:
     found = figure(panels.TTFT_PANEL, NOW, (), moved(600.0))
     go.Figure(data=[{"x": found.times_ms, **trace} for trace in found.traces], layout=found.layout)
     earlier, *now = found.traces
-    assert earlier["name"] == "p50, before"
+    assert earlier["name"] == "realtime p95, before"
     assert earlier["x"] == found.times_ms
     assert earlier["y"] == [1.0, None, 2.0]
     assert earlier["line"]["dash"] == "dot"
     assert earlier["line"]["color"] == now[0]["line"]["color"]
-    assert [trace["name"] for trace in now] == ["p50", "p95"]
+    assert [trace["name"] for trace in now] == ["realtime p95", "batch p95"]
     assert found.summary.count("before") == 0, "the newest values are those of now"
 
 

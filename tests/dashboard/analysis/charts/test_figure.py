@@ -9,7 +9,7 @@ import plotly.graph_objects as go
 import pytest
 from readings import Lines, reading_of
 
-from headway_dashboard.analysis.catalogue import panels, slo_panels
+from headway_dashboard.analysis.catalogue import palette, panels, slo_panels
 from headway_dashboard.analysis.catalogue.latency_panels import (
     FIRST_TOKEN_PANEL,
     TOKEN_TIME,
@@ -47,19 +47,32 @@ def test_a_chart_of_one_series_names_it() -> None:
 
 
 def test_an_objective_is_a_line_with_its_value() -> None:
-    """Dashed, with the class and the value in its name, because one may lie above what the chart shows."""
+    """Dashed and in the colour of its class; one far above what was measured is named at the upper edge."""
     found = drawn(
         FIRST_TOKEN_PANEL,
         {
-            panels.TTFT[0.5]: [0.2, 0.3],
-            panels.TTFT[0.95]: [0.5, 0.8],
+            panels.TTFT_BY_CLASS[0.5]: {("realtime",): [0.2, 0.3]},
+            panels.TTFT_BY_CLASS[0.95]: {("realtime",): [0.5, 0.8], ("batch",): [0.7, 0.7]},
             OBJECTIVE: {("realtime",): [1.0, 1.0], ("batch",): [60.0, 60.0]},
         },
     )
     names = [plain(trace["name"]) for trace in found.traces]
-    assert names == ["p50", "p95", "objective of realtime (1 s)", "objective of batch (1 min)"]
-    assert {trace["line"]["dash"] for trace in found.traces[2:]} == {"dash"}
+    assert names == ["realtime p95", "batch p95", "realtime p50", "objective of realtime (1 s)"]
+    assert [trace["line"]["dash"] for trace in found.traces] == ["solid", "solid", "dot", "dash"]
+    assert {trace["line"]["color"] for trace in found.traces if "realtime" in trace["name"]} == {
+        palette.of_class("realtime")
+    }
     assert found.layout["yaxis"]["range"] == [0, pytest.approx(1.0 * 1000 * 1.05)], "a minute would press them flat"
+    (edge,) = found.layout["annotations"]
+    assert (plain(edge["text"]), edge["y"], edge["yref"]) == ("\u2191 objective of batch (1 min)", 1.0, "paper")
+    assert edge["font"]["color"] == palette.of_class("batch")
+    assert "objective of batch (1 min) 1 min" in plain(found.summary)
+
+
+def test_the_first_chart_mixes_no_classes() -> None:
+    """Each class has its own p95 beside its own objective: all together would hide who waits."""
+    assert all(expression.by == ("class",) for expression in panels.TTFT_PANEL.expressions)
+    assert [line.reference for line in panels.TTFT_PANEL.lines] == [False, True]
 
 
 def test_an_objective_alone_fills_no_chart() -> None:

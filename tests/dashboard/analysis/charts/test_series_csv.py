@@ -20,12 +20,12 @@ def rows(text: str) -> list[list[str]]:
 def test_every_line_has_a_column_in_base_units() -> None:
     """Times in UTC, a column for each line with its unit, and an empty cell where nothing was measured."""
     answers = {
-        panels.TTFT[0.5]: [0.25, None],
+        panels.TTFT_P95_BY_CLASS: {("batch",): [0.25, None]},
         panels.QUEUED_BY_CLASS: {("normal",): [3.0, 4.0], ("batch",): [None, 12.0]},
     }
     found = rows(series_csv((panels.TTFT_PANEL, panels.QUEUE_PANEL), reading_of(answers)))
     assert found == [
-        ["time (UTC)", "Time to first token: p50 [s]", "Waiting by class: normal", "Waiting by class: batch"],
+        ["time (UTC)", "Time to first token: batch p95 [s]", "Waiting by class: normal", "Waiting by class: batch"],
         ["1970-01-01T00:33:18Z", "0.25", "3", ""],
         ["1970-01-01T00:33:20Z", "", "4", "12"],
     ]
