@@ -6,6 +6,7 @@ Everything comes from the environment, so that one process has one answer and no
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Literal
@@ -34,6 +35,7 @@ class Settings:
     others: tuple[str, ...] = ()
     prometheus_url: str | None = None
     refresh_s: float = DEFAULT_REFRESH_S
+    runbooks_url: str = ""
     role: Role = "none"
     token: str | None = field(default=None, repr=False, compare=False)
     token_problem: str | None = None
@@ -54,7 +56,9 @@ class Settings:
 
     @classmethod
     def from_environment(cls, environment: Mapping[str, str] = os.environ) -> Settings:
-        """Read ``HEADWAY_URL``, ``HEADWAY_PROMETHEUS_URL``, ``HEADWAY_REFRESH_S`` and the token of either role."""
+        """Read ``HEADWAY_URL``, ``HEADWAY_PROMETHEUS_URL``, ``HEADWAY_REFRESH_S``, ``HEADWAY_RUNBOOKS_URL`` and the
+        token of either role.
+        """
         url, *others = server_urls(environment.get("HEADWAY_URL") or "") or (DEFAULT_URL,)
         role: Role = "none"
         token, problem = _secret(environment, "HEADWAY_ADMIN_TOKEN")
@@ -68,6 +72,7 @@ class Settings:
             others=tuple(others),
             prometheus_url=(environment.get("HEADWAY_PROMETHEUS_URL") or "").rstrip("/") or None,
             refresh_s=_seconds(environment.get("HEADWAY_REFRESH_S")),
+            runbooks_url=_web_page(environment.get("HEADWAY_RUNBOOKS_URL") or ""),
             role=role,
             token=token,
             token_problem=problem,
@@ -90,6 +95,11 @@ def _secret(environment: Mapping[str, str], name: str) -> tuple[str | None, str 
     if secret is not None and secret.path is not None and not value:
         return None, f"{secret.variable} names an empty file."
     return value or None, None
+
+
+def _web_page(text: str) -> str:
+    """An address of a web page, without what would end a link; anything else is none."""
+    return text if re.fullmatch(r"https?://[^\s()<>\[\]#]+", text) else ""
 
 
 def _seconds(text: str | None) -> float:

@@ -79,3 +79,17 @@ def test_token_is_in_no_text_and_no_comparison() -> None:
 def test_refresh(text: str, refresh_s: float) -> None:
     """A refresh interval out of range is the default."""
     assert Settings.from_environment({"HEADWAY_REFRESH_S": text}).refresh_s == refresh_s
+
+
+@pytest.mark.parametrize(
+    ("text", "url"),
+    [
+        ("https://wiki/headway", "https://wiki/headway"),
+        ("", ""),
+        ("javascript:alert(1)", ""),
+        ("https://wiki/a) [b](https://c", ""),
+    ],
+)
+def test_the_page_of_the_runbooks_is_a_web_page(text: str, url: str) -> None:
+    """Anything else is no link."""
+    assert Settings.from_environment({"HEADWAY_RUNBOOKS_URL": text}).runbooks_url == url

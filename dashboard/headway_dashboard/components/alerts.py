@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from datetime import datetime, tzinfo
 
 import streamlit as st
 
@@ -12,8 +13,11 @@ from headway_dashboard.components.banner import plain
 _COLOURS = {"critical": "red", "warning": "orange", "info": "blue"}
 
 
-def alerts(active: Sequence[Alert]) -> None:
-    """Draw the first alert as the name of its rule and a sentence; the others are behind their number."""
+def alerts(active: Sequence[Alert], zone: tzinfo, runbooks_url: str = "") -> None:
+    """Draw the first alert as the name of its rule and a sentence; the list is behind the number of all.
+
+    ``runbooks_url`` is the page that has a section for each alert.
+    """
     if not active:
         return
     with st.container(horizontal=True, vertical_alignment="center", gap="small", key="headway-alerts"):
@@ -22,9 +26,35 @@ def alerts(active: Sequence[Alert]) -> None:
             help="Conditions of the alert rules that hold now. A rule notifies later.",
             width="content",
         )
-        if len(active) > 1:
-            with st.popover(f"{len(active) - 1} more", type="tertiary"):
-                st.markdown("\n".join(f"- {_named(alert)}" for alert in active))
+        with st.popover(f"{len(active)} in all" if len(active) > 1 else "More on it", type="tertiary"):
+            for alert in active:
+                said = f":small[{plain(facts(alert, zone))}]  \n:small[{alert.action}]"
+                st.markdown(f"{_named(alert)}  \n{said}{_link(alert, runbooks_url)}")
+
+
+def facts(alert: Alert, zone: tzinfo) -> str:
+    """Since when it holds, of which class, its value now and when it fires."""
+    return " · ".join(
+        part
+        for part in (
+            _since(alert, zone),
+            f"class {alert.of}" if alert.of else "",
+            f"now {alert.value}" if alert.value else "",
+            f"fires at: {alert.fires_at}" if alert.fires_at else "",
+        )
+        if part
+    )
+
+
+def _since(alert: Alert, zone: tzinfo) -> str:
+    if alert.since_s is None:
+        return ""
+    clock = datetime.fromtimestamp(alert.since_s, zone).strftime("%H:%M:%S")
+    return f"since {clock}{'' if alert.seen else ' at least'}"
+
+
+def _link(alert: Alert, runbooks_url: str) -> str:
+    return f" [Runbook]({runbooks_url}#{alert.name.lower()})" if runbooks_url else ""
 
 
 def _named(alert: Alert) -> str:

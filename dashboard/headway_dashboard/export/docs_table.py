@@ -7,14 +7,11 @@ from collections.abc import Iterator, Sequence
 from headway_dashboard.analysis.catalogue.alerts import RULES
 from headway_dashboard.analysis.catalogue.alerts.rule import Rule
 from headway_dashboard.analysis.catalogue.panels import Panel
-from headway_dashboard.analysis.catalogue.thresholds import Bound
 from headway_dashboard.analysis.queries.metric import names_of
-from headway_dashboard.analysis.units import Unit, compact
+from headway_dashboard.analysis.units import Unit
 from headway_dashboard.export.pages import pages
 
 _UNITS: dict[Unit, str] = {"count": "number", "per_s": "1/s", "seconds": "s", "bytes": "bytes", "ratio": "%"}
-
-_SUFFIXES = _UNITS | {"count": ""}
 
 
 def table_text() -> str:
@@ -56,9 +53,4 @@ def _row(title: str, page: str, unit: str, metrics: Sequence[str], watching: Seq
 
 
 def _threshold(one: Rule, panel: Panel) -> str:
-    return one.fires or ", ".join(_words(bound, panel.unit) for bound in one.bounds_of(panel.id))
-
-
-def _words(bound: Bound, unit: Unit) -> str:
-    value = f"{compact(100 * bound.value)} %" if unit == "ratio" else f"{compact(bound.value)} {_SUFFIXES[unit]}"
-    return f"{bound.of} {'>' if bound.above else '<'} {value}".strip()
+    return one.fires or ", ".join(bound.words(panel.unit) for bound in one.bounds_of(panel.id))

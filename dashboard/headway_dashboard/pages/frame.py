@@ -60,9 +60,9 @@ def show(page: Page, settings: Settings, source: Source, server_status: StatusSo
     together = view.span.live and shown is source
     if not together:
         now = replace(view, range_s=RECENT_S, end_s=None, before_change=False)
-        st.fragment(_live, run_every=settings.refresh_s)(Page("", ""), settings.address, source, server_status, now)
+        st.fragment(_live, run_every=settings.refresh_s)(Page("", ""), settings, source, server_status, now)
     run_every = settings.refresh_s if view.span.live else None
-    st.fragment(_live, run_every=run_every)(page, settings.address if together else "", shown, server_status, view)
+    st.fragment(_live, run_every=run_every)(page, settings if together else None, shown, server_status, view)
     if page.csv:
         download(page, lambda: read_page(page, shown, server_status, view))
     if page.foot:
@@ -156,15 +156,15 @@ def _fixed_time(longest_s: float) -> None:
         st.warning(missing)
 
 
-def _live(page: Page, address: str, source: Source, server_status: StatusSource, view: View) -> None:
-    """Draw one refresh; without an address, of the page alone."""
+def _live(page: Page, settings: Settings | None, source: Source, server_status: StatusSource, view: View) -> None:
+    """Draw one refresh; without settings, of the page alone."""
     reading = read_page(page, source, server_status, view)
-    if address:
-        _head(address, reading)
+    if settings is not None:
+        _head(settings, reading)
     page.draw(reading)
 
 
-def _head(address: str, reading: PageReading) -> None:
+def _head(settings: Settings, reading: PageReading) -> None:
     recent, status, state, now_s = reading.newest, reading.status, reading.state, time.time()
     several = len(recent.instances) > 1
     if (newest_values.classes_of(recent) or reading.view.known, several) != (reading.view.known, reading.view.several):
@@ -175,13 +175,14 @@ def _head(address: str, reading: PageReading) -> None:
     with st.container(gap="xsmall", key="headway-head"):
         banner(
             state,
-            identities.identity_of(address, recent, status, now_s),
+            identities.identity_of(settings.address, recent, status, now_s),
             severity=severity,
             source=recent.source,
             note=" ".join(text for text in (recent.note, away_details(recent, now_s)) if text),
             rung=rung if (rung := descriptions.rung(recent)) != descriptions.NORMAL else "",
             has_notice=bool(notices),
         )
-        alert_line(alerts.alerts_of(recent, state))
+        zone = zone_of(st.context.timezone_offset)
+        alert_line(alerts.alerts_of(recent, state, reading.history), zone, settings.runbooks_url)
         for found in notices:
             notice(found)

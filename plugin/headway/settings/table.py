@@ -124,6 +124,7 @@ class _OfDashboard(Given):
     url = listed("the server of commands and dashboard; for the dashboard up to 32", "URLs", "`http://127.0.0.1:8000`")
     prometheus_url = text(None, "read the series from this Prometheus instead of the ring in memory", "a URL")
     refresh_s = text(None, "seconds between refreshes", "a number from 0.5 to 60", "2")
+    runbooks_url = text(None, "the page that its alerts link to, with a section for each", "a URL")
     dashboard_user_header = text(
         None, "the header in which a proxy names the logged-in user, such as `X-Forwarded-User`", "a name"
     )

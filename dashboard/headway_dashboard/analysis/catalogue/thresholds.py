@@ -9,7 +9,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Literal
 
+from headway_dashboard.analysis.units import Unit, compact
 from headway_policies.diagnosis import MAX_ERROR_SHARE
+
+_SUFFIXES: Mapping[Unit, str] = {"count": "", "per_s": "1/s", "seconds": "s", "bytes": "bytes"}
 
 Severity = Literal["critical", "warning"]
 
@@ -64,6 +67,11 @@ class Bound:
     severity: Severity = "warning"
     of: str = ""
     above: bool = True
+
+    def words(self, unit: Unit) -> str:
+        """The bound as text: "batch > 150 s"."""
+        value = f"{compact(100 * self.value)} %" if unit == "ratio" else f"{compact(self.value)} {_SUFFIXES[unit]}"
+        return f"{self.of} {'>' if self.above else '<'} {value}".strip()
 
 
 #: The bounds by the id of the panel that draws them.

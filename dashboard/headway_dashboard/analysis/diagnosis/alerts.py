@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from itertools import pairwise
+from math import inf
 from typing import get_args
 
 from headway_dashboard.analysis.catalogue.alerts import RULES
@@ -16,10 +17,12 @@ from headway_dashboard.analysis.catalogue.alerts.availability import DOWN
 from headway_dashboard.analysis.catalogue.alerts.rule import Rule, Severity
 from headway_dashboard.analysis.queries.expressions import Expression
 from headway_dashboard.analysis.queries.metric import INSTANCE
-from headway_dashboard.analysis.queries.model import Mark
+from headway_dashboard.analysis.queries.model import Mark, Series
 from headway_dashboard.analysis.queries.reading import SourceReading
 from headway_dashboard.analysis.server.condition import Condition, State
+from headway_dashboard.analysis.units import written
 
+CLASS = "class"
 _SHOWN: Mapping[Expression, Rule] = {rule.asked: rule for rule in RULES if rule.asked.metric.name != "up"}
 #: The questions whose answers the alerts need.
 EXPRESSIONS: tuple[Expression, ...] = tuple(_SHOWN)
@@ -28,18 +31,32 @@ _ORDER: tuple[Severity, ...] = get_args(Severity)
 
 @dataclass(frozen=True, slots=True)
 class Alert:
-    """A rule whose condition holds: its name, how bad it is, and a sentence without its full stop."""
+    """A rule whose condition holds: its name, how bad it is, and a sentence without its full stop.
+
+    ``since_s`` is when its condition began to hold, None where that is not known; not ``seen`` where it held at the
+    first known instant already. ``of`` is the class. ``value`` is the quantity now, empty where the condition is all
+    that is known, ``fires_at`` when the rule fires, and ``action`` what to do first.
+    """
 
     name: str
     severity: Severity
     text: str
+    since_s: float | None = None
+    seen: bool = False
+    of: str = ""
+    value: str = ""
+    fires_at: str = ""
+    action: str = ""
 
 
-def alerts_of(reading: SourceReading, state: Condition) -> tuple[Alert, ...]:
-    """The alerts that hold now, the worst first; none while the figures are old."""
+def alerts_of(reading: SourceReading, state: Condition, history: SourceReading | None = None) -> tuple[Alert, ...]:
+    """The alerts that hold now, the worst first; none while the figures are old.
+
+    ``history`` reaches further back than the reading, and may hold the conditions too.
+    """
     if state.state is State.DOWN:
-        return (Alert(DOWN.name, DOWN.severity, DOWN.text),)
-    found = _holding(reading) if state.current else ()
+        return (Alert(DOWN.name, DOWN.severity, DOWN.text, fires_at=DOWN.fires, action=DOWN.action),)
+    found = _holding(reading, history) if state.current else ()
     return tuple(sorted(found, key=lambda alert: _ORDER.index(alert.severity)))
 
 
@@ -47,8 +64,7 @@ def alert_marks(history: SourceReading) -> list[Mark]:
     """The beginnings of the conditions of rules. The first known instant is no beginning."""
     marks: list[Mark] = []
     for condition, rule in _rules(history):
-        series = history[condition]
-        held = [any(point is not None for point in column) for column in zip(*series.lines.values(), strict=True)]
+        series, held = history[condition], _held(history[condition])
         changes = zip(series.times_s[1:], pairwise(held), strict=False)
         begun_s = [time_s for time_s, (before, now) in changes if now and not before]
         marks += [Mark(time_s, rule.name.removeprefix("Headway"), "alert") for time_s in begun_s]
@@ -59,7 +75,22 @@ def _rules(reading: SourceReading) -> list[tuple[Expression, Rule]]:
     return [(asked, rule) for asked, rule in _SHOWN.items() if len(reading.instances) > 1 or not rule.of_several]
 
 
-def _holding(reading: SourceReading) -> Iterator[Alert]:
+def _held(series: Series) -> list[bool]:
+    """Whether a condition held at each instant, for whichever server and label."""
+    return [any(point is not None for point in column) for column in zip(*series.lines.values(), strict=True)]
+
+
+def _begun(series: Series) -> tuple[float | None, bool]:
+    """When a condition that holds now began to hold, and whether that was seen."""
+    began_s = None
+    for time_s, holds in zip(reversed(series.times_s), reversed(_held(series)), strict=False):
+        if not holds:
+            return began_s, began_s is not None
+        began_s = time_s
+    return began_s, False
+
+
+def _holding(reading: SourceReading, history: SourceReading | None) -> Iterator[Alert]:
     """An alert for each rule that holds, with the words of its largest value; of several servers, of which one."""
     for condition, rule in _rules(reading):
         values = {key: line[-1] for key, line in reading[condition].lines.items() if line and line[-1] is not None}
@@ -69,4 +100,17 @@ def _holding(reading: SourceReading) -> Iterator[Alert]:
         labels = dict(zip(condition.by, worst, strict=True))
         server = f"{labels.get(INSTANCE)}: " if len(reading.instances) > 1 and labels.get(INSTANCE) else ""
         more = f" (and {len(values) - 1} more)" if len(values) > 1 else ""
-        yield Alert(rule.name, rule.severity, f"{server}{rule.says(labels, value or 0.0)}{more}")
+        began_s, seen = _begun(reading[condition])
+        if not seen and history is not None:
+            began_s, seen = min((_begun(history[condition]), (began_s, seen)), key=lambda one: one[0] or inf)
+        yield Alert(
+            rule.name,
+            rule.severity,
+            f"{server}{rule.says(labels, value or 0.0)}{more}",
+            began_s,
+            seen,
+            of=labels.get(CLASS, ""),
+            value=written(value, rule.unit) if "{value}" in rule.text else "",
+            fires_at=rule.fires_at(labels.get(CLASS, "")),
+            action=rule.action,
+        )

@@ -92,7 +92,16 @@ def test_an_alert_names_its_server_and_its_labels() -> None:
     waits = {("a", "realtime"): "3x40", ("b", "normal"): "60x40", ("b", "batch"): "9x40"}
     ring = ring_of({oldest.format(*key): values for key, values in waits.items()})
     (alert,) = alerts_of(reading_of(ring, 600.0, instances="ab"), NOW)
-    assert alert == Alert("HeadwayQueueOld", "warning", "b: a request of class normal has waited 1\xa0min (and 1 more)")
+    assert alert == Alert(
+        "HeadwayQueueOld",
+        "warning",
+        "b: a request of class normal has waited 1\xa0min (and 1 more)",
+        since_s=alert.since_s,
+        of="normal",
+        value="1\xa0min",
+        fires_at="normal > 15 s",
+        action="Half of the class's queue time-out has gone; soon its requests expire.",
+    )
     (alone,) = alerts_of(reading_of(ring, 600.0), NOW)
     assert alone.text == "a request of class normal has waited 1\xa0min (and 1 more)"
 
@@ -104,8 +113,34 @@ def test_the_worst_come_first_and_old_figures_raise_nothing() -> None:
     assert [one.name for one in alerts_of(reading, NOW)] == ["HeadwayNotReady", "HeadwayDegraded"]
     assert alerts_of(reading, replace(NOW, state=State.STALE)) == ()
     assert alerts_of(reading, replace(NOW, state=State.DOWN)) == (
-        Alert("HeadwayDown", "critical", "the server does not answer"),
+        Alert(
+            "HeadwayDown",
+            "critical",
+            "the server does not answer",
+            fires_at="no answer to a scrape",
+            action="Look at the server's log; its unit or container should have restarted it.",
+        ),
     )
+
+
+def test_an_alert_knows_since_when_it_holds() -> None:
+    """By the longer of the two readings; where it held from the first instant on, at least since then."""
+    oldest = 'headway_queue_oldest_wait_seconds{job="",instance="a",class="normal"}'
+    ring = ring_of({oldest: "3x19 60x40"})
+    (seen,) = alerts_of(reading_of(ring, 510.0), NOW)
+    assert (seen.since_s, seen.seen) == (300.0, True)
+    (long,) = alerts_of(reading_of(ring, 800.0, 200.0), NOW)
+    assert (long.since_s, long.seen) == (600.0, False)
+    (both,) = alerts_of(reading_of(ring, 800.0, 200.0), NOW, reading_of(ring, 800.0, 590.0))
+    assert (both.since_s, both.seen) == (300.0, True)
+
+
+def test_every_rule_says_when_it_fires() -> None:
+    """In the words of the documentation, of one class where its classes have bounds of their own."""
+    assert all(rule.fires_at() for rule in RULES)
+    rules = {rule.name: rule for rule in RULES}
+    assert rules["HeadwayKvCacheFull"].fires_at() == "> 98 %"
+    assert rules["HeadwayQueueOld"].fires_at("batch") == "batch > 150 s"
 
 
 def test_a_short_memory_starves_nobody() -> None:

@@ -22,6 +22,7 @@ GROUP = Group(
             "warning",
             text="the KV cache is full, and requests are preempted",
             action="Fewer seats help: switch to a preset with a lower limit.",
+            unit="ratio",
             panel="kv",
         ),
         Rule(

@@ -81,6 +81,12 @@ class Rule:
         words = {label: text.replace("_", " ") for label, text in labels.items()}
         return self.text.format_map({**words, "value": written(value, self.unit)})
 
+    def fires_at(self, of: str = "") -> str:
+        """When it fires, in words; ``of``: for this class, where its classes have bounds of their own."""
+        bounds = self.bounds_of(self.panel)
+        own = [bound for bound in bounds if bound.of == of] or bounds
+        return self.fires or ", ".join(bound.words(self.unit) for bound in own)
+
     def bounds_of(self, panel: str) -> tuple[thresholds.Bound, ...]:
         """The bounds of a panel that belong to it."""
         return tuple(bound for bound in thresholds.PANEL_BOUNDS.get(panel, ()) if bound.alert == self.name)

@@ -1,0 +1,34 @@
+"""The list of the alerts, as text."""
+
+from __future__ import annotations
+
+from datetime import UTC
+
+from streamlit.testing.v1 import AppTest
+
+from headway_dashboard.analysis.diagnosis.alerts import Alert
+from headway_dashboard.components.alerts import facts
+
+OLD = Alert(
+    "HeadwayQueueOld", "warning", "a request waits", 8054.0, True, "normal", "20 s", "normal > 15 s", "Look at it."
+)
+
+
+def test_the_facts_of_an_alert() -> None:
+    """Since when, of which class, its value, and when it fires; what is not known is left out."""
+    assert facts(OLD, UTC) == "since 02:14:14 · class normal · now 20 s · fires at: normal > 15 s"
+    assert facts(Alert("HeadwayNotReady", "critical", "not ready", 8054.0), UTC) == "since 02:14:14 at least"
+
+
+def test_each_alert_has_its_first_step_and_a_link_to_its_runbook() -> None:
+    """The link only where the address of the page is known."""
+    script = """
+from datetime import UTC
+from headway_dashboard.analysis.diagnosis.alerts import Alert
+from headway_dashboard.components import alerts
+alerts([Alert("HeadwayQueueOld", "warning", "a request waits", action="Look at it.")], UTC, {url!r})
+"""
+    linked = AppTest.from_string(script.format(url="https://wiki/headway")).run()
+    assert "[Runbook](https://wiki/headway#headwayqueueold)" in linked.markdown[-1].value
+    bare = AppTest.from_string(script.format(url="")).run()
+    assert bare.markdown[-1].value.endswith(":small[Look at it.]")
