@@ -72,8 +72,8 @@ def _verdict(bend: RampStep | None) -> str:
 
 
 def _cells(step: RampStep) -> list[str]:
-    found = _row(step)
-    found["attained_ratio"] = f"{found['attained_ratio']:.1%}"
+    row = _row(step)
+    found: dict[str, str | float | None] = {**row, "attained_ratio": f"{row['attained_ratio']:.1%}"}
     return [cell if isinstance(cell, str) else "-" if cell is None else f"{cell:.4g}" for cell in map(found.get, _HEAD)]
 
 
