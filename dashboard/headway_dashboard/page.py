@@ -57,7 +57,9 @@ STYLE = """<style>
   .st-key-headway-bar { gap: 0.4rem; }
   .st-key-headway-bar [data-testid="stWidgetLabel"] { position: absolute; width: 1px; height: 1px; min-height: 0;
     overflow: hidden; clip-path: inset(50%); }
-  [data-testid="stLayoutWrapper"]:has(> .st-key-headway-headline) { order: -1; }
+  [data-testid="stLayoutWrapper"]:has(> .st-key-headway-headline),
+  [data-testid="stLayoutWrapper"]:has(> .st-key-headway-classes) { order: -1; }
+  .st-key-headway-classes { padding: 0; border: 0; }
 }
 </style>"""
 

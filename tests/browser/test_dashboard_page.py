@@ -272,6 +272,46 @@ def test_a_choice_is_in_the_address_until_it_is_the_default_again(page: Page, bu
     page.wait_for_function("() => window.location.search === ''")
 
 
+CLASS_ROWS = ".headway-class-rows tbody tr"
+
+
+def test_a_row_of_the_classes_chooses_its_class(page: Page, busy: str) -> None:
+    """A press shows that class alone on the whole page and in the address, another one all of them; by keyboard too."""
+    page.goto(busy, wait_until="domcontentloaded")
+    row = page.locator(CLASS_ROWS, has_text="batch")
+    row.locator("td").nth(2).click()
+    page.wait_for_url("**/*classes=batch*")
+    expect(row.get_by_role("button")).to_have_attribute("aria-pressed", "true")
+    expect(page.get_by_test_id("stMetric").filter(has_text="Waiting")).to_contain_text("batch only")
+    expect(page.locator(CLASS_ROWS)).to_have_count(3)
+    other = page.locator(CLASS_ROWS, has_text="realtime")
+    other.get_by_role("button").press("Enter")
+    page.wait_for_url("**/*classes=realtime*")
+    expect(row.get_by_role("button")).to_have_attribute("aria-pressed", "false")
+    other.get_by_role("button").press("Enter")
+    page.wait_for_function("() => window.location.search === ''")
+    expect(page.get_by_test_id("stMetric").filter(has_text="Waiting")).not_to_contain_text("only")
+
+
+def test_on_a_phone_the_classes_are_cards_under_the_verdict(page: Page, busy: str) -> None:
+    """Verdict, then a card for each class with every figure under its name, and nothing sticks out sideways."""
+    page.set_viewport_size({"width": 390, "height": 844})
+    page.goto(busy, wait_until="domcontentloaded")
+    cards = page.locator(CLASS_ROWS)
+    expect(cards).to_have_count(3)
+    boxes = [card.bounding_box() for card in cards.all()]
+    verdict = page.locator(".st-key-headway-headline").bounding_box()
+    assert verdict is not None
+    assert all(box is not None and box["x"] >= 0 and box["x"] + box["width"] <= 390 for box in boxes)
+    tops = [box["y"] for box in boxes if box is not None]
+    assert verdict["y"] + verdict["height"] <= tops[0] < tops[1] < tops[2]
+    titles = cards.first.locator("td").evaluate_all(
+        "cells => cells.map(cell => getComputedStyle(cell, '::before').content)"
+    )
+    assert '"TTFT p95"' in titles
+    assert cards.first.evaluate("card => [...card.children].every(one => one.scrollWidth <= one.clientWidth)")
+
+
 @long_form("test_pages has the notice, the headline and the tab, analysis/charts the marks")
 def test_a_restart_is_shown_while_it_lasts(page: Page, dashboard: Callable[..., str]) -> None:
     """The notice appears, names the attempt with a progress bar, and disappears; every chart keeps a mark of the

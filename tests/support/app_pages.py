@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import time
 from collections.abc import Callable, Mapping
 
@@ -65,6 +66,17 @@ def words(app: AppTest) -> str:
 def tiles(app: AppTest) -> dict[str, str]:
     """The tiles by label."""
     return {one.label: plain(one.value) for one in app.metric}
+
+
+def class_rows(app: AppTest) -> list[dict[str, str]]:
+    """The table of the classes on the Overview, row by row; empty where it is not drawn."""
+    sent = [json.loads(one.proto.json) for one in app.get("bidi_component")]
+    tables = [one for one in sent if "pressable" in one]
+    return [
+        dict(zip(table["titles"], (plain(cell["text"]) for cell in row["cells"]), strict=True))
+        for table in tables
+        for row in table["rows"]
+    ]
 
 
 def refresh_until(app: AppTest, holds: Callable[[], bool], every_s: float = 0.3) -> None:

@@ -47,6 +47,7 @@ def bar(source: Source) -> None:
     if head.on_a_wall():
         return
     head.drop_empty_choices()
+    head.take_pressed_class()
     head.keep_window_in_address()
     longest_s = source.longest_range_s
     _bar(head.view(source).known, longest_s, instance_names(source))

@@ -21,6 +21,7 @@ _KNOWN = "known_classes"
 _ASKED_RANGES = "asked_ranges"
 _WINDOW = "window"
 _TURNS = "window_turns"
+_PRESSED = "pressed_classes"
 
 
 def view(source: Source) -> View:
@@ -58,6 +59,17 @@ def turns() -> int:
     """The number of times that this visit has chosen a fixed time or gone back to live."""
     counted: int = st.session_state.get(_TURNS, 0)
     return counted
+
+
+def choose_class(name: str, chosen: Sequence[str]) -> None:
+    """Show this class alone, from the next drawing of the bar on; all of them where it is shown alone already."""
+    st.session_state[_PRESSED] = [] if list(chosen) == [name] else [name]
+
+
+def take_pressed_class() -> None:
+    """Give the control of the classes what was pressed in a table, which only the script that draws it may do."""
+    if _PRESSED in st.session_state:
+        st.session_state[CLASSES] = st.session_state.pop(_PRESSED)
 
 
 def drop_empty_choices() -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import streamlit as st
 
+from headway_dashboard import components
 from headway_dashboard.analysis.catalogue import panels
 from headway_dashboard.analysis.catalogue.panels import for_classes
 from headway_dashboard.analysis.changes.audit_rows import zone_of
@@ -15,9 +16,10 @@ from headway_dashboard.analysis.server.class_states import class_states
 from headway_dashboard.analysis.server.objectives import objective_lines
 from headway_dashboard.analysis.server.status import Status
 from headway_dashboard.analysis.server.stop_words import operator_limit_words
+from headway_dashboard.analysis.view import CLASSES
 from headway_dashboard.components import headline, table, tile
 from headway_dashboard.components.banner import plain
-from headway_dashboard.pages import charts
+from headway_dashboard.pages import charts, head
 from headway_dashboard.pages.page_reading import Page, PageReading
 from headway_dashboard.pages.try_remedy import try_button
 from headway_dashboard.sources import SourceReading
@@ -59,14 +61,20 @@ def tiles(reading: PageReading, *, columns: int = 8, courses: bool = True) -> No
             tile(text, newest[expression].line() if courses else ())
 
 
-def class_table(reading: PageReading) -> None:
-    """Draw the state of each class against its objectives."""
+def class_table(reading: PageReading, *, pressable: bool = True) -> None:
+    """Draw the state of each class against its objectives; a row that is pressed chooses its class for the page."""
     classes, status = reading.view.known, reading.status if reading.view.span.live else Status()
     if not classes:
         return
     lines = objective_lines(status.objectives, classes)
     with st.container(border=True, gap="xxsmall", key="headway-classes"):
-        table(class_states(reading.newest, status, classes, current=reading.state.current))
+        rows = class_states(reading.newest, status, classes, current=reading.state.current)
+        chosen = components.class_table(
+            rows, reading.view.classes, parameter=CLASSES, key="headway-class-table", pressable=pressable
+        )
+        if chosen is not None:
+            head.choose_class(chosen, reading.view.classes)
+            st.rerun()
         if not reading.state.current:
             st.caption("Last known values.")
         for line in lines[1:]:  # what the engine misses even for a request alone

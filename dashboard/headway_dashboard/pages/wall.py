@@ -25,7 +25,7 @@ html { font-size: 19px; }
 def _draw(reading: PageReading) -> None:
     headline(replace(reading.headline, remedy=None), since(reading))
     tiles(reading, courses=False)
-    class_table(reading)
+    class_table(reading, pressable=False)
     draw(PAGE.panels, reading, key="headway-wall", height_px=_CHART_PX)
 
 

@@ -15,7 +15,7 @@ from typing import Any
 
 import pytest
 import streamlit as st
-from app_pages import clear_settings, opened, plain
+from app_pages import class_rows, clear_settings, opened, plain
 from silent_server import silent_server
 from streamlit.testing.v1 import AppTest
 from stub_server import OPERATOR_TOKEN, VIEWER_TOKEN, StubServer
@@ -178,6 +178,7 @@ def texts(app: AppTest) -> list[str]:
     found = [str(one.value) for kind in kinds for one in kind]
     found += [f"{one.label} {one.value} {one.delta}" for one in app.metric]
     found += [str(cell) for kind in (app.table, app.dataframe) for one in kind for cell in one.value.to_numpy().flat]
+    found += [text for row in class_rows(app) for text in row.values()]
     found += [str(one.label) for kind in (app.button, app.text_input, app.expander) for one in kind]
     found += [str(one.proto.text) for one in app.get("progress")]
     return [plain(one) for one in found]
@@ -185,7 +186,8 @@ def texts(app: AppTest) -> list[str]:
 
 def figures(app: AppTest) -> dict[str, dict[str, Any]]:
     """The charts of a page, as they are sent to the browser, by their names in it."""
-    return {one.key: json.loads(one.proto.json)["figure"] for one in app.get("bidi_component")}
+    sent = {one.key: json.loads(one.proto.json) for one in app.get("bidi_component")}
+    return {key: data["figure"] for key, data in sent.items() if "figure" in data}
 
 
 @pytest.mark.parametrize(
@@ -212,8 +214,10 @@ def assert_missing_is_named(app: AppTest, state: State, path: str) -> None:
     if path == "":
         assert len(shown) == 8
         assert {label: shown[label] for label in state.tiles} == state.tiles
-        table = app.table[0].value
-        assert {title: {*table[title]} for title in state.rows} == {row: {text} for row, text in state.rows.items()}
+        table = class_rows(app)
+        assert {title: {row[title] for row in table} for title in state.rows} == {
+            title: {text} for title, text in state.rows.items()
+        }
     if state.notes is not None:
         old = {one.delta for one in app.metric if shown[one.label] != MISSING and one.label not in ("Warm-up",)}
         assert old <= state.notes

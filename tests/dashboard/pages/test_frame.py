@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 import streamlit as st
-from app_pages import go, opened, refresh_until, words
+from app_pages import class_rows, go, opened, refresh_until, words
 from streamlit.testing.v1 import AppTest
 from stub_server import OPERATOR_TOKEN, StubServer
 from tiers import LONG
@@ -336,6 +336,17 @@ def test_tiles_say_which_classes_they_are_of(visit: Open, stub: StubServer) -> N
     refresh_until(choose(app, "Classes", []), lambda: "only" not in "".join(notes(app).values()))
 
 
+def test_a_pressed_class_is_chosen_for_the_page(visit: Open, stub: StubServer) -> None:
+    """As in the bar; the class that is shown alone already gives the page back to all."""
+    stub.moving = True
+    app = visit(stub.url)
+    refresh_until(app, lambda: len(class_rows(app)) == 3)
+    app.session_state["pressed_classes"] = ["batch"]
+    refresh_until(app, lambda: notes(app)["Waiting"].startswith("batch only"))
+    app.session_state["pressed_classes"] = []
+    refresh_until(app, lambda: "only" not in "".join(notes(app).values()))
+
+
 def test_the_last_changes_are_listed(visit: Open, stub: StubServer, monkeypatch: pytest.MonkeyPatch) -> None:
     """A switch, and what the engine did, the newest first; without a token too. A change needs a point before it."""
     lately_s = 300.0  # as long as the default range: its instants are close together
@@ -344,8 +355,8 @@ def test_the_last_changes_are_listed(visit: Open, stub: StubServer, monkeypatch:
     refresh_until(app, lambda: "There were none in the time" in words(app))
     refresh_until(app, lambda: grid(time.time(), lately_s, 0.5).end_s > grid(begun_s, lately_s, 0.5).end_s)
     stub.world.switch("latency", {"actor": "ben", "role": "operator", "address": "-"}, "")
-    refresh_until(app, lambda: len(app.table) == 2)
-    assert list(app.table[1].value["Change"]) == ["Preset latency"]
+    refresh_until(app, lambda: len(app.table) == 1)
+    assert list(app.table[0].value["Change"]) == ["Preset latency"]
 
 
 # ---------------------------------------------------------------------- pages and style

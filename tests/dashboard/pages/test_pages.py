@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Callable
 
 import pytest
-from app_pages import again_until, press, refresh_until, tiles, words
+from app_pages import again_until, class_rows, press, refresh_until, tiles, words
 from streamlit.testing.v1 import AppTest
 from stub_server import OPERATOR_TOKEN, VIEWER_TOKEN, StubServer
 from stub_world import WARM
@@ -29,7 +29,7 @@ def test_overview_live(visit: Open, stub: StubServer) -> None:
     assert "Memory (CPU)" in tiles(app)
     assert len(app.metric) == 8
     refresh_until(app, lambda: "—" not in tiles(app).values())
-    assert list(app.table[0].value["Class"]) == ["realtime", "normal", "batch"]
+    assert [row["Class"] for row in class_rows(app)] == ["realtime", "normal", "batch"]
 
 
 def test_overview_says_that_the_limit_is_ordered(visit: Open, stub: StubServer) -> None:
