@@ -3,15 +3,10 @@
 from __future__ import annotations
 
 import logging
-import os
-import signal
 import sqlite3
-import subprocess
-import sys
-import threading
 import time
-from collections.abc import Callable, Iterator
-from contextlib import closing, contextmanager
+from collections.abc import Callable
+from contextlib import closing
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -20,41 +15,11 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from running_server import wait_until
-from usage_records import NOW_S, usage_record
+from usage_records import NOW_S, opened, record, requests, sums
 
 from headway.errors import HeadwayError
 from headway.usage import UsageLog, UsageReader, UsageStore, store, usage_log
-from headway_policies.usage import OTHER, Figures, Group, Period, UsageRecord, read_query, total
-
-
-def record(tenant: str = "a", ended_s: float = NOW_S, tokens: int = 10, **given: Any) -> UsageRecord:
-    """A request of a tenant."""
-    return usage_record(tenant, ended_s, prompt_tokens=tokens, output_tokens=2, seat_s=0.5, **given)
-
-
-def sums(path: Path, period: Period) -> Figures:
-    """The sum over all rows of one kind of period."""
-    with closing(sqlite3.connect(path)) as connection:
-        names = ", ".join(Figures._fields)
-        rows = connection.execute(f"SELECT {names} FROM usage WHERE period = ?", (period,)).fetchall()
-    return total(map(Figures._make, rows))
-
-
-def requests(path: Path) -> Figures:
-    """The sum over the table of requests."""
-    with closing(sqlite3.connect(path)) as connection:
-        rows = connection.execute("SELECT reason, requests.* FROM requests").fetchall()
-    return total(Figures(1, int(reason != ""), *row[1 + len(Group._fields) :]) for reason, *row in rows)
-
-
-@contextmanager
-def opened(path: Path, every_s: float = 0.01) -> Iterator[UsageLog]:
-    """An accounting that writes at once, and is closed at the end."""
-    usage = UsageLog(UsageStore(path), every_s=every_s)
-    try:
-        yield usage
-    finally:
-        usage.close()
+from headway_policies.usage import OTHER, Period, UsageRecord, read_query, total
 
 
 class Crash(BaseException):
@@ -120,100 +85,6 @@ def test_no_request_is_counted_twice_or_in_part_wherever_the_process_ends(
         wanted = total(each.figures for each in written)
         assert requests(path) == wanted
         assert [sums(path, period) for period in Period] == [wanted] * 3
-
-
-def test_what_was_added_is_written_within_a_second_and_is_the_owners_alone(tmp_path: Path) -> None:
-    """And nothing is lost at a close."""
-    path = tmp_path / "usage.db"
-    with opened(path) as usage:
-        for number in range(500):
-            usage.add(record(f"t{number % 7}"))
-        assert usage.flush(10)
-        assert requests(path).requests == 500
-        usage.add(record())
-    assert requests(path).requests == 501
-    assert usage.lost == 0
-    assert path.stat().st_mode & 0o777 == 0o600
-
-
-@pytest.mark.slow
-def test_a_killed_server_loses_what_ended_in_its_last_second(tmp_path: Path) -> None:
-    """What was there for longer is in the database, whole."""
-    program = """
-import sys, time
-from headway.usage import UsageLog, UsageStore
-from headway_policies.usage import Figures, Group, UsageRecord
-from pathlib import Path
-usage = UsageLog(UsageStore(Path(sys.argv[1])))
-for number in range(10_000_000):
-    usage.add(UsageRecord(time.time(), Group("a", "", "normal", "m", "", "completed", ""), Figures(1, 0, number, 0, 1)))
-    print(number, time.monotonic(), flush=True)
-    time.sleep(0.002)
-"""
-    path = tmp_path / "usage.db"
-    with subprocess.Popen([sys.executable, "-c", program, str(path)], stdout=subprocess.PIPE, text=True) as child:
-        assert child.stdout is not None
-        said = [child.stdout.readline().split() for _ in range(1000)]
-        os.kill(child.pid, signal.SIGKILL)
-        said += [line.split() for line in child.stdout if line.endswith("\n")]
-    with closing(sqlite3.connect(path)) as connection:
-        kept = [row[0] for row in connection.execute("SELECT prompt_tokens FROM requests ORDER BY rowid")]
-    assert kept == list(range(len(kept)))
-    lost = [float(at_s) for number, at_s in said if int(number) >= len(kept)]
-    assert not lost or float(said[-1][1]) - lost[0] <= 1.0
-    assert [sums(path, period).requests for period in Period] == [len(kept)] * 3
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("earlier", [0, 1])
-def test_a_server_that_ends_writes_what_it_hands_over_last(earlier: int, tmp_path: Path) -> None:
-    """A request that is over while the engine has not reported its end, whether there was a record before or not."""
-    program = """
-import asyncio, atexit, sys
-from pathlib import Path
-
-from headway.admission import RequestContext
-from headway.engine.fake import FakeEngine
-from headway.engine.port import PlainAdapter
-from headway.engine_service import EngineService
-from headway.operator import PresetCatalogue
-from headway.usage import UsageLog, UsageStore
-from headway_policies import Ending
-
-async def serve():
-    usage, catalogue = UsageLog(UsageStore(Path(sys.argv[1]))), PresetCatalogue()
-    service = EngineService(FakeEngine(), PlainAdapter(), catalogue.resolve("balanced"), catalogue, usage=usage)
-    atexit.register(service.close_usage)
-    gateway = service.parts.gateway
-    for name in sys.argv[2:]:
-        permit = gateway.reserve(RequestContext(tenant=name), 1)
-        call = gateway.link.calls.open(permit, name, 1, unstreamed=False, ends_late=False)
-        permit.leave(Ending.CANCELLED)
-        if name == "earlier":
-            gateway.link.calls.close(call, stopping=False)
-            assert usage.flush(10)
-
-asyncio.run(serve())
-"""
-    path, tenants = tmp_path / "usage.db", [*["earlier"] * earlier, "last"]
-    subprocess.run([sys.executable, "-c", program, str(path), *tenants], check=True, timeout=120)
-    with closing(sqlite3.connect(path)) as connection:
-        assert [row[0] for row in connection.execute("SELECT tenant FROM requests ORDER BY rowid")] == tenants
-
-
-def test_a_process_that_starts_no_thread_any_more_writes_at_its_end(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """As Python 3.12 refuses while it ends."""
-
-    def refuse(thread: threading.Thread) -> None:
-        raise RuntimeError("can't create new thread at interpreter shutdown")
-
-    path = tmp_path / "usage.db"
-    with opened(path) as usage, monkeypatch.context() as ends:
-        ends.setattr(threading.Thread, "start", refuse)
-        usage.add(record())
-    assert requests(path).requests == 1
 
 
 def test_records_wait_while_another_program_locks_the_database(
