@@ -16,6 +16,7 @@ from datetime import datetime
 from math import inf
 from types import MappingProxyType
 
+from headway_policies.budgets import Budget
 from headway_policies.entitlement import Entitlement
 
 MAX_KEY_CHARS = 512
@@ -56,6 +57,10 @@ class KeyRing:
     def has_budgets(self) -> bool:
         """Whether a budget bounds a tenant."""
         return any(tenant.budgets for tenant in self.tenants.values())
+
+    def organisations(self) -> dict[str, Budget]:
+        """The budget of every organisation that has one and tenants."""
+        return {owner.name: owner.budget for tenant in self.tenants.values() for owner in tenant.budgets[1:]}
 
     def entitlement_of(
         self, authorization: str | None, x_api_key: str | None, now_s: float

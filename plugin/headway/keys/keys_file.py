@@ -10,8 +10,8 @@ import asyncio
 import logging
 import os
 import stat
-from collections.abc import Callable, Collection, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass, replace
 from itertools import islice
 
 from headway.keys.class_names import unknown_classes
@@ -19,6 +19,7 @@ from headway.keys.key_ring import KeyRing
 from headway.keys.parse import MAX_FILE_BYTES, parse_keys
 from headway.keys.problems import KeysFileError, Problem
 from headway.settings import Environment
+from headway_policies.entitlement import Entitlement
 from headway_policies.text_file import read_text_file
 
 log = logging.getLogger(__name__)
@@ -132,12 +133,20 @@ class KeysFile:
 
 def _difference(before: KeyRing, after: KeyRing) -> str:
     """The names of what a file has changed, some of each kind; empty for nothing."""
-    tenants = [
-        name for name in {**before.tenants, **after.tenants} if before.tenants.get(name) != after.tenants.get(name)
-    ]
+    tenants = _changed(_own(before), _own(after))
+    organisations = _changed(before.organisations(), after.organisations())
     ids = {key.id for key in set(before.keys) ^ set(after.keys)}
-    found = [("tenants", tenants), ("keys", sorted(ids))]
+    found = [("tenants", tenants), ("organisations", organisations), ("keys", sorted(ids))]
     return "; ".join(f"{what}: {_some(names)}" for what, names in found if names)
+
+
+def _own(ring: KeyRing) -> dict[str, Entitlement]:
+    """What each tenant is entitled to by itself: an organisation would bring all its members."""
+    return {name: replace(tenant, budgets=tenant.budgets[:1]) for name, tenant in ring.tenants.items()}
+
+
+def _changed(before: Mapping[str, object], after: Mapping[str, object]) -> list[str]:
+    return [name for name in {**before, **after} if before.get(name) != after.get(name)]
 
 
 def _some(names: Sequence[str]) -> str:

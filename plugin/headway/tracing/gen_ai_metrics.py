@@ -92,10 +92,10 @@ def gen_ai_metrics(model: str, environment: Mapping[str, str] = os.environ) -> G
         sdk = importlib.import_module("opentelemetry.sdk.metrics")
         export = importlib.import_module("opentelemetry.sdk.metrics.export")
         exporter = importlib.import_module(_EXPORTER.format("grpc" if protocol == "grpc" else "http"))
-    except ImportError as error:
+        reader = export.PeriodicExportingMetricReader(exporter.OTLPMetricExporter())
+        metrics = GenAiMetrics(model, sdk.MeterProvider([reader], shutdown_on_exit=False))
+    except Exception as error:  # not installed, another version, or a variable of its own that is wrong
         log.warning("%s is set, but no metrics are exported: %s", ENDPOINT, error)
         return None
-    reader = export.PeriodicExportingMetricReader(exporter.OTLPMetricExporter())
-    metrics = GenAiMetrics(model, sdk.MeterProvider([reader], shutdown_on_exit=False))
     atexit.register(metrics.close)
     return metrics

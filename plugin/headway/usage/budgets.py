@@ -13,12 +13,12 @@ import sqlite3
 import time
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from itertools import product
 from typing import Final, NamedTuple
 
 from headway.usage.usage_log import UsageLog
 from headway_policies.budgets import Action, BudgetBook, BudgetState, Calendar, Finding, Hold, Owned, Span, Unit
 from headway_policies.entitlement import Entitlement
+from headway_policies.request import Outcome
 from headway_policies.usage import Period, UsageQuery, UsageRecord
 
 log = logging.getLogger(__name__)
@@ -26,6 +26,7 @@ log = logging.getLogger(__name__)
 _EVERY_S: Final = 5.0
 _FLUSH_WITHIN_S: Final = 2.0
 _MOST_ROWS: Final = 200_000
+_BY: Final = ("tenant", "outcome")
 #: The rows that a period is summed up from: what begins with them, in every time zone as far as they are kept.
 _ROWS_OF: Final = {Span.HOUR: Period.MINUTE, Span.DAY: Period.MINUTE, Span.MONTH: Period.HOUR}
 
@@ -68,7 +69,9 @@ class TenantBudgets:
 
     def bounds(self) -> list[str]:
         """The name of every bound that is in force for somebody."""
-        return sorted({state.bound for _, state in self.states()})
+        budgets = [owner.budget for owner in _owners(self._tenants())]
+        concurrency = {"concurrency" for budget in budgets if budget.concurrency is not None}
+        return sorted({bound.name for budget in budgets for bound in budget.limits} | concurrency)
 
     def states(self) -> Iterator[tuple[Owned, BudgetState]]:
         """Every bound of every tenant and organisation."""
@@ -78,9 +81,10 @@ class TenantBudgets:
                 yield owner, state
 
     def states_of(self, entitlement: Entitlement) -> list[BudgetState]:
-        """The bounds of one tenant, and of its organisation."""
+        """The bounds beyond which requests of a tenant are refused: its own, and those of its organisation."""
         now_s = time.time()
-        return [state for owner in entitlement.budgets for state in self._book.states(owner, now_s)]
+        bind = (one for one in entitlement.budgets if not (one.budget.counts_only or one.budget.borrows))
+        return [state for owner in bind for state in self._book.states(owner, now_s)]
 
     async def run(self) -> None:
         """Read what others use, for as long as the server runs."""
@@ -112,9 +116,9 @@ class TenantBudgets:
 
     def add(self, record: UsageRecord) -> None:
         """Count what a request has used."""
-        used = record.figures
-        tokens, requests = used.prompt_tokens + used.output_tokens, used.requests - used.refused
-        self._book.add(record.group.tenant, requests, tokens, used.seat_s, record.ended_s)
+        used, ran = record.figures, Outcome(record.group.outcome).ran
+        tokens = used.prompt_tokens + used.output_tokens
+        self._book.add(record.group.tenant, used.requests if ran else 0, tokens, used.seat_s, record.ended_s)
 
     # ------------------------------------------------------------------ inside
 
@@ -123,11 +127,12 @@ class TenantBudgets:
         found = {}
         for span, period in _ROWS_OF.items():
             start_s = calendar.stretch(span, now_s).start_s
-            query = UsageQuery(-int(-start_s // period) * period, int(now_s) + period, period, False, ("tenant",))
+            query = UsageQuery(-int(-start_s // period) * period, int(now_s) + period, period, False, _BY)
             by_tenant: dict[str, dict[Unit, float]] = {}
             for row in self._usage.store.read(query, _MOST_ROWS):
-                used, figures = by_tenant.setdefault(row.group[0], dict.fromkeys(Unit, 0.0)), row.figures
-                used[Unit.REQUESTS] += figures.requests - figures.refused
+                (tenant, outcome), figures = row.group, row.figures
+                used = by_tenant.setdefault(tenant, dict.fromkeys(Unit, 0.0))
+                used[Unit.REQUESTS] += figures.requests if Outcome(outcome).ran else 0
                 used[Unit.TOKENS] += figures.prompt_tokens + figures.output_tokens
                 used[Unit.SEAT_SECONDS] += figures.seat_s
             found[span] = Sums(start_s, by_tenant)
@@ -145,7 +150,10 @@ class TenantBudgets:
         self._book.count_others(owner, span, sums.start_s, least, most)
 
     def _periods(self) -> Iterator[tuple[Owned, Span]]:
-        return product(_owners(self._tenants()), Span)
+        """The periods of each owner that bound it. A member of an organisation that has none is not looked at."""
+        for owner in _owners(self._tenants()):
+            for span in sorted({bound.span for bound in owner.budget.limits}):
+                yield owner, span
 
 
 def refusal_of(findings: Iterable[Finding]) -> Finding | None:

@@ -164,10 +164,10 @@ class HeadwayEndpoint:
         ceiling = control.status().limit.ceiling
         _log_degraded_modes(catalogue.largest(), ceiling, args)
         _log_prefix_caching_off(catalogue, engine_client.vllm_config)
-        await service.serve()
         if replacer is None:
             atexit.register(_exit_with_error_without_engine, gateway)
-        atexit.register(service.close_usage)  # after the exit above, so that it runs before
+        await service.serve()
+        atexit.register(service.close_usage)  # after the exit above, as all that is to run before it
         log.info("%s", in_force_words(switched_off(), _needless_patches()))
         for words in control.seat_bounds(control.preset).words:
             log.info("bounds: %s", words)

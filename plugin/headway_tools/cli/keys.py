@@ -96,7 +96,8 @@ examples:
 
 Bounds: requests, tokens and seat_seconds, each _per_hour, _per_day and _per_month of the calendar (time_zone of the
 file, else UTC), and concurrency, the requests in progress. From soft_ratio of a bound on, requests get the least urgent
-class; borrow=true lets a tenant use what the others of its organisation leave; count_only=true refuses nothing.
+class; borrow=true lets a tenant use what others of its organisation leave of the same bound, requests or tokens;
+count_only=true refuses nothing.
 The server needs the accounting ({Environment.usage_db.name}). It reads the file within two seconds, and its audit names
 the tenants that changed. `headway usage` shows what is used.
 exit codes: 0 done   2 no such tenant, or a file that cannot be read, changed or understood; then nothing is changed

@@ -35,7 +35,7 @@ from headway_policies.budgets.budget import Bound, Budget, Owned, Unit
 from headway_policies.budgets.calendar import Calendar, Span, Stretch
 
 #: Until a request in progress may have ended, for what only those in progress are in the way of.
-_SOON_S = 1.0
+_SOON_S = 5.0
 #: Until less may be kept for others.
 _KEPT_AGAIN_S = 60.0
 

@@ -25,6 +25,16 @@ class Outcome(StrEnum):
     ENGINE_LOST = "engine_lost"
     DRAINED = "drained"
 
+    @property
+    def ran(self) -> bool:
+        """Whether the request was dispatched, so that its tenant has had something of the engine."""
+        return self in _RAN
+
+
+_RAN = frozenset(
+    {Outcome.COMPLETED, Outcome.FAILED, Outcome.EXPIRED_RUNNING, Outcome.CANCELLED_RUNNING, Outcome.ENGINE_LOST}
+)
+
 
 class Ending(StrEnum):
     """The end of a request that leaves by itself; the outcome follows from this and its phase."""

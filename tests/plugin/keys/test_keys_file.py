@@ -183,6 +183,31 @@ async def test_it_looks_again_and_again(path: Path, monkeypatch: pytest.MonkeyPa
         await watching
 
 
+async def test_a_changed_file_names_what_has_changed(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Tenants by their own budget, organisations by theirs, and keys; nothing where only a comment differs."""
+    told: list[str] = []
+    before = '[tenants.a]\norganisation = "acme"\n[tenants.b]\norganisation = "acme"\nbudget.concurrency = 2\n'
+    whole = "[organisations.acme]\nbudget.concurrency = {}\n"
+    replace(path, before + whole.format(5))
+    file = KeysFile(str(path))
+    monkeypatch.setattr(module, "_EVERY_S", 0.0)
+    watching = asyncio.create_task(file.watch(told.append))
+    steps = [
+        before.replace("concurrency = 2", "concurrency = 3") + whole.format(5),
+        before.replace("concurrency = 2", "concurrency = 3") + whole.format(6),
+        before.replace("concurrency = 2", "concurrency = 3") + whole.format(6) + "# kept\n",
+        before.replace("concurrency = 2", "concurrency = 3") + whole.format(6) + TENANT + block("new"),
+    ]
+    for text in steps:
+        ring = file.ring
+        replace(path, text)
+        while file.ring is ring:  # noqa: ASYNC110 - it has no event for it
+            await asyncio.sleep(0)
+    await asyncio.sleep(0)
+    watching.cancel()
+    assert told == ["tenants: b", "organisations: acme", "tenants: team; keys: new"]
+
+
 async def test_the_event_loop_goes_on_while_a_file_is_read(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The file is read in a thread."""
     file = KeysFile(str(path))

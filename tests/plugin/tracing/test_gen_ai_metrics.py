@@ -87,3 +87,13 @@ def test_where_opentelemetry_is_not_installed_the_server_says_so(
     with caplog.at_level(logging.WARNING):
         assert gen_ai_metrics("m", {ENDPOINT: "http://127.0.0.1:1/v1/metrics"}) is None
     assert ENDPOINT in caplog.text
+
+
+def test_a_variable_that_opentelemetry_refuses_costs_the_metrics_alone(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """The server starts all the same."""
+    monkeypatch.setenv("OTEL_METRIC_EXPORT_INTERVAL", "0")
+    with caplog.at_level(logging.WARNING):
+        assert gen_ai_metrics("m", {ENDPOINT: "http://127.0.0.1:1/v1/metrics"}) is None
+    assert ENDPOINT in caplog.text

@@ -43,7 +43,7 @@ class Server:
         if refusal_of(self.budgets.judge(of, tokens)) is not None:
             return False
         hold = self.budgets.hold(of, tokens)
-        outcome = "rejected" if reason else "completed"
+        outcome = "rejected_full" if reason == "queue_full" else "expired_running" if reason else "completed"
         group = Group(of.tenant, "k", "normal", "m", "", outcome, reason)
         self.usage.add(UsageRecord(time.time(), group, Figures(1, int(reason != ""), tokens, seat_s=0.5)))
         self.budgets.release(hold)
@@ -125,6 +125,35 @@ def test_a_refused_request_uses_nothing(tmp_path: Path) -> None:
         assert server.run(a, 5)
         assert not server.run(a, 5)
         assert dict(server.budgets.findings) == {("requests_per_day", "refuse"): 1}
+    finally:
+        server.stop()
+
+
+def test_a_request_that_ran_counts_however_it_ended(tmp_path: Path) -> None:
+    """One whose own time-out ended it has had its tokens; also after a restart."""
+    a = Entitlement("a", budgets=(Owned("a", Budget({REQUESTS: 2.0})),))
+    server = Server(tmp_path / "usage.db", a)
+    assert server.run(a, 5, reason="total_timeout")
+    assert server.used() == 1
+    server.stop()
+    server = Server(tmp_path / "usage.db", a)
+    try:
+        assert server.used() == 1
+        assert server.run(a, 5)
+        assert not server.run(a, 5)
+    finally:
+        server.stop()
+
+
+def test_what_binds_nobody_is_in_no_header(tmp_path: Path) -> None:
+    """A budget that only counts, and one beyond which an organisation lends: clients would wait for nothing."""
+    members = {"b": Budget({TOKENS: 10.0}, borrows=True)}
+    acme = Owned("acme", Budget({TOKENS: 50.0}), members)
+    server = Server(tmp_path / "usage.db")
+    try:
+        assert server.budgets.states_of(tenant(counts_only=True)) == []
+        lent = server.budgets.states_of(Entitlement("b", budgets=(Owned("b", members["b"]), acme)))
+        assert [state.limit for state in lent] == [50.0]
     finally:
         server.stop()
 

@@ -94,7 +94,7 @@ def test_the_time_until_a_request_may_fit() -> None:
     """Until the period ends; at once where only requests in progress are in the way; never where it is too large."""
     book, owners = BudgetBook(), owned({TOKENS_AN_HOUR: 100})
     hold = book.hold(owners, 80)
-    assert [one.retry_after_s for one in book.judge(owners, 30, NOON_S)] == [1.0]
+    assert [one.retry_after_s for one in book.judge(owners, 30, NOON_S)] == [5.0]
     assert [one.retry_after_s for one in book.judge(owners, 101, NOON_S)] == [None]
     book.add("a", 1, 80, 1.0, NOON_S)
     book.release(hold)
@@ -107,7 +107,7 @@ def test_concurrency_counts_what_is_in_progress() -> None:
     book, owners = BudgetBook(), owned({}, concurrency=2)
     holds = [book.hold(owners, 5) for _ in range(2)]
     (found,) = book.judge(owners, 5, NOON_S)
-    assert (found.bound, found.limit, found.retry_after_s) == ("concurrency", 2, 1.0)
+    assert (found.bound, found.limit, found.retry_after_s) == ("concurrency", 2, 5.0)
     book.release(holds[0])
     assert book.judge(owners, 5, NOON_S) == []
 

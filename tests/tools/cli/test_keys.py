@@ -84,8 +84,22 @@ def test_the_budget_of_a_tenant_and_of_an_organisation(path: Path, capsys: pytes
     assert "a running server knows it within two seconds" in capsys.readouterr().out
     path.write_text(path.read_text().replace("[tenants.jobs]", '[tenants.jobs]\norganisation = "acme"'))
     assert listed(capsys)["tenants"][0]["budgets"] == [
-        {"of": "tenant jobs", "tokens_per_day": 2_000_000},
-        {"of": "organisation acme", "tokens_per_month": 9e9},
+        {
+            "of": "tenant jobs",
+            "tokens_per_day": 2_000_000,
+            "soft_ratio": 0.8,
+            "borrow": True,
+            "count_only": False,
+            "time_zone": "UTC",
+        },
+        {
+            "of": "organisation acme",
+            "tokens_per_month": 9e9,
+            "soft_ratio": None,
+            "borrow": False,
+            "count_only": False,
+            "time_zone": "UTC",
+        },
     ]
     assert main(["keys", "list"]) == 0
     assert "tokens/day 2000000, tokens/month 9000000000 together" in capsys.readouterr().out

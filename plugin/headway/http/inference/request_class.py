@@ -58,8 +58,9 @@ def give_least_urgent(context: RequestContext, preset: Preset) -> None:
     least = preset.by_urgency()[-1]
     if context.class_name in (None, least):
         return
-    asked = context.class_name if context.lowered is None else context.lowered.asked
-    context.class_name, context.lowered = least, LoweredClass(asked, BUDGET)
+    if context.lowered is None:  # else the reason of the first one stays
+        context.lowered = LoweredClass(context.class_name, BUDGET)
+    context.class_name = least
     context.service_tier = used_tier(context.asked, least, preset)
 
 

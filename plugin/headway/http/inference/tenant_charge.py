@@ -18,6 +18,7 @@ from math import ceil
 from headway.admission import RequestContext, loop_time_s
 from headway.api_errors import BadRequest
 from headway.http.access.identity import Identity
+from headway.openai.routes import Seats
 from headway.usage import TenantBudgets, refusal_of
 from headway_policies import Ending
 from headway_policies.budgets import BudgetState, Finding, Hold
@@ -50,11 +51,12 @@ class TenantCharges:
         entitlement, budgets = identity.entitlement, self.budgets if identity.entitlement.budgets else None
         if budgets is None and not entitlement.has_rates:
             return None
+        asked, longest = context.asked, self.context_tokens()
         output_tokens = DEFAULT_MAX_TOKENS if context.max_tokens is None else context.max_tokens
-        longest = self.context_tokens()
         if longest is not None:
             output_tokens = min(output_tokens, longest)
-        asked = context.asked
+        if asked.route.seats is Seats.ONE:  # embeddings and the like have no answer of tokens
+            output_tokens = 0
         tokens = asked.prompts * (asked.prompt_tokens + asked.answers * output_tokens)
         findings = [] if budgets is None else budgets.judge(entitlement, tokens)
         over = refusal_of(findings)
@@ -115,7 +117,9 @@ def _over_budget(found: Finding) -> BadRequest:
     if wait_s is None:
         text, headers = f"This request alone is more than the {bound} of its {owner}.", [_NO_RETRY]
     else:
-        text = f"The {owner} has used its {bound}. Try again in {ceil(wait_s)} s."
+        text = (
+            f"The {owner} has used its {bound}, or requests in progress hold the rest. Try again in {ceil(wait_s)} s."
+        )
         headers = [*([_NO_RETRY] if wait_s > _RETRIED_S else []), (b"retry-after", str(ceil(wait_s)).encode())]
     headers = [(b"x-headway-reason", b"budget"), *headers]
     return BadRequest(HTTPStatus.TOO_MANY_REQUESTS, text, "budget_exceeded", headers)

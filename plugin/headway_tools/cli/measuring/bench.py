@@ -221,7 +221,7 @@ async def _rate(
     """Arrivals a second, and the capacity where it was measured."""
     if chosen.rate is not None:
         return chosen.rate, None
-    if chosen.load is None and source.own_rate_per_s is not None:
+    if chosen.load is None and source.own_rate_per_s is not None and not chosen.ramp:
         return source.own_rate_per_s or 1.0, None
     bar.show(f"measuring the capacity: {chosen.clients} clients in a closed loop, {chosen.measure:g} s", 0.0)
     capacity = await capacity_per_s(server, source, chosen.seed, chosen.clients, chosen.measure)

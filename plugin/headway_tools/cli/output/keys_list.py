@@ -48,8 +48,17 @@ def ends(key: Key) -> str:
 
 def _tenant_fields(tenant: Entitlement) -> dict[str, Any]:
     plain = asdict(replace(tenant, budgets=()))
-    budgets = [{"of": owner.label, **_bounds(owner.budget)} for owner in tenant.budgets]
+    budgets = [{"of": owner.label, **_bounds(owner.budget), **_terms(owner.budget)} for owner in tenant.budgets]
     return plain | {"classes": None if tenant.classes is None else sorted(tenant.classes), "budgets": budgets}
+
+
+def _terms(budget: Budget) -> dict[str, Any]:
+    return {
+        "soft_ratio": budget.soft_ratio,
+        "borrow": budget.borrows,
+        "count_only": budget.counts_only,
+        "time_zone": str(budget.calendar.zone),
+    }
 
 
 def _bounds(budget: Budget) -> dict[str, float]:
@@ -63,6 +72,7 @@ def _tenant_row(tenant: Entitlement) -> list[object]:
     rates = [_number(tenant.requests_per_minute), _number(tenant.tokens_per_minute)]
     budgets = [
         f"{name.replace('_per_', '/')} {limit:.15g}{' together' if owner.members else ''}"
+        f"{' (counted only)' if owner.budget.counts_only else ''}"
         for owner in tenant.budgets
         for name, limit in _bounds(owner.budget).items()
     ]

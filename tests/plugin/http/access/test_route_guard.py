@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from headway.http.access import AccessRefused, ApiKeys, RouteGuard, RouteTable
 from headway.http.access.identity import Identity
 from headway.openai.routes import RouteAccess
+from headway_policies.budgets import Budget, Owned
 from headway_policies.entitlement import Entitlement
 
 #: For each access: the statuses of nobody, a wrong key, a tenant, a viewer and the operator.
@@ -199,12 +200,19 @@ async def test_a_websocket_wants_a_key_that_has_the_default_class() -> None:
     assert server.guard.refused["class"] == 1
 
 
-async def test_a_websocket_is_closed_to_a_tenant_with_rates() -> None:
+@pytest.mark.parametrize(
+    "metered",
+    [
+        Entitlement("metered", tokens_per_minute=10.0),
+        Entitlement("metered", budgets=(Owned("metered", Budget(concurrency=3)),)),
+    ],
+    ids=["rate", "budget"],
+)
+async def test_a_websocket_is_closed_to_a_tenant_with_rates_or_budgets(metered: Entitlement) -> None:
     """Nothing of it would be charged."""
-    allowed, bounded = Identity(Entitlement("free")), Identity(Entitlement("metered", tokens_per_minute=10.0))
-    access().check_websocket(allowed)
+    access().check_websocket(Identity(Entitlement("free")))
     with pytest.raises(AccessRefused, match="rates"):
-        access().check_websocket(bounded)
+        access().check_websocket(Identity(metered))
 
 
 async def test_what_is_neither_a_request_nor_a_websocket_passes() -> None:

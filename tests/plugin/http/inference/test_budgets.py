@@ -101,6 +101,16 @@ async def test_close_to_its_end_a_tenant_has_the_least_urgent_class(tmp_path: Pa
 
 
 @on_virtual_time
+async def test_a_class_above_the_rights_of_a_key_stays_the_reason(tmp_path: Path) -> None:
+    """The budget lowers it further, and the diagnosis still names the key."""
+    with served(tmp_path, {REQUESTS: 3}, soft_ratio=0.1) as site:
+        site.entitlement = replace(site.entitlement, classes=frozenset({"normal"}))
+        _, headers, _ = await site.post({"max_tokens": 1}, x_headway_class="realtime")
+        assert (headers["x-headway-class"], headers["x-headway-class-asked"]) == ("batch", "realtime; reason=key")
+        assert dict(site.control.gateway.gate.lowered) == {"realtime": 1}
+
+
+@on_virtual_time
 async def test_a_request_that_never_reaches_the_gate_holds_nothing(tmp_path: Path) -> None:
     """A body that vLLM refuses before it asks for a seat."""
     with served(tmp_path, {REQUESTS: 3}, concurrency=1) as site:

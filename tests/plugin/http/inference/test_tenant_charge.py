@@ -63,6 +63,14 @@ def test_a_request_is_charged_for_no_more_than_its_cap_allows() -> None:
     assert tokens.remaining == 400 - context.asked.prompt_tokens - 16
 
 
+def test_what_has_no_answer_is_charged_for_its_prompts() -> None:
+    """Embeddings and the like."""
+    charges = TenantCharges()
+    context = RequestContext("normal", asked=Asked(route_at("/v1/embeddings"), prompts=20, prompt_tokens=10))
+    assert charges.charge(ACME, context) is not None
+    assert left(charges) == 6000 - 200
+
+
 @pytest.mark.parametrize(("longest", "estimate"), [(None, 1000), (4096, 1000), (512, 612)])
 def test_no_answer_is_charged_for_more_than_the_context(longest: int | None, estimate: float) -> None:
     """Whatever it asks for, once the engine has said how long a sequence may be."""
