@@ -250,7 +250,7 @@ def test_a_preset_is_forecast_tried_watched_and_undone(page: Page, watched: Watc
         page.goto(f"{watched.url}/control", wait_until="domcontentloaded")
         page.get_by_role("button", name="Forecast", exact=True).wait_for()
         card = page.locator(".st-key-card-latency")
-        expect(card.get_by_text("Forecast:")).to_be_visible()
+        expect(card.get_by_text(re.compile("^Forecast(, not confirmed)?: "))).to_be_visible()  # a busy machine: doubted
         before = server.status()["preset"]
         card.get_by_role("button", name="Compare").click()
         proposal = page.locator(".st-key-headway-proposal")
