@@ -43,6 +43,11 @@ class Settings:
     fallback: FallbackTarget | None
     vllm_waiting: bool
 
+    @property
+    def budgets(self) -> TenantBudgets | None:
+        """The budgets of the tenants, where the server has the accounting and a keys file."""
+        return None if self.usage is None else self.usage.budgets
+
     @classmethod
     def from_environment(cls, instances: int | None = None) -> Settings:
         """Read everything, for one engine or for so many ``instances`` behind a router.
@@ -84,7 +89,7 @@ def _with_budgets(usage: UsageLog | None, keys_file: KeysFile | None) -> None:
     if keys_file is None:
         return
     if usage is not None:
-        TenantBudgets(usage, lambda: keys_file.ring.tenants.values())
+        usage.budgets = TenantBudgets(usage, lambda: keys_file.ring.tenants.values())
     elif keys_file.ring.has_budgets:
         text = "has budgets, which are counted by the accounting"
         raise HeadwayError(f"{keys_file.path}: {text}: set {Environment.usage_db.name} to a file, or remove them")

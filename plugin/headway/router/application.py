@@ -143,10 +143,7 @@ def router_service(
         queue_full_status=settings.queue_full_status,
         fallback_controller=lambda: control.fallback_controller,
         rules=settings.request_rules,
-        charges=TenantCharges(
-            context_tokens=engine.pool.context_tokens,
-            budgets=None if settings.usage is None else settings.usage.budgets,
-        ),
+        charges=TenantCharges(context_tokens=engine.pool.context_tokens, budgets=settings.budgets),
         retries=retries,
         truncated=truncated,
         forwards=True,

@@ -50,7 +50,6 @@ class TenantBudgets:
         self._book = BudgetBook()
         self._failing = False
         self.findings: Counter[tuple[str, str]] = Counter()
-        usage.budgets = self
 
     def judge(self, entitlement: Entitlement, tokens: float) -> list[Finding]:
         """The bounds that a request does not fit, of those that count; every finding is counted."""

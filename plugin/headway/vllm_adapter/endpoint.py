@@ -105,10 +105,7 @@ class HeadwayEndpoint:
             queue_full_status=settings.queue_full_status,
             fallback_controller=lambda: self._controlled().fallback_controller,
             rules=settings.request_rules,
-            charges=TenantCharges(
-                context_tokens=lambda: self._context_tokens,
-                budgets=None if settings.usage is None else settings.usage.budgets,
-            ),
+            charges=TenantCharges(context_tokens=lambda: self._context_tokens, budgets=settings.budgets),
             retries=self._retries,
             spans=queue_spans(getattr(args, "otlp_traces_endpoint", None)),
             truncated=self._truncated,

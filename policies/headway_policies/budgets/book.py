@@ -165,9 +165,8 @@ class BudgetBook:
         budget, held = owner.budget, self._held_by(owner.label)
         if budget.concurrency is not None and held[Unit.REQUESTS] >= budget.concurrency:
             yield _finding(Action.REFUSE, owner, "concurrency", budget.concurrency, _SOON_S)
-        asked = {Unit.REQUESTS: 1.0, Unit.TOKENS: tokens, Unit.SEAT_SECONDS: 0.0}
         for bound, limit in budget.limits.items():
-            window, more = self._window(owner, bound.span, now_s), asked[bound.unit]
+            window, more = self._window(owner, bound.span, now_s), _asked(bound, tokens)
             used = window.used(bound.unit)
             after = used + held[bound.unit] + more
             if after > limit or (bound.unit is Unit.SEAT_SECONDS and used >= limit):
@@ -184,10 +183,9 @@ class BudgetBook:
         self, found: list[Finding], tenant: Owned, organisation: Owned, tokens: float, now_s: float
     ) -> list[Finding]:
         """The findings after lending: what the organisation lends is lowered; what it keeps for others is refused."""
-        asked = {Unit.REQUESTS: 1.0, Unit.TOKENS: tokens}
         for bound in tenant.budget.limits:
-            limit, more = organisation.budget.limits.get(bound), asked.get(bound.unit)
-            if limit is None or more is None:
+            limit, more = organisation.budget.limits.get(bound), _asked(bound, tokens)
+            if limit is None or bound.unit is Unit.SEAT_SECONDS:
                 continue
             own = next((one for one in found if one[:3] == (Action.REFUSE, tenant.label, bound.name)), None)
             if self._has_room(tenant, organisation, bound, more, now_s):
@@ -244,6 +242,11 @@ class BudgetBook:
     def _now_s(self, now_s: float) -> float:
         self._newest_s = max(self._newest_s, now_s)
         return self._newest_s
+
+
+def _asked(bound: Bound, tokens: float) -> float:
+    """The amount that a request of so many tokens asks for; its seat seconds are known at its end only."""
+    return {Unit.REQUESTS: 1.0, Unit.TOKENS: tokens, Unit.SEAT_SECONDS: 0.0}[bound.unit]
 
 
 def _finding(action: Action, owner: Owned, bound: str, limit: float, retry_after_s: float | None) -> Finding:

@@ -31,7 +31,7 @@ class Server:
     def __init__(self, path: Path, *tenants: Entitlement) -> None:
         self.usage = UsageLog(UsageStore(path), every_s=0.01)
         self.usage.store.check()
-        self.budgets = TenantBudgets(self.usage, lambda: tenants)
+        self.budgets = self.usage.budgets = TenantBudgets(self.usage, lambda: tenants)
         self.refresh()
 
     def refresh(self) -> None:

@@ -29,7 +29,7 @@ class Site(GeneratingSite):
     def __init__(self, budget: Budget, usage: UsageLog) -> None:
         super().__init__(small_preset(1))
         self.entitlement = Entitlement("acme", budgets=(Owned("acme", budget),))
-        self.budgets = TenantBudgets(usage, lambda: [self.entitlement])
+        self.budgets = usage.budgets = TenantBudgets(usage, lambda: [self.entitlement])
         self.control.gateway.gate.listeners.usage = usage
         inside: Any = replace(self.app, charges=TenantCharges(budgets=self.budgets))
 

@@ -54,7 +54,7 @@ def test_every_bound_in_force_has_a_series_for_each_action(tmp_path: Path) -> No
     assert b"headway_budget" not in generate_latest(registry)
     own = Owned("a", Budget({Bound(Unit.REQUESTS, Span.DAY): 1.0}, concurrency=5))
     tenant = Entitlement("a", budgets=(own,))
-    budgets = TenantBudgets(usage, lambda: [tenant])
+    budgets = usage.budgets = TenantBudgets(usage, lambda: [tenant])
     budgets.hold(tenant, 1)
     assert budgets.judge(tenant, 1)
     found = {
