@@ -75,6 +75,7 @@ FRESH = """(before) => {
     tiles: Object.fromEntries(tiles.map(tile => [text(tile, "Label"), text(tile, "Value")])),
   };
 }"""
+COMPARED = ("Requests", "Output tokens", "Batch size", "Waiting", "Error share")
 NEWEST_MS = "() => document.querySelector('.js-plotly-plot')?.__headway.figure.times_ms.at(-1) ?? 0"
 
 
@@ -125,6 +126,12 @@ def number(text: str) -> float:
     return value / 100 if "%" in text else value
 
 
+def with_numbers(page: Page) -> dict[str, Any] | None:
+    """What the page shows right after a refresh; None while a tile that is compared has no number yet."""
+    found = refreshed(page)
+    return found if all(re.search(r"\d", found["tiles"][label]) for label in COMPARED) else None
+
+
 def shown_causes(charts: Mapping[str, Any]) -> dict[str, float]:
     """Failed requests a second by the words of their cause, at the newest point of the chart."""
     return {trace["name"]: trace["y"][-1] or 0.0 for trace in charts["errors"]["traces"]}
@@ -132,7 +139,7 @@ def shown_causes(charts: Mapping[str, Any]) -> dict[str, float]:
 
 def compared(page: Page, raw: RawMetrics) -> tuple[dict[str, tuple[float, Spread]], Callable[[Any], Spread], Any]:
     """What tiles show beside what the text of ``/metrics`` gives for the same time."""
-    page_now = refreshed(page)
+    page_now = wait_until(lambda: with_numbers(page), "each tile has its number")
     tiles, end_s = page_now["tiles"], page_now["end_ms"] / 1000
     wait_until(lambda: raw.looks[-1].time_s > end_s + INTERVAL_S, "the script has looked longer than the page")
 

@@ -6,11 +6,10 @@ const change = (node, name, value) => {
 };
 
 // The control of the classes writes into the address what is chosen in it, but not what the server chooses for it.
-function intoAddress({ parameter, rows }, name) {
-  const alone = rows.filter((row) => row.chosen).every((row) => row.cells[0].text === name);
+function intoAddress(parameter, classes) {
   const address = new URL(window.location.href);
   address.searchParams.delete(parameter);
-  if (!alone || !rows.some((row) => row.chosen)) address.searchParams.append(parameter, name);
+  classes.forEach((name) => address.searchParams.append(parameter, name));
   window.history.replaceState(window.history.state, "", address);
 }
 
@@ -48,8 +47,10 @@ export default function ({ data, parentElement, setTriggerValue }) {
   const table = parentElement.querySelector(".headway-class-rows");
   const state = (table.__headway ??= { rows: new Map(), titles: "" });
   state.choose = (name) => {
-    intoAddress(data, name);
-    setTriggerValue("row", name);
+    const chosen = data.rows.filter((row) => row.chosen).map((row) => row.cells[0].text);
+    const classes = `${chosen}` === name ? [] : [name];
+    intoAddress(data.parameter, classes);
+    setTriggerValue("classes", classes);
   };
   table.classList.toggle("headway-pressable", data.pressable);
   if (state.titles !== `${data.titles}`) {

@@ -28,10 +28,10 @@ _table = st.components.v2.component(
 
 def class_table(
     rows: Sequence[Mapping[str, Cell]], chosen: Sequence[str] = (), *, parameter: str, key: str, pressable: bool = True
-) -> str | None:
-    """Draw a row for each class, whose name is its first cell; returns the class that has just been pressed.
+) -> list[str] | None:
+    """Draw a row for each class, whose name is its first cell; returns the classes that a press has just chosen.
 
-    ``parameter`` is where the chosen classes stand in the address.
+    That is the pressed one alone, or none, which shows all of them. ``parameter`` is where they stand in the address.
     """
     data = {
         "titles": list(rows[0]) if rows else [],
@@ -45,9 +45,9 @@ def class_table(
         "pressable": pressable,
         "parameter": parameter,
     }
-    pressed = _table(key=key, data=data, on_row_change=_ignore).row
-    return pressed if isinstance(pressed, str) else None
+    pressed = _table(key=key, data=data, on_classes_change=_ignore).classes
+    return [str(name) for name in pressed] if isinstance(pressed, list) else None
 
 
 def _ignore() -> None:
-    """The pressed class is in what the component returns."""
+    """What was pressed is in what the component returns."""

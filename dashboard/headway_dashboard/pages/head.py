@@ -61,9 +61,9 @@ def turns() -> int:
     return counted
 
 
-def choose_class(name: str, chosen: Sequence[str]) -> None:
-    """Show this class alone, from the next drawing of the bar on; all of them where it is shown alone already."""
-    st.session_state[_PRESSED] = [] if list(chosen) == [name] else [name]
+def choose_classes(names: Sequence[str]) -> None:
+    """Show these classes alone, from the next drawing of the bar on; all of them where there are none."""
+    st.session_state[_PRESSED] = list(names)
 
 
 def take_pressed_class() -> None:

@@ -73,7 +73,7 @@ def class_table(reading: PageReading, *, pressable: bool = True) -> None:
             rows, reading.view.classes, parameter=CLASSES, key="headway-class-table", pressable=pressable
         )
         if chosen is not None:
-            head.choose_class(chosen, reading.view.classes)
+            head.choose_classes(chosen)
             st.rerun()
         if not reading.state.current:
             st.caption("Last known values.")

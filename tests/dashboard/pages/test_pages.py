@@ -272,8 +272,8 @@ def test_server_shows_deaths_and_the_warm_up(visit: Open, stub: StubServer) -> N
     stub.world.deaths.update({"crash": 2, "out_of_memory": 1})
     world_of(stub, hangs=4, crash_suspects=2, retries=Counter({"normal": 6}), recycled=Counter({"command": 1}))
     app = visit("server", stub.url, HEADWAY_ADMIN_TOKEN=OPERATOR_TOKEN)
-    refresh_until(app, lambda: tiles(app).get("Engine deaths") == "3")
-    assert (tiles(app)["Engine"], tiles(app)["Hangs"]) == ("up", "4")
+    refresh_until(app, lambda: (tiles(app).get("Engine"), tiles(app).get("Engine deaths")) == ("up", "3"))
+    assert tiles(app)["Hangs"] == "4"
     assert (tiles(app)["Retried"], tiles(app)["Recycles"]) == ("6", "1")
     assert list(app.table[0].value["Rounds"]) == ["1", "1", "1", "3", "1"]
 
