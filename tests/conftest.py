@@ -56,13 +56,14 @@ def pytest_configure(config: pytest.Config) -> None:
 
 @pytest.hookimpl(trylast=True)  # after the folders have marked their tests
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """On several workers the longest parts come first. What needs a real engine or a browser has a second try.
+    """On several workers the longest parts come first. What needs a real engine, a browser, or a page that reads a
+    server in the background, has a second try.
 
     Tests that need a server as it has started come first, those that end it last.
     """
     if config.pluginmanager.hasplugin("rerunfailures"):
         for item in items:
-            if item.get_closest_marker("engine") or item.get_closest_marker("browser"):
+            if any(map(item.get_closest_marker, ("engine", "browser"))) or "visit" in getattr(item, "fixturenames", ()):
                 item.add_marker(pytest.mark.flaky(reruns=1))
     items.sort(key=_moment)
     if hasattr(config, "workerinput"):

@@ -50,6 +50,14 @@ def test_no_engine_is_worse_off_than_alone(part: int) -> None:
     assert not missed
 
 
+@pytest.mark.slow
+@pytest.mark.parametrize("load", [1.5, 2.5])
+def test_no_time_out_turns_the_order_round_on_a_slow_engine(load: float) -> None:
+    """Where a prompt takes seconds and an answer minutes, an urgent request is not ended while others run on."""
+    cell = Judge(FAMILY["CPU, float32"], 400).cell(bundled_presets()["throughput"], "W8", load, SEEDS)
+    assert cell.own.served["realtime"] >= cell.own.served["normal"] - 0.03
+
+
 def ran(preset: str, model: EngineModel, load: float, length_s: float) -> Result:
     """Three classes of fixed shares, at this multiple of what the undisturbed engine can serve."""
     workload = replace(WORKLOADS["W1"], classes=MIX)

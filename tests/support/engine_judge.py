@@ -34,7 +34,10 @@ KEEP_OBJECTIVES = ("balanced", "interactive")
 _ALONE_RATIO, _CEILING_RATIO, _TOKENS_RATIO, _TOP_RATIO = 0.98, 0.90, 0.97, 0.96
 _P99_RATIO, _KEPT_RATIO, _ORDER_MARGIN, _TOP_SHARE = 1.1, 0.98, 0.02, 0.6
 _CAPS = (0.7, 0.85, 1.0, 1.2, 1.5)
-_MIN_S, _MAX_S, _WARMUP_RATIO = 15.0, 300.0, 0.1
+_MIN_S, _WARMUP_RATIO = 15.0, 0.1
+#: The longest run: so many steps of one sequence, and at least so many seconds. A slow engine needs that time for
+#: enough requests of each class to judge by.
+_MAX_STEPS, _LONGEST_S = 6000, 300.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -138,7 +141,8 @@ class Judge:
         """The requests, the time in which they arrive, and the fluid ceiling of their mix."""
         model, slo, workload = self.model, self.slo, WORKLOADS[name]
         rate_per_s = mean(workload.rates_per_s(model, slo, load))
-        span_s = max(_MIN_S, min(self._requests / rate_per_s, _MAX_S))
+        longest_s = max(_LONGEST_S, _MAX_STEPS * model.step_s(1))
+        span_s = max(_MIN_S, min(self._requests / rate_per_s, longest_s))
         if len(workload.phases) > 1:
             each_s = span_s / len(workload.phases)
             workload = replace(workload, phases=tuple(replace(one, length_s=each_s) for one in workload.phases))

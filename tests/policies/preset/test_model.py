@@ -324,8 +324,8 @@ def test_settings_are_flat_and_in_the_order_of_the_file(preset: Preset) -> None:
 
 
 def test_changes_list_what_differs_and_nothing_else() -> None:
-    """From latency to throughput exactly the seats, the window, the limit's policy, the objectives and the queue age
-    change.
+    """From latency to throughput exactly the seats, the window, the limit's policy, the objectives, the time-outs
+    before a first token and the queue age change.
     """
     presets = bundled_presets()
     assert changes(presets["latency"], presets["throughput"]) == [
@@ -333,8 +333,12 @@ def test_changes_list_what_differs_and_nothing_else() -> None:
         Change("batching.window_ms", 10.0, 100.0),
         Change("limit.policy", "model", "knee"),
         Change("limit.inter_token_slo_ms", "2.5x 5..500", "10x"),
+        Change("classes.realtime.queue_timeout_s", 5.0, 15.0),
+        Change("classes.realtime.first_token_timeout_s", 15.0, 30.0),
         Change("classes.realtime.ttft_slo_s", "5x 0.2..5", "8x 2..15"),
         Change("classes.realtime.inter_token_slo_ms", "2.5x 5..500", "10x"),
+        Change("classes.normal.queue_timeout_s", 30.0, 60.0),
+        Change("classes.normal.first_token_timeout_s", 60.0, 120.0),
         Change("classes.normal.ttft_slo_s", "8x 0.3..10", "9x 10..60"),
         Change("classes.normal.inter_token_slo_ms", "2.5x 5..500", "20x"),
         Change("classes.batch.ttft_slo_s", 60.0, 120.0),
