@@ -15,6 +15,8 @@ from headway.admission.permit import Permit
 from headway.engine import Ended
 from headway_policies import Usage
 
+#: The most calls of which a report may still come after they were counted without it.
+_MOST_OVERDUE = 1000
 #: A client may choose the id of its request, in a header or in the body. A longer one is cut.
 MAX_ID_CHARS = 200
 
@@ -49,13 +51,18 @@ class Call:
 
 
 class Calls:
-    """The calls of one engine. ``stopping`` holds those that are over here and maybe not in the engine, by id."""
+    """The calls of one engine. ``stopping`` holds those that are over here and maybe not in the engine, by id.
+
+    A dead engine confirms nothing, so that a call may be counted by its last output before its report is read. Such a
+    report is known by the id of its call, and is not counted a second time.
+    """
 
     def __init__(self) -> None:
         self.stopping: dict[str, Call] = {}
         self._by_id: dict[str, Call] = {}
         self._of: dict[int, dict[str, Call]] = {}
         self._unstreamed: dict[str, Call] = {}
+        self._overdue: dict[str, None] = {}  # counted without their report, the oldest first
         self._suffixes = itertools.count(2)
 
     def __iter__(self) -> Iterator[Call]:
@@ -69,6 +76,7 @@ class Calls:
         wanted = unique = _bounded(request_id)
         while unique in self._by_id or unique in self.stopping:
             unique = f"{wanted}~{next(self._suffixes)}"  # a counter: a thousand calls of one id find theirs at once
+        self._overdue.pop(unique, None)
         call = self._by_id[unique] = Call(unique, permit, seats, ends_late, permit.requeues)
         self._of.setdefault(permit.ticket.id, {})[unique] = call
         if permit.account is not None:
@@ -102,6 +110,10 @@ class Calls:
         del self.stopping[call.id]
         if call.id in self._of.get(call.permit.ticket.id, {}):
             self._forget(call)
+        if call.used is not None and not call.counted:
+            self._overdue[call.id] = None
+            if len(self._overdue) > _MOST_OVERDUE:
+                del self._overdue[next(iter(self._overdue))]
         self._settle(call)
 
     def _settle(self, call: Call) -> None:
@@ -135,7 +147,7 @@ class Calls:
         """Add a sequence that has ended, or is dropped, to the account of its request; whether it is of any."""
         call = self._by_id.get(ended.request_id) or self.stopping.get(ended.request_id)
         if call is None:
-            return False
+            return ended.request_id in self._overdue
         call.counted = True
         if call.permit.account is not None:
             call.permit.account.add(ended)

@@ -12,6 +12,7 @@ from headway.admission.engine_calls import MAX_ID_CHARS, Call, Calls
 from headway.admission.gate import Gate
 from headway.admission.permit import Permit
 from headway.engine.port import Ended
+from headway_policies import Usage
 
 
 def entered(seats: int = 1) -> Permit:
@@ -83,3 +84,16 @@ async def test_a_sequence_ends_once() -> None:
     assert calls.sequence_ended(ended) is None
     usage: Any = permit.usage
     assert (usage.prompt_tokens, usage.output_tokens, permit.in_engine) == (2, 3, 0)
+
+
+@on_virtual_time
+async def test_a_report_that_comes_after_its_call_was_counted_is_no_strangers(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Calls of a dead engine are counted by their last outputs; so many of them are known for a while, and no more."""
+    monkeypatch.setattr("headway.admission.engine_calls._MOST_OVERDUE", 2)
+    calls, names = Calls(), "abc"
+    for name in names:
+        call = opened(calls, entered(), name)
+        calls.account(call, Usage(2, 3))
+        calls.close(call, stopping=False, reported=False)
+        calls.stopped(call)
+    assert [calls.count(Ended(name, 2, 3)) for name in ("never there", *names)] == [False, False, True, True]
