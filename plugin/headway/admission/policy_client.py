@@ -194,6 +194,8 @@ def _contexts(gateway: Gateway, options: dict[str, Any]) -> tuple[RequestContext
     if context is not None and context.asked.detached:  # this call outlives its HTTP request
         own = RequestContext(context.class_name, context.tenant, context.timeouts, may_wait=context.may_wait)
         own.share, own.key, own.most_tokens = context.share, context.key, context.most_tokens
+        if context.on_own_call is not None:
+            context.on_own_call(own)
         return None, own
     if context is not None:
         return context, context

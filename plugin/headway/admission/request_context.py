@@ -38,7 +38,8 @@ class RequestContext:
     ``service_tier`` the tier that its response names. ``lowered``: it asked for a class above its rights.
     ``most_tokens`` bounds each of its answers, whatever it asks for. ``bypass`` marks the server's own requests, which
     pass without a permit. ``invalid`` is what the engine, or a check before it, found wrong. ``on_arrival`` is called
-    once, when the request first asks for a permit, ``on_entered`` when it has it, ``on_given_up`` when it is aborted.
+    once, when the request first asks for a permit, ``on_entered`` when it has it, ``on_given_up`` when it is aborted,
+    ``on_own_call`` for each engine call that outlives it, with the context of that call.
     """
 
     class_name: str | None = None
@@ -59,6 +60,7 @@ class RequestContext:
     on_arrival: Callable[[], None] | None = None
     on_given_up: Callable[[], None] | None = None
     on_entered: Callable[[], None] | None = None
+    on_own_call: Callable[[RequestContext], None] | None = None
     calls_failed: int = 0
     calls_completed: int = 0
     turns: asyncio.Semaphore | None = None

@@ -12,7 +12,8 @@ import logging
 import sqlite3
 import time
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Mapping
+from types import MappingProxyType
 from typing import Final, NamedTuple
 
 from headway.usage.usage_log import UsageLog
@@ -26,7 +27,10 @@ log = logging.getLogger(__name__)
 _EVERY_S: Final = 5.0
 _FLUSH_WITHIN_S: Final = 2.0
 _MOST_ROWS: Final = 200_000
+#: About a millisecond.
+_OWNERS_A_TURN: Final = 100
 _BY: Final = ("tenant", "outcome")
+_NOTHING: Final = MappingProxyType(dict.fromkeys(Unit, 0.0))
 #: The rows that a period is summed up from: what begins with them, in every time zone as far as they are kept.
 _ROWS_OF: Final = {Span.HOUR: Period.MINUTE, Span.DAY: Period.MINUTE, Span.MONTH: Period.HOUR}
 
@@ -40,6 +44,10 @@ class Sums(NamedTuple):
 
     start_s: float
     by_tenant: Mapping[str, Mapping[Unit, float]]
+
+    def has(self, owner: Owned) -> bool:
+        """Whether anything was used by an owner."""
+        return any(name in self.by_tenant for name in owner.members or (owner.name,))
 
 
 class TenantBudgets:
@@ -92,12 +100,17 @@ class TenantBudgets:
             await self.refresh()
 
     async def refresh(self) -> None:
-        """Read what has been used beside what this process counts. The figures of before stay where that fails."""
-        calendars = {owner.budget.calendar for owner in _owners(self._tenants())}
+        """Read what has been used beside what this process counts. The figures of before stay where that fails.
+
+        Other work runs after every hundred owners, and those of whom there is nothing are passed over.
+        """
+        now_s, before, calendars = time.time(), {}, set()
+        async for owner in _in_turns(self._tenants()):
+            calendars.add(owner.budget.calendar)
+            for span in _spans(owner) if self._book.knows(owner) else ():
+                before[owner.label, span] = self._book.own(owner, span, now_s)
         if not calendars:
             return
-        now_s = time.time()
-        before = {(owner.label, span): self._book.own(owner, span, now_s) for owner, span in self._periods()}
         try:
             if not await asyncio.to_thread(self._usage.flush, _FLUSH_WITHIN_S):
                 return  # what is not written would be missing from the sums
@@ -108,10 +121,11 @@ class TenantBudgets:
                 log.warning("budgets: what other servers use cannot be read: %s; the figures of before stay", error)
             return
         self._failing = False
-        for owner, span in self._periods():
-            sums = found.get(owner.budget.calendar, {}).get(span)
-            if sums is not None and (owner.label, span) in before:
-                self._put(owner, span, sums, before[owner.label, span], now_s)
+        async for owner in _in_turns(self._tenants()):
+            for span in _spans(owner):
+                sums = found.get(owner.budget.calendar, {}).get(span)
+                if sums is not None and (self._book.knows(owner) or sums.has(owner)):
+                    self._put(owner, span, sums, before.get((owner.label, span), _NOTHING), now_s)
 
     def add(self, record: UsageRecord) -> None:
         """Count what a request has used."""
@@ -148,12 +162,6 @@ class TenantBudgets:
         most = {unit: whole[unit] - before[unit] for unit in Unit}
         self._book.count_others(owner, span, sums.start_s, least, most)
 
-    def _periods(self) -> Iterator[tuple[Owned, Span]]:
-        """The periods of each owner that bound it. A member of an organisation that has none is not looked at."""
-        for owner in _owners(self._tenants()):
-            for span in sorted({bound.span for bound in owner.budget.limits}):
-                yield owner, span
-
 
 def refusal_of(findings: Iterable[Finding]) -> Finding | None:
     """The finding that decides: a refusal before all else, of these the one that lasts the longest."""
@@ -169,3 +177,16 @@ def _owners(tenants: Iterable[Entitlement]) -> Iterator[Owned]:
             if owner.label not in seen:
                 seen.add(owner.label)
                 yield owner
+
+
+async def _in_turns(tenants: Iterable[Entitlement]) -> AsyncIterator[Owned]:
+    """Every owner once; other work of the event loop runs in between."""
+    for number, owner in enumerate(_owners(list(tenants)), 1):
+        yield owner
+        if number % _OWNERS_A_TURN == 0:
+            await asyncio.sleep(0)
+
+
+def _spans(owner: Owned) -> list[Span]:
+    """The periods that bound an owner; none of a member of an organisation that has no bound itself."""
+    return sorted({bound.span for bound in owner.budget.limits})

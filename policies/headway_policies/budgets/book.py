@@ -133,6 +133,10 @@ class BudgetBook:
                 for unit, amount in used.items():
                     own[unit] += amount
 
+    def knows(self, owner: Owned) -> bool:
+        """Whether an owner has used anything, or was asked about."""
+        return owner.label in self._windows
+
     def own(self, owner: Owned, span: Span, now_s: float) -> Mapping[Unit, float]:
         """What requests of this server have used in the period."""
         return dict(self._window(owner, span, self._now_s(now_s)).own)

@@ -51,6 +51,11 @@ class Budget:
     counts_only: bool = False
     calendar: Calendar = field(default_factory=Calendar)
 
+    @property
+    def binds(self) -> bool:
+        """Whether anything can be refused or lowered by it."""
+        return not self.counts_only and (bool(self.limits) or self.concurrency is not None)
+
 
 @dataclass(frozen=True, slots=True)
 class Owned:

@@ -172,6 +172,41 @@ def test_what_only_counts_refuses_nothing(tmp_path: Path) -> None:
         server.stop()
 
 
+def test_other_work_runs_while_the_budgets_of_many_tenants_are_read(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """In a turn of the event loop, no more than so many owners are looked at."""
+    tenants = [tenant(str(number)) for number in range(25)]
+    server = Server(tmp_path / "usage.db", *tenants)
+    monkeypatch.setattr("headway.usage.budgets._OWNERS_A_TURN", 4)
+    looked_at: list[int] = []
+    whole = server.budgets._book.knows
+
+    def knows(owner: Owned) -> bool:
+        looked_at[-1] += 1
+        return whole(owner)
+
+    monkeypatch.setattr(server.budgets._book, "knows", knows)
+
+    async def refresh() -> None:
+        async def turns() -> None:
+            while True:
+                looked_at.append(0)
+                await asyncio.sleep(0)
+
+        beside = asyncio.create_task(turns())
+        await asyncio.sleep(0)
+        await server.budgets.refresh()
+        beside.cancel()
+
+    try:
+        asyncio.run(refresh())
+        assert sum(looked_at) >= 50
+        assert max(looked_at) <= 4
+    finally:
+        server.stop()
+
+
 def test_a_database_that_cannot_be_read_leaves_the_figures(
     tmp_path: Path, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -95,13 +95,15 @@ class Access:
 
     def check_websocket(self, identity: Identity) -> None:
         """Raises AccessRefused for a tenant without the default class, which is that of everything a websocket sends,
-        and for one with rates or budgets, which are charged to HTTP requests only."""
+        and for one with rates or budgets that bind it: these are judged at HTTP requests only.
+        """
         allowed = identity.entitlement.classes
         wanted = self.preset().default_class
         if allowed is not None and wanted not in allowed:
             text = f"A websocket uses the class {wanted}, which this key does not have."
             raise AccessRefused("class", HTTPStatus.FORBIDDEN, text, "class_not_allowed")
-        if identity.entitlement.has_rates or identity.entitlement.budgets:
+        bound = any(owner.budget.binds for owner in identity.entitlement.budgets)
+        if identity.entitlement.has_rates or bound:
             text = "A websocket cannot be charged to the rates and budgets of this key; use another route."
             raise AccessRefused("class", HTTPStatus.FORBIDDEN, text, "class_not_allowed")
 

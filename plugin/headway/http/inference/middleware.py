@@ -8,9 +8,10 @@
     5. settle     the permit, the charge of the tenant and the span, once the last byte is sent, the client has
                   disconnected, or the handler has failed
 
-Headway's own routes and token counting pass untouched. A refusal after the first byte of an event stream becomes one
-error event. When a request is aborted, its handler has about a second to send that event and to return
-(``DeferredResponse.limit``). After that the middleware cancels the handler, and sends the event if it is still missing.
+Headway's own routes and token counting pass untouched, and of a websocket each engine call is a request. A refusal
+after the first byte of an event stream becomes one error event. When a request is aborted, its handler has about a
+second to send that event and to return (``DeferredResponse.limit``). After that the middleware cancels the handler, and
+sends the event if it is still missing.
 """
 
 from __future__ import annotations
@@ -38,6 +39,7 @@ from headway.http.inference.retries import Retries
 from headway.http.inference.tenant_charge import TenantCharges
 from headway.http.inference.validator import CheckedAnswer
 from headway.http.limits import BODY, whole_body
+from headway.openai.asked import Asked
 from headway.openai.fields import written
 from headway.openai.routes import route_of
 from headway.tracing import QueueSpans
@@ -66,6 +68,9 @@ class AdmissionMiddleware:
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Serve one request."""
+        if scope["type"] == "websocket":
+            await self._talk(scope, receive, send)
+            return
         if scope["type"] != "http" or scope["method"] != "POST" or _never_generates(scope):
             await self.app(scope, receive, send)
             return
@@ -100,9 +105,24 @@ class AdmissionMiddleware:
                 await self._serve(context, scope, receive, response)
         finally:
             if charge is not None:
-                charge.settle(context)
+                charge.settle(context, response.ending(crashed=False))
             if self.spans is not None:
                 self.spans.report(context)
+
+    async def _talk(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Serve a websocket: each of its engine calls is a request of its tenant, in the default class."""
+        identity = identity_of(scope)
+        if identity is None:
+            await self.app(scope, receive, send)
+            return
+        entitlement, key = identity.entitlement, identity.key_id or ""
+        asked = Asked(detached=True)
+        context = RequestContext(tenant=identity.tenant, asked=asked, share=entitlement.share, key=key)
+        token = REQUEST_CONTEXT.set(context)
+        try:
+            await self.app(scope, receive, send)
+        finally:
+            REQUEST_CONTEXT.reset(token)
 
     def _fallback_route(
         self,

@@ -8,6 +8,7 @@ headers of what is left, of the rate or the budget that leaves the least:
 
 from __future__ import annotations
 
+import asyncio
 import time
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
@@ -15,7 +16,7 @@ from functools import partial
 from http import HTTPStatus
 from math import ceil
 
-from headway.admission import RequestContext, loop_time_s
+from headway.admission import Permit, RequestContext, loop_time_s
 from headway.api_errors import BadRequest
 from headway.http.access.identity import Identity
 from headway.openai.routes import Seats
@@ -26,6 +27,8 @@ from headway_policies.entitlement import Allowance, Allowances, RateRefusal, Ten
 from headway_policies.request import DEFAULT_MAX_TOKENS
 
 _MS_PER_S = 1000
+#: A response in the background that has not asked the engine for anything by then never will.
+_BEGINS_WITHIN_S = 10.0
 #: A client need not try again by itself after a longer wait than this.
 _RETRIED_S = 60.0
 _NO_RETRY = (b"x-should-retry", b"false")
@@ -66,13 +69,47 @@ class TenantCharges:
         if refusal is not None:
             raise _over_rate(refusal)
         hold = None if budgets is None else budgets.hold(entitlement, tokens)
-        return TenantCharge(self.rates, identity, tokens, budgets, hold, lowers=bool(findings))
+        background = None
+        if budgets is not None and hold is not None and asked.detached:
+            background = BackgroundHold(partial(budgets.release, hold))
+            context.on_own_call = background.called
+        return TenantCharge(self.rates, identity, tokens, budgets, hold, background, lowers=bool(findings))
+
+
+class BackgroundHold:
+    """What a response in the background holds of budgets, until its task has ended and its last call has its record.
+
+    The task is the one that calls the engine first. Where none does, the hold is released a while after the HTTP
+    request.
+    """
+
+    def __init__(self, release: Callable[[], None]) -> None:
+        self._release: Callable[[], None] | None = release
+        self._last: RequestContext | None = None
+
+    def called(self, own: RequestContext) -> None:
+        """The engine is called, with a context of its own for this call."""
+        task = asyncio.current_task() if self._last is None else None
+        self._last = own
+        if task is not None:
+            task.add_done_callback(lambda _: self._over())
+
+    def answered(self, *, runs_on: bool) -> None:
+        """The HTTP request is over; whether a task may go on after it."""
+        if self._last is None:
+            delay_s = _BEGINS_WITHIN_S if runs_on else 0.0
+            asyncio.get_running_loop().call_later(delay_s, lambda: self._over() if self._last is None else None)
+
+    def _over(self) -> None:
+        release, self._release = self._release, None
+        if release is not None:
+            _release_with(None if self._last is None else self._last.permit, release)
 
 
 @dataclass(frozen=True, slots=True)
 class TenantCharge:
     """The tokens that one request was charged, and what it holds of ``budgets``. ``lowers``: one is close to its end,
-    and the request gets the least urgent class.
+    and the request gets the least urgent class. ``background`` is what holds it where the request is answered first.
     """
 
     rates: TenantRates
@@ -80,6 +117,7 @@ class TenantCharge:
     tokens: int
     budgets: TenantBudgets | None = None
     hold: Hold | None = None
+    background: BackgroundHold | None = None
     lowers: bool = False
 
     def headers(self) -> list[tuple[bytes, bytes]]:
@@ -89,26 +127,32 @@ class TenantCharge:
             left = _least(left, self.budgets.states_of(self.identity.entitlement))
         return list(_left(left))
 
-    def settle(self, context: RequestContext) -> None:
+    def settle(self, context: RequestContext, ending: Ending) -> None:
         """The request is over: charge what it has used, nothing where the engine never had it, or refused it.
 
-        A request that ran and reported nothing, since it was cut off or runs on without its request, is charged as
-        estimated.
+        ``ending`` is that of its response. A request that ran and reported nothing, since it was cut off or runs on
+        without its request, is charged as estimated.
         """
         permit = context.permit
         usage = None if permit is None else permit.usage
         invalid = permit is not None and permit.ending is Ending.INVALID
-        ran = context.asked.detached or (permit is not None and permit.dispatched_s is not None and not invalid)
+        runs_on = context.asked.detached and ending not in (Ending.INVALID, Ending.FAILED)
+        ran = runs_on or (permit is not None and permit.dispatched_s is not None and not invalid)
         used = usage.prompt_tokens + usage.output_tokens if usage is not None else self.tokens if ran else 0
         self.rates.settle(self.identity.tenant, self.tokens, used, loop_time_s())
-        if self.budgets is None or self.hold is None:
-            return
-        release = partial(self.budgets.release, self.hold)
-        account = None if permit is None else permit.account
-        if account is None or account.closed:
-            release()
-        else:
-            account.on_closed = release
+        if self.background is not None:
+            self.background.answered(runs_on=runs_on)
+        elif self.budgets is not None and self.hold is not None:
+            _release_with(permit, partial(self.budgets.release, self.hold))
+
+
+def _release_with(permit: Permit | None, release: Callable[[], None]) -> None:
+    """Release a hold once the record of its request is made; at once where there will be none."""
+    account = None if permit is None else permit.account
+    if account is None or account.closed:
+        release()
+    else:
+        account.on_closed = release
 
 
 def _over_budget(found: Finding) -> BadRequest:

@@ -209,8 +209,9 @@ async def test_a_websocket_wants_a_key_that_has_the_default_class() -> None:
     ids=["rate", "budget"],
 )
 async def test_a_websocket_is_closed_to_a_tenant_with_rates_or_budgets(metered: Entitlement) -> None:
-    """Nothing of it would be charged."""
-    access().check_websocket(Identity(Entitlement("free")))
+    """None of them would be judged. What only counts, and what bounds nothing, is in nobody's way."""
+    counts = Owned("acme", Budget(concurrency=3, counts_only=True), {"free": Budget()})
+    access().check_websocket(Identity(Entitlement("free", budgets=(Owned("free", Budget()), counts))))
     with pytest.raises(AccessRefused, match="rates"):
         access().check_websocket(Identity(metered))
 

@@ -11,9 +11,12 @@ from typing import Any
 
 from generating_site import GeneratingSite
 from small_presets import small_preset
+from starlette.requests import Request
+from starlette.responses import JSONResponse, Response
 from starlette.types import Receive, Scope, Send
 from virtual_time import on_virtual_time
 
+from headway.engine.fake import FakeParams
 from headway.http.access.identity import IDENTITY, Identity
 from headway.http.inference import TenantCharges
 from headway.usage import TenantBudgets, UsageLog, UsageStore
@@ -31,12 +34,30 @@ class Site(GeneratingSite):
         self.entitlement = Entitlement("acme", budgets=(Owned("acme", budget),))
         self.budgets = usage.budgets = TenantBudgets(usage, lambda: [self.entitlement])
         self.control.gateway.gate.listeners.usage = usage
-        inside: Any = replace(self.app, charges=TenantCharges(budgets=self.budgets))
+        self.inside: Any = replace(self.app, charges=TenantCharges(budgets=self.budgets))
 
         async def identified(scope: Scope, receive: Receive, send: Send) -> None:
-            await inside({**scope, IDENTITY: Identity(self.entitlement, "acme-1")}, receive, send)
+            await self.inside({**scope, IDENTITY: Identity(self.entitlement, "acme-1")}, receive, send)
 
         self.app: Any = identified
+        self.tasks: list[asyncio.Task[None]] = []
+
+    async def generate(self, request: Request) -> Response:
+        """Also in the background, in so many ``turns``; 0: the task ends before it calls the engine."""
+        asked = await request.json()
+        if not asked.get("background"):
+            return await super().generate(request)
+        if asked.get("invalid"):
+            return JSONResponse({}, 400)
+
+        async def respond() -> None:
+            for turn in range(asked.get("turns", 1)):
+                async for _ in self.engine.generate("p", FakeParams(3), f"id-{turn}"):
+                    pass
+                await asyncio.sleep(1.0)  # a tool
+
+        self.tasks.append(asyncio.create_task(respond()))
+        return JSONResponse({"status": "queued"})
 
     def state(self) -> tuple[float, float]:
         """What is used and held of the first bound."""
@@ -117,3 +138,66 @@ async def test_a_request_that_never_reaches_the_gate_holds_nothing(tmp_path: Pat
         for _ in range(3):
             await site.post({"max_tokens": 1})
         assert site.state() == (3, 0)
+
+
+BACKGROUND = "/v1/responses"
+
+
+@on_virtual_time
+async def test_a_response_in_the_background_holds_its_part_until_its_task_ends(tmp_path: Path) -> None:
+    """Also between two calls of the engine; each of them counts, and the hold ends with the last record."""
+    with served(tmp_path, {REQUESTS: 9}, concurrency=1) as site:
+        assert (await site.post({"background": True, "turns": 2}, BACKGROUND))[0] == 200
+        for wait_s, used in ((0.0, 0), (3.5, 1), (2.0, 1)):
+            await asyncio.sleep(wait_s)
+            assert site.state() == (used, 1)
+            assert (await site.post({}))[0] == 429
+        await asyncio.gather(*site.tasks)
+        await asyncio.sleep(0.1)
+        assert site.state() == (2, 0)
+        assert (await site.post({"max_tokens": 1}))[0] == 200
+
+
+@on_virtual_time
+async def test_a_response_in_the_background_that_is_cancelled_holds_nothing(tmp_path: Path) -> None:
+    """Once the engine has let go of it."""
+    with served(tmp_path, {REQUESTS: 9}) as site:
+        await site.post({"background": True}, BACKGROUND)
+        await asyncio.sleep(1.5)
+        site.tasks[0].cancel()
+        await asyncio.sleep(3.0)
+        assert site.state() == (1, 0)
+
+
+@on_virtual_time
+async def test_what_is_refused_or_never_begins_in_the_background_holds_nothing(tmp_path: Path) -> None:
+    """A refusal at once, a task that fails before it calls the engine within seconds."""
+    with served(tmp_path, {REQUESTS: 9}) as site:
+        await site.post({"background": True, "invalid": True}, BACKGROUND)
+        await asyncio.sleep(0.1)
+        assert site.state() == (0, 0)
+        await site.post({"background": True, "turns": 0}, BACKGROUND)
+        await asyncio.sleep(2.0)
+        assert site.state() == (0, 1)
+        await asyncio.sleep(10.0)
+        assert site.state() == (0, 0)
+
+
+@on_virtual_time
+async def test_what_a_websocket_asks_for_is_its_tenants(tmp_path: Path) -> None:
+    """Each call of the engine is a request; a budget that only counts counts it."""
+    with served(tmp_path, {REQUESTS: 1}, counts_only=True) as site:
+        await site.budgets.refresh()
+        identity = Identity(site.entitlement, "acme-1")
+
+        async def talk(scope: Scope, receive: Receive, send: Send) -> None:
+            for turn in range(2):
+                async for _ in site.engine.generate("p", FakeParams(2), f"id-{turn}"):
+                    pass
+
+        inside = replace(site.inside, app=talk)
+        await inside({"type": "websocket", IDENTITY: identity}, None, None)  # type: ignore[arg-type]  # not called
+        await asyncio.sleep(0.1)
+        await site.budgets.refresh()
+        ((owner, state),) = site.budgets.states()
+        assert (owner.label, state.used, state.held) == ("tenant acme", 2, 0)

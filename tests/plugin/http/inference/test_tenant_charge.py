@@ -80,24 +80,29 @@ def test_no_answer_is_charged_for_more_than_the_context(longest: int | None, est
 
 
 @pytest.mark.parametrize(
-    ("permit", "detached", "used"),
+    ("permit", "detached", "ending", "used"),
     [
-        (None, False, 0),
-        (SimpleNamespace(usage=None, dispatched_s=None, ending=Ending.INVALID), False, 0),
-        (SimpleNamespace(usage=None, dispatched_s=1.0, ending=Ending.INVALID), False, 0),
-        (SimpleNamespace(usage=Usage(90, 10), dispatched_s=1.0, ending=Ending.COMPLETED), False, 100),
-        (SimpleNamespace(usage=None, dispatched_s=1.0, ending=Ending.CANCELLED), False, 1000),
-        (None, True, 1000),
+        (None, False, Ending.COMPLETED, 0),
+        (SimpleNamespace(usage=None, dispatched_s=None, ending=Ending.INVALID), False, Ending.INVALID, 0),
+        (SimpleNamespace(usage=None, dispatched_s=1.0, ending=Ending.INVALID), False, Ending.INVALID, 0),
+        (SimpleNamespace(usage=Usage(90, 10), dispatched_s=1.0, ending=None), False, Ending.COMPLETED, 100),
+        (SimpleNamespace(usage=None, dispatched_s=1.0, ending=Ending.CANCELLED), False, Ending.CANCELLED, 1000),
+        (None, True, Ending.COMPLETED, 1000),
+        (None, True, Ending.CANCELLED, 1000),
+        (None, True, Ending.INVALID, 0),
     ],
-    ids=["asked for no seat", "refused", "refused by the engine", "completed", "cut off", "runs on"],
-)
-def test_what_stays_charged(permit: Any, detached: bool, used: float) -> None:
+    ids=[
+        "asked for no seat", "refused", "refused by the engine", "completed", "cut off", "runs on", "runs on unread",
+        "refused in the background",
+    ],
+)  # fmt: skip
+def test_what_stays_charged(permit: Any, detached: bool, ending: Ending, used: float) -> None:
     """The usage is charged; where nobody knows, and the engine worked, the estimate."""
     charges, context = TenantCharges(), asked(detached=detached)
     charge = charges.charge(ACME, context)
     assert charge is not None
     context.permit = permit
-    charge.settle(context)
+    charge.settle(context, ending)
     assert left(charges) == 6000 - used
 
 
