@@ -6,7 +6,8 @@
 
 When its turn comes, a ticket past its deadline expires instead. A ticket whose first token is expected after three
 quarters of its objective (earlier in an overload that costs tickets) gives its turn to those of its class that are not
-relegated, unless it takes more than half of the seats of its class at once. The dispatcher relegates it behind them.
+relegated, unless it takes more than half of the seats of its class at once, or its tenant demands far less than its
+share (``queueing.fair_share``). The dispatcher relegates it behind them.
 Relegated tickets go when no other of their class waits, the one relegated last first. Where the preset says so, a
 ticket that would miss a time-out is refused, at most one before each of its class that is dispatched. A ticket is
 refused for its objective only while its class is overloaded, once the objective has passed or cannot be kept any more:
@@ -210,6 +211,8 @@ class Dispatcher:
             return False
         likely_s = self._forecast.likely_first_token_s(record.ticket) or 0.0
         if not self._objectives.gives_way(record, likely_s, now_s):
+            return False
+        if self._scheduler.queue.owed(record.ticket, record.lane):
             return False
         return self._lifecycle.relegate(record, now_s)
 

@@ -101,6 +101,10 @@ class Fifo:
     def correct(self, ticket: Ticket, tokens: float) -> None:
         """No charges are kept."""
 
+    def owed(self, ticket: Ticket) -> bool:
+        """Whether the tenant of the next ticket was served so little that the ticket gives its turn to no other."""
+        return False
+
     def ahead(self, tenant: str) -> int:
         """About how many of the waiting tickets go before a new one of a tenant: all, unless a subclass knows more."""
         return len(self._tickets)

@@ -12,7 +12,9 @@ fair scheduler of processes (EEVDF; Stoica and Abdel-Wahab, 1995). The paper's l
 that demands less than its share takes turns with the others whenever two of its tickets come close together; where
 queues are kept as short as an objective needs, such a ticket is refused, and what it would have used goes to the tenant
 with the longest queue. The credit is ``CREDIT_TICKETS`` tickets of the mean size: the deficit of a tenant whose tickets
-come at random is hardly ever larger, unless it demands more than nine tenths of its share. A new tenant has none.
+come at random is hardly ever larger, unless it demands more than nine tenths of its share. A new tenant has none. A
+tenant that has more than half of its credit left demands far less than its share: its tickets are not relegated (see
+``desk.dispatch``) behind those of the tenants that made them late.
 
 Bound: over any time in which two tenants both wait throughout, the tokens given to them (the real use of their
 dispatched tickets), each divided by the tenant's share, differ by at most 2 * (A + C + E): A is the largest ticket, C
@@ -118,6 +120,17 @@ class FairShare(Fifo):
             tenant.served_tokens += tokens / ticket.share
             if tokens < 0 and tenant.tickets:
                 self._enter(tenant)
+
+    def owed(self, ticket: Ticket) -> bool:
+        """Whether its tenant, next to be served, was served less than the one after it by half of the credit."""
+        tenant = self._least_served()
+        if tenant is None or ticket.id not in tenant.tickets:
+            return False
+        heappop(self._heap)
+        following = self._least_served()
+        self._enter(tenant)
+        credit = CREDIT_TICKETS * self._mean_tokens / tenant.share
+        return following is not None and following.served_tokens - tenant.served_tokens > credit / 2
 
     def ahead(self, tenant: str) -> int:
         """About how many of the waiting tickets go before a new one of a tenant, as far as the counters tell now.

@@ -155,3 +155,39 @@ def test_a_share_that_is_none_is_refused(share: float) -> None:
     """A ticket cannot be charged by it."""
     with pytest.raises(ValueError, match="ticket 1: share must be above 0"):
         Ticket(1, "normal", 0.0, share=share)
+
+
+def test_a_tenant_far_below_its_share_gives_its_turn_to_nobody() -> None:
+    """Neither one of several equal ones, nor the busy one, nor one that waits alone; and asking changes nothing."""
+    line, ids = FairShare(), iter(range(1, 1000))
+
+    def push(tenant: str) -> Ticket:
+        ticket = Ticket(next(ids), "normal", 0.0, tenant)
+        line.push(ticket, 1.0, 0.0)
+        return ticket
+
+    def serve(ticket: Ticket) -> None:
+        line.charge(ticket, 100.0)
+        line.remove(ticket.id)
+
+    serve(push("quiet"))
+    assert not line.owed(push("loud"))
+    for _ in range(CREDIT_TICKETS):
+        head = line.head(0.0)
+        assert head is not None
+        assert not line.owed(head)  # nobody else waits
+        push("loud")
+        serve(head)
+    late = push("quiet")
+    assert line.head(0.0) is late
+    assert line.owed(late)
+    assert not line.owed(next(one for one in line if one.tenant == "loud"))
+    assert line.head(0.0) is late
+    for _ in range(CREDIT_TICKETS // 2):  # it uses up half of its credit
+        push("quiet")
+        head = line.head(0.0)
+        assert head is not None
+        serve(head)
+    rest = line.head(0.0)
+    assert rest is not None
+    assert not line.owed(rest)
