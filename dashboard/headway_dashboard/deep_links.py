@@ -15,7 +15,7 @@ from starlette.responses import HTMLResponse, RedirectResponse, Response
 from starlette.routing import Route
 
 #: The paths of all pages.
-PATHS = ("overview", "fleet", "requests", "engine", "latency", "control", "server")
+PATHS = ("overview", "fleet", "requests", "tenants", "engine", "latency", "control", "server")
 #: Streamlit knows its first page by the empty path alone, and says that this one does not exist.
 FIRST = PATHS[0]
 

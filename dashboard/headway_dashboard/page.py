@@ -9,7 +9,7 @@ import streamlit as st
 
 from headway_dashboard.analysis.diagnosis.headline import TITLE
 from headway_dashboard.long_lived import drawn
-from headway_dashboard.pages import control, engine, fleet, frame, latency, overview, requests, server, wall
+from headway_dashboard.pages import control, engine, fleet, frame, latency, overview, requests, server, tenants, wall
 from headway_dashboard.pages.head import on_a_wall
 from headway_dashboard.pages.page_reading import Page
 from headway_dashboard.settings import Settings
@@ -99,4 +99,4 @@ def _page(page: Page, found: tuple[Settings, Source, StatusSource], listed: bool
 
 
 #: The pages in the order of the menu.
-PAGES = (overview.PAGE, fleet.PAGE, requests.PAGE, latency.PAGE, engine.PAGE, control.PAGE, server.PAGE)
+PAGES = (overview.PAGE, fleet.PAGE, requests.PAGE, tenants.PAGE, latency.PAGE, engine.PAGE, control.PAGE, server.PAGE)

@@ -12,6 +12,7 @@ from contextlib import asynccontextmanager
 import streamlit as st
 
 from headway_dashboard.analysis.server.instances import ALL_INSTANCES, INSTANCE, instance_name
+from headway_dashboard.analysis.view import Span
 from headway_dashboard.long_lived import freeze_when_drawn
 from headway_dashboard.settings import Settings
 from headway_dashboard.sources import (
@@ -23,6 +24,7 @@ from headway_dashboard.sources import (
     ServerStatusSource,
     Source,
     StatusSource,
+    TenantUsageSource,
     read,
 )
 
@@ -41,6 +43,12 @@ def source_for(urls: tuple[str, ...], prometheus_url: str | None, refresh_s: flo
 def telling_for(url: str, refresh_s: float, _token: str | None) -> ServerStatusSource:
     """The server's status, for all visitors. The underscore keeps the token out of the key."""
     return ServerStatusSource(url, _token, interval_s=refresh_s)
+
+
+@st.cache_resource(show_spinner=False, max_entries=32, on_release=lambda usage: usage.close())
+def usage_for(url: str, span: Span, tenant: str | None, _token: str | None) -> TenantUsageSource:
+    """What tenants have used, for all visitors who look at the same range. The underscore keeps the token out."""
+    return TenantUsageSource(url, _token, span, tenant)
 
 
 def watched() -> tuple[Settings, Source, StatusSource]:

@@ -24,7 +24,7 @@ PLOT = ".js-plotly-plot .main-svg"
 BANNER = ".st-key-headway-banner"
 #: A load at which requests wait, so that every chart of the Overview has something to show.
 BUSY = 3.0
-PAGES = ("Overview", "Requests & priorities", "Latency & SLO", "Batching & memory", "Server & diagnostics")
+PAGES = ("Overview", "Requests & priorities", "Tenants", "Latency & SLO", "Batching & memory", "Server & diagnostics")
 #: A chart in its card, or the line that says why there is none.
 PANEL = "[class*='st-key-panel-']"
 
@@ -270,6 +270,23 @@ def test_a_choice_is_in_the_address_until_it_is_the_default_again(page: Page, bu
     bar.get_by_text("5m", exact=True).click()
     bar.get_by_text("batch", exact=True).click()
     page.wait_for_function("() => window.location.search === ''")
+
+
+def test_a_tenant_is_a_click_away_and_so_is_the_file_of_all(page: Page, busy: str) -> None:
+    """The range stays in the address beside its name; on a phone only the table itself is wider than the screen."""
+    page.set_viewport_size({"width": 390, "height": 844})
+    page.goto(f"{busy}/tenants?range=15m", wait_until="domcontentloaded")
+    page.get_by_role("region", name="Tenants").get_by_role("link", name="held").click()
+    page.wait_for_url("**/tenants?*")
+    expect(page.get_by_role("heading", name="Tenant held")).to_be_visible()
+    assert address(page) == {"range": "15m", "tenant": "held"}
+    assert page.evaluate("() => document.documentElement.scrollWidth <= window.innerWidth")
+    page.get_by_role("button", name="All tenants").click()
+    expect(page.get_by_role("link", name="quiet")).to_be_visible()
+    assert address(page) == {"range": "15m"}
+    with page.expect_download() as download:
+        page.get_by_role("button", name="CSV of tenants").click()
+    assert download.value.path().read_text().splitlines()[1].startswith("loud,900,90,60,")
 
 
 CLASS_ROWS = ".headway-class-rows tbody tr"

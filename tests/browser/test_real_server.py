@@ -36,11 +36,14 @@ PLOT = ".js-plotly-plot .main-svg"
 PAGES = {
     "overview": "Overview",
     "requests": "Requests & priorities",
+    "tenants": "Tenants",
     "latency": "Latency & SLO",
     "engine": "Batching & memory",
     "control": "Control",
     "server": "Server & diagnostics",
 }
+#: This server counts no tenants.
+WITHOUT_CHARTS = {"control": "Operator actions", "tenants": "Tokens by tenant"}
 LIGHT = [Clients(2, "normal", 30, pause_s=1.0), Clients(1, "realtime", 30, pause_s=1.0)]
 #: More than two seats serve, with little room to wait: what waits too long, finds no room, or may not wait is refused.
 OVERLOAD = [
@@ -207,12 +210,12 @@ def test_a_viewer_changes_nothing_on_the_page_or_at_the_server(
 def test_every_page_loads_under_light_load_and_its_numbers_are_those_of_the_metrics(
     page: Page, watched: Watched
 ) -> None:
-    """Six pages without an error; then requests, tokens, batch, queue and error share agree with the bare text."""
+    """Every page without an error; then requests, tokens, batch, queue and error share agree with the bare text."""
     with kept_load(watched.server.url, LIGHT):
         for path, name in PAGES.items():
             page.goto(f"{watched.url}/{path}", wait_until="domcontentloaded")
             expect(page.get_by_role("link", name=name)).to_be_visible()
-            ready = page.get_by_text("Operator actions") if path == "control" else page.locator(PLOT)
+            ready = page.get_by_text(WITHOUT_CHARTS[path]) if path in WITHOUT_CHARTS else page.locator(PLOT)
             ready.first.wait_for()
             expect(page.locator(".st-key-headway-banner").get_by_text("Prometheus").first).to_be_visible()
             assert page.get_by_test_id("stException").count() == 0

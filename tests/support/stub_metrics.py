@@ -39,6 +39,17 @@ class WorldMetrics:
         yield from self._engine_families()
         yield from self._ladder_families()
         yield from self._upkeep_families()
+        yield from self._tenant_families()
+
+    def _tenant_families(self) -> Iterator[Metric]:
+        served = self.world.outcomes["normal", Outcome.COMPLETED]
+        tokens = CounterMetricFamily("headway_tenant_tokens_total", "-", labels=("tenant", "kind"))
+        for tenant, share in (("loud", 90.0), ("held", 6.0), ("quiet", 4.0)):
+            tokens.add_metric([tenant, "output"], share * served)
+        yield tokens
+        yield labelled(
+            CounterMetricFamily, "headway_tenant_refusals_total", "tenant", {"loud": 0.2 * served, "quiet": 0.0}
+        )
 
     def _ticket_families(self) -> Iterator[Metric]:
         yield labelled(

@@ -12,6 +12,7 @@ import threading
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from types import TracebackType
 from typing import Any
+from urllib.parse import parse_qsl, urlsplit
 
 from admin_answers import current_preset, preset_entry, problem
 from handler_server import Quiet
@@ -19,6 +20,7 @@ from prometheus_client import CollectorRegistry, generate_latest
 from pydantic import BaseModel
 from stub_metrics import WorldMetrics
 from stub_world import World
+from tenant_reports import noisy, report
 
 from headway.api import schema
 from headway_policies.fallback.rungs import Rung
@@ -145,7 +147,24 @@ class StubServer:
             return self._send(request, 200, schema.AuditLog(entries=world.audit[:50]))
         if path == "status":
             return self._send(request, 200, world.status())
+        if path == "usage":
+            return self._usage(request)
         return self._problem(request, 404, "no such page")
+
+    def _usage(self, request: BaseHTTPRequestHandler) -> None:
+        """The accounting: of all tenants, or of one by its parts."""
+        tenant = dict(parse_qsl(urlsplit(request.path).query, keep_blank_values=True)).get("tenant")
+        whole = noisy()
+        if tenant is None:
+            return self._send(request, 200, whole)
+        names = ("class", "key", "model", "outcome", "reason")
+        parts = [
+            one.model_copy(update={"group": dict(zip(names, ("normal", "k-1", "stub", "completed", ""), strict=True))})
+            for one in whole.rows
+            if one.group["tenant"] == tenant
+        ]
+        budgets = [one for one in whole.budgets if one.owner == f"tenant {tenant}"]
+        return self._send(request, 200, report(*parts, by=",".join(names), budgets=budgets))
 
     def _carry_out(self, request: BaseHTTPRequestHandler, path: str, role: str, body: bytes) -> None:
         """An order to the ladder, or a recycle."""

@@ -19,10 +19,10 @@ function sorted(rows, { column, order }) {
 }
 
 // What else stands in the address stays: the range, the classes, a fixed time.
-function address(parameter, key) {
+function address({ parameter, path }, key) {
   const query = new URLSearchParams(window.location.search);
   query.set(parameter, key);
-  return `./?${query}`;
+  return `./${path}?${query}`;
 }
 
 const change = (node, name, value) => {
@@ -67,12 +67,12 @@ function newRow(state, key) {
   return row;
 }
 
-function fill(row, cells, parameter, key) {
+function fill(row, cells, data, key) {
   cells.forEach((cell, column) => {
     const node = row.children[column];
     const link = node.querySelector("a");
     change(link ?? node, "textContent", cell.text);
-    if (link && link.getAttribute("href") !== address(parameter, key)) link.href = address(parameter, key);
+    if (link && link.getAttribute("href") !== address(data, key)) link.href = address(data, key);
     change(node, "title", cell.note);
   });
 }
@@ -94,11 +94,11 @@ function draw(state) {
   wanted.forEach(({ key, cells }, at) => {
     if (!rows.has(key)) rows.set(key, newRow(state, key));
     const row = rows.get(key);
-    fill(row, cells, data.parameter, key);
+    fill(row, cells, data, key);
     if (table.tBodies[0].rows[at] !== row) table.tBodies[0].insertBefore(row, table.tBodies[0].rows[at] ?? null);
   });
   if (focused !== document.activeElement && table.contains(focused)) focused.focus({ preventScroll: true });
-  fill(table.tFoot.rows[0], data.total, data.parameter, null);
+  fill(table.tFoot.rows[0], data.total, data, null);
 }
 
 export default function ({ data, parentElement }) {

@@ -35,15 +35,17 @@ def sortable_table(
     name: str,
     parameter: str,
     key: str,
+    path: str = "",
 ) -> None:
     """Draw the rows, each by its key, and the total under them; ``name`` is the accessible name of the table.
 
-    The first cell of a row is a link to the first page with ``parameter`` set to the row's key, and keeps what else
-    stands in the address. A click anywhere else on the row follows the link.
+    The first cell of a row is a link to the page at ``path``, the first one if it is empty, with ``parameter`` set to
+    the row's key; it keeps what else stands in the address. A click anywhere else on the row follows the link.
     """
     data = {
         "name": name,
         "parameter": parameter,
+        "path": path,
         "headings": [
             {"title": heading.title, "help": heading.help, "numeric": heading.numeric} for heading in headings
         ],

@@ -8,6 +8,7 @@ from headway_dashboard.sources.prometheus import PrometheusSource
 from headway_dashboard.sources.scrape_source import ScrapeSource
 from headway_dashboard.sources.server_status import ServerStatusSource
 from headway_dashboard.sources.status_source import StatusSource
+from headway_dashboard.sources.tenant_usage import TenantUsage, TenantUsageSource
 
 __all__ = [
     "ChosenSource",
@@ -21,5 +22,7 @@ __all__ = [
     "Source",
     "SourceReading",
     "StatusSource",
+    "TenantUsage",
+    "TenantUsageSource",
     "read",
 ]

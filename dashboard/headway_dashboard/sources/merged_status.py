@@ -7,7 +7,8 @@ from collections.abc import Mapping
 
 from headway_dashboard.analysis.server.fleet.merged_status import merged_status
 from headway_dashboard.analysis.server.status import Status
-from headway_dashboard.sources.server_status import FIRST_WAIT_S, ServerStatusSource
+from headway_dashboard.sources.polled import FIRST_WAIT_S
+from headway_dashboard.sources.server_status import ServerStatusSource
 
 
 class MergedStatusSource:

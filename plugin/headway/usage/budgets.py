@@ -54,7 +54,7 @@ class TenantBudgets:
     """The budgets of all tenants of a server. ``tenants`` gives what they are entitled to now."""
 
     def __init__(self, usage: UsageLog, tenants: Callable[[], Iterable[Entitlement]]) -> None:
-        self._usage, self._tenants = usage, tenants
+        self._usage, self.tenants = usage, tenants
         self._book = BudgetBook()
         self._failing = False
         self.findings: Counter[tuple[str, str]] = Counter()
@@ -76,14 +76,14 @@ class TenantBudgets:
 
     def bounds(self) -> list[str]:
         """The name of every bound that is in force for somebody."""
-        budgets = [owner.budget for owner in _owners(self._tenants())]
+        budgets = [owner.budget for owner in _owners(self.tenants())]
         concurrency = {"concurrency" for budget in budgets if budget.concurrency is not None}
         return sorted({bound.name for budget in budgets for bound in budget.limits} | concurrency)
 
     def states(self) -> Iterator[tuple[Owned, BudgetState]]:
         """Every bound of every tenant and organisation."""
         now_s = time.time()
-        for owner in _owners(self._tenants()):
+        for owner in _owners(self.tenants()):
             for state in self._book.states(owner, now_s):
                 yield owner, state
 
@@ -105,7 +105,7 @@ class TenantBudgets:
         Other work runs after every hundred owners, and those of whom there is nothing are passed over.
         """
         now_s, before, calendars = time.time(), {}, set()
-        async for owner in _in_turns(self._tenants()):
+        async for owner in _in_turns(self.tenants()):
             calendars.add(owner.budget.calendar)
             for span in _spans(owner) if self._book.knows(owner) else ():
                 before[owner.label, span] = self._book.own(owner, span, now_s)
@@ -121,7 +121,7 @@ class TenantBudgets:
                 log.warning("budgets: what other servers use cannot be read: %s; the figures of before stay", error)
             return
         self._failing = False
-        async for owner in _in_turns(self._tenants()):
+        async for owner in _in_turns(self.tenants()):
             for span in _spans(owner):
                 sums = found.get(owner.budget.calendar, {}).get(span)
                 if sums is not None and (self._book.knows(owner) or sums.has(owner)):

@@ -70,6 +70,12 @@ class UsageReader:
             if tenant is None or tenant in (owner.members or (owner.name,))
         ]
 
+    def shares(self, found: UsageReport) -> dict[str, float]:
+        """The shares of the tenants of an answer, as far as a keys file has them. Call it on the event loop."""
+        budgets, names = self._usage.budgets, {row.group.get("tenant") for row in found.rows}
+        known = () if budgets is None else budgets.tenants()
+        return {one.tenant: one.share for one in known if one.tenant in names}
+
 
 def csv_lines(usage: UsageReport) -> Iterator[str]:
     """The rows as CSV, with a line of names before them."""

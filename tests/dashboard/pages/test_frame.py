@@ -28,6 +28,7 @@ TITLES = {
     "overview": "Overview",
     "fleet": "Fleet",
     "requests": "Requests & priorities",
+    "tenants": "Tenants",
     "latency": "Latency & SLO",
     "engine": "Batching & memory",
     "control": "Control",
@@ -287,7 +288,7 @@ def test_a_wall_hides_the_navigation(visit: Open, stub: StubServer, monkeypatch:
     )
     visit(stub.url, {"wall": "1"})
     visit(stub.url)
-    assert positions == [(1, "hidden"), (7, "top")]
+    assert positions == [(1, "hidden"), (8, "top")]
 
 
 # ---------------------------------------------------------------------- the server, severity and alerts

@@ -15,6 +15,7 @@ from headway_dashboard.analysis.catalogue.memory_panels import BATCH_SECTION, GP
 from headway_dashboard.analysis.catalogue.panels import Panel
 from headway_dashboard.analysis.catalogue.priority_panels import LADDER_SECTION, REQUESTS_SECTION
 from headway_dashboard.analysis.catalogue.slo_panels import SLO_SECTION
+from headway_dashboard.analysis.catalogue.tenant_panels import TENANTS_SECTION
 
 __all__ = ["ALL_PANELS"]
 
@@ -25,6 +26,7 @@ ALL_PANELS: Mapping[str, tuple[Panel, ...]] = {
     "Fleet": FLEET_SECTION,
     "Latency & SLO": (*LATENCY_SECTION, *SLO_SECTION),
     "Requests & priorities": (*LADDER_SECTION, *REQUESTS_SECTION),
+    "Tenants": TENANTS_SECTION,
     "Batching & memory": (
         *BATCH_SECTION,
         panels.GPU_PANEL,

@@ -132,6 +132,12 @@ def of_gpu(name: str) -> str:
     return hues[int(name) % len(hues)] if name.isdecimal() else GREEN
 
 
+def of_tenant(name: str) -> str:
+    """A stable colour of a tenant; several share one, and the legend tells them apart."""
+    hues = (BLUE, ORANGE, GREEN, PURPLE, GOLD, SKY, BROWN, RED)
+    return GREY if name == "(other)" else hues[crc32(name.encode()) % len(hues)]
+
+
 def class_order(names: Iterable[str]) -> list[str]:
     """The usual classes by urgency first, then the others by name."""
     known = list(_CLASSES)

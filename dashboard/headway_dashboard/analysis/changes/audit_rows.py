@@ -81,11 +81,12 @@ def audit_csv(entries: Iterable[AuditEntry]) -> str:
     rows = csv.writer(out)
     rows.writerow(_FIELDS)
     for entry in entries:
-        rows.writerow([_cell(str(getattr(entry, field))) for field in _FIELDS])
+        rows.writerow([formula_free(str(getattr(entry, field))) for field in _FIELDS])
     return out.getvalue()
 
 
-def _cell(text: str) -> str:
+def formula_free(text: str) -> str:
+    """A cell that a spreadsheet takes for a text, not for a formula."""
     return f"'{text}" if text.startswith(_FORMULA) else text
 
 

@@ -51,3 +51,6 @@ class UsageReport(Answer):
     waiting: int
     lost: int
     budgets: list[BudgetRow] = Field(default=[], description="Of all tenants, or of the one asked for.")
+    shares: dict[str, float] = Field(
+        default={}, description="By tenant of the rows, its share by the keys file; any other tenant has 1."
+    )

@@ -54,7 +54,8 @@ def test_pages_and_catalogue_agree() -> None:
     """The exported panels are those that are shown."""
     assert set(ALL_PANELS) == {page.title for page in PAGES} - {"Control"}
     assert list(ALL_PANELS) == [
-        "Overview", "Fleet", "Latency & SLO", "Requests & priorities", "Batching & memory", "Server & diagnostics",
+        "Overview", "Fleet", "Latency & SLO", "Requests & priorities", "Tenants", "Batching & memory",
+        "Server & diagnostics",
     ]  # fmt: skip
 
 

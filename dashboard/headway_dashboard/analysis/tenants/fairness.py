@@ -1,0 +1,91 @@
+"""The use of each tenant in a range of time, beside a fair share of what all of them were given.
+
+share       of the tokens of all tenants
+entitled    the tenant's weight (its share in the keys file, else 1) over the weights of all that asked for anything
+wanted      its tokens, and for each refused request as many as the others of it had on the mean
+fair        the max-min fair share: the tokens of all, given out by weight, to nobody more than it wanted
+            (Bertsekas and Gallager, Data Networks, 6.5.2)
+Jain        of x = tokens / fair: (sum x)^2 / (n * sum x^2) (Jain, Chiu and Hawe, 1984)
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+
+from headway.api.schema import UsageReport, UsageRow
+from headway_policies.usage import SERVER
+
+#: The tenants beyond those that the accounting keeps apart, counted as one.
+OTHER = "(other)"
+
+
+@dataclass(frozen=True, slots=True)
+class TenantUse:
+    """The use of one tenant. Ratios are None where they mean nothing: of the server itself, and of many counted as one.
+
+    ``fair_ratio`` is 1 where it had its fair share or all that it wanted.
+    """
+
+    name: str
+    tokens: int
+    requests: int
+    refused: int
+    seat_s: float
+    wait_s: float
+    share: float | None = None
+    entitled: float | None = None
+    fair_ratio: float | None = None
+
+
+def tenant_uses(report: UsageReport) -> list[TenantUse]:
+    """Each tenant of a report, the one with the most tokens first."""
+    rows = {row.group.get("tenant", ""): row for row in report.rows}
+    told = {name: row for name, row in rows.items() if name not in (SERVER, OTHER)}
+    tokens = {name: _tokens(row) for name, row in told.items()}
+    weights = {name: report.shares.get(name, 1.0) for name in told}
+    fair = max_min(_wanted(told), weights, sum(tokens.values()))
+    whole = sum(_tokens(row) for name, row in rows.items() if name != SERVER)
+    found = []
+    for name, row in rows.items():
+        served = _tokens(row)
+        use = TenantUse(name, served, row.requests, row.refused, row.seat_s, row.queue_s / max(1, row.requests))
+        if name in told:
+            use = TenantUse(
+                name, served, use.requests, use.refused, use.seat_s, use.wait_s,
+                share=served / whole if whole else None,
+                entitled=weights[name] / sum(weights.values()),
+                fair_ratio=served / fair[name] if fair[name] else None,
+            )  # fmt: skip
+        found.append(use)
+    return sorted(found, key=lambda use: (-use.tokens, use.name))
+
+
+def max_min(wanted: Mapping[str, float], weights: Mapping[str, float], whole: float) -> dict[str, float]:
+    """The whole, given out in proportion to the weights, to nobody more than it wanted."""
+    given, left, weight = dict.fromkeys(wanted, 0.0), whole, sum(weights[name] for name in wanted)
+    for name in sorted(wanted, key=lambda one: wanted[one] / weights[one]):
+        given[name] = min(wanted[name], left * weights[name] / weight)
+        left, weight = left - given[name], weight - weights[name]
+    return given
+
+
+def jain(uses: Iterable[TenantUse]) -> float | None:
+    """Jain's index of what each had of its fair share; None for fewer than two tenants."""
+    ratios = [use.fair_ratio for use in uses if use.fair_ratio is not None]
+    squares = sum(ratio * ratio for ratio in ratios)
+    return None if len(ratios) < 2 or not squares else sum(ratios) ** 2 / (len(ratios) * squares)
+
+
+def _tokens(row: UsageRow) -> int:
+    return row.prompt_tokens + row.output_tokens
+
+
+def _wanted(rows: Mapping[str, UsageRow]) -> dict[str, float]:
+    served = sum(row.requests - row.refused for row in rows.values())
+    usual = sum(_tokens(row) for row in rows.values()) / served if served else 0.0
+    wanted = {}
+    for name, row in rows.items():
+        own = row.requests - row.refused
+        wanted[name] = _tokens(row) + row.refused * (_tokens(row) / own if own else usual)
+    return wanted
