@@ -291,8 +291,7 @@ def test_a_tenant_is_a_click_away_and_so_is_the_file_of_all(page: Page, busy: st
 
 CLASS_ROWS = ".headway-class-rows tbody tr"
 #: Where they stand, all at one moment: a refresh between two looks may move what is below.
-BOXES = """(selectors) => [...document.querySelectorAll(selectors)]
-  .map(one => one.getBoundingClientRect().toJSON())"""
+BOXES = "(selectors) => [...document.querySelectorAll(selectors)].map(one => one.getBoundingClientRect().toJSON())"
 
 
 def test_a_row_of_the_classes_chooses_its_class(page: Page, busy: str) -> None:

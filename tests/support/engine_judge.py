@@ -9,7 +9,8 @@ objectives (``engine_family.objectives``). The goals of a cell:
     first token  below the ceiling, where the engine alone keeps the objectives of 98 % of the requests: p99 at most 1.1
                  times that of the engine alone. Where it does not, holding prompts back is what keeps them
     tokens       ``throughput``: above the ceiling at least 0.97 of the tokens a second of the engine alone
-    order        no class is served, or kept within its objectives, less often than a less urgent one (by over 0.02)
+    order        no class is served, or kept within its objectives, less often than a less urgent one by over 0.02; and
+                 below the ceiling, where chance decides it, by over what the engine alone has between them, if more
     top class    at least 0.96 within the objectives, where the engine with nothing but that class keeps them for 98 %,
                  and no more of it arrives than the share that its weight guarantees of what can be had
 
@@ -88,14 +89,17 @@ class Cell:
 
     def _order(self, slack: float) -> Iterator[str]:
         """Classes that are served before more urgent ones, and a top class that is not kept within its objectives."""
-        names = list(self.own.attained)  # most urgent first
+        own, alone = self.own, self.alone
+        names = list(own.attained)  # most urgent first
         for more, less in pairwise(names):
-            for what, share in (("kept", self.own.attained), ("served", self.own.served)):
-                if share[more] < share[less] - _ORDER_MARGIN - slack:
+            shares = ("kept", own.attained, alone.attained), ("served", own.served, alone.served)
+            for what, share, alone_share in shares:
+                by_chance = alone_share[less] - alone_share[more] + 1e-9 if self.load < 1 else 0.0
+                if share[more] < share[less] - max(_ORDER_MARGIN, by_chance) - slack:
                     yield f"{what}: {more} {share[more]:.2f}, {less} {share[less]:.2f}"
         keeps = self.judged_whole and self.preset != "throughput" and self.top_by_itself >= _KEPT_RATIO
-        if keeps and self.own.attained[names[0]] < _TOP_RATIO - slack:
-            yield f"{names[0]} {self.own.attained[names[0]]:.2f} within the objectives"
+        if keeps and own.attained[names[0]] < _TOP_RATIO - slack:
+            yield f"{names[0]} {own.attained[names[0]]:.2f} within the objectives"
 
 
 class Judge:

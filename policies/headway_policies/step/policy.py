@@ -11,7 +11,7 @@ parts may be follows from what a step costs and from what the objectives leave, 
                                                    token; at most max(1.9 alone, aim + spare)
     tokens  = (step - alone) / prefill_token
 
-    whole   = max(4 aim, min(aim + spare, 13 aim))
+    whole   = max(4 aim, aim + spare)
 
 ``aim`` is ``_AIM_RATIO`` of the objective for the time between tokens, ``spare`` what the steps so far took less than
 that, at most ``_DEPTH_STEPS`` of it. Where each prompt in line would take a step of at most ``whole``, the next step
@@ -53,8 +53,8 @@ from headway_policies.step.figures import StepFigures
 from headway_policies.step.settings import StepTerms
 
 _AIM_RATIO = 0.9
-#: In aims of a step: prompts are not computed in parts within the first, nor within the second where the spare pays.
-_WHOLE_STEPS, _WHOLE_SPARE_STEPS = 4.0, 13.0
+#: In aims of a step: prompts are not computed in parts within these.
+_WHOLE_STEPS = 4.0
 _CALM_RATIO = 1.9
 _LEAST_SHARE = 0.25
 _LEAST_TOKENS = 16
@@ -178,7 +178,7 @@ class StepPolicy:
             return _plan(alone_s / (1 - share), alone_s, costs, line)
         if (aim_s := self._aim_s()) == inf:
             return None
-        most_s = max(_WHOLE_STEPS * aim_s, min(aim_s + self._spare_s, _WHOLE_SPARE_STEPS * aim_s))
+        most_s = max(_WHOLE_STEPS * aim_s, aim_s + self._spare_s)
         if alone_s + costs.prefill_token_s * max(one.tokens for one in line) <= most_s:
             return _whole(most_s, alone_s, costs, line)
         calm = max(_LEAST_SHARE, 1 - alone_s / min(_CALM_RATIO * alone_s, max(aim_s, alone_s)))
