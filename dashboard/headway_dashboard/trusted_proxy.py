@@ -1,7 +1,8 @@
-"""The login by a proxy: the user's name in a header, believed only where the proxy itself has sent it.
+"""The login by a proxy: the user's name in a header, which counts only in a request that a trusted proxy sent.
 
-Anybody who reaches the dashboard can send any header. The middleware takes the header of the user from every request
-and connection, and hands it on under a name that changes with each process only where the peer is a trusted proxy.
+Any client that reaches the dashboard can send any header. The middleware removes the header of the user from every
+request and connection. Where the peer is a trusted proxy, it adds the user in a header whose name is random in each
+process.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 
 HEADER = "HEADWAY_DASHBOARD_USER_HEADER"
 PROXIES = "HEADWAY_DASHBOARD_TRUSTED_PROXIES"
-#: Under this name the pages find the user. No client can know it.
+#: The name of the header from which the pages read the user. No client can know it.
 PROVEN = f"headway-user-{secrets.token_hex(16)}"
 _MAX_NAME_CHARS = 200
 
@@ -31,7 +32,7 @@ Headers = list[tuple[bytes, bytes]]
 class TrustedProxy:
     """The header that names the user, and the networks whose header counts; without a header there is no such login.
 
-    ``problem`` says what is wrong with the settings. Then nobody is believed, and nobody can log in.
+    ``problem`` says what is wrong with the settings. Then no header counts, and no visitor can log in.
     """
 
     header: str = ""
@@ -59,7 +60,7 @@ class TrustedProxy:
         return bool(self.header)
 
     def user(self, headers: Headers, peer: str) -> str:
-        """The user that these headers name, if their peer may name one; empty otherwise, and where two are named."""
+        """The user that these headers name, if the peer may name one; empty otherwise, and where they name two."""
         named = [value for name, value in headers if name.lower() == self._wanted]
         if len(named) != 1 or not self._trusts(peer, headers):
             return ""
@@ -67,7 +68,7 @@ class TrustedProxy:
         return text if text.isprintable() and len(text) <= _MAX_NAME_CHARS else ""
 
     def without_users(self, headers: Headers) -> Headers:
-        """The headers without what a client may have written to be taken for a user."""
+        """The headers without those that name a user."""
         return [(name, value) for name, value in headers if name.lower() not in (self._wanted, PROVEN.encode())]
 
     @property
@@ -75,8 +76,8 @@ class TrustedProxy:
         return self.header.encode("latin-1", "replace")
 
     def _trusts(self, peer: str, headers: Headers) -> bool:
-        """A peer that stands in X-Forwarded-For may have been put there by the client: uvicorn believes that header
-        of peers on the loopback, and replaces their address by it."""
+        """Whether the header of this peer counts. An address that X-Forwarded-For contains may be the client's own
+        text: uvicorn replaces the address of a peer on the loopback by that header."""
         address = _address(peer)
         if address is None or address in _forwarded(headers):
             return False
@@ -91,7 +92,7 @@ class ProxyLogin:
         self._proxy = proxy
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Replace the header of the user, and go on."""
+        """Replace the header of the user, and call the application."""
         if scope["type"] in ("http", "websocket"):
             scope = {**scope, "headers": self._headers(scope)}
         await self._app(scope, receive, send)
@@ -107,8 +108,8 @@ class ProxyLogin:
 def middleware(environment: MutableMapping[str, str] = os.environ) -> list[Middleware]:
     """The middleware of the dashboard, where a proxy is set up.
 
-    The function also keeps uvicorn from replacing the address of a peer on the loopback by what X-Forwarded-For says,
-    as far as uvicorn has not read its settings yet.
+    The function also stops uvicorn from replacing the address of a peer on the loopback by X-Forwarded-For, unless
+    uvicorn has read its settings already.
     """
     proxy = TrustedProxy.from_environment(environment)
     if not proxy.configured:

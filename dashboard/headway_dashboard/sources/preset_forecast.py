@@ -1,7 +1,6 @@
-"""The forecast of all presets of one server, asked for in a thread, for all visitors together.
+"""The forecast of all presets of one server, requested in a thread and shared by all visitors.
 
-Forecasts are asked for one at a time, since the server computes no second one beside it, and only where traffic is
-recorded.
+There is one request at a time, since the server computes one forecast at a time, and none where no traffic is recorded.
 """
 
 from __future__ import annotations
@@ -15,9 +14,9 @@ from headway.api import AdminClient, AdminError, RoleError, SwitchedOffError
 from headway.api.schema import Forecast
 from headway_dashboard.server_client import admin_client
 
-#: The longest that the server may compute.
+#: The longest time that the server may compute.
 WITHIN_S = 60.0
-#: A visit asks by itself only where nobody has asked for so long.
+#: The least time between two requests that visits start without a command.
 _AGAIN_S = 60.0
 _POLL_S = 0.5
 
@@ -28,7 +27,7 @@ _NOT_OFFERED = "There is no forecast: this server does not offer it."
 
 @dataclass(frozen=True, slots=True)
 class ForecastState:
-    """The last forecast and when it came, whether another is being computed and how far, or why there is none."""
+    """The last forecast and its time, the progress of the one that is being computed, or why there is none."""
 
     running: bool = False
     done_ratio: float = 0.0
@@ -38,7 +37,7 @@ class ForecastState:
 
 
 class ForecastJob:
-    """Asks one server. A thread lives only while a forecast is computed."""
+    """The requests to one server. A thread exists only while a forecast is computed."""
 
     def __init__(self, url: str, token: str | None, *, clock: Callable[[], float] = time.monotonic) -> None:
         self._url, self._token = url, token
@@ -57,7 +56,7 @@ class ForecastJob:
         return max(0.0, self._clock() - self._state.made_s)
 
     def start(self) -> None:
-        """Ask for a forecast, unless one is being computed."""
+        """Request a forecast, unless one is being computed."""
         with self._lock:
             if self._state.running:
                 return
@@ -67,12 +66,12 @@ class ForecastJob:
             self._thread.start()
 
     def start_first(self) -> None:
-        """Ask by itself: only while there is no forecast, and not again at once."""
+        """Request a forecast for a visit: only while there is none, and at most once in ``_AGAIN_S``."""
         if self._state.forecast is None and self._clock() - self._asked_s >= _AGAIN_S:
             self.start()
 
     def close(self) -> None:
-        """Wait a moment for the thread; it ends with the process else."""
+        """Wait up to two seconds for the thread; a longer one ends with the process."""
         if self._thread is not None:
             self._thread.join(2)
 
@@ -88,7 +87,7 @@ class ForecastJob:
         else:
             self._came(forecast)
         finally:
-            if self._state.running:  # by an error that nobody expects: else no forecast could ever be asked for again
+            if self._state.running:  # an unexpected error: without this line ``start`` would do nothing from now on
                 self._failed("There is no forecast: the request for it failed.")
 
     def _connect(self) -> AdminClient:
@@ -109,7 +108,7 @@ class ForecastJob:
                 watch.join()
 
     def _follow(self, done: threading.Event) -> None:
-        """Read the progress until the answer is there; a progress that cannot be read is none."""
+        """Read the progress until the answer has come; a reading that fails is left out."""
         with self._connect() as client:
             while not done.wait(_POLL_S):
                 try:

@@ -3,8 +3,8 @@
 The gate owns the only clock (``loop.time``), the only timer and the futures on which requests wait. The gate carries
 out the desk's effects and decides nothing. All methods must be called on the event loop's thread; none of them awaits.
 
-Each effect is carried out by itself: an error in one of them, or in a meter, a traffic log or a call-back that is told
-of it, is logged and counted, and loses nothing of the others.
+Each effect is carried out by itself: an error in one of them, or in a meter, a traffic log or a call-back that receives
+it, is logged and counted, and the others are carried out.
 """
 
 from __future__ import annotations
@@ -51,12 +51,12 @@ from headway_policies.request import LEFT, NO_TIMEOUTS, REFUSED
 
 _LOGGER = logging.getLogger(__name__)
 
-#: A process whose timer comes so late stood still: it was stopped, its memory was paged out, or its loop was blocked.
+#: With a timer so late the whole process has stood still: it was stopped, paged out, or its loop was blocked.
 _STOOD_STILL_S = 0.25
 #: Upper bounds of the histogram of the loop's lag, in seconds.
 LAG_BUCKETS_S = (0.001, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0)
 
-#: A tick belongs to no request: else its log lines would name the one whose event set the timer.
+#: A tick belongs to no request: in another context its log lines would name the request whose event set the timer.
 _OF_NO_REQUEST = contextvars.Context()
 
 
@@ -83,8 +83,8 @@ class Gate:
     """Admission for one engine, on one event loop.
 
     ``degraded`` counts the degraded requests, by class and kind; ``lowered`` those that asked for a class above their
-    rights, by that class; ``effect_errors`` the errors raised while an effect was carried out, or by what is told of
-    requests: any is a defect. ``loop_lag`` has how late the event loop was.
+    rights, by that class; ``effect_errors`` the errors raised by an effect or by a listener: each is a defect.
+    ``loop_lag`` is the distribution of the event loop's delays.
     """
 
     def __init__(
@@ -121,7 +121,7 @@ class Gate:
         **options: Unpack[TicketOptions],
     ) -> Permit:
         """Ask for a seat; dispatched or refused at once where possible. ``timeouts`` can only shorten those of the
-        class; the names of a ``key`` and a ``model`` are for the account. Raises Refused, or UnknownClassError.
+        class; ``key`` and ``model`` are names for the account. Raises Refused, or UnknownClassError.
         """
         preset = self.desk.mode.preset
         name = preset.default_class if class_name is None else class_name
@@ -159,7 +159,7 @@ class Gate:
         self._carry_out(self.desk.observe(load, now_s))
 
     def report_lag(self, late_s: float) -> None:
-        """The event loop is so much too late now; called several times a second."""
+        """The event loop is late by this much now; called several times a second."""
         now_s = self.now_s()
         self.loop_lag.add(max(0.0, late_s), now_s)
         self._late(late_s, now_s)
@@ -173,11 +173,11 @@ class Gate:
         self._carry_out(self.desk.resume(self.now_s(), block))
 
     def drain(self) -> None:
-        """Refuse new and waiting requests; running ones go on."""
+        """Refuse new and waiting requests; running ones continue."""
         self._carry_out(self.desk.drain(self.now_s()))
 
     def engine_silent(self) -> None:
-        """The engine is unresponsive: suspend dispatch until it is back. Time-outs go on."""
+        """The engine is unresponsive: suspend dispatch until it responds. Time-outs still apply."""
         self._carry_out(self.desk.engine_silent(self.now_s()))
 
     def engine_restarting(self, retryable: Callable[[Permit], bool]) -> None:
@@ -211,8 +211,8 @@ class Gate:
         self._carry_out(self.desk.cap_seats(reason, ratio, self.now_s()))
 
     def bound_seats(self, most: int | None, *, present: float = 1.0, elsewhere: int = 0, front: float = 1.0) -> None:
-        """Use no more seats than that, None: no bound. ``present`` is the share of the instances that are there,
-        ``elsewhere`` what is taken at the others, ``front`` the share of this front.
+        """Use no more seats than ``most``; None: no bound. ``present`` is the share of the instances that are ready,
+        ``elsewhere`` the seats taken at the others, ``front`` the share of this front.
         """
         effects = self.desk.bound_seats(most, self.now_s(), present=present, elsewhere=elsewhere, front=front)
         self._carry_out(effects)
@@ -224,8 +224,8 @@ class Gate:
     def unanswered(self, most: int | None = None) -> list[tuple[str, float]]:
         """The class and the arrival of each request that waits for its first token, on the gate's clock.
 
-        The oldest ones, ``most`` at most; None: all. A request that is not streamed shows its first token with its
-        last, so it counts no longer once the engine has begun with it.
+        At most ``most`` of them, the oldest first; None: all. The first token of a request without streaming is not
+        visible before its last one, so such a request is left out once the engine has begun with it.
         """
         waiting = (permit.ticket for permit in self._permits.values() if permit.token_s is None and not permit.begun)
         return [(ticket.class_name, ticket.arrived_s) for ticket in itertools.islice(waiting, most)]
@@ -257,7 +257,7 @@ class Gate:
         self._carry_out(self.desk.reseat(permit.ticket.id, seats, self.now_s()))
 
     def settle(self, permit: Permit, ending: Ending) -> None:
-        """A permit is over. Its time may have run out in this very event: then that is how it ended."""
+        """A permit is over. Where it times out in the same event, the time-out is its outcome."""
         now_s, in_engine = self.now_s(), permit.in_engine
         self._carry_out(self.desk.leave(permit.ticket.id, ending, now_s, permit.usage, sequences=in_engine))
         if self._permits.pop(permit.ticket.id, None) is not None:
@@ -277,7 +277,7 @@ class Gate:
         self._carry_out(self.desk.tick(now_s))
 
     def _late(self, late_s: float, now_s: float) -> None:
-        """A timer came too late: where the process stood still, what the engine sent meanwhile is read first."""
+        """A timer came late: after a standstill the engine's messages are read before time-outs apply."""
         if late_s > _STOOD_STILL_S:
             self.desk.stood_still(late_s, now_s)
 
@@ -331,7 +331,7 @@ class Gate:
         _LOGGER.exception("an effect of admission failed, the others were carried out: %s", what)
 
     def _arm(self, at_s: float) -> None:
-        """Tick at that time. A past one ticks at the loop's next turn, after all that is ready now."""
+        """Tick at that time; a past time: in the loop's next iteration, after all call-backs that are ready now."""
         if self._timer is not None:
             self._timer.cancel()
         self._due_s = at_s

@@ -1,6 +1,6 @@
-"""The listeners of a gate: the meter, the traffic log and the accounting, which are told what becomes of each request.
+"""The listeners of a gate: the meter, the traffic log and the accounting, which receive the events of each request.
 
-An error in one of them is not the request's: it is reported, and the request goes on.
+An error in a listener does not affect the request: it is counted and logged.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ class Meter(Protocol):
     """Receives durations from the gate; counts are read from the desk's ledger."""
 
     def waited(self, class_name: str, wait_s: float, batches: int) -> None:
-        """A ticket was dispatched after this wait, in which so many batches left before its own."""
+        """A ticket was dispatched after this wait, in which ``batches`` batches left before its own."""
         ...
 
     def first_token(self, class_name: str, delay_s: float, prefill_s: float) -> None:
@@ -52,7 +52,7 @@ class Meter(Protocol):
         ...
 
     def ended(self, ended: EndedRequest) -> None:
-        """A request ended, however it did."""
+        """A request ended, with any outcome."""
         ...
 
 
@@ -60,19 +60,19 @@ class TrafficLog(Protocol):
     """Receives each request at its arrival, at its first token, and once or twice at its end; and each step."""
 
     def arrived(self, ticket: Ticket) -> None:
-        """A request arrived, whatever becomes of it."""
+        """A request arrived."""
         ...
 
     def completed(self, ticket: Ticket, usage: Usage) -> None:
-        """A request ran to its end and used so many tokens, summed over its sequences."""
+        """A request was completed; ``usage`` is summed over its sequences."""
         ...
 
     def first_token(self, ticket: Ticket, delay_s: float, now_s: float) -> None:
-        """The first token of a request came so long after its arrival."""
+        """The first token of a request came ``delay_s`` after its arrival."""
         ...
 
     def ended(self, ticket: Ticket, outcome: Outcome, now_s: float, tokens: int = 0, pace_s: float = 0.0) -> None:
-        """A request ended, however it did, after so many tokens, with so long between two of them; 0: not known."""
+        """A request ended, with any outcome; ``pace_s`` is its mean time between tokens, 0: not known."""
         ...
 
     def stepped(self, load: Load, now_s: float) -> None:
@@ -89,10 +89,10 @@ class UsageSink(Protocol):
 
 
 class Listeners:
-    """The meter, the traffic log and the accounting of a gate, as far as there are any.
+    """The meter, the traffic log and the accounting of a gate; each may be missing.
 
-    ``usage`` and ``exported``, which is told of each end, are set before the first request. ``failed`` is called, while
-    the error is being handled, with the name of what raised it.
+    ``usage`` and ``exported``, which receives each end, are set before the first request. ``failed`` is called, while
+    an error is being handled, with the name of the function that raised it.
     """
 
     def __init__(
@@ -107,7 +107,7 @@ class Listeners:
         self._failed = failed
 
     def tell(self, listener: Callable[P, None] | None, *args: P.args, **kwargs: P.kwargs) -> None:
-        """Tell one listener, or the owner of a permit, where there is one."""
+        """Call a listener, or a call-back of a permit, if there is one; an error in it is reported."""
         if listener is not None:
             try:
                 listener(*args, **kwargs)
@@ -115,7 +115,7 @@ class Listeners:
                 self._failed(getattr(listener, "__qualname__", "a call-back"))
 
     def arrived(self, ticket: Ticket) -> None:
-        """A request arrived, whatever becomes of it."""
+        """A request arrived."""
         if self.traffic is not None:
             self.tell(self.traffic.arrived, ticket)
 
@@ -130,7 +130,7 @@ class Listeners:
             self.tell(self.meter.waited, permit.ticket.class_name, permit.wait_s, permit.batches_waited)
 
     def first_token(self, permit: Permit, delay_s: float, now_s: float) -> None:
-        """The first visible token of a request came so long after its arrival."""
+        """The first visible token of a request came ``delay_s`` after its arrival."""
         ticket = permit.ticket
         if self.meter is not None:
             self.tell(self.meter.first_token, ticket.class_name, delay_s, max(0.0, delay_s - permit.wait_s))
@@ -138,7 +138,7 @@ class Listeners:
             self.tell(self.traffic.first_token, ticket, delay_s, now_s)
 
     def ended(self, permit: Permit, outcome: Outcome, now_s: float) -> None:
-        """A request is over, whether it went to its end by itself, was aborted before, or was refused."""
+        """A request is over: it ended by itself, was aborted, or was refused."""
         if permit.account is not None:
             self._open[permit.ticket.id] = permit
             self.tell(permit.end_account, outcome)
@@ -172,7 +172,7 @@ class Listeners:
             self.tell(self.exported, ended)
 
     def account_closed(self, permit: Permit) -> None:
-        """A request is over, and the engine has nothing more of it: the one place where its record is made."""
+        """A request is over, and the engine has ended all of its calls: its record is made here and nowhere else."""
         ticket, account = permit.ticket, permit.account
         if self._open.pop(ticket.id, None) is None or account is None or account.outcome is None:
             return
@@ -204,12 +204,12 @@ class Listeners:
             self.tell(account.on_closed)
 
     def unclaimed(self, ended: Ended, model: str) -> None:
-        """A sequence of no request ended in the engine: one of the server's own."""
+        """A sequence of the server's own ended in the engine, which belongs to no request."""
         group = Group(SERVER, "", "", model, "", Outcome.COMPLETED.value, "")
         self._keep(group, Figures(1, 0, ended.prompt_tokens, ended.cached_tokens, ended.output_tokens))
 
     def close_accounts(self) -> None:
-        """The server ends: make the records of requests that are over, whatever the engine would still report."""
+        """The server ends: make the records of requests that are over, without the engine's last reports."""
         for permit in list(self._open.values()):
             self.account_closed(permit)
 
@@ -218,7 +218,7 @@ class Listeners:
             self.tell(self.usage.add, UsageRecord(time.time(), group, figures))
 
     def _objectives_s(self, ticket: Ticket) -> tuple[float | None, float | None]:
-        """The objectives that a request is judged by: first token, and between tokens."""
+        """The objectives of a request: first token, and between tokens."""
         if ticket.class_name not in self._desk.preset.classes:
             return None, None
         found = self._desk.objectives(ticket.class_name, ticket.prompt_tokens)

@@ -1,8 +1,8 @@
 """The budgets of a server: a request is judged before it enters, and counted when its record is made.
 
-What this process uses is counted on the event loop, exactly and at once. What other servers use in the same database,
-and what this one used before it was started, is read from there at the start and every few seconds after that. So over
-a restart no request is forgotten but those that the accounting itself loses (``usage_log``).
+The use of this process is counted on the event loop, exactly and at once. The use of other servers with the same
+database, and of this server before its start, is read from the database at the start and every few seconds. So a
+restart loses only the requests that the accounting itself loses (``usage_log``).
 """
 
 from __future__ import annotations
@@ -31,16 +31,16 @@ _MOST_ROWS: Final = 200_000
 _OWNERS_A_TURN: Final = 100
 _BY: Final = ("tenant", "outcome")
 _NOTHING: Final = MappingProxyType(dict.fromkeys(Unit, 0.0))
-#: The rows that a period is summed up from: what begins with them, in every time zone as far as they are kept.
+#: The rows of which the sum of a period is made: hours and days begin with a minute in every time zone.
 _ROWS_OF: Final = {Span.HOUR: Period.MINUTE, Span.DAY: Period.MINUTE, Span.MONTH: Period.HOUR}
 
 
-#: What follows from a finding, and what would where a budget only counts.
+#: The consequences of a finding, and those that it would have where the budget only counts.
 ACTIONS: Final = tuple(f"{would}{action}" for would in ("", "would_") for action in Action)
 
 
 class Sums(NamedTuple):
-    """What each tenant has used in the period that began at ``start_s``, by the database."""
+    """The use of each tenant in the period that began at ``start_s``, by the database."""
 
     start_s: float
     by_tenant: Mapping[str, Mapping[Unit, float]]
@@ -51,7 +51,7 @@ class Sums(NamedTuple):
 
 
 class TenantBudgets:
-    """The budgets of all tenants of a server. ``tenants`` gives what they are entitled to now."""
+    """The budgets of all tenants of a server. ``tenants`` returns their present entitlements."""
 
     def __init__(self, usage: UsageLog, tenants: Callable[[], Iterable[Entitlement]]) -> None:
         self._usage, self.tenants = usage, tenants
@@ -60,7 +60,7 @@ class TenantBudgets:
         self.findings: Counter[tuple[str, str]] = Counter()
 
     def judge(self, entitlement: Entitlement, tokens: float) -> list[Finding]:
-        """The bounds that a request does not fit, of those that count; every finding is counted."""
+        """The bounds that a request does not fit, without those that only count; every finding is counted."""
         found = self._book.judge(entitlement.budgets, tokens, time.time())
         for one in found:
             self.findings[one.bound, f"{'would_' if one.counts_only else ''}{one.action}"] += 1
@@ -75,7 +75,7 @@ class TenantBudgets:
         self._book.release(hold)
 
     def bounds(self) -> list[str]:
-        """The name of every bound that is in force for somebody."""
+        """The name of every bound that is in force for any owner."""
         budgets = [owner.budget for owner in _owners(self.tenants())]
         concurrency = {"concurrency" for budget in budgets if budget.concurrency is not None}
         return sorted({bound.name for budget in budgets for bound in budget.limits} | concurrency)
@@ -94,15 +94,15 @@ class TenantBudgets:
         return [state for owner in bind for state in self._book.states(owner, now_s)]
 
     async def run(self) -> None:
-        """Read what others use, for as long as the server runs."""
+        """Read the use of others regularly, while the server runs."""
         while True:
             await asyncio.sleep(_EVERY_S)
             await self.refresh()
 
     async def refresh(self) -> None:
-        """Read what has been used beside what this process counts. The figures of before stay where that fails.
+        """Read the use that this process does not count itself. The earlier figures stay where that fails.
 
-        Other work runs after every hundred owners, and those of whom there is nothing are passed over.
+        Other work runs after every hundred owners, and those without any use are passed over.
         """
         now_s, before, calendars = time.time(), {}, set()
         async for owner in _in_turns(self.tenants()):
@@ -113,12 +113,12 @@ class TenantBudgets:
             return
         try:
             if not await asyncio.to_thread(self._usage.flush, _FLUSH_WITHIN_S):
-                return  # what is not written would be missing from the sums
+                return  # the sums would lack the records that are not written
             found = {one: await asyncio.to_thread(self._read, one, now_s) for one in calendars}
         except (sqlite3.Error, OSError) as error:
             if not self._failing:
                 self._failing = True
-                log.warning("budgets: what other servers use cannot be read: %s; the figures of before stay", error)
+                log.warning("budgets: the use of other servers cannot be read: %s; the earlier figures stay", error)
             return
         self._failing = False
         async for owner in _in_turns(self.tenants()):
@@ -128,7 +128,7 @@ class TenantBudgets:
                     self._put(owner, span, sums, before.get((owner.label, span), _NOTHING), now_s)
 
     def add(self, record: UsageRecord) -> None:
-        """Count what a request has used."""
+        """Count the use of a request."""
         used, ran = record.figures, Outcome(record.group.outcome).ran
         tokens = used.prompt_tokens + used.output_tokens
         self._book.add(record.group.tenant, used.requests if ran else 0, tokens, used.seat_s, record.ended_s)
@@ -152,7 +152,7 @@ class TenantBudgets:
         return found
 
     def _put(self, owner: Owned, span: Span, sums: Sums, before: Mapping[Unit, float], now_s: float) -> None:
-        """Set what others have used: the sums have all that this process had counted ``before``, and not more than it
+        """Set the use of others: the sums contain all that this process had counted ``before``, and at most what it
         has counted by now.
         """
         now = self._book.own(owner, span, now_s)
@@ -164,7 +164,7 @@ class TenantBudgets:
 
 
 def refusal_of(findings: Iterable[Finding]) -> Finding | None:
-    """The finding that decides: a refusal before all else, of these the one that lasts the longest."""
+    """The refusal that lasts the longest; None where no finding refuses."""
     refusals = [one for one in findings if one.action is Action.REFUSE]
     return max(refusals, key=lambda one: float("inf") if one.retry_after_s is None else one.retry_after_s, default=None)
 

@@ -13,7 +13,7 @@ from headway.api.schema import BudgetRow, UsageReport, UsageRow
 from headway.usage.usage_log import UsageLog
 from headway_policies.usage import Figures, QueryError, Row, UsageQuery, costed, total
 
-#: The most rows of an answer, and of what is summed up for it.
+#: The most rows of an answer, and the most rows that are read for it.
 MAX_ROWS: Final = 5_000
 _MAX_SUMMED: Final = 200_000
 _FLUSH_WITHIN_S: Final = 2.0
@@ -24,13 +24,13 @@ class UnreadableError(Exception):
 
 
 class UsageReader:
-    """The reader of one accounting. ``read`` waits for the disk: call it on a thread of its own."""
+    """The reader of one accounting. ``read`` waits for the disk, so it is called on a thread of its own."""
 
     def __init__(self, usage: UsageLog) -> None:
         self._usage = usage
 
     def read(self, query: UsageQuery) -> UsageReport:
-        """The sums of a query, with what has ended by now. Raises UnreadableError, or QueryError for too many rows."""
+        """The sums over the requests that have ended. Raises UnreadableError, or QueryError for too many rows."""
         usage, prices = self._usage, self._usage.prices
         usage.flush(_FLUSH_WITHIN_S)
         try:
@@ -94,7 +94,7 @@ def _line(cells: list[object]) -> str:
 
 
 def _cell(text: str) -> str:
-    """A name that a spreadsheet takes for a name, not for a formula."""
+    """A name that no spreadsheet reads as a formula."""
     return f"'{text}" if text.startswith(("=", "+", "-", "@", "\t", "\r")) else text
 
 

@@ -2,11 +2,11 @@
 
 A batch of records is one transaction: each record is in the table of requests and in one row of each period, or in
 none. Servers may share a database of one machine: they add to the same rows. SQLite does not lock well on network file
-systems. In WAL mode what was committed outlives a killed process; a machine without power may lose the last commits.
+systems. In WAL mode a commit is kept when the process is killed; a loss of power may lose the last commits.
 
 Bounds: the newest ``_KEPT`` periods that have rows, ``MAX_ROWS`` rows of each kind of period, ``MAX_GROUPS`` rows of
-one period (more groups are counted with ``OTHER``), ``MAX_REQUESTS`` requests. No bound depends on the clock: one that
-jumps adds periods, and removes none.
+one period (more groups are counted with ``OTHER``), ``MAX_REQUESTS`` requests. No bound depends on the clock: a clock
+that jumps adds periods, and removes none.
 """
 
 from __future__ import annotations
@@ -39,10 +39,10 @@ _KEPT: Final = {Period.MINUTE: 49 * 60, Period.HOUR: 62 * 24, Period.DAY: 800}
 _MAX_NAME_CHARS: Final = 200
 _APPLICATION: Final = 0x48575553
 _VERSION: Final = 1
-#: How long another server's transaction is waited for.
+#: The longest wait for another server's transaction.
 _LOCKED_S: Final = 1.0
 _WAL_BYTES: Final = 16 * 1024 * 1024
-#: A query is given up after so long.
+#: The longest time of a query, after which it fails.
 _READ_WITHIN_S: Final = 5.0
 _STEPS_BETWEEN_LOOKS: Final = 50_000
 
@@ -73,12 +73,12 @@ _ADD: Final = (  # SQLite before 3.35 wants the columns of the conflict
     f" ON CONFLICT ({', '.join(_KEY)})"
     f" DO UPDATE SET {', '.join(f'{name} = {name} + excluded.{name}' for name in _FIGURES)}"
 )
-#: Rows of one statement. Python hands its lock on at each, and a busy event loop gives it back late.
+#: Rows of one statement. Each statement releases the interpreter lock, and gets it late from a busy event loop.
 _AT_ONCE: Final = 200
 
 
 class NotUsageError(sqlite3.DatabaseError):
-    """The file is a database of something else, or of a newer Headway."""
+    """The file is a database of another program, or of another version of Headway."""
 
 
 class UsageStore:
@@ -92,7 +92,7 @@ class UsageStore:
         self._connection: sqlite3.Connection | None = None
 
     def check(self) -> None:
-        """Open the database once, make it where it is missing, and close it."""
+        """Open the database, create a missing one, and close it."""
         try:
             self._opened()
         finally:
@@ -107,7 +107,7 @@ class UsageStore:
                 _add(connection, period, start_s, groups)
 
     def prune(self) -> None:
-        """Remove what is beyond the bounds."""
+        """Remove the rows beyond the bounds."""
         with self._transaction() as connection:
             connection.execute(
                 "DELETE FROM requests WHERE rowid <= (SELECT max(rowid) FROM requests) - ?", (MAX_REQUESTS,)
@@ -151,7 +151,7 @@ class UsageStore:
     # ------------------------------------------------------------------ inside
 
     def _reading(self) -> sqlite3.Connection:
-        """Another connection, which only reads, and not for long."""
+        """A connection of its own, which only reads, for a bounded time."""
         connection = sqlite3.connect(f"{self.path.absolute().as_uri()}?mode=ro", timeout=_LOCKED_S, uri=True)
         until_s = time.monotonic() + _READ_WITHIN_S
         connection.set_progress_handler(lambda: time.monotonic() > until_s, _STEPS_BETWEEN_LOOKS)
@@ -183,7 +183,7 @@ class UsageStore:
 
 
 def _storable(record: UsageRecord) -> UsageRecord:
-    """The record with names that are texts: a client may name an adapter by half of a character, or by a whole book."""
+    """The record with names that SQLite can store: a client may send a lone surrogate, or a very long name."""
     if sum(map(len, record.group)) <= _MAX_NAME_CHARS and "".join(record.group).isprintable():
         return record
     return record._replace(group=Group._make(map(_name, record.group)))
@@ -194,7 +194,7 @@ def _name(text: str) -> str:
 
 
 def _make(path: Path) -> None:
-    """Make a missing file, for its owner alone. Raises OSError; a pipe or a device would block."""
+    """Create a missing file that only its owner may read. Raises OSError, also for a pipe or a device, which blocks."""
     if not path.exists():
         os.close(os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600))
     elif not path.is_file():
@@ -207,7 +207,7 @@ def _set_up(connection: sqlite3.Connection) -> None:
     )
     tables = connection.execute("SELECT count(*) FROM sqlite_master").fetchone()[0]
     if tables and (application, version) != (_APPLICATION, _VERSION):
-        raise NotUsageError("it is a database of something else, or of another version of Headway")
+        raise NotUsageError("it is a database of another program, or of another version of Headway")
     connection.execute("PRAGMA journal_mode = WAL")
     connection.execute("PRAGMA synchronous = NORMAL")
     connection.execute(f"PRAGMA journal_size_limit = {_WAL_BYTES}")

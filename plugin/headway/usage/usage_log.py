@@ -1,9 +1,9 @@
 """The queue of records before the database: bounded, and emptied by a thread.
 
-On the event loop a record costs an append. The thread writes what has gathered for half a second, so that a server that
-is killed loses the requests that ended in its last second, and those that ran. Where the database cannot be written,
-records wait, ``MAX_WAITING`` at most, and are written as soon as it can be; the server goes on in any case. There is
-one warning, and another line when it is written again.
+On the event loop a record costs an append. The thread writes every half second, so a server that is killed loses the
+requests that ended in its last second, and those that ran. While the database cannot be written, at most
+``MAX_WAITING`` records wait, and requests are served all the same. The log has one warning, and another line once the
+database is written again.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
 log = logging.getLogger(__name__)
 
-#: About 20 MB. At a hundred requests a second a database may be out of reach for eight minutes.
+#: About 20 MB: eight minutes without the database at a hundred requests a second.
 MAX_WAITING: Final = 50_000
 MAX_PRICES_BYTES: Final = 256 * 1024
 _EVERY_S: Final = 0.5
@@ -41,7 +41,7 @@ _OF_RECORD: Final = (sqlite3.DataError, sqlite3.IntegrityError, sqlite3.Interfac
 
 
 class UsageLog:
-    """The accounting of one server. ``add`` is called on one thread, all else on any. Its owner closes it at the end.
+    """The accounting of one server. ``add`` is called on one thread, all other methods on any. Its owner closes it.
 
     ``prices`` None: nothing has a cost. ``budgets`` are counted on the thread of ``add``.
     """
@@ -50,7 +50,7 @@ class UsageLog:
         self.store = store
         self.prices = prices
         self.budgets: TenantBudgets | None = None
-        self._unqueued = 0  # written by the thread that calls, as the next ones are by the thread that writes
+        self._unqueued = 0  # by the calling thread; the next two by the writing thread
         self._dropped = self._unwritten = 0
         self._every_s = every_s
         self._tenants = TopTenants()
@@ -68,8 +68,8 @@ class UsageLog:
     def from_environment(cls, environment: Mapping[str, str] | None = None) -> UsageLog | None:
         """The accounting in the database that ``HEADWAY_USAGE_DB`` names, None without it.
 
-        A database that is there and cannot be used costs a warning. Raises HeadwayError in one line where there can be
-        none, or the prices are wrong.
+        A database that exists and cannot be used is a warning. Raises HeadwayError in one line where none can be
+        created, or the prices are wrong.
         """
         found = Environment(environment)
         if found.usage_db is None:
@@ -86,7 +86,7 @@ class UsageLog:
         return usage
 
     def add(self, record: UsageRecord) -> None:
-        """Keep a record, to be written within a second. Never raises for a database."""
+        """Queue a record, which is written within a second. Raises no error of the database."""
         if self.budgets is not None:
             self.budgets.add(record)
         if self._thread is None and not self._closed:
@@ -101,7 +101,7 @@ class UsageLog:
 
     @property
     def lost(self) -> int:
-        """The number of requests that are in no database and will be in none."""
+        """The number of requests whose records are lost."""
         return self._unqueued + self._dropped + self._unwritten
 
     @property
@@ -110,7 +110,7 @@ class UsageLog:
         return len(self._waiting) + len(self._batch)
 
     def flush(self, within_s: float) -> bool:
-        """Wait until what was added before is written; whether it is."""
+        """Wait until the records added before are written; returns whether they are."""
         wanted = self._added
         self._hurry.set()
         self._wake.set()
@@ -118,12 +118,12 @@ class UsageLog:
             return self._round.wait_for(lambda: self._settled >= wanted, within_s if self._thread else 0.0)
 
     def tenants(self) -> Mapping[str, Figures]:
-        """The figures of each tenant that has a label, and of all others."""
+        """The figures of each tenant that has a label of its own, and of the others together."""
         with self._tenants_lock:
             return self._tenants.counts()
 
     def close(self) -> None:
-        """Write what waits, for a few seconds at most, and close the database. A second call does nothing."""
+        """Write the waiting records, for a few seconds at most, and close the database. A second call does nothing."""
         if self._closed:
             return
         self._closed = True
@@ -137,9 +137,9 @@ class UsageLog:
     # ------------------------------------------------------------------ inside
 
     def _start(self) -> None:
-        """Start with the first record and not before: a process that is forked until then has the whole of it.
+        """Start the thread, with the first record: a fork before that has no thread and can start its own.
 
-        A process that ends starts no thread any more (Python 3.12): then ``close`` writes.
+        At its end a process can start no thread (Python 3.12): then ``close`` writes.
         """
         thread = threading.Thread(target=self._run, name="headway usage", daemon=True)
         with suppress(RuntimeError):
@@ -161,7 +161,7 @@ class UsageLog:
         self.store.close()
 
     def _write_all(self) -> None:
-        """Write all that waits, in batches; stop at the first that fails, which stays."""
+        """Write all waiting records, in batches; a batch that fails stays, and ends the round."""
         while self._batch or self._waiting:
             while self._waiting and len(self._batch) < _MOST_AT_ONCE:
                 self._batch.append(self._waiting.popleft())
@@ -177,9 +177,9 @@ class UsageLog:
             self._round.notify_all()
 
     def _write_batch(self) -> None:
-        """Write the batch, in parts where a record of it cannot be written: that one alone is lost.
+        """Write the batch, in smaller parts if a record cannot be written: only that record is lost.
 
-        Raises sqlite3.Error or OSError where the database cannot be written; then what is left of the batch stays.
+        Raises sqlite3.Error or OSError where the database cannot be written; then the rest of the batch stays.
         """
         size = len(self._batch)
         while self._batch:
@@ -200,7 +200,7 @@ class UsageLog:
             del self._batch[: len(part)]
 
     def _drop(self, error: Exception) -> None:
-        """Lose a record that would fail again, with a line for the first one."""
+        """Discard the first record, which would fail again, with a line for the first such loss."""
         if not self._dropped:
             log.error(
                 "usage database %s: the record of a request cannot be written (%s); this one and any other such is "
@@ -238,7 +238,7 @@ class UsageLog:
 
 
 def _of_database(error: Exception) -> bool:
-    """Whether an error is the database's, and not that of a record: a value that a column does not take."""
+    """Whether the database caused an error, and not a record with a value that a column does not accept."""
     return isinstance(error, sqlite3.Error | OSError) and not isinstance(error, _OF_RECORD)
 
 

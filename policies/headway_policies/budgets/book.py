@@ -1,27 +1,27 @@
-"""The book of budgets: what every owner has used in this hour, day and month, and whether a request fits.
+"""The book of budgets: the use of every owner in this hour, day and month, and whether a request fits.
 
     used      by requests that have ended in the period, as the accounting counts them; also by other servers
-    held      by requests in progress: one each, and the tokens that were estimated for it
+    held      by requests in progress: 1 for each request, and its estimated tokens
     fits      used + held + estimate <= limit, for each bound of the tenant and of its organisation
 
-A request counts in the period in which it ends. Where no estimate is below what is used, a bound of requests or tokens
-is never exceeded, also over a restart: what was used is read back from the accounting (``count_others``). Seat seconds
-are known at the end only, so that bound is exceeded by the requests that run when it is reached.
+A request counts in the period in which it ends. Where no estimate is below the real use, a bound of requests or tokens
+is never exceeded, also over a restart: the earlier use is read from the accounting (``count_others``). Seat seconds are
+known at the end only, so the requests that run when that bound is reached exceed it.
 
-A tenant that ``borrows`` may exceed its own bound by what its organisation has idle. For each member there is kept what
-is left of its bound, but no more than the rest of the period is of the whole:
+A tenant that ``borrows`` may exceed its own bound by the unused part of its organisation's bound. The rest of each
+member's bound is kept for that member, at most in proportion to the rest of the period (``rest``, 0 to 1):
 
     kept      min(limit - used - held, limit * rest)
     lent      a request beyond what is kept for its tenant fits where used + held + estimate + all that is kept after it
               is within the limit of the organisation
 
-So what is idle is lent bit by bit. Where the bounds of the members come to no more than that of the organisation, each
-member finds at any time what is kept for it, whatever the others have borrowed; also a member that is ahead of its even
-share then waits for the others'.
+So the unused part is lent gradually over the period. Where the bounds of the members add up to at most the bound of the
+organisation, what is kept for a member is available to it at any time, whatever the others have borrowed. In return a
+member that has used more than in proportion to the time may have to wait.
 
-The cost of a call is O(bounds), and O(members) in an organisation with one that borrows. Time never goes back here:
-with a clock that does, the newest period stays until the clock has reached its end. A bound that changes keeps what was
-used.
+The cost of a call is O(bounds), and O(members) in an organisation with a member that borrows. The time of the book
+never decreases: if the clock is set back, the newest period stays until the clock reaches its end. A bound that changes
+keeps its use.
 """
 
 from __future__ import annotations
@@ -34,14 +34,14 @@ from typing import NamedTuple
 from headway_policies.budgets.budget import Bound, Budget, Owned, Unit
 from headway_policies.budgets.calendar import Calendar, Span, Stretch
 
-#: Until a request in progress may have ended, for what only those in progress are in the way of.
+#: ``Retry-After`` where only requests in progress prevent a request.
 _SOON_S = 5.0
-#: Until less may be kept for others.
+#: ``Retry-After`` where only the parts that are kept for other members do.
 _KEPT_AGAIN_S = 60.0
 
 
 class Action(StrEnum):
-    """What follows for a request, the worst last."""
+    """The consequence for a request, the worst last."""
 
     LOWER = "lower"
     REFUSE = "refuse"
@@ -50,8 +50,8 @@ class Action(StrEnum):
 class Finding(NamedTuple):
     """A bound that a request does not fit.
 
-    ``bound`` is its name in a keys file, ``retry_after_s`` the time until a request like this may fit: None: never,
-    since it is larger than the limit. ``counts_only``: nothing follows.
+    ``bound`` is its name in a keys file. ``retry_after_s`` is the time until such a request may fit; None: never, since
+    it is larger than the limit. ``counts_only``: the finding has no consequence.
     """
 
     action: Action
@@ -63,7 +63,7 @@ class Finding(NamedTuple):
 
 
 class BudgetState(NamedTuple):
-    """One bound: used and held of its limit, until ``resets_s``, in seconds since 1970; None for ``concurrency``."""
+    """The use of one bound. ``resets_s`` is the end of its period in seconds since 1970, None for ``concurrency``."""
 
     bound: str
     limit: float
@@ -73,7 +73,7 @@ class BudgetState(NamedTuple):
 
 
 class Hold(NamedTuple):
-    """What one request in progress holds, until ``release``."""
+    """The amounts that one request in progress holds, until ``release``."""
 
     owners: tuple[str, ...]
     tokens: float
@@ -81,7 +81,7 @@ class Hold(NamedTuple):
 
 @dataclass(slots=True)
 class _Window:
-    """One period of one owner. ``others``: what other servers used, or this one before it was started."""
+    """The use of one owner in one period; ``others``: by other servers, or by this one before it was started."""
 
     stretch: Stretch
     own: dict[Unit, float] = field(default_factory=lambda: dict.fromkeys(Unit, 0.0))
@@ -92,7 +92,7 @@ class _Window:
 
 
 class BudgetBook:
-    """All owners. ``now_s`` is seconds since 1970; owners are told apart by their labels."""
+    """The use of all owners, by their labels. ``now_s`` is in seconds since 1970."""
 
     def __init__(self) -> None:
         self._windows: dict[str, dict[Span, _Window]] = {}
@@ -102,8 +102,8 @@ class BudgetBook:
         self._newest_s = 0.0
 
     def judge(self, owners: Sequence[Owned], tokens: float, now_s: float) -> list[Finding]:
-        """The bounds that a request of so many tokens does not fit: of its tenant, which is first, and of its
-        organisation. It takes nothing.
+        """The bounds that a request of so many tokens does not fit: those of its tenant, the first owner, and of its
+        organisation. Nothing is held.
         """
         now_s = self._now_s(now_s)
         found = [one for owner in owners for one in self._of(owner, tokens, now_s)]
@@ -112,7 +112,7 @@ class BudgetBook:
         return self._lent(found, owners[0], owners[1], tokens, now_s)
 
     def hold(self, owners: Sequence[Owned], tokens: float) -> Hold:
-        """A request begins. It holds its tokens until its release; what it has used is added apart from that."""
+        """A request begins, and holds its tokens until ``release``. ``add`` counts its use."""
         if owners:
             self._owners[owners[0].name] = tuple(owners)
         hold = Hold(tuple(owner.label for owner in owners), tokens)
@@ -120,11 +120,11 @@ class BudgetBook:
         return hold
 
     def release(self, hold: Hold) -> None:
-        """A request is over. Call it once for each hold."""
+        """A request is over; called once for each hold."""
         self._change(hold, -1)
 
     def add(self, tenant: str, requests: int, tokens: float, seat_s: float, ended_s: float) -> None:
-        """Count what a request of a tenant has used, where the tenant has had a budget since the start."""
+        """Count the use of a request whose tenant has had a budget since the start."""
         now_s = self._now_s(ended_s)
         used = {Unit.REQUESTS: float(requests), Unit.TOKENS: tokens, Unit.SEAT_SECONDS: seat_s}
         for owner in self._owners.get(tenant, ()):
@@ -138,14 +138,14 @@ class BudgetBook:
         return owner.label in self._windows
 
     def own(self, owner: Owned, span: Span, now_s: float) -> Mapping[Unit, float]:
-        """What requests of this server have used in the period."""
+        """The use by requests of this server in the period."""
         return dict(self._window(owner, span, self._now_s(now_s)).own)
 
     def count_others(
         self, owner: Owned, span: Span, start_s: float, least: Mapping[Unit, float], most: Mapping[Unit, float]
     ) -> None:
-        """Say between which figures it is what an owner has used beside ``own`` in the period that began at
-        ``start_s``; nothing for another period. The figure of before stays as far as it is between them.
+        """Bound the use of an owner elsewhere, beside ``own``, in the period that began at ``start_s``; another period
+        is ignored. The earlier figure changes only as far as it is outside ``least`` and ``most``.
         """
         if not owner.members:
             self._owners.setdefault(owner.name, (owner,))
@@ -200,7 +200,7 @@ class BudgetBook:
         return found
 
     def _has_room(self, tenant: Owned, organisation: Owned, bound: Bound, more: float, now_s: float) -> bool:
-        """Whether a request takes only what is kept for its tenant, or what is kept for nobody."""
+        """Whether a request fits in what is kept for its tenant, or in what is kept for no member."""
         window = self._window(organisation, bound.span, now_s)
         rest_ratio = window.stretch.rest_ratio(now_s)
         if more <= self._kept(tenant, bound, 0.0, rest_ratio, now_s):
@@ -213,7 +213,7 @@ class BudgetBook:
         return used + more + kept <= organisation.budget.limits[bound]
 
     def _kept(self, member: Owned, bound: Bound, more: float, rest_ratio: float, now_s: float) -> float:
-        """What is kept of an organisation's bound for one member, once it has taken so much more."""
+        """The part of an organisation's bound that is kept for a member after it has used ``more``."""
         limit = member.budget.limits.get(bound)
         if limit is None:
             return 0.0
@@ -221,7 +221,7 @@ class BudgetBook:
         return max(0.0, min(limit - used - more, limit * rest_ratio))
 
     def _window(self, owner: Owned, span: Span, now_s: float) -> _Window:
-        """The period of an owner that a time is in; a new one where the last is over, or its calendar is another."""
+        """The period of an owner at a time; a new one where the last is over, or where the calendar has changed."""
         label, calendar = owner.label, owner.budget.calendar
         if self._calendars.get(label, calendar) != calendar:
             self._windows.pop(label, None)

@@ -1,4 +1,4 @@
-"""The budget of one tenant or one organisation: bounds of what it uses, and what follows where they are reached."""
+"""The budget of one tenant or one organisation: bounds of its use, and the consequences where they are reached."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from headway_policies.budgets.calendar import Calendar, Span
 
 
 class Unit(StrEnum):
-    """What is counted. Tokens are those of prompts and answers, seat seconds the time of all sequences on seats."""
+    """The unit of a bound. Tokens are those of prompts and answers, seat seconds the time of all sequences on seats."""
 
     REQUESTS = "requests"
     TOKENS = "tokens"

@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 
 class Span(StrEnum):
-    """The length of what a budget is for; each begins anew with the calendar."""
+    """The length of a budget's period, which begins with the hour, day or month of the calendar."""
 
     HOUR = "hour"
     DAY = "day"
@@ -23,7 +23,7 @@ class Stretch(NamedTuple):
     end_s: float
 
     def rest_ratio(self, now_s: float) -> float:
-        """The part of it that is still to come, 0 to 1."""
+        """The remaining part of it, 0 to 1."""
         return min(1.0, max(0.0, (self.end_s - now_s) / (self.end_s - self.start_s)))
 
 

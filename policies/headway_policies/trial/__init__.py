@@ -1,7 +1,7 @@
-"""Trials of a preset: when a change is taken back by itself, and what decides on it.
+"""Trials of a preset: when a change is reverted without an operator.
 
-figures      what a class of requests got in a stretch of time
-condition    ``realtime.ttft_p95_s > 2 for 30 s``: its text, and for how long it has held
+figures      the results of a class of requests in an interval
+condition    ``realtime.ttft_p95_s > 2 for 30 s``: its text and its comparison
 trial        the conditions and the time of one trial, and its end
 """
 

@@ -1,7 +1,7 @@
 """A condition on the figures of a server: ``[class.]figure > value [for 30 s]``.
 
-The condition holds once its comparison has been true at every look for that long, as an alert of Prometheus does with
-``for``. A figure that is not known is not beyond anything.
+The condition holds once every reading for that long has met its comparison, like ``for`` in an alert of Prometheus. An
+unknown figure meets no comparison.
 """
 
 from __future__ import annotations
@@ -28,12 +28,12 @@ _SECONDS = {"s": 1.0, "m": 60.0}
 
 
 class ConditionError(ValueError):
-    """A condition that cannot be read, or that nothing could ever meet."""
+    """A condition that cannot be read, or whose result no figure can change."""
 
 
 @dataclass(frozen=True, slots=True)
 class Condition:
-    """A figure of a class (``ALL``: of all requests) that is beyond a value for so long."""
+    """A figure of a class (``ALL``: of all requests) that is above or below a value for ``for_s``."""
 
     class_name: str
     figure: str
@@ -43,7 +43,7 @@ class Condition:
 
     @classmethod
     def parse(cls, text: str, class_names: Collection[str] | None = None) -> Condition:
-        """Read a condition; ``class_names`` are those there are. Raises ConditionError.
+        """Read a condition; ``class_names`` are the known classes. Raises ConditionError.
 
         ``_share`` may be written for ``_ratio``.
         """
@@ -103,7 +103,7 @@ class Condition:
 
 
 def _pointless(figure: str, value: float, *, above: bool) -> str:
-    """The reason why a comparison always holds, or never; empty where it may go either way. No figure is below 0."""
+    """The reason why a comparison is always true, or never; empty where it may be either. No figure is below 0."""
     most, share = (1.0, "between 0 and 1") if figure.endswith("_ratio") else (math.inf, "never below 0")
     if not 0 <= value <= most:
         return f"{figure} is {share}: {value:g} cannot be passed"

@@ -1,10 +1,10 @@
-"""The results of a class of requests in a stretch of time: the figures that a forecast has too."""
+"""The results of a class of requests in an interval: the figures that a forecast has too."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass, fields
 
-#: The name under which the figures of all classes together stand.
+#: The class name of the figures of all classes together.
 ALL = ""
 
 
@@ -13,9 +13,10 @@ class Served:
     """The figures of one class, or of all. Ratios are of the requests that ended, except those that clients
     cancelled.
 
-    ``error_ratio`` counts failures and lost engines, ``refused_ratio`` refusals, ``timed_out_ratio`` requests whose
-    time ran out, waiting or running. A time to first token counts when the token comes; a request that has waited for
-    it counts with its age so far. The time between tokens is the mean of one answer. None where nothing was measured.
+    ``error_ratio`` counts failures and lost engines, ``refused_ratio`` refusals, ``timed_out_ratio`` requests that
+    timed out, in the queue or in the engine. A time to first token counts when the token comes; a request that still
+    waits for it counts with its age so far. The time between tokens is the mean of one answer. A figure is None where
+    nothing was measured.
     """
 
     completed_ratio: float | None = None

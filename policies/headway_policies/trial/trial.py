@@ -1,11 +1,11 @@
-"""A trial of a preset: the preset stays when somebody confirms it, and goes when a condition holds or time is over.
+"""A trial of a preset: the preset stays once an operator confirms it, and is reverted when a condition holds.
 
-With ``revert_after_s`` nobody's word is needed to go back: without a confirmation until then the earlier settings
-return, as with a router's "reload in 5" or the confirmed commit of NETCONF (RFC 6241, section 8.4). With conditions
-alone a trial is a watch: the preset stays if none of them has held for ``WATCH_S``.
+With ``revert_after_s`` a trial that is not confirmed in time is reverted too, like a router's "reload in 5" or the
+confirmed commit of NETCONF (RFC 6241, section 8.4). With conditions alone the preset stays if none of them has held
+within ``WATCH_S``.
 
-A condition is judged by what was served since the change, and while requests are dispatched at all: an engine that is
-being restarted, or a server that drains, says nothing of a preset.
+A condition is judged by the requests since the change, and only while requests are dispatched: the figures of a server
+whose engine restarts, or that drains, do not depend on the preset.
 """
 
 from __future__ import annotations
@@ -17,13 +17,15 @@ from enum import StrEnum
 from headway_policies.trial.condition import Condition
 from headway_policies.trial.figures import Served
 
-#: How long conditions are watched where no time is set to go back.
+#: The length of a trial without ``revert_after_s``.
 WATCH_S = 600.0
 
 
 @dataclass(frozen=True, slots=True)
 class TrialTerms:
-    """The conditions that revert a trial; at least one of the two is given."""
+    """When a trial is reverted: after a time without a confirmation, or when a condition holds. With neither, there is
+    no trial.
+    """
 
     revert_after_s: float | None = None
     revert_if: Sequence[Condition] = ()
@@ -41,7 +43,7 @@ NO_TRIAL = TrialTerms()
 
 
 class TrialEnd(StrEnum):
-    """The end of a trial; ``overtaken``: somebody changed the preset or its limit meanwhile."""
+    """The end of a trial; ``overtaken``: the preset or its limit was changed before."""
 
     KEPT = "kept"
     REVERTED = "reverted"
@@ -57,7 +59,7 @@ class TrialResult:
 
 
 class Trial:
-    """A trial that began at ``began_s``. Look at it about once a second."""
+    """A trial that began at ``began_s``. Its owner calls ``look`` about once a second."""
 
     def __init__(self, terms: TrialTerms, began_s: float) -> None:
         self.terms = terms
@@ -70,7 +72,9 @@ class Trial:
         return [0.0 if since_s is None else now_s - since_s for since_s in self._since_s]
 
     def look(self, served: Mapping[str, Served] | None, now_s: float) -> TrialResult | None:
-        """Judge what is served; None: nothing can be judged now. The end of the trial, or None while it goes on."""
+        """Judge the figures; ``served`` is None while they cannot be judged. Returns the end of the trial, or None
+        while it continues.
+        """
         for place, condition in enumerate(self.terms.revert_if):
             reading = None if served is None else condition.reading(served)
             if reading is None or not condition.beyond(reading):

@@ -224,7 +224,7 @@ def test_a_database_that_cannot_be_read_leaves_the_figures(
             server.refresh()
         assert server.used() == 60
         assert [one.getMessage() for one in caplog.records if "no disk" in one.getMessage()] == [
-            "budgets: what other servers use cannot be read: no disk; the figures of before stay"
+            "budgets: the use of other servers cannot be read: no disk; the earlier figures stay"
         ]
     finally:
         server.stop()
