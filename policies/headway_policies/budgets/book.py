@@ -9,9 +9,10 @@ is never exceeded, also over a restart: the earlier use is read from the account
 known at the end only, so the requests that run when that bound is reached exceed it.
 
 A tenant that ``borrows`` may exceed its own bound by the unused part of its organisation's bound. The rest of each
-member's bound is kept for that member, at most in proportion to the rest of the period (``rest``, 0 to 1):
+member's bound is kept for that member, but for what it left unused. ``rest`` is the rest of the period, 0 to 1:
 
-    kept      min(limit - used - held, limit * rest)
+    unused    the most that the member's use has been behind the time: limit * (1 - rest) - used - held
+    kept      limit - unused - used - held
     lent      a request beyond what is kept for its tenant fits where used + held + estimate + all that is kept after it
               is within the limit of the organisation
 
@@ -81,11 +82,15 @@ class Hold(NamedTuple):
 
 @dataclass(slots=True)
 class _Window:
-    """The use of one owner in one period; ``others``: by other servers, or by this one before it was started."""
+    """The use of one owner in one period; ``others``: by other servers, or by this one before it was started.
+
+    ``unused``: the most that its use has been behind the time, as far as anybody asked.
+    """
 
     stretch: Stretch
     own: dict[Unit, float] = field(default_factory=lambda: dict.fromkeys(Unit, 0.0))
     others: dict[Unit, float] = field(default_factory=lambda: dict.fromkeys(Unit, 0.0))
+    unused: dict[Unit, float] = field(default_factory=lambda: dict.fromkeys(Unit, 0.0))
 
     def used(self, unit: Unit) -> float:
         return self.own[unit] + self.others[unit]
@@ -217,8 +222,10 @@ class BudgetBook:
         limit = member.budget.limits.get(bound)
         if limit is None:
             return 0.0
-        used = self._window(member, bound.span, now_s).used(bound.unit) + self._held_by(member.label)[bound.unit]
-        return max(0.0, min(limit - used - more, limit * rest_ratio))
+        window, unit = self._window(member, bound.span, now_s), bound.unit
+        used = window.used(unit) + self._held_by(member.label)[unit]
+        window.unused[unit] = max(window.unused[unit], limit * (1 - rest_ratio) - used)
+        return max(0.0, limit - window.unused[unit] - used - more)
 
     def _window(self, owner: Owned, span: Span, now_s: float) -> _Window:
         """The period of an owner at a time; a new one where the last is over, or where the calendar has changed."""

@@ -8,7 +8,7 @@ from typing import Any
 from zoneinfo import ZoneInfo
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from headway_policies.budgets import (
@@ -176,23 +176,29 @@ def test_what_is_idle_is_lent_as_the_day_goes_by() -> None:
     st.lists(st.tuples(st.sampled_from("abc"), st.integers(1, 40), st.floats(0, 4000)), max_size=80),
     st.booleans(),
 )
+@example(
+    steps=[*[("a", 1, 0)] * 3, ("a", 22, 0), ("a", 40, 0), ("a", 40, 2160), ("b", 20, 0), ("b", 40, 4), ("b", 40, 860)],
+    borrows=True,
+)
 def test_lending_exceeds_no_organisation_and_leaves_each_member_its_share(
     steps: list[tuple[str, int, float]], borrows: bool
 ) -> None:
-    """A member that has used less than its even share until now can always use the rest of it at once."""
+    """A member can use at any time what it has not used yet, but for the most by which it was ever behind the time."""
     of = organisation(300, borrows=borrows, a=100, b=100, c=100)
     book, now_s, used = BudgetBook(), NOON_S - 12 * HOUR_S, dict.fromkeys("abc", 0.0)
+    unused = dict.fromkeys("abc", 0.0)
     for name, tokens, pause_s in steps:
         now_s += pause_s
         if Calendar().stretch(Span.DAY, now_s).start_s != NOON_S - 12 * HOUR_S:
             break
+        rest_ratio = Calendar().stretch(Span.DAY, now_s).rest_ratio(now_s)
+        unused = {one: max(unused[one], 100 * (1 - rest_ratio) - used[one]) for one in unused}
         if run(book, of[name], tokens, now_s):
             used[name] += tokens
         assert sum(used.values()) <= 300
         assert borrows or max(used.values()) <= 100
-        rest_ratio = Calendar().stretch(Span.DAY, now_s).rest_ratio(now_s)
         for member, owners in of.items():
-            share = int(min(100 - used[member], 100 * rest_ratio))
+            share = int(100 - unused[member] - used[member])
             assert share < 1 or not refused(book.judge(owners, share, now_s))
 
 
