@@ -1,4 +1,4 @@
-"""The account of one request: what it has used of the engine, until the last of its calls is gone from there.
+"""The account of one request: its use of the engine, until the last of its calls has left the engine.
 
 A permit ends when its client has its answer, or has left; the engine may count tokens of it for a moment longer. So an
 account is closed when both are over: the permit has its outcome, and no call is left that the engine could report on.
@@ -51,7 +51,7 @@ class Account:
         return self.outcome is not None and self.calls == 0
 
     def has(self, seats: int | None, now_s: float) -> None:
-        """The request has so many seats from now on; None: it waits for them."""
+        """The request has this many seats from now on; None: it waits for them."""
         passed_s = now_s - self._since_s
         if self._seats is None:
             self.queue_s += passed_s

@@ -15,7 +15,7 @@ from headway.errors import Refused
 from headway_policies import Reason
 from headway_policies.request import Timeouts
 
-#: Starts the call elsewhere, within so many seconds; None: without an end.
+#: Starts the call elsewhere, within this time in seconds; None: without a bound.
 Elsewhere = Callable[[float | None], AsyncGenerator[Any, None]]
 
 
@@ -42,7 +42,7 @@ class Diversion(Protocol):
         ...
 
     def time_left_s(self, class_name: str, asked: Timeouts, passed_s: float) -> float | None:
-        """How much of its total time a request has left; None where it has no end."""
+        """The remaining part of a request's total time-out; None where it has none."""
         ...
 
     def count_diverted(self, class_name: str) -> None:

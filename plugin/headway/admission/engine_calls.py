@@ -46,7 +46,7 @@ class Call:
 
     @property
     def outlived(self) -> bool:
-        """Whether its request has been queued again since: the engine died under it, or it made room for another."""
+        """Whether its request has been queued again since: its engine died, or another request took its seat."""
         return self.permit.requeues != self.requeues
 
 

@@ -35,16 +35,16 @@ T = TypeVar("T")
 
 
 class DeathHandler(Protocol):
-    """A part that can put another engine in the place of a dead one."""
+    """A part that can replace a dead engine."""
 
     def handle_death(self) -> None:
-        """The engine is dead: tell the link what follows. Called on the gate's loop, once for each death."""
+        """Report to the link whether another engine follows the dead one. Called on the gate's loop, once a death."""
         ...
 
 
 @dataclass(slots=True)
 class EngineLink:
-    """An engine, as far as it is not about single calls. ``closing`` says that its server ends.
+    """The state of an engine, apart from its calls. ``closing`` says that its server ends.
 
     ``limit_pending`` says that the engine did not answer when its limit was sent; ``limit_confirmed`` is false then and
     after an error, until the engine confirms a limit or has none of its own. ``reported`` is the number of sequences in
@@ -123,7 +123,7 @@ class EngineLink:
             self.engine_died()
 
     def engine_died(self) -> None:
-        """The engine is dead: have its death handled, once. While the server closes that is no fault.
+        """The engine is dead: have its death handled, once. While the server closes, it is an ordinary stop.
 
         May be called from any thread.
         """
@@ -136,7 +136,7 @@ class EngineLink:
             self.gate.engine_lost(Reason.NOT_READY)
 
     def engine_silent(self) -> None:
-        """The engine does not answer: dispatch is suspended until it does. Time-outs go on."""
+        """The engine does not answer: dispatch is suspended until it does. Time-outs still apply."""
         if self._becomes(EngineLife.SILENT):
             self.gate.engine_silent()
 
@@ -170,7 +170,7 @@ class EngineLink:
     # ------------------------------------------------------------------ queries
 
     async def ask_engine(self, within_s: float | None = None) -> bool:
-        """Ping the engine, and learn whether it is paused; False where it cannot be asked.
+        """Ping the engine, and ask whether it is paused; False where it cannot be asked.
 
         Raises NoEngineError when it dies first, TimeoutError, and what the engine raises.
         """
@@ -239,7 +239,7 @@ class EngineLink:
     # ------------------------------------------------------------------ closing
 
     def close_from_any_thread(self, timeout_s: float | None) -> float | None:
-        """Refuse new and waiting requests; what the engine does from now on is no fault.
+        """Refuse new and waiting requests; from now on an end of the engine is an ordinary stop.
 
         Off the loop's thread, wait until the running requests have ended; returns what is left of the time for it.
         """
@@ -294,7 +294,7 @@ class EngineLink:
         _log_running(running)
 
     def _closed(self) -> None:
-        """The engine was stopped while the server closed, or died then, which is the same."""
+        """The engine was stopped, or died, while the server closed."""
         self._becomes(EngineLife.CLOSED)
         self.queries.end()
         self.gate.engine_lost(Reason.DRAINING)
@@ -328,7 +328,7 @@ class EngineLink:
         """Wait until the engine has processed what it was sent. A dead one has nothing left to process."""
         if self.engine_gone:
             return
-        with suppress(Exception):  # it died, or cannot be asked: then its abort is all there is to know
+        with suppress(Exception):  # it died, or cannot be asked: then nothing confirms the abort
             await self.queries.ask(self.adapter.catch_up(self.engine))
 
 

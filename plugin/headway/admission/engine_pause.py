@@ -1,4 +1,4 @@
-"""The pause of the engine: whether it is paused or asleep, as it says itself.
+"""The pause of the engine: whether it reports that it is paused or asleep.
 
 An engine can be paused without Headway (vLLM's dev-mode routes, another API server, a program that calls its core), so
 only its own answer counts: it is asked after each pause, resume, sleep and wake-up that goes through the policy client,
@@ -24,7 +24,7 @@ _WORDS = {Block.ENGINE_PAUSED: "paused", Block.ENGINE_ASLEEP: "asleep"}
 
 
 class EnginePause:
-    """Carries the engine's answers into the desk. Call it on the gate's loop only."""
+    """The link from the engine's answers to the desk, used on the gate's loop only."""
 
     def __init__(self, gate: Gate) -> None:
         self.changes = 0
@@ -33,7 +33,7 @@ class EnginePause:
 
     @property
     def known(self) -> bool:
-        """Whether the engine is paused or asleep, or becomes so, by what was heard last."""
+        """Whether the engine is paused or asleep, or becomes so, by its last answer."""
         return bool(self._gate.desk.mode.blocks & ENGINE_BLOCKS)
 
     async def change(self, work: Awaitable[T], block: Block | None, update: Callable[[], Awaitable[None]]) -> T:
@@ -53,7 +53,7 @@ class EnginePause:
             await update()
 
     def said(self, blocks: frozenset[Block], changes: int) -> None:
-        """The engine's answer to a query that was sent after so many ``changes``.
+        """Apply the engine's answer to a query that was sent after this number of ``changes``.
 
         An engine that lets its running requests finish first is not paused yet, and takes no new ones all the same.
         """

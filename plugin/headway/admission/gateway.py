@@ -3,9 +3,9 @@
 Ownership of a request. Inside an HTTP request there is a ``RequestContext``: the middleware made it, all calls of that
 request share its one permit, and the middleware settles it when the response is over. Without a context the call is a
 program's own, and is settled when its generator ends. A cancelled call settles it at once in both cases, unless another
-call of the request has failed: then the response tells how it ended. A call that has sent no output when the engine
-dies is retried, under another id, when its permit is dispatched again. So is one that a paused engine refuses (vLLM
-from 0.33 on): on the seats of its permit, when the engine runs, unless a time-out ends the request first.
+call of the request has failed: then the response determines the outcome. A call that has sent no output when the engine
+dies is retried, under another id, when its permit is dispatched again. A call that a paused engine refuses
+(vLLM from 0.33 on) is retried on the seats of its permit once the engine runs, unless the request times out before.
 """
 
 from __future__ import annotations
@@ -108,7 +108,7 @@ class Gateway:
                 adapter=self._adapter(context.asked.model, of_client=of_client),
             )
         except Refused as refused:
-            # not the one that was raised: that one keeps its callers alive, the context among them
+            # a new error: the raised one holds references to its callers, also to the context
             context.rejected = refusal(refused.reason, refused.retry_after_s)
             raise
 
@@ -231,7 +231,7 @@ class Gateway:
                 call.permit.progress()
 
     def engine_drops(self, request_ids: Any, *, internal: bool) -> None:
-        """The engine is about to forget these calls: add what it has counted of them to their accounts."""
+        """Add the engine's counts of these calls, which it is about to remove, to their accounts."""
         if self.gate.listeners.usage is not None:
             dropped = partial(self.link.adapter.dropped, self.link.engine, request_ids, internal=internal)
             self.gate.listeners.tell(lambda: self._count(dropped()))
@@ -277,7 +277,7 @@ class Gateway:
             self.link.calls.account(call, self.link.adapter.usage(output))
 
     def _adapter(self, name: str | None, *, of_client: bool) -> str | None:
-        """The adapter that a request is computed with. A program names one that it has, a client whatever it likes."""
+        """The adapter of a request. A program names one that it has; the name of a client is not trusted."""
         if self.names is None or not name:
             return None
         return self.names.adapter(name) if of_client else name
@@ -325,7 +325,7 @@ class Gateway:
             self.link.loop.run_apart(self._stop(stream, call))
 
     async def _stop(self, stream: AsyncGenerator[Any, None] | None, call: Call) -> None:
-        """Leave nothing behind in the engine, also for a call that was cancelled while it was being added."""
+        """Remove the call from the engine, also one that was cancelled while it was being added."""
         try:
             if stream is not None:
                 await stream.aclose()
@@ -350,8 +350,8 @@ class Gateway:
     async def _gone(self, sequences: int) -> None:
         """Wait until the engine has confirmed that these are gone, and its report does not count them.
 
-        The last report may be older than the abort; the next one is not. A report that goes on counting sequences of
-        another front end is not waited for without end.
+        The last report may be older than the abort; the next one is not. The wait is bounded, since a report may
+        continue to count sequences of another front end.
         """
         for _ in range(_REPORTS_AWAITED):
             await self.link.caught_up()

@@ -1,7 +1,7 @@
-"""The permit: one request's way through the gate, as the gateway or a program sees it.
+"""The permit: the state of one request at the gate, for the gateway or a program.
 
-A permit knows of its gate only what ``PermitGate`` says; the gate holds its permits. Its phases and what moves it from
-one to the next are those of its ticket in the desk: ``headway_policies.desk.books.transitions`` has the table.
+A permit uses its gate only through ``PermitGate``; the gate holds its permits. Its phases and transitions are those of
+its ticket in the desk, in the table of ``headway_policies.desk.books.transitions``.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from headway_policies.desk.books.transitions import Event, Phase, after
 
 
 class PermitGate(Protocol):
-    """The gate, as far as a permit that it issued needs it. Everything is synchronous, on the gate's event loop."""
+    """The part of the gate that its permits use. All methods are synchronous, on the gate's event loop."""
 
     @property
     def now_s(self) -> Callable[[], float]:
@@ -46,13 +46,13 @@ class PermitGate(Protocol):
 
 
 class Permit:
-    """A request's way through the gate. The caller of ``Gate.enter`` must call ``leave`` in the end.
+    """The state of a request at the gate. The caller of ``Gate.enter`` must call ``leave`` once.
 
     Ownership: the gate settles refusals and time-outs by itself; the caller settles every other end. Only the first
     counts. ``on_stop`` is called, synchronously, when a request has to leave the engine: the desk aborts it, which
-    calls ``on_abort`` as well, or it makes room for a more urgent one. The latter, and one whose engine died, is queued
-    again: then ``admitted`` waits, too. ``dispatch``, ``refuse``, ``abort`` and ``requeue`` are for the gate: each
-    carries out an effect of the desk, and raises IllegalTransitionError where that cannot happen in this ``phase``.
+    calls ``on_abort`` as well, or a more urgent request takes its seat. In the second case, and when its engine died,
+    the request is queued again, and ``admitted`` waits again. ``dispatch``, ``refuse``, ``abort`` and ``requeue`` are
+    for the gate: each carries out an effect of the desk, and raises IllegalTransitionError in a wrong ``phase``.
     """
 
     __slots__ = (
@@ -111,7 +111,7 @@ class Permit:
         self._start_over()
 
     def _start_over(self) -> None:
-        """Forget the times of an earlier run in the engine."""
+        """Reset the times of an earlier run in the engine."""
         self._turn: asyncio.Future[None] | None = None
         self.dispatched_s: float | None = None
         self.most_tokens: int | None = None
@@ -122,7 +122,7 @@ class Permit:
 
     @property
     def wait_s(self) -> float:
-        """How long the ticket waited for its dispatch; until then, how long it has waited."""
+        """The wait of the ticket until its dispatch, or until now."""
         until_s = self._gate.now_s() if self.dispatched_s is None else self.dispatched_s
         return until_s - self.ticket.arrived_s
 
@@ -176,7 +176,7 @@ class Permit:
             self.progress()
 
     def progress(self) -> None:
-        """Report that tokens came, visible or not. Costs nothing where no stall time-out applies."""
+        """Report that tokens came, visible or not. Does nothing where no stall time-out applies."""
         if not self.begun:
             self.begun = True
             self._gate.report_progress(self, first=True)
@@ -185,7 +185,7 @@ class Permit:
 
     @property
     def watched(self) -> bool:
-        """Whether the time of this request's next token matters."""
+        """Whether the time of this request's next token is needed."""
         return not self.over and (self.stalls or not self.begun)
 
     def use(self, prompt_tokens: int, output_tokens: int, finish_reason: str = "") -> None:
@@ -224,8 +224,8 @@ class Permit:
             self._turn.cancel()  # another call of this request may still wait
 
     def dispatch(self, preset_name: str, batches: int, *, beside: bool) -> None:
-        """Give the permit its seats, under this preset: the calls that wait in ``admitted`` go on. So many batches have
-        left by now, its own included.
+        """Give the permit its seats, under this preset: the calls that wait in ``admitted`` continue. ``batches`` have
+        left by now, with its own.
         """
         self._move(Event.DISPATCH)
         self.batches_waited = max(0, batches - self.batches_before - 1)
@@ -238,25 +238,25 @@ class Permit:
         self._move(Event.REFUSE)
 
     def abort(self, reason: Reason, retry_after_s: int) -> None:
-        """Give the request up while it runs; its caller has still to leave."""
+        """Abort the running request; its caller must still call ``leave``."""
         self._why = reason, retry_after_s
         self._move(Event.ABORT)
 
     def requeue(self) -> None:
-        """The engine that ran the request died, or it made room: it waits for another dispatch."""
+        """The request waits for another dispatch: its engine died, or a more urgent request took its seat."""
         self._move(Event.REQUEUE)
         self._start_over()
         self.requeues += 1
         self._holds(None)
 
     def close_account(self) -> None:
-        """Close the account, where the request is over and none of its calls is left in the engine."""
+        """Close the account, if the request is over and none of its calls is left in the engine."""
         if self.account is not None and self.account.closed:
             self._holds(0)
             self._gate.close_account(self)
 
     def end_account(self, outcome: Outcome) -> None:
-        """The request is over: what it has in the engine still counts."""
+        """The request is over; its calls that are still in the engine continue to count."""
         if self.account is not None:
             self.account.outcome = outcome
             self._holds(self.in_engine)

@@ -1,8 +1,8 @@
 """The policy client: an engine's own client, with every request passed through the gateway.
 
-The instance keeps its identity and gains a subclass (``__class__`` is assigned), so everything else of it works as
-before and ``isinstance`` still holds: vLLM's handlers captured the very object. Composition was tried as well and
-fails where vLLM asserts the type (``/abort_requests``).
+The instance keeps its identity and gets a subclass (``__class__`` is assigned), so its other methods work as before and
+``isinstance`` still holds: vLLM's handlers hold a reference to this object. Composition fails where vLLM asserts the
+type (``/abort_requests``).
 """
 
 from __future__ import annotations
@@ -27,8 +27,9 @@ from headway_policies.request import NO_TIMEOUTS, Timeouts
 class PolicyClient:
     """The methods of an engine client that differ behind Headway's gate.
 
-    Never instantiated nor inherited from: these methods are set into a subclass of the engine's own class, because an
-    instance can take on a subclass only if that has no second base. So they call that class by name, not ``super()``.
+    The class is neither instantiated nor inherited from: its methods are copied into a subclass of the engine's own
+    class, because ``__class__`` accepts only a subclass without a second base. So they call that class by name, not
+    ``super()``.
     """
 
     _headway_gateway: ClassVar[Gateway]
@@ -54,13 +55,13 @@ class PolicyClient:
         return self._headway_carry(self._headway_base.generate, prompt, sampling_params, request_id, seats, options)
 
     def encode(self, prompt: Any, pooling_params: Any, request_id: str, **options: Any) -> AsyncGenerator[Any, None]:
-        """Pooling requests pass the same gate: a call is a seat, and a request runs as many at once as there are."""
+        """Run a pooling request behind the same gate: each call takes a seat, at most all seats at once."""
         call = self._headway_carry(self._headway_base.encode, prompt, pooling_params, request_id, 1, options)
         context = REQUEST_CONTEXT.get()
         return call if context is None else _in_turn(context, self._headway_gateway.gate.desk.limit, call)
 
     async def abort(self, request_id: Any, *arguments: Any, **options: Any) -> None:
-        """Stop requests, once what the engine has counted of them is added to their accounts."""
+        """Stop requests, after the engine's counts of them are added to their accounts."""
         if not isinstance(request_id, str):
             request_id = list(request_id)
         internal = bool(options.get("internal", arguments[0] if arguments else False))
@@ -103,7 +104,7 @@ class PolicyClient:
         self._headway_gateway.link.closed_from_any_thread()
 
     def _headway_count_dropped(self, request_ids: Any, *, internal: bool) -> None:
-        """Count the sequences of these requests, which the engine is about to forget."""
+        """Count the sequences of these requests, which the engine is about to remove."""
         self._headway_gateway.engine_drops(request_ids, internal=internal)
 
     def _headway_carry(
@@ -160,7 +161,7 @@ def make_policy_class(base: type[Any], gateway: Gateway) -> type[Any]:
 
 
 async def _in_turn(context: RequestContext, seats: int, call: AsyncGenerator[Any, None]) -> AsyncGenerator[Any, None]:
-    """Wait for a turn: at most ``seats`` calls of a request run at once, however long its list of inputs is."""
+    """Wait until fewer than ``seats`` calls of the request run, however long its list of inputs is."""
     if context.turns is None:
         context.turns = asyncio.Semaphore(seats)
     async with context.turns, aclosing(call):
