@@ -8,15 +8,14 @@
 
 All of it is decided before anything of the body is read. A locked address is refused whatever token it sends, so that
 its answers do not tell a right one. The machine's own addresses are the exception: there a right token is always
-taken, or any local program with an outdated token would lock the operator's shell out. Its wrong tokens are refused as
-elsewhere; a token has at least 32 characters, so that the lock-out is not what keeps it from being guessed.
+taken, or any local program with an outdated token would lock out the operator. Its wrong tokens are refused as
+elsewhere; a token has at least 32 characters, and cannot be guessed even without the lock-out.
 
-The page that a command comes from is not looked at. The token is read from ``Authorization: Bearer`` alone, which no
-browser adds to the request of a page by itself, as it adds a cookie or the password of Basic; neither of those is a
-credential here. A page that knows the token may as well use it elsewhere. Where a proxy adds the token to whatever
-passes it, a command from a page of another site still does not arrive: its type, ``application/json``, makes the
-browser ask first, and the route guard refuses that preflight (``headway.http.access.route_guard``); any other type is
-415.
+The ``Origin`` of a command is not checked. The token is read from ``Authorization: Bearer`` alone, which no browser
+adds to the request of a page by itself, as it adds a cookie or the password of Basic; neither of those is a credential
+here. Where a proxy adds the token to every request, a command from a page of another site is still refused: its type,
+``application/json``, makes the browser send a preflight, which the route guard refuses
+(``headway.http.access.route_guard``); any other type is 415.
 """
 
 from __future__ import annotations
@@ -40,7 +39,7 @@ _CHALLENGE = {"WWW-Authenticate": 'Bearer realm="headway"'}
 
 
 class Callers:
-    """Finds out the caller of each request, or refuses it. Call it on the event loop's thread only."""
+    """The callers of requests, or the refusals. Used on the event loop's thread only."""
 
     def __init__(self, tokens: Tokens) -> None:
         self._tokens = tokens

@@ -1,4 +1,4 @@
-"""The deferred response: held back until the first token, so that a refusal can still take its place.
+"""The deferred response: kept until the first token, so that a refusal can replace it.
 
     state       event       next
     HELD        START       FORWARDING   its beginning is sent, and the rest as it comes
@@ -7,7 +7,7 @@
     HELD        DISCONNECT  UNSENT       the client left before anything was sent
     FORWARDING  END         COMPLETE     its last message has been sent
     FORWARDING  REFUSE      BROKEN_OFF   the stream ends with one error event
-    FORWARDING  DISCONNECT  CUT_SHORT    the client left in the middle of it
+    FORWARDING  DISCONNECT  CUT_SHORT    the client left before its end
 
 The states without a line are final: further messages of the application are dropped, further events change nothing.
 """
@@ -30,7 +30,7 @@ from headway.http.inference.service_tier import TierEcho
 from headway.http.inference.tenant_charge import TenantCharge
 from headway_policies import Ending
 
-#: For the application to send its last event, and then for the one that is sent in its place.
+#: The time for the application's last event, and again for the event that replaces it.
 _LAST_EVENT_S = 1.25
 
 
@@ -56,7 +56,7 @@ class ResponseEvent(StrEnum):
     DISCONNECT = "disconnect"
 
 
-#: Where each event leads; what is not here changes nothing.
+#: The next state for each state and event; other events change nothing.
 NEXT: dict[tuple[ResponseState, ResponseEvent], ResponseState] = {
     (ResponseState.HELD, ResponseEvent.START): ResponseState.FORWARDING,
     (ResponseState.HELD, ResponseEvent.REFUSE): ResponseState.REFUSED,
@@ -73,7 +73,7 @@ _DISCONNECTED = frozenset({ResponseState.UNSENT, ResponseState.CUT_SHORT})
 
 
 class DeferredResponse:
-    """Stands between the application and the server's ``send`` of one request; ``retries`` where that is a retry."""
+    """The layer between the application and the server's ``send`` of one request; ``retries`` where that is a retry."""
 
     def __init__(
         self,
@@ -104,13 +104,13 @@ class DeferredResponse:
 
     @property
     def truncated(self) -> bool:
-        """Whether the response began and has no end, the application's or an error event, and its client stayed."""
+        """Whether the response began and has neither an end nor an error event, although its client stayed."""
         return self.state is ResponseState.FORWARDING
 
     def watched(self, receive: Receive, first: Message | None = None) -> Receive:
-        """The application's ``receive``, which takes note of a client that disconnects before the end.
+        """The application's ``receive``, which notices a client that disconnects before the end.
 
-        The result gives the ``first`` message before all that come, and does not keep it.
+        The result returns the ``first`` message before all others, and does not keep it.
         """
         read = [] if first is None else [first]
 
@@ -146,10 +146,10 @@ class DeferredResponse:
             self._go(ResponseEvent.END)
 
     async def finish(self) -> bool:
-        """The application has returned, was cut off, or raised an error: answer a refusal or what is invalid, where it
-        did not.
+        """The application has returned, was cancelled, or raised an error: send the refusal or the error of an invalid
+        request, if it did not.
 
-        True when there was one. A client that has begun to read and reads no more is not waited for.
+        True when there was one. The wait for a client that has stopped reading is bounded.
         """
         if self._is_invalid():
             await self._answer_invalid()
@@ -161,7 +161,7 @@ class DeferredResponse:
         return self._context.refused is not None and self.state not in _OPEN
 
     def limit(self, cap: asyncio.Timeout) -> None:
-        """The request was aborted: bound the time for its last event. A whole answer on its way is not cut off."""
+        """The request was aborted: bound the time for its last event. A complete answer is sent to its end."""
         if self._streams_events() or not self.started:
             cap.reschedule(asyncio.get_running_loop().time() + _LAST_EVENT_S)
 
@@ -186,11 +186,11 @@ class DeferredResponse:
         return Headers(raw=headers).get("content-type", "").startswith("text/event-stream")
 
     def _refusable(self) -> bool:
-        """Whether there is a refusal and a place for it: before the first byte, or as an event of an event stream."""
+        """Whether there is a refusal that can be sent: before the first byte, or as an event of an event stream."""
         return self._context.refused is not None and (not self.started or self._streams_events())
 
     def _is_invalid(self) -> bool:
-        """Whether this is a stream that begins well, with an error for its only event: its status can still tell."""
+        """Whether this is a stream with status 200 whose only event is an error: its status can still be changed."""
         start, context = self._start, self._context
         if self.state is not ResponseState.HELD or context.invalid is None or start is None:
             return False

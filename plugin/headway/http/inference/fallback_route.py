@@ -35,7 +35,7 @@ class FallbackRoute:
             self.body = None
 
     async def take(self) -> bool:
-        """Let the target answer, if it should and can. True when nothing is left to answer here."""
+        """Let the target answer, if it should and can. True when the request is answered."""
         class_name = self.context.class_name
         if class_name is None or self.body is None or self._tried or self.context.asked.detached:
             return False

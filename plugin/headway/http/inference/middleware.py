@@ -8,10 +8,10 @@
     5. settle     the permit, the charge of the tenant and the span, once the last byte is sent, the client has
                   disconnected, or the handler has failed
 
-Headway's own routes and token counting pass untouched, and of a websocket each engine call is a request. A refusal
-after the first byte of an event stream becomes one error event. When a request is aborted, its handler has about a
-second to send that event and to return (``DeferredResponse.limit``). After that the middleware cancels the handler, and
-sends the event if it is still missing.
+Headway's own routes and token counting pass unchanged; each engine call of a websocket is a request. A refusal after the
+first byte of an event stream becomes one error event. When a request is aborted, its handler has about a second to send
+that event and to return (``DeferredResponse.limit``). After that the middleware cancels the handler, and sends the
+event if it is still missing.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ from headway_policies import Preset
 class AdmissionMiddleware:
     """ASGI middleware.
 
-    ``preset`` gives the preset in force, ``fallback_controller`` knows the other model, ``spans`` exports the waits.
+    ``preset`` returns the preset in force, ``fallback_controller`` has the other model, ``spans`` exports the waits.
     ``truncated`` counts the responses that began and had no end although their client stayed, by class. ``forwards``:
     the application builds a new body from the parsed fields (``router``); otherwise the fields are dropped before it.
     """

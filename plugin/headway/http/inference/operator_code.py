@@ -25,7 +25,7 @@ MAX_MESSAGE_CHARS: Final = 500
 
 
 class CallFailedError(Exception):
-    """The function raised an unexpected error, returned something else than a message, or took too long."""
+    """The function raised an unexpected error, returned no message, or took too long."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,7 +45,7 @@ class _Job:
     loop: asyncio.AbstractEventLoop
 
     def run(self) -> None:
-        """Make the call, in a thread; not at all where it is no longer waited for."""
+        """Make the call, in a thread; nothing where its caller no longer waits."""
         if self.future.cancelled():
             return
         outcome = _outcome(self.call)

@@ -47,9 +47,9 @@ from headway_policies.entitlement import RequestCaps
 
 #: All stop strings or words of one list; each is searched for in every token.
 MAX_STOP_BYTES: Final = 32 * 1024
-#: Nesting of a schema: twice what OpenAI's ten levels need with all that stands around them.
+#: Nesting of a schema: twice the depth of OpenAI's ten levels with the objects around them.
 MAX_SCHEMA_DEPTH: Final = 48
-#: The bound on what a connector is told: a block id for every 16 tokens of a million.
+#: The bound of a connector's parameters: a block id for every 16 tokens of a million.
 MAX_TRANSFER_BYTES: Final = 1024 * 1024
 #: Alternatives that are listed at one step of all answers: the front end makes an object of each, 10 us on its loop.
 MAX_LISTED: Final = 2048
@@ -57,8 +57,8 @@ MAX_LISTED: Final = 2048
 MAX_ITEMS: Final = 2048
 #: Twice the largest vocabulary in use.
 MAX_ALLOWED_TOKENS: Final = 524_288
-#: The engine compares at each token, for every size of a pattern, as many tokens as that in turn, each as often as the
-#: pattern is to come: the square of one times the other.
+#: For each token the engine compares patterns of every size, each as many times as it has to be repeated: the cost is
+#: the square of one bound times the other.
 MAX_REPEATED_TOKENS: Final = 64
 MAX_REPEATED_TIMES: Final = 16
 #: What -1 means for log probabilities; no vocabulary is larger.

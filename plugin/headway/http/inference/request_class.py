@@ -2,9 +2,9 @@
 
     asked      x-headway-class, else service_tier of the body, else the default class of the tenant or the preset
     effective  the asked class where the tenant has it, else the next less urgent one it has; the least urgent one where
-               the tenant's budget is close to its end
+               the tenant's budget is nearly used up
 
-A listed proxy names classes and tenants itself, and is believed. Engine priorities that clients send have no effect:
+A listed proxy may name any class and tenant. Engine priorities that clients send have no effect:
 the plugin alone sets the priority of an engine call. A strict server refuses them.
 """
 
@@ -28,7 +28,7 @@ from headway_policies.close_name import no_such
 PRIORITY_HEADERS: Final = frozenset(
     {"x-vllm-priority", "x-priority", "x-request-priority", "x-litellm-priority", "x-gateway-priority"}
 )
-#: Tiers of requests that no answer has, and what is answered for them.
+#: Tiers that only requests have, and the tier of their answers.
 _ANSWERED: Final = {"auto": "default", "standard_only": "default", "fast": "priority"}
 _USUAL_TIER: Final = "default"
 #: The tiers of OpenAI's and Anthropic's APIs, which mean the default class where the preset has none for them.
@@ -54,7 +54,7 @@ def effective_class(
 
 
 def give_least_urgent(context: RequestContext, preset: Preset) -> None:
-    """Give a request the least urgent class, which every tenant may use: its tenant's budget is close to its end."""
+    """Give a request the least urgent class, which every tenant may use: its tenant's budget is nearly used up."""
     least = preset.by_urgency()[-1]
     if context.class_name in (None, least):
         return

@@ -20,7 +20,7 @@ from headway.openai.asked import Asked, read_asked
 from headway.openai.routes import Route
 from headway_policies import Preset
 
-#: Every number, time-out and word that has a meaning in a header.
+#: The longest number, time-out or word that a header may have.
 MAX_CHARS: Final = 64
 #: The most characters of each header that is read. A tenant may be an id of another system; the boundary of a content
 #: type alone may have 70 (RFC 2046), beside a charset.

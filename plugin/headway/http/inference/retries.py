@@ -1,10 +1,10 @@
-"""Retries: which requests are one, and whether a refused one is invited to come again.
+"""Retries: which requests are retries, and whether a refused one may be sent again.
 
     x-stainless-retry-count   by the SDKs of OpenAI and Anthropic: 0 for the first try
     x-envoy-attempt-count     by Envoy: 1 for the first try
 
-The count of a request is its client's own word. A client that hides it gets no more than other first tries do: it is
-refused as they are, and waits as it is told.
+The count is sent by the client and not verified. A client that omits it gains nothing over other first tries: it is
+refused like them, with the same ``Retry-After``.
 """
 
 from __future__ import annotations
@@ -24,13 +24,13 @@ from headway_policies.entitlement.retry_budget import RetryBudget
 #: The count that each header has on a first try.
 FIRST_TRY: Final[Mapping[str, int]] = {"x-stainless-retry-count": 0, "x-envoy-attempt-count": 1}
 
-#: Refusals of an overload. The others say that this server cannot serve now, and another may.
+#: Refusals of an overload. With the other refusals this server cannot serve now, and another server may.
 OVERLOADED: Final = frozenset(FOR_LOAD).difference(WHILE_RUNNING)
 _MAX_DIGITS = 9
 
 
 def is_retry(headers: Mapping[str, str]) -> bool:
-    """Whether one of the headers counts a try before this one; a value that is no number says nothing."""
+    """Whether one of the headers counts a try before this one; a value that is no number is ignored."""
     for name, first in FIRST_TRY.items():
         value = headers.get(name)
         if value is not None and value.isdecimal() and len(value) <= _MAX_DIGITS and int(value) > first:
@@ -40,7 +40,7 @@ def is_retry(headers: Mapping[str, str]) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class Retries:
-    """The retries of all requests. ``ended`` counts those that were told to be the last, by class."""
+    """The retries of all requests. ``ended`` counts the refusals that forbid another retry, by class."""
 
     budget: RetryBudget = field(default_factory=RetryBudget)
     ended: Counter[str] = field(default_factory=Counter)
@@ -54,9 +54,9 @@ class Retries:
         return False
 
     def last(self, context: RequestContext, reason: Reason, status: HTTPStatus) -> BadRequest | None:
-        """The refusal of a retry that must not come again, in place of one for this reason; None where it may.
+        """The refusal that forbids another retry, in place of one for this reason; None where another is allowed.
 
-        A retry that may come again is charged to its tenant's budget.
+        An allowed retry is charged to its tenant's budget.
         """
         if reason not in OVERLOADED or self.budget.spend(context.tenant, self.now_s()):
             return None

@@ -12,7 +12,7 @@ from headway.audit.network import network_of
 
 
 class Connections:
-    """Counts open connections. Touched from the event loop only."""
+    """The count of open connections, used on the event loop only."""
 
     def __init__(self, max_all: int, max_per_address: int | None = None) -> None:
         self._max_all = max_all

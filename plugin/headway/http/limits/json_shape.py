@@ -2,8 +2,8 @@
 
 Parsing happens on the event loop, in C and without releasing the interpreter, so a thread would not help: a body that
 is too costly has to be refused. The cost is in structure, not bytes: 31 MB of one string take 30 ms, of ``{},`` 600 ms.
-Only what is outside strings is counted, so a prompt may be full of braces. Counting takes linear time, and bounded time
-for each slice; it is fed while the body comes in, and ends a hostile body early.
+Only bytes outside strings are counted, so a prompt may contain any braces. Counting takes linear time, and bounded time
+for each slice; it runs while the body is received, so a hostile body is refused early.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ _NO_BRACKET = bytes(byte for byte in range(256) if byte not in _STEP)
 
 
 class JsonShape:
-    """Counts the structure of one body as it comes in."""
+    """The counts of the structure of one body, while it is received."""
 
     __slots__ = ("_bare_bytes", "_brackets", "_commas", "_depth", "_head", "_inside", "_quotes", "_torn")
 

@@ -1,13 +1,13 @@
-"""The outermost middleware: holds a request within its bounds, before it is read and while its body comes.
+"""The outermost middleware: enforces the bounds of a request, before it is read and while its body comes.
 
 Pure ASGI, around vLLM's authentication, its metrics and every other middleware, for each method and each path. Header
 fields and request target are counted at once. Under uvicorn the protocol has counted the head already while it came in
 (``api_server/protocol``); here the sum is exact, and holds for any server.
 
-The body is counted, timed, and held within the bound of all bodies on its way to the application. Only bytes that have
-come are counted, never a declared length, so no client blocks others with a number. A JSON body is read whole and
-passed on in one piece, any other as it comes; both stay counted until the request is queued (the queue has bounds of
-its own) or over. A body that is too large, too slow or exceeds the bound of all bodies is refused here, and the
+The body is counted, timed, and held within the bound of all bodies on its way to the application. Only received
+bytes are counted, never a declared length, so no client can block others by declaring one. A JSON body is read whole
+and passed on in one piece, any other as it comes; both stay counted until the request is queued (the queue has bounds
+of its own) or over. A body that is too large, too slow or exceeds the bound of all bodies is refused here, and the
 application gets a disconnect.
 """
 
@@ -100,7 +100,7 @@ class RequestLimits:
 
 
 class Body:
-    """Stands between the server's ``receive`` and ``send`` of one request and the application's."""
+    """The layer between the server's ``receive`` and ``send`` of one request and the application's."""
 
     def __init__(self, scope: Scope, receive: Receive, send: Send, bounds: Bounds, budget: Budget) -> None:
         self._path: str = scope["path"]
@@ -184,7 +184,7 @@ class Body:
         return message
 
     async def _in_time(self) -> Message:
-        """Wait for the client as long as it has time left: its time runs only while the application reads."""
+        """Wait for the client within its time, which is counted only while the application reads."""
         loop = asyncio.get_running_loop()
         began_s = loop.time()
         try:
@@ -222,7 +222,7 @@ class Body:
 
 
 async def whole_body(receive: Receive) -> Message:
-    """The body in one message, or the disconnect that came in its place."""
+    """The body in one message, or the disconnect that came before its end."""
     parts = []
     while (message := await receive())["type"] == "http.request":
         parts.append(message.get("body", b""))
