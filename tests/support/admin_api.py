@@ -12,7 +12,7 @@ from starlette.applications import Starlette
 
 import headway
 from headway.api.routes import Role
-from headway.http.admin import AdminRules, Tokens, routes
+from headway.http.admin import Tokens, routes
 
 OPERATOR = "operator-token-0123456789-0123456789"
 VIEWER = "viewer-token-0123456789-0123456789ab"
@@ -43,7 +43,7 @@ def client_of(
 ) -> httpx.AsyncClient:
     """A client at this address of the admin API of a server."""
     tokens = Tokens({OPERATOR: Role.OPERATOR, VIEWER: Role.VIEWER} if configured else {})
-    app = Starlette(routes=routes(lambda: control, tokens, AdminRules(**rules)))
+    app = Starlette(routes=routes(lambda: control, tokens, **rules))
     return httpx.AsyncClient(transport=httpx.ASGITransport(app=app, client=(address, 50_000)), base_url=url)
 
 

@@ -8,7 +8,7 @@ from http import HTTPStatus
 from headway.audit import AuditFile
 from headway.errors import HeadwayError
 from headway.fallback import FallbackTarget, check_late_classes, target_from_environment
-from headway.http import AdminRules, Bounds, RequestRules, Tokens
+from headway.http import Bounds, RequestRules, Tokens
 from headway.http.access import RouteTable, TrustedProxies
 from headway.keys import KeysFile
 from headway.operator import PresetCatalogue
@@ -27,7 +27,7 @@ class Settings:
     catalogue: PresetCatalogue
     preset: Preset
     tokens: Tokens
-    admin_rules: AdminRules
+    require_reason: bool
     audit_file: AuditFile | None
     usage: UsageLog | None
     warm: bool
@@ -66,7 +66,7 @@ class Settings:
             catalogue=catalogue,
             preset=preset,
             tokens=Tokens.from_environment(),
-            admin_rules=AdminRules(found.require_reason),
+            require_reason=found.require_reason,
             warm=found.warmup,
             queue_full_status=HTTPStatus.SERVICE_UNAVAILABLE if as_vllm else HTTPStatus.TOO_MANY_REQUESTS,
             bounds=Bounds.from_environment(),

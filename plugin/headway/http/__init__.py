@@ -8,14 +8,13 @@
 It depends on ASGI and Starlette, and not on vLLM.
 """
 
-from headway.http.admin import AdminRules, Tokens, routes
+from headway.http.admin import Tokens, routes
 from headway.http.inference import AdmissionMiddleware, RequestRules
 from headway.http.limits import MAX_TARGET_BYTES, Bounds, Budget, RequestLimits
 from headway.http.log_privacy import hide_queries
 
 __all__ = [
     "MAX_TARGET_BYTES",
-    "AdminRules",
     "AdmissionMiddleware",
     "Bounds",
     "Budget",

@@ -157,7 +157,11 @@ def router_service(
     ]
     forwarded = ForwardEndpoint(lambda: engine).routes()
     application = Starlette(
-        routes=[*answered_here, *routes(lambda: control, settings.tokens, settings.admin_rules), *forwarded],
+        routes=[
+            *answered_here,
+            *routes(lambda: control, settings.tokens, require_reason=settings.require_reason),
+            *forwarded,
+        ],
         middleware=[middleware],
     )
     api_keys = [key for key in [os.environ.get("VLLM_API_KEY")] if key] if own is None else own.api_keys

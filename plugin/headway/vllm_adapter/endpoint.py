@@ -98,7 +98,7 @@ class HeadwayEndpoint:
         for counts in (self._retries.ended, self._truncated):
             counts.update(dict.fromkeys(settings.catalogue.class_names(), 0))
         app.router.routes.insert(0, Route("/metrics", self._metrics))
-        app.router.routes.extend(routes(self._controlled, settings.tokens, settings.admin_rules))
+        app.router.routes.extend(routes(self._controlled, settings.tokens, require_reason=settings.require_reason))
         middleware = Middleware(
             AdmissionMiddleware,
             preset=lambda: self._controlled().preset,

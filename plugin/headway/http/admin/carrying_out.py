@@ -1,4 +1,4 @@
-"""The way of a command: it is read, checked, carried out, and written down where it changed nothing.
+"""The steps of a command: it is read, checked, carried out, and recorded where it changed nothing.
 
 A command may be sent again where its answer was lost. A command about the preset or its limit names the revision it was
 decided on, which is stale once the first has changed it (412). A pause, a drain, a resume or a rung that is in force
@@ -19,19 +19,20 @@ from headway.audit import Caller
 from headway.http.admin.answers import COMMAND, Handler, action
 from headway.http.admin.commands import parse_command, read_body
 from headway.http.admin.problem import ProblemError
-from headway.http.admin.rules import AdminRules
 from headway.operator import Control
 from headway_policies.preset import Issue
 
 
 async def carry_out(
-    rules: AdminRules, control: Control, request: Request, caller: Caller, route: Route, handler: Handler
+    control: Control, request: Request, caller: Caller, route: Route, handler: Handler, *, require_reason: bool
 ) -> Response:
-    """The answer to a command. Raises ProblemError; one that cannot be read is in the audit log as refused."""
+    """The answer to a command; ``require_reason``: it must have a reason and a name. Raises ProblemError; a command
+    that cannot be read is in the audit log as refused.
+    """
     assert route.command is not None
     try:
         wanted = parse_command(await read_body(request), route.command)
-        if rules.require_reason and route.changes:
+        if require_reason and route.changes:
             _check_said(wanted)
     except ProblemError as problem:
         control.refused(caller, action(request), problem.detail)

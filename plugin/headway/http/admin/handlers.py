@@ -1,8 +1,8 @@
 """The admin API under ``/headway/v1/`` and the two probes beside it.
 
 The routes are those of ``headway.api.routes``, the bodies those of ``headway.api.schema``. The API is off (404) unless
-a token is configured. The caller is found out before the body is read (``callers``), and a command takes the same way
-whatever it is about (``carrying_out``). Errors are problem details (RFC 9457); ``errors`` lists each by itself: where,
+a token is configured. The caller is identified before the body is read (``callers``), and every command takes the
+same steps (``carrying_out``). Errors are problem details (RFC 9457); ``errors`` lists each by itself: where,
 the message, the wrong value.
 """
 
@@ -25,18 +25,19 @@ from headway.http.admin.answers import Handler, answer, command
 from headway.http.admin.callers import Callers
 from headway.http.admin.carrying_out import carry_out
 from headway.http.admin.problem import ProblemError, problem_response
-from headway.http.admin.rules import AdminRules
 from headway.http.admin.tokens import Tokens
 from headway.operator import Control
 from headway.recorder import summarise, trace_lines
 from headway.release import version
 
-_USUAL_RULES = AdminRules()
 _KINDS = tuple(kind.value for kind in schema.AuditKind)
 
 
-def routes(control: Callable[[], Control], tokens: Tokens, rules: AdminRules = _USUAL_RULES) -> list[routing.BaseRoute]:
-    """All routes; ``control`` gives the control room once the engine is there."""
+def routes(control: Callable[[], Control], tokens: Tokens, *, require_reason: bool = False) -> list[routing.BaseRoute]:
+    """All routes; ``control`` returns the control room once the engine exists.
+
+    ``require_reason``: a command must have a reason and a name.
+    """
     callers = Callers(tokens)
 
     def endpoint(route: Route) -> Callable[[Request], Awaitable[Response]]:
@@ -47,14 +48,14 @@ def routes(control: Callable[[], Control], tokens: Tokens, rules: AdminRules = _
                 caller = Caller() if route.role is None else callers.identify(request, route, control())
                 if route.command is None:
                     return await handler(control(), request, caller)
-                return await carry_out(rules, control(), request, caller, route, handler)
+                return await carry_out(control(), request, caller, route, handler, require_reason=require_reason)
             except ProblemError as problem:
                 return problem_response(problem)
 
         return handle
 
     async def healthz(request: Request) -> Response:
-        """Answer without the control room, which is not there before the engine is."""
+        """Answer without the control room, which does not exist before the engine does."""
         return answer(schema.Liveness(alive=True))
 
     return [

@@ -138,7 +138,7 @@ def _changed(done: schema.Switched) -> Response:
 
 
 def _if_match(control: Control, request: Request, caller: Caller) -> int | None:
-    """The revision that the command was decided on; None for ``*``, which means whatever is in force."""
+    """The revision that the command was decided on; None for ``*``, which means any revision."""
     value = request.headers.get("if-match", "").strip()
     if not value:
         advice = 'Send If-Match with the ETag of GET /headway/v1/preset, such as If-Match: "3".'
