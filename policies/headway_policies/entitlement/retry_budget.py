@@ -1,21 +1,21 @@
-"""The retry budget of each tenant: how often a retry that was refused may be invited to come again.
+"""The retry budget of each tenant: how many refused retries are answered with a time for another retry.
 
-Under overload a refused request comes back, and those of each round that are refused once more come back again: clients
-with r retries send up to 1 + r times the load, just when the server has the least to spare for refusals. The budget
-ends the rounds. A first try that is refused may always come back; a retry that is refused may, while
+Under overload refused requests are sent again, and are refused again: clients with r retries send up to 1 + r times the
+load, while the server has the least capacity for refusals. The budget bounds this. A refused first try may always be
+retried; a refused retry may be retried again while
 
     invited + 1 <= RATIO * first tries + LEAST
 
-and is otherwise told that it is the last. Both counts are forgotten exponentially over ``WINDOW_S``. So, as far as
+and its refusal forbids another retry otherwise. Both counts decay exponentially over ``WINDOW_S``. So, as far as
 clients obey, the arrivals of a tenant are at most (2 + RATIO) times its first tries, plus LEAST in a window, whatever
 number of retries its clients are set to. A retry that the server can take is never refused for the budget.
 
 Envoy's retry budgets have the same two numbers (20 % of the active requests, and at least 3), Finagle's ``RetryBudget``
 the same form over ten seconds (20 % of the requests, and a few a second); gRPC's retry throttling (proposal A6) counts
-tokens in place of a window. All three limit the client; this one limits what the server invites.
+tokens in place of a window. All three limit the client; this budget limits the retries that the server allows.
 
-The cost of one call is O(1). Known weak spot: only the ``TENANTS`` last ones are remembered, so a client that spreads
-its requests over more names than that has LEAST for each.
+The cost of one call is O(1). Known weak spot: only the last ``TENANTS`` tenants are kept, so a client that divides
+its requests between more names has LEAST for each.
 """
 
 from __future__ import annotations
@@ -30,9 +30,9 @@ from headway_policies.prediction import share_left
 RATIO: Final = 0.2
 #: Retries invited in a window in any case, so that a tenant with few requests may retry at all.
 LEAST: Final = 3.0
-#: Over this time the weight of a request falls by e.
+#: The time in which the weight of a request falls by the factor e.
 WINDOW_S: Final = 10.0
-#: Tenants that are remembered.
+#: The most tenants that are kept.
 TENANTS: Final = 4096
 
 
@@ -52,11 +52,11 @@ class RetryBudget:
         self._tenants: OrderedDict[str, _Counts] = OrderedDict()
 
     def first_try(self, tenant: str, now_s: float) -> None:
-        """A request asked to be admitted that is no retry, whatever becomes of it."""
+        """Count a first try, admitted or not."""
         self._counts(tenant, now_s).first_tries += 1.0
 
     def spend(self, tenant: str, now_s: float) -> bool:
-        """Whether a retry that was refused may be invited to come again; it counts where it may."""
+        """Whether a refused retry may be sent again; an allowed one is counted."""
         counts = self._counts(tenant, now_s)
         if counts.invited + 1.0 > RATIO * counts.first_tries + LEAST:
             return False
@@ -64,7 +64,7 @@ class RetryBudget:
         return True
 
     def _counts(self, tenant: str, now_s: float) -> _Counts:
-        """The counts of a tenant as they weigh now; a new tenant may push out the least recent one."""
+        """The counts of a tenant with their present weights; a new tenant may replace the least recent one."""
         counts = self._tenants.get(tenant)
         if counts is None:
             counts = self._tenants[tenant] = _Counts(0.0, 0.0, now_s)

@@ -2,10 +2,10 @@
 
 A request is charged with an estimate of its tokens when it is admitted, and corrected when it has ended. Bound: over
 any t seconds a tenant is admitted at most ``rate / 60 * t`` requests or tokens and one minute's allowance more, as far
-as the estimates are right; what was used beyond an estimate is owed, and delays the requests that follow.
+as the estimates are right; the use beyond an estimate is a debt, which delays the next requests.
 
-The cost of a call is O(1). Weak spot: of more than ``MAX_TENANTS`` tenants with a bound the one that was not seen for
-the longest time is forgotten, and begins again with a full minute.
+The cost of a call is O(1). Weak spot: beyond ``MAX_TENANTS`` tenants with a bound, the least recent one is
+removed, and begins again with a full minute.
 """
 
 from __future__ import annotations

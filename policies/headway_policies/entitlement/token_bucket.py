@@ -37,7 +37,7 @@ class TokenBucket:
         return wait_s
 
     def charge(self, amount: float) -> None:
-        """Take the amount, fitting or not: what the bucket lacks is owed. The time is that of the last other call."""
+        """Take the amount in any case: a shortfall becomes a debt. The time is that of the last other call."""
         self._level -= amount
 
     def wait_s(self, amount: float, now_s: float) -> float:
@@ -48,11 +48,11 @@ class TokenBucket:
         return short / self.rate_per_s if amount <= self.burst else float("inf")
 
     def give_back(self, amount: float, now_s: float) -> None:
-        """Return what was taken and not used. A negative amount was used beyond what was taken: it is owed."""
+        """Return the unused part of an amount. A negative part was used in addition, and becomes a debt."""
         self._level = min(self.burst, self.remaining(now_s) + amount)
 
     def remaining(self, now_s: float) -> float:
-        """The content of the bucket now; below 0 where it is owed."""
+        """The content of the bucket now; negative: a debt."""
         if self._seen_s is not None and now_s > self._seen_s:
             self._level = min(self.burst, self._level + (now_s - self._seen_s) * self.rate_per_s)
         self._seen_s = now_s

@@ -1,4 +1,4 @@
-"""Scaling: how many instances there should be, for whatever starts and stops them."""
+"""Scaling: the desired number of instances, for the system that starts and stops them."""
 
 from headway_policies.scaling.budget import DayBudget
 from headway_policies.scaling.desired import DesiredInstances

@@ -29,7 +29,7 @@ class DayBudget:
         self._now_s, self._spent_s = now_s, spent_s
 
     def spend(self, instances: int, now_s: float) -> None:
-        """There were so many instances since the last call."""
+        """Count this number of instances since the last call."""
         began_s = now_s if self._now_s is None else self._now_s
         midnight_s = now_s // self._day_s * self._day_s
         if began_s < midnight_s:

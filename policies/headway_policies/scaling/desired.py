@@ -6,9 +6,9 @@
     objectives   one more than are ready, while too few requests keep theirs
     forecast     as for arrivals, by the same time of the last days, for as long ahead as an instance takes to start
 
-The first is the rule of the Horizontal Pod Autoscaler of Kubernetes; so is the way down: not below the most that was
-asked for within ``down_after_s`` (its stabilization window). Capacity that is given back too early costs most of all
-(Gandhi et al., "AutoScale", ACM TOCS 2012), and a model takes minutes to load, so instances go one at a time.
+The first is the rule of the Horizontal Pod Autoscaler of Kubernetes; so is the decrease: not below the largest number
+of the last ``down_after_s`` (its stabilization window). Removing capacity too early costs the most (Gandhi
+et al., "AutoScale", ACM TOCS 2012), and a model takes minutes to load, so instances are removed one at a time.
 
 Bounds: never below ``minimum`` or above ``maximum``; the forecast adds at most ``most_ahead`` to what the present asks
 for; with ``hours_a_day`` the instance hours of a day are bounded as in ``budget``. From any number down to ``n`` takes
@@ -32,7 +32,7 @@ from headway_policies.scaling.signals import Desired, ScalingSignals, Why
 class DesiredInstances:
     """The decision, updated every few seconds. Without a ``history`` it reacts to the present alone.
 
-    ``running`` instances are there when it begins: they are held as if they had just been asked for. Every ``now_s``
+    ``running`` is the number of instances at the beginning, which counts as just asked for. Every ``now_s``
     counts from a midnight, as those of the history and the budget do, and never runs backwards.
     """
 
@@ -85,7 +85,7 @@ class DesiredInstances:
         return max(asked, key=_instances)
 
     def _hold(self, asked: Desired, now_s: float) -> Desired:
-        """Up at once; down by one at a time, and not below the most that was asked for of late."""
+        """Up at once; down by one at a time, and not below the largest recent number."""
         settings, window = self._settings, self._asked
         if not self._began:
             self._began = True

@@ -79,7 +79,7 @@ class Prices:
         cached_tokens: float,
         output_tokens: float,
     ) -> float | None:
-        """The cost of so many tokens; None where nothing says what they cost."""
+        """The cost of these tokens; None where no price fits."""
         for price in self.prices:
             if price.fits(class_name, model, adapter):
                 cached = price.prompt if price.cached is None else price.cached

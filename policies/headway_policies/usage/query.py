@@ -1,7 +1,7 @@
-"""Which sums a reader asks for: a range of time, the groups, and the period of each row.
+"""A query for sums: a range of time, the groups, and the period of each row.
 
-Without a period of its own a range is summed up from the minutes, the hours or the days, the finest that are kept for
-so long. A range begins and ends with a period.
+A query without a period sums up minutes, hours or days: the finest that are kept for the whole range. A range begins
+and ends with a period.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ USUAL: Final = {"since": "1d", "by": "tenant"}
 
 
 class QueryError(ValueError):
-    """A query that cannot be answered; the text names the parameter and says what would be right."""
+    """A query that cannot be answered; the text names the parameter and a right value."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,7 +49,7 @@ class UsageQuery:
 def read_query(given: Mapping[str, str], now_s: float) -> UsageQuery:
     """Read the parameters ``since``, ``until``, ``every``, ``by`` and ``tenant``. Raises QueryError.
 
-    A time is ISO 8601 with a zone, or so long ago: ``90s``, ``30m``, ``12h``, ``7d``, ``4w``.
+    A time is ISO 8601 with a zone, or a length of time before now: ``90s``, ``30m``, ``12h``, ``7d``, ``4w``.
     """
     since_s = _time_s("since", given.get("since", USUAL["since"]), now_s)
     until_s = _time_s("until", given["until"], now_s) if "until" in given else now_s

@@ -1,10 +1,10 @@
-"""The record of one finished request: whose it was, how it ended, and what it used."""
+"""The record of one finished request: its tenant, its outcome and its use of the engine."""
 
 from __future__ import annotations
 
 from typing import Final, NamedTuple
 
-#: The tenant of what the server itself runs in the engine: warm-ups, and all else that no request has asked for.
+#: The tenant of the server's own calls of the engine: warm-ups, and all others that belong to no request.
 SERVER: Final = "(server)"
 
 

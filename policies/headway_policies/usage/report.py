@@ -1,4 +1,4 @@
-"""The rows of an answer: sums by what was asked for, with their costs."""
+"""The rows of an answer: the sums of a query, with their costs."""
 
 from __future__ import annotations
 

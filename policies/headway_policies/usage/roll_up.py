@@ -1,4 +1,4 @@
-"""The sums of records: by minute, hour and day in UTC, and by all that tells requests apart.
+"""The sums of records: by minute, hour and day in UTC, and by group.
 
 Each record is in exactly one minute, one hour and one day: the rows of any period sum up to the records.
 """
@@ -12,7 +12,7 @@ from typing import Final
 
 from headway_policies.usage.record import Figures, Group, UsageRecord
 
-#: The tenant of the sums of those for which a period has no more rows.
+#: The tenant of the groups for which a period has no more rows.
 OTHER: Final = "(other)"
 
 
@@ -29,7 +29,7 @@ class Period(IntEnum):
 
 
 def folded(group: Group) -> Group:
-    """The group that a group is counted with where a period has no more rows."""
+    """The group that replaces a group where a period has no more rows."""
     return group._replace(tenant=OTHER, key="", adapter="")
 
 
@@ -48,8 +48,8 @@ def roll_up(records: Iterable[UsageRecord]) -> Mapping[tuple[Period, int], Mappi
 
 
 def bounded(groups: Mapping[Group, Figures], known: Set[Group], most: int) -> Mapping[Group, Figures]:
-    """The sums of one period that has rows of these ``known`` groups, so that it comes to ``most`` rows, and those of
-    ``OTHER``: groups for which there is no room are folded.
+    """The sums of one period that has rows of these ``known`` groups, so that it has at most ``most`` rows beside those
+    of ``OTHER``: groups beyond that are added to ``OTHER``.
     """
     room, kept = most - len(known), dict[Group, Figures]()
     for group, figures in groups.items():

@@ -1,7 +1,7 @@
-"""The tenants that have a label of their own in the metrics: those with the most tokens of late, so many at most.
+"""The tenants that have a label of their own in the metrics: a bounded number, those with the most recent tokens.
 
-All others share the label of ``OTHER``. Counters must not fall: a tenant that gets a label begins at 0, what it used
-before stays with the others; one that loses its label takes its series with it. So the sum over all labels is the sum
+All others share the label of ``OTHER``. Counters must not decrease: a tenant that gets a label begins at 0, and its
+earlier use stays with the others; when a tenant loses its label, its series ends. So the sum over all labels is the sum
 over all tenants as long as no label was given away, and the sum of their rates is always that of all.
 """
 
@@ -14,9 +14,9 @@ from typing import Final
 from headway_policies.usage.record import Figures
 from headway_policies.usage.roll_up import OTHER
 
-#: A tenant takes the label of another one when it has used so many times as much of late.
+#: A tenant gets the label of another one when its recent use is this many times as large.
 _CLEARLY: Final = 2.0
-#: Of what was used before a review so much counts at the next one.
+#: The weight of earlier use falls by this factor at each review.
 _KEPT: Final = 0.5
 #: The tenants without a label that are compared at a review, for each label.
 _CANDIDATES: Final = 32
@@ -31,7 +31,7 @@ class TenantCounts:
 
 
 class TopTenants:
-    """The counts of the labelled tenants and of all others. ``review`` gives labels to others; call it now and then."""
+    """The counts of the labelled tenants and of all others. ``review`` assigns the labels anew; called regularly."""
 
     def __init__(self, most: int = 32) -> None:
         self._most = most
@@ -56,7 +56,7 @@ class TopTenants:
             self._candidates[tenant] = self._candidates.get(tenant, 0.0) + used
 
     def review(self) -> None:
-        """Give the labels of those that use little to those that clearly use more."""
+        """Move the labels of tenants with little use to tenants with clearly more."""
         for tenant in sorted(self._candidates, key=self._candidates.__getitem__, reverse=True)[: self._most]:
             least = min(self._named, key=lambda name: self._named[name].recent)
             if self._candidates[tenant] <= _CLEARLY * self._named[least].recent:
