@@ -89,7 +89,7 @@ def recycles(server: RunningServer) -> None:
     """The engine is replaced by command, and the new one serves."""
     assert server.admin("POST", "recycle", json={"reason": "test"}).status_code == requests.codes.accepted
     wait_until(lambda: server.status()["engine"]["deaths"]["recycle"] == 1, "the engine is replaced", 240)
-    wait_until(lambda: ready(server) and not server.status()["memory"]["recycling"], "it is ready", 120)
+    wait_until(lambda: ready(server) and not server.status()["memory"]["recycling"], "it is ready", server.start_s)
     assert completion(server, "tiny")["usage"]["completion_tokens"] == 8
 
 
@@ -161,6 +161,13 @@ async def test_adapters_behind_two_api_servers(tmp_path: Path) -> None:
     """The queue in front of several API servers knows the bound on adapters and the names of the model."""
     with serving(tmp_path, *two_adapters(tmp_path), "--api-server-count", "2", processes=5) as server:
         await keeps_places(server)
+
+
+async def test_two_api_servers(tmp_path: Path) -> None:
+    """The parts of one process hold behind the queue in front of several; another engine comes after the old one."""
+    with serving(tmp_path, "--api-server-count", "2", processes=5) as server:
+        await works_in_full(server)
+        assert server.status()["memory"]["recycle_form"].startswith("after the old engine ended")
 
 
 async def test_two_workers_with_half_of_each_layer(tmp_path: Path) -> None:
