@@ -29,6 +29,7 @@ RETRY_AFTER_S = 2
 #: The exception for each status; any other is the SDK's APIStatusError, or its InternalServerError from 500 on.
 OPENAI = {
     400: "BadRequestError", 401: "AuthenticationError", 403: "PermissionDeniedError", 404: "NotFoundError",
+    409: "ConflictError",
     429: "RateLimitError",
 }  # fmt: skip
 ANTHROPIC = {

@@ -3,6 +3,7 @@
 RequestIds      an id of its own, and the trace it belongs to
 RequestLimits   bytes and time
 RouteGuard      the route, and the tenant by its key
+BatchRoutes     answers the routes of files and batches itself
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ from prometheus_client import REGISTRY
 from starlette.types import ASGIApp
 
 from headway.api_server.settings import Settings
+from headway.batches import BatchRoutes
 from headway.http import Bounds, Budget, RequestLimits
 from headway.http.access import Access, ApiKeys, RouteGuard
 from headway.operator.metrics import HttpCollector
@@ -42,6 +44,6 @@ def protected(
         api_keys=ApiKeys(list(api_keys)),
         proxies=settings.proxies,
     )
-    guarded = RouteGuard(application, access)
+    guarded = RouteGuard(BatchRoutes(application, settings.batches), access)
     REGISTRY.register(HttpCollector(guarded.refused, retries_ended, truncated))
     return RequestIds(RequestLimits(guarded, bounds, Budget(bounds.max_bodies_bytes)))

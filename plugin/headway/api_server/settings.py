@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from http import HTTPStatus
 
 from headway.audit import AuditFile
+from headway.batches import Batches
 from headway.errors import HeadwayError
 from headway.fallback import FallbackTarget, check_late_classes, target_from_environment
 from headway.http import Bounds, RequestRules, Tokens
@@ -19,7 +20,8 @@ from headway_policies import Preset
 
 @dataclass(frozen=True, slots=True)
 class Settings:
-    """All settings of an API server; ``keys_file`` None: there is none, as of ``usage``.
+    """All settings of an API server; ``keys_file`` None: there is none, as of ``usage`` and
+    ``batches``.
 
     ``vllm_waiting``: vLLM's count of waiting requests has the queue in it.
     """
@@ -42,6 +44,7 @@ class Settings:
     prompt_logprobs: int
     fallback: FallbackTarget | None
     vllm_waiting: bool
+    batches: Batches | None = None
 
     @property
     def budgets(self) -> TenantBudgets | None:
@@ -80,6 +83,7 @@ class Settings:
             fallback=target_from_environment(),
             vllm_waiting=found.vllm_waiting,
             usage=usage,
+            batches=Batches.from_environment(),
             audit_file=AuditFile.from_environment(),  # the last: it is a file that was opened
         )
 

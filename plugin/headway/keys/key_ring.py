@@ -51,12 +51,18 @@ class KeyRing:
     def __init__(self, keys: Iterable[Key], tenants: Mapping[str, Entitlement]) -> None:
         self.keys = tuple(keys)
         self.tenants: Mapping[str, Entitlement] = MappingProxyType(dict(tenants))
+        self._by_id = {key.id: key for key in self.keys}
         self._found = {key.digest: (key.expires_s, (key.id, self.tenants[key.tenant])) for key in self.keys}
 
     @property
     def has_budgets(self) -> bool:
         """Whether a budget bounds a tenant."""
         return any(tenant.budgets for tenant in self.tenants.values())
+
+    def entitlement_of_id(self, key_id: str, now_s: float) -> Entitlement | None:
+        """The entitlement of the key with this id; None where it is not known, or has expired."""
+        key = self._by_id.get(key_id)
+        return None if key is None or now_s >= key.expires_s else self.tenants[key.tenant]
 
     def organisations(self) -> dict[str, Budget]:
         """The budget of every organisation that has one and tenants."""

@@ -46,6 +46,8 @@ class BodySize(StrEnum):
     """One text, which may be longer than any prompt; a tokeniser takes about 90 bytes for each byte."""
     SMALL = "small"
     """Neither."""
+    FILE = "file"
+    """A file of requests, which goes to the disk as it comes."""
 
 
 class Seats(StrEnum):
@@ -173,10 +175,19 @@ ROUTES: Final = (
     ),
 )  # fmt: skip
 
+#: OpenAI's files and batches, which vLLM does not have: Headway answers them itself (``batches``).
+BATCH_ROUTES: Final = (
+    *_routes(RouteAccess.INFERENCE, "GET POST", "/v1/files", body=BodySize.FILE, unread=True),
+    *_routes(RouteAccess.INFERENCE, "GET DELETE", "/v1/files/{file_id}"),
+    *_routes(RouteAccess.INFERENCE, "GET", "/v1/files/{file_id}/content", "/v1/batches/{batch_id}"),
+    *_routes(RouteAccess.INFERENCE, "GET POST", "/v1/batches", unread=True),
+    *_routes(RouteAccess.INFERENCE, "POST", "/v1/batches/{batch_id}/cancel", unread=True),
+)
+
 #: The routes by whole path, and by the rest of it after the version or the maker: ``/chat/completions``.
 _BY_END: Final = {
     end: route
-    for route in reversed(ROUTES)
+    for route in reversed((*ROUTES, *BATCH_ROUTES))
     for end in (route.path.removeprefix("/v1").removeprefix("/cohere"), route.path)
     if "POST" in (route.methods or ()) and route.access is RouteAccess.INFERENCE
 }

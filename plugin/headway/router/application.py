@@ -21,6 +21,7 @@ from starlette.types import ASGIApp
 
 from headway.admission import Gate
 from headway.api_server import Settings, protected
+from headway.batches import Batches, start_batches
 from headway.engine_service import EngineService
 from headway.http import AdmissionMiddleware, routes
 from headway.http.inference import Retries, TenantCharges
@@ -47,6 +48,7 @@ class RouterService:
 
     ``warmup_requests`` can warm the instances up, and do so before the first request where it ``warms``; None: no
     instance has said what it serves. ``fronts`` are all that stand before the instances, None where this one is alone.
+    ``batches`` are None where there is no folder for them.
     """
 
     application: ASGIApp
@@ -56,6 +58,7 @@ class RouterService:
     warmup_requests: InstanceWarmupRequests | None
     warms: bool
     fronts: Fronts | None = None
+    batches: Batches | None = None
 
     async def begin(self) -> None:
         """Start the background work: before the first request."""
@@ -68,6 +71,8 @@ class RouterService:
             await self.fronts.once()
             self.service.parts.tasks.start("fronts", self.fronts.run())
         await self.service.serve()
+        if self.batches is not None:
+            start_batches(self.batches, self.application, self.service.control, self.service.parts.tasks)
         if self.warmup_requests is not None:
             if self.warms and any(True for _ in self.engine.pool.healthy()) and self.engine.pool.open_seats():
                 await self.service.warm_beside_traffic(_WARM_UP_WITHIN_S)
@@ -167,7 +172,7 @@ def router_service(
     api_keys = [key for key in [os.environ.get("VLLM_API_KEY")] if key] if own is None else own.api_keys
     counts_of_http = (retries.ended, truncated)
     guarded = protected(application, settings, settings.bounds, lambda: control.preset, *counts_of_http, api_keys)
-    return RouterService(guarded, service, engine, Heartbeat(engine), source, settings.warm, fronts)
+    return RouterService(guarded, service, engine, Heartbeat(engine), source, settings.warm, fronts, settings.batches)
 
 
 @dataclass(frozen=True, slots=True)

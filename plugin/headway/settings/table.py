@@ -68,6 +68,12 @@ class _OfServer(Given):
     audit_file_bytes = whole(10 * _MIB, "the size at which that file is rotated; five older ones are kept", 64 * _KIB)
     usage_db = text(None, "an SQLite database that counts what each tenant uses; made where it is missing", "a file")
     usage_prices = text(None, "a TOML file of prices by class and model, for a column of costs", "a file")
+    batch_dir = text(
+        None, "a folder that `/v1/files` and `/v1/batches` keep all in, of this server alone; made where it is missing",
+        "a folder", usual="none: those routes are off",
+    )  # fmt: skip
+    batch_file_bytes = whole(512 * _MIB, "the largest file that is uploaded there", _KIB)
+    batch_bytes = whole(16 * _KIB * _MIB, "all files there together: from that size on no other is uploaded", _KIB)
     log_format = choice(("text", "json"), "`json`: each log line is a JSON object with the ids of its request")
     patches_off = listed("[patches](patches.md) of vLLM that are not made", "names")
     log_content = flag(False, "`1` lets prompts and outputs into the log")

@@ -8,6 +8,7 @@ A request passes from the outside to the inside:
     RequestIds            an id of its own, and the trace it belongs to
     RequestLimits         bytes and time
     RouteGuard            the route, and the tenant by its key
+    BatchRoutes           answers the routes of files and batches
     vLLM's own            CORS, authentication, metrics
     AdmissionMiddleware   what the request asks for, and the response that waits for an admission
 """
@@ -33,6 +34,7 @@ from starlette.routing import Route
 
 from headway.admission import Gateway
 from headway.api_server import Settings, protected
+from headway.batches import start_batches
 from headway.checks.start import check_start, inference_keys
 from headway.engine_service import EngineService
 from headway.errors import HeadwayError
@@ -164,6 +166,8 @@ class HeadwayEndpoint:
         if replacer is None:
             atexit.register(_exit_with_error_without_engine, gateway)
         await service.serve()
+        if settings.batches is not None:
+            start_batches(settings.batches, self._app, control, service.parts.tasks)
         atexit.register(service.close_usage)  # after the exit above, as all that is to run before it
         log.info("%s", in_force_words(switched_off(), _needless_patches()))
         for words in control.seat_bounds(control.preset).words:

@@ -83,18 +83,18 @@ def test_included_routers_are_looked_into() -> None:
 def test_the_start_names_open_and_unknown_routes(caplog: pytest.LogCaptureFixture) -> None:
     """One line each; the warning has the variable to set, ready to be copied."""
     caplog.set_level(logging.INFO, LOGGER)
-    log_routes(application(("GET", "/health"), ("POST", "/v1/new"), ("GET", "/v1/files/{id}")), TABLE)
+    log_routes(application(("GET", "/health"), ("POST", "/v1/new"), ("GET", "/v1/less/{id}")), TABLE)
     assert [(record.levelname, record.getMessage()) for record in caplog.records] == [
         ("INFO", "routes that need no key: /health"),
         (
             "WARNING",
-            "this vLLM has routes that Headway does not know, and keeps them closed: GET /v1/files/{id}, POST /v1/new; "
-            "to open them to inference keys set HEADWAY_OPEN_ROUTES=/v1/files/{id},/v1/new",
+            "this vLLM has routes that Headway does not know, and keeps them closed: GET /v1/less/{id}, POST /v1/new; "
+            "to open them to inference keys set HEADWAY_OPEN_ROUTES=/v1/less/{id},/v1/new",
         ),
     ]
-    opened = RouteTable.from_environment({"HEADWAY_OPEN_ROUTES": "/v1/files/{id},/v1/new"})
+    opened = RouteTable.from_environment({"HEADWAY_OPEN_ROUTES": "/v1/less/{id},/v1/new"})
     caplog.clear()
-    log_routes(application(("POST", "/v1/new"), ("GET", "/v1/files/{id}")), opened)
+    log_routes(application(("POST", "/v1/new"), ("GET", "/v1/less/{id}")), opened)
     assert [record.getMessage() for record in caplog.records] == ["routes that need no key: none"]
 
 

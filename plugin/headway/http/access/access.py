@@ -25,6 +25,7 @@ from headway.api.routes import Role
 from headway.api_errors import BadRequest
 from headway.http.access.api_keys import ApiKeys
 from headway.http.access.identity import (
+    ANONYMOUS,
     KEY_OF_VLLM,
     NO_TENANT,
     OPERATOR,
@@ -32,6 +33,7 @@ from headway.http.access.identity import (
     AnonymousIdentity,
     Credentials,
     Identity,
+    Sender,
 )
 from headway.http.access.lockout import MOST_WRONG, WINDOW_S, Lockout
 from headway.http.access.proxies import TrustedProxies
@@ -92,6 +94,20 @@ class Access:
             case RouteAccess.CLOSED:
                 return self._holder_of_any(scope, now_s, wall_s)
         return self._client(scope, now_s, wall_s)
+
+    def kept(self, sender: Sender, wall_s: float) -> Identity:
+        """The identity of a sender now, for a request of this process in its name. Raises AccessRefused."""
+        if sender.key_id is not None:
+            found = None if self.keys is None else self.keys.ring.entitlement_of_id(sender.key_id, wall_s)
+            if found is not None and found.tenant == sender.tenant:
+                return Identity(found, sender.key_id)
+        elif sender.trusted and self.proxies:
+            return TRUSTED
+        elif sender.tenant == ANONYMOUS and not self.wants_keys:
+            return self.anonymous.under(self.preset())
+        elif sender.tenant == KEY_OF_VLLM.tenant and self.api_keys:
+            return KEY_OF_VLLM
+        raise _wrong_key("The key that this was sent with is not known any more, or has expired.")
 
     def check_websocket(self, identity: Identity) -> None:
         """Raises AccessRefused for a tenant without the default class, which is that of everything a websocket sends,

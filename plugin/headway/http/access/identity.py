@@ -15,6 +15,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final
 
+from msgspec import Struct
 from starlette.types import Scope
 
 from headway_policies import Preset
@@ -22,7 +23,10 @@ from headway_policies.entitlement import Entitlement, RequestCaps
 
 #: Where the ASGI scope of a request holds its Identity.
 IDENTITY: Final = "headway.identity"
+#: Where a request of this process has the Sender that it is made for.
+SENDER: Final = "headway.sender"
 ANONYMOUS: Final = "anonymous"
+_MAX_TENANT_CHARS: Final = 128
 ANONYMOUS_CAPS: Final = RequestCaps(output_tokens=32_768, sequences=8, prompts=128)
 
 
@@ -72,6 +76,14 @@ class Identity:
         return self.entitlement.tenant
 
 
+class Sender(Struct, frozen=True):
+    """The sender of a request as it can be kept: its tenant, and its key where it has one, by name."""
+
+    tenant: str
+    key_id: str | None = None
+    trusted: bool = False
+
+
 #: Of a request that no tenant has sent: a probe, or a call of the admin API. It has the least urgent class only.
 NO_TENANT: Final = Identity(Entitlement("none", classes=frozenset()))
 #: Of an operator's call of a route of vLLM.
@@ -109,3 +121,11 @@ def identity_of(scope: Mapping[str, Any]) -> Identity | None:
     """The identity of a request; None outside a server that has a route guard."""
     found = scope.get(IDENTITY)
     return found if isinstance(found, Identity) else None
+
+
+def sender_of(scope: Mapping[str, Any]) -> Sender:
+    """The sender of a request behind the route guard; a trusted proxy names the tenant."""
+    identity = identity_of(scope) or NO_TENANT
+    named = next((value for name, value in scope["headers"] if name == b"x-headway-tenant"), b"")
+    tenant = named.decode("latin-1")[:_MAX_TENANT_CHARS] if identity.trusted and named else identity.tenant
+    return Sender(tenant, identity.key_id, identity.trusted)

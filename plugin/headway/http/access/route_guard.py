@@ -25,7 +25,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from headway.api_errors import answer
 from headway.http.access.access import Access, AccessRefused
-from headway.http.access.identity import IDENTITY, NO_TENANT, Identity
+from headway.http.access.identity import IDENTITY, NO_TENANT, SENDER, Identity, Sender
 from headway.http.access.route_table import plain_path
 from headway.openai.routes import WEBSOCKET, Route, RouteAccess
 
@@ -83,13 +83,20 @@ class RouteGuard:
             text = f"This route has no method {method[:20]}."
             headers = ((b"allow", allowed),)
             raise AccessRefused("method", HTTPStatus.METHOD_NOT_ALLOWED, text, "method_not_allowed", headers)
-        identity = self._access.identity(scope, route.access, asyncio.get_running_loop().time(), time.time())
+        identity = self._identity(scope, route.access)
         if method == WEBSOCKET:
             self._access.check_websocket(identity)
         inner = self._access.api_keys.inner
         if inner is not None and route.access in _CHECKED_AGAIN:
             _present(scope, inner)
         return identity, route.access
+
+    def _identity(self, scope: Scope, access: RouteAccess) -> Identity:
+        """The identity of a client, or that of the sender for whom this process asks itself. Raises AccessRefused."""
+        sender = scope.get(SENDER)
+        if isinstance(sender, Sender) and access is RouteAccess.INFERENCE:
+            return self._access.kept(sender, time.time())
+        return self._access.identity(scope, access, asyncio.get_running_loop().time(), time.time())
 
     def _meant(self, path: str | None) -> str:
         """The route that a client with a wrong base URL means; empty where none comes near."""

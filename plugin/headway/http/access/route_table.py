@@ -22,7 +22,7 @@ from starlette.types import Scope
 
 from headway.api import routes as admin
 from headway.errors import HeadwayError
-from headway.openai.routes import ROUTES, Route, RouteAccess
+from headway.openai.routes import BATCH_ROUTES, ROUTES, Route, RouteAccess
 from headway.settings import Environment
 
 OPEN_ROUTES: Final = Environment.open_routes.name
@@ -49,6 +49,7 @@ def plain_path(scope: Scope) -> str | None:
 def known_routes() -> Iterator[Route]:
     """The routes of vLLM and of Headway, each path once."""
     yield from ROUTES
+    yield from BATCH_ROUTES
     yield Route("/headway/front", frozenset({"GET"}), RouteAccess.OPEN)
     for path in dict.fromkeys(route.path for route in admin.TABLE):
         probe = all(route.role is None for route in admin.TABLE if route.path == path)

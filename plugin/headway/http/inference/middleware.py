@@ -21,6 +21,7 @@ from collections import Counter
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from http import HTTPStatus
+from typing import Final
 
 from msgspec.structs import replace
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
@@ -44,6 +45,9 @@ from headway.openai.fields import written
 from headway.openai.routes import route_of
 from headway.tracing import QueueSpans
 from headway_policies import Preset
+
+#: Where a request of this process has a function that is given its context.
+ON_CONTEXT: Final = "headway.on_context"
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,6 +92,8 @@ class AdmissionMiddleware:
             return
         if charge is not None and charge.lowers:
             give_least_urgent(context, preset)
+        if ON_CONTEXT in scope:
+            scope[ON_CONTEXT](context)
         if BODY in scope:
             context.on_entered = scope[BODY].release  # from then on the gate counts its bytes
         fallback = self._fallback_route(context, scope, headers, body, client, send)

@@ -2,7 +2,8 @@
 
     head    the request target: 8 KiB (414); all header fields: HEADWAY_MAX_HEADER_BYTES,
             HEADWAY_MAX_HEADER_FIELDS of them (431)
-    body    of one request: by route, never more than HEADWAY_MAX_BODY_BYTES (413)
+    body    of one request: by route, never more than HEADWAY_MAX_BODY_BYTES (413); a file that is uploaded has
+            HEADWAY_BATCH_FILE_BYTES
     bodies  of all requests that are not queued yet: HEADWAY_MAX_BODIES_BYTES (503)
     time    HEADWAY_BODY_TIMEOUT_S for head and body, extended by bytes at HEADWAY_MIN_BODY_BYTES_PER_S (408)
     open connections: HEADWAY_MAX_CONNECTIONS, and of one address HEADWAY_MAX_CONNECTIONS_PER_ADDRESS (503)
@@ -26,6 +27,7 @@ MIB: Final = 1024 * KIB
 MAX_TARGET_BYTES: Final = 8 * KIB
 _TEXT_BYTES: Final = 8 * MIB  # a million token ids
 _OTHER_BYTES: Final = MIB
+_FORM_BYTES: Final = 64 * KIB  # around a file
 
 _BYTES_PER_TOKEN: Final = 16
 
@@ -48,6 +50,7 @@ class Bounds:
     max_header_fields: int = Environment.max_header_fields.default
     max_connections: int = Environment.max_connections.default
     max_connections_per_address: int | None = None
+    max_file_bytes: int = Environment.batch_file_bytes.default
 
     @classmethod
     def from_environment(cls, environment: Mapping[str, str] | None = None) -> Bounds:
@@ -68,10 +71,13 @@ class Bounds:
             max_header_fields=found.max_header_fields,
             max_connections=found.max_connections,
             max_connections_per_address=found.max_connections_per_address,
+            max_file_bytes=found.batch_file_bytes,
         )
 
     def body_bytes(self, route: Route) -> int:
         """The largest body accepted on a route: less where no image, audio or tensor is allowed."""
+        if route.body is BodySize.FILE:
+            return self.max_file_bytes + _FORM_BYTES
         if route.body is BodySize.MEDIA or (self.prompt_embeds and "prompt_embeds" in route.prompts):
             return self.max_body_bytes
         if route.body is BodySize.ONE_TEXT:

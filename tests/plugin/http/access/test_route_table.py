@@ -74,13 +74,13 @@ def test_head_is_allowed_where_get_is() -> None:
 
 def test_an_opened_route_wants_an_inference_key() -> None:
     """A path or a template, with spaces around it, for every method."""
-    table = RouteTable.from_environment({"HEADWAY_OPEN_ROUTES": " /v1/new , /v1/files/{file_id},"})
-    for path in ("/v1/new", "/v1/files/f-1"):
+    table = RouteTable.from_environment({"HEADWAY_OPEN_ROUTES": " /v1/new , /v1/things/{file_id},"})
+    for path in ("/v1/new", "/v1/things/f-1"):
         route = table.find(path)
         assert route is not None
         assert route.access is RouteAccess.INFERENCE
         assert route.allows("DELETE")
-    assert access_of("/v1/files", table) is None
+    assert access_of("/v1/things", table) is None
 
 
 def test_a_closed_route_keeps_its_methods() -> None:

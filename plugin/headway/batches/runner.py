@@ -1,0 +1,329 @@
+"""The runner of batches: the lines of open batches as requests of this process, a bounded number at a time.
+
+    validating     each line is checked, and none has run (``validation``)
+    in_progress    lines run in the least urgent class, a late batch's in the default class (``pace``)
+    finalizing     the answers are on the disk, and become files that clients can get
+
+The output itself says which lines are over: a line that is in it is never run again, one that had run and is not in it
+is. One batch of a tenant runs at a time, the one that is to end first, and ``_MAX_RUNNING`` in all. Together their
+lines are a quarter more than the engine has seats: a seat that comes free finds a line in the queue.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import atexit
+import logging
+import time
+from collections.abc import AsyncIterator, Callable, Iterator
+from contextlib import suppress
+from itertools import islice
+from typing import Final, TypeVar
+
+from starlette.types import ASGIApp
+
+from headway.background_tasks import BackgroundTasks
+from headway.batches.call import Answer, Call
+from headway.batches.folder import LineFile, lines_of
+from headway.batches.objects import Batch, Status, StoredFile
+from headway.batches.pace import Pace, window_s
+from headway.batches.service import Batches, StorageFullError
+from headway.batches.validation import problems
+from headway.openai.batch_file import BatchLine, answer_line, error_line, read_line
+from headway.operator import Control
+from headway_policies import Preset
+
+log = logging.getLogger(__name__)
+
+T = TypeVar("T")
+
+_MAX_RUNNING: Final = 32
+#: The lines in memory have so many bytes at most, beside one of each batch.
+_MAX_HELD_BYTES: Final = 64 * 1024 * 1024
+_TURN_S: Final = 1.0
+_FULL_AGAIN_S: Final = 5.0
+_TIDY_EVERY_S: Final = 3600.0
+#: Lines that are read or checked at once, on a thread, and the pause between: others have the processor meanwhile.
+_SLICE: Final = 200
+_PAUSE_S: Final = 0.005
+_EXPIRED: Final = ("batch_expired", "The completion window was over before this line had run.")
+
+
+class BatchRunner:
+    """Runs all batches. ``call`` is the whole server, ``seats`` the number of seats, ``preset`` the preset in force."""
+
+    def __init__(self, batches: Batches, call: ASGIApp, seats: Callable[[], int], preset: Callable[[], Preset]) -> None:
+        self.batches, self.call, self._seats, self._preset = batches, call, seats, preset
+        self._running: dict[str, asyncio.Task[None]] = {}
+        self._held_bytes = 0
+        self._warned = False
+
+    async def run(self) -> None:
+        """Run what there is, and what comes, until cancelled."""
+        tidied_s = float("-inf")
+        try:
+            while True:
+                self.batches.wake.clear()
+                self._start()
+                with suppress(TimeoutError):
+                    async with asyncio.timeout(_TIDY_EVERY_S):
+                        await self.batches.wake.wait()
+                if time.monotonic() > tidied_s + _TIDY_EVERY_S:
+                    tidied_s = time.monotonic()
+                    await self.batches.tidy()
+        finally:
+            await _end(set(self._running.values()))
+
+    def class_name(self, *, late: bool) -> str:
+        """The class in which lines run."""
+        preset = self._preset()
+        return preset.default_class if late else preset.by_urgency()[-1]
+
+    def share(self) -> int:
+        """The lines of each running batch that may be in progress."""
+        return max(1, (self._seats() * 5 // 4 + 1) // max(1, len(self._running)))
+
+    def has_room(self) -> bool:
+        """Whether another line may be read."""
+        return self._held_bytes < _MAX_HELD_BYTES
+
+    def hold(self, size_bytes: int) -> None:
+        """So many bytes of lines are in memory more, or less."""
+        self._held_bytes += size_bytes
+
+    async def write(self, file: LineFile, line: bytes) -> None:
+        """Append a line, however long the disk is full."""
+        while True:
+            try:
+                await self.batches.disk(file.append, line)
+            except (StorageFullError, OSError) as error:
+                if not self._warned:
+                    self._warned = True
+                    log.error("batches wait: %s cannot be written: %s", self.batches.folder.path, error)
+                await asyncio.sleep(_FULL_AGAIN_S)
+            else:
+                if self._warned:
+                    self._warned = False
+                    log.warning("batches go on: %s is written again", self.batches.folder.path)
+                return
+
+    def _start(self) -> None:
+        busy = {self.batches.open[one].sender.tenant for one in self._running if one in self.batches.open}
+        waiting = [batch for batch in self.batches.open.values() if batch.id not in self._running]
+        for batch in sorted(waiting, key=lambda batch: (batch.status is not Status.CANCELLING, batch.expires_s)):
+            if len(self._running) >= _MAX_RUNNING:
+                return
+            if batch.status is Status.CANCELLING or batch.sender.tenant not in busy:
+                busy.add(batch.sender.tenant)
+                task = asyncio.create_task(OneBatch(self, batch).run(), name=f"headway {batch.id}")
+                self._running[batch.id] = task
+                task.add_done_callback(lambda done, batch=batch: self._ended(batch, done))  # type: ignore[misc]
+
+    def _ended(self, batch: Batch, task: asyncio.Task[None]) -> None:
+        del self._running[batch.id]
+        if not task.cancelled() and (error := task.exception()) is not None:
+            log.error("batch %s stopped: %s; it goes on when the server starts again", batch.id, error, exc_info=error)
+            self.batches.open.pop(batch.id, None)
+        self.batches.wake.set()
+
+
+def start_batches(batches: Batches, server: ASGIApp, control: Control, tasks: BackgroundTasks) -> None:
+    """Run batches beside all other requests of a server, until its background tasks are stopped or it exits."""
+    desk = control.gateway.gate.desk
+    tasks.start("batches", BatchRunner(batches, server, lambda: desk.limit, lambda: control.preset).run())
+    atexit.register(batches.close)
+
+
+class OneBatch:
+    """The run of one batch, from where it is."""
+
+    def __init__(self, runner: BatchRunner, batch: Batch) -> None:
+        self._runner, self._batches, self._batch = runner, runner.batches, batch
+        self._input = self._batches.folder.file(batch.input_id)
+        self._output: LineFile
+        self._errors: LineFile
+        self._over = bytearray()
+        self._calls: set[Call] = set()
+        self._done = 0
+        self._pace = Pace(window_s(batch.window) or 1, time.time())
+
+    async def run(self) -> None:
+        """Take the batch to its end."""
+        batch, disk, file = self._batch, self._batches.disk, self._batches.folder.file
+        if batch.status is Status.VALIDATING:
+            await self._validate()
+        if batch.ended:
+            return
+        self._output = await disk(LineFile, file(batch.output_id))
+        self._errors = await disk(LineFile, file(batch.errors_id))
+        try:
+            await self._recall()
+            await self._run_lines()
+            await self._finish()
+        finally:  # behind what the disk's thread still writes
+            await asyncio.gather(disk(self._output.close), disk(self._errors.close))
+
+    @property
+    def _left(self) -> int:
+        return self._batch.total - self._batch.completed - self._batch.failed
+
+    async def _validate(self) -> None:
+        batch = self._batch
+        async for part in _slices(problems(lines_of(self._input), batch.endpoint)):
+            batch.problems += filter(None, part)
+            batch.total += len(part)
+            if batch.status is not Status.VALIDATING:
+                break
+        else:
+            batch.become(Status.FAILED if batch.problems else Status.IN_PROGRESS, time.time())
+        await self._save()
+
+    async def _recall(self) -> None:
+        """Find out which lines are over, from what is written."""
+        batch = self._batch
+        await self._batches.disk(bool)  # what is being written is written then
+        counts: list[int] = []
+        for file in (self._output, self._errors):
+            counts.append(0)
+            async for part in _slices(file.numbers()):
+                counts[-1] += len(part)
+                for number in part:
+                    self._over.extend(bytes(max(0, number + 1 - len(self._over))))
+                    self._over[number] = 1
+        batch.completed, batch.failed = counts
+
+    async def _run_lines(self) -> None:
+        """Run the lines that are not over, until all are, or the batch is cancelled or expires."""
+        batch, running = self._batch, set[asyncio.Task[None]]()
+        lines, more = self._lines(), True
+        saved_s = time.monotonic()
+        try:
+            while batch.status is Status.IN_PROGRESS and (more or running):
+                if self._left and time.time() >= batch.expires_s:
+                    batch.ending = Status.EXPIRED
+                    break
+                while more and len(running) < self._runner.share() and (self._runner.has_room() or not running):
+                    found = await self._batches.disk(lambda: next(lines, None))
+                    more = found is not None
+                    if found is not None:
+                        running.add(asyncio.create_task(self._line(*found)))
+                if running:
+                    over, running = await asyncio.wait(running, timeout=_TURN_S, return_when=asyncio.FIRST_COMPLETED)
+                    for task in over:
+                        task.result()
+                self._judge(time.time())
+                if time.monotonic() > saved_s + _TURN_S:
+                    saved_s = time.monotonic()
+                    with suppress(StorageFullError):
+                        await self._batches.save(batch)
+        finally:
+            await _end(running)
+
+    def _judge(self, now_s: float) -> None:
+        """Let a batch that has become late leave the queue with what waits there, to come again in its new class."""
+        batch, was = self._batch, self._pace.late
+        self._pace.done(self._done, now_s)
+        self._done = 0
+        if self._pace.judge(self._left, batch.expires_s - now_s) is not was:
+            log.info("batch %s is %s: %d lines are left", batch.id, "in time again" if was else "late", self._left)
+            for call in self._calls:
+                if call.waits:
+                    call.leave()
+
+    def _lines(self) -> Iterator[tuple[int, BatchLine]]:
+        for number, text in lines_of(self._input):
+            if not self._is_over(number):
+                yield number, read_line(text)
+
+    def _is_over(self, number: int) -> bool:
+        return number < len(self._over) and self._over[number] == 1
+
+    async def _line(self, number: int, line: BatchLine) -> None:
+        """Run one line until it has an answer, and write that."""
+        size_bytes = len(bytes(line.body))
+        self._runner.hold(size_bytes)
+        try:
+            answer = await self._answer(line)
+            body = answer.body
+            request_id = answer.headers.get("x-request-id", "")
+            written = answer_line(number, line.custom_id, answer.status, request_id, body)
+            good = answer.status < 400
+            await self._runner.write(self._output if good else self._errors, written)
+            self._batch.completed += good
+            self._batch.failed += not good
+            self._done += 1
+        finally:
+            self._runner.hold(-size_bytes)
+
+    async def _answer(self, line: BatchLine) -> Answer:
+        tries = 0
+        while True:
+            call = Call(self._runner.call)
+            self._calls.add(call)
+            try:
+                class_name = self._runner.class_name(late=self._pace.late)
+                answer = await call.ask(line.url, bytes(line.body), self._batch.sender, class_name)
+            except Exception as error:
+                log.error("a line of batch %s failed with %s", self._batch.id, type(error).__name__)
+                answer = Answer(500, {}, b'{"error":{"message":"The server failed.","type":"server_error"}}')
+            finally:
+                self._calls.discard(call)
+            if answer is not None:
+                wait_s = answer.again_after_s(tries)
+                if wait_s is None:
+                    return answer
+                tries += 1
+                await asyncio.sleep(wait_s)
+
+    async def _finish(self) -> None:
+        batch = self._batch
+        batch.become(Status.FINALIZING, time.time())
+        await self._save()
+        if batch.ending is not Status.COMPLETED:
+            await self._recall()  # the last lines were broken off, and some of them may be written
+        if batch.ending is Status.EXPIRED:
+            await self._write_expired()
+        made = []
+        for file_id, kind, file in (
+            (batch.output_id, "output", self._output),
+            (batch.errors_id, "error", self._errors),
+        ):
+            if file.size_bytes:
+                await self._batches.disk(file.sync)
+                name, size_bytes, now_s = f"{batch.id}_{kind}.jsonl", file.size_bytes, int(time.time())
+                made.append(StoredFile(file_id, batch.sender.tenant, name, "batch_output", size_bytes, now_s))
+            else:
+                await self._batches.disk(self._batches.folder.remove, file_id)
+        batch.has_output, batch.has_errors = bool(self._output.size_bytes), bool(self._errors.size_bytes)
+        batch.become(batch.ending, time.time())
+        await self._save(*made)
+
+    async def _write_expired(self) -> None:
+        """Write an error for each line that is not over."""
+        async for part in _slices(self._lines()):
+            for number, line in part:
+                await self._runner.write(self._errors, error_line(number, line.custom_id, *_EXPIRED))
+                self._batch.failed += 1
+
+    async def _save(self, *files: StoredFile) -> None:
+        """Write the batch down, however long the disk is full."""
+        while True:
+            try:
+                await self._batches.save(self._batch, *files)
+            except StorageFullError:
+                await asyncio.sleep(_FULL_AGAIN_S)
+            else:
+                return
+
+
+async def _slices(items: Iterator[T]) -> AsyncIterator[list[T]]:
+    """The items in parts, each made on a thread."""
+    while part := await asyncio.to_thread(lambda: list(islice(items, _SLICE))):
+        yield part
+        await asyncio.sleep(_PAUSE_S)
+
+
+async def _end(tasks: set[asyncio.Task[None]]) -> None:
+    for task in tasks:
+        task.cancel()
+    await asyncio.gather(*tasks, return_exceptions=True)

@@ -1,0 +1,253 @@
+"""Batches from their file to their output: each line once, in the least urgent class, whatever happens meanwhile."""
+
+from __future__ import annotations
+
+import asyncio
+import errno
+import json
+import os
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+import pytest
+from batch_server import ZENITH, Engine, request, requests, serving
+
+from headway.batches import runner
+from headway.batches.folder import LineFile
+from headway.batches.pace import Pace
+
+
+async def test_each_line_is_answered_once(tmp_path: Path) -> None:
+    """In the least urgent class, for the tenant of the batch, with a bounded number in progress."""
+    engine = Engine()
+    engine.takes_s = 0.01
+    async with serving(tmp_path, engine, seats=4) as server:
+        batch = await server.create(requests(50), metadata={"of": "me"})
+        assert batch["status"] == "validating"
+        done = await server.ended(batch)
+        assert done["status"] == "completed"
+        assert done["request_counts"] == {"total": 50, "completed": 50, "failed": 0}
+        assert (done["metadata"], done["error_file_id"]) == ({"of": "me"}, None)
+        lines = await server.lines(done["output_file_id"])
+    assert sorted(line["custom_id"] for line in lines) == sorted(f"r{number}" for number in range(50))
+    assert all(line["response"]["status_code"] == 200 and line["error"] is None for line in lines)
+    assert all(line["custom_id"] == f"r{line['response']['body']['echo']['number']}" for line in lines)
+    assert {(asked["class"], asked["tenant"]) for asked in engine.asked} == {("batch", "acme")}
+    assert 1 < engine.peak <= 6
+
+
+async def test_a_line_that_fails_is_in_the_error_file(tmp_path: Path) -> None:
+    """With its status and its body; the others are not touched."""
+    engine = Engine()
+    engine.reply = lambda body: (400, {"error": "bad"}, {}) if body["number"] % 2 else (200, {}, {})
+    async with serving(tmp_path, engine) as server:
+        done = await server.ended(await server.create(requests(10)))
+        assert done["request_counts"] == {"total": 10, "completed": 5, "failed": 5}
+        errors = await server.lines(done["error_file_id"])
+        assert len(await server.lines(done["output_file_id"])) == 5
+    assert {line["custom_id"] for line in errors} == {f"r{number}" for number in (1, 3, 5, 7, 9)}
+    assert all(line["response"]["body"] == {"error": "bad"} for line in errors)
+
+
+async def test_a_refusal_is_no_answer(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A line that finds no room comes again, as often as it takes; one that must not come again is over."""
+    engine, tried = Engine(), Counter[int]()
+
+    def reply(body: dict[str, Any]) -> tuple[int, Any, dict[str, str]]:
+        tried[body["number"]] += 1
+        if body["number"] == 1:
+            return 503, {"error": "poison"}, {"x-should-retry": "false"}
+        return (200, {}, {}) if tried[body["number"]] > 6 else (429, {}, {"retry-after": "0"})
+
+    engine.reply = reply
+    async with serving(tmp_path, engine) as server:
+        done = await server.ended(await server.create(requests(2)))
+    assert done["request_counts"] == {"total": 2, "completed": 1, "failed": 1}
+    assert tried == {0: 7, 1: 1}
+
+
+@pytest.mark.parametrize("torn", [b"", b'{"id":"batch_req_1","custom_id":"r0","resp'], ids=["whole", "torn"])
+async def test_a_restart_runs_what_is_not_written(tmp_path: Path, torn: bytes) -> None:
+    """No line that is written runs again, and each is in the output once."""
+    engine, again = Engine(), Engine()
+    engine.takes_s = 0.02
+    async with serving(tmp_path, engine, seats=2) as server:
+        batch = await server.create(requests(30))
+        await server.until(batch, lambda now: now["request_counts"]["completed"] >= 5)
+    open_batch = server.batches.open[batch["id"]]
+    output = server.batches.folder.file(open_batch.output_id)
+    written = {json.loads(line)["custom_id"] for line in output.read_bytes().splitlines()}
+    assert 5 <= len(written) < 30
+    with output.open("ab") as file:
+        file.write(torn)
+    async with serving(tmp_path, again, seats=2) as server:
+        done = await server.ended(batch)
+        assert done["request_counts"] == {"total": 30, "completed": 30, "failed": 0}
+        lines = await server.lines(done["output_file_id"])
+    assert Counter(line["custom_id"] for line in lines) == {f"r{number}": 1 for number in range(30)}
+    assert written.isdisjoint(f"r{asked['number']}" for asked in again.asked)
+
+
+async def test_a_cancelled_batch_keeps_what_it_has(tmp_path: Path) -> None:
+    engine = Engine()
+    engine.takes_s = 0.05
+    async with serving(tmp_path, engine, seats=2) as server:
+        batch = await server.create(requests(200))
+        await server.until(batch, lambda now: now["request_counts"]["completed"] >= 3)
+        reply = await server.ask("POST", f"/v1/batches/{batch['id']}/cancel")
+        assert (reply.status_code, reply.json()["status"]) == (200, "cancelling")
+        done = await server.ended(batch)
+        assert done["status"] == "cancelled"
+        lines = await server.lines(done["output_file_id"])
+        assert len(lines) == done["request_counts"]["completed"] < 200
+        again = await server.ask("POST", f"/v1/batches/{batch['id']}/cancel")
+        assert (again.status_code, again.json()["error"]["code"]) == (409, "batch_ended")
+    assert engine.running == 0
+
+
+async def test_a_batch_that_waits_can_be_cancelled(tmp_path: Path) -> None:
+    """One of a tenant runs at a time, the one that is to end first; others of the tenant wait."""
+    engine = Engine()
+    engine.takes_s = 30
+    async with serving(tmp_path, engine) as server:
+        first = await server.create(requests(3))
+        await server.until(first, lambda now: now["status"] == "in_progress")
+        waiting, other = await server.create(requests(3)), await server.create(requests(2), ZENITH)
+        await server.until(other, lambda now: now["status"] == "in_progress", ZENITH)
+        assert (await server.ask("GET", f"/v1/batches/{waiting['id']}")).json()["status"] == "validating"
+        await server.ask("POST", f"/v1/batches/{waiting['id']}/cancel")
+        assert (await server.ended(waiting))["status"] == "cancelled"
+
+
+async def test_an_expired_batch_says_so_of_each_line(tmp_path: Path) -> None:
+    engine = Engine()
+    engine.takes_s = 30
+    async with serving(tmp_path, engine) as server:
+        batch = await server.create(requests(20))
+        await server.until(batch, lambda now: now["status"] == "in_progress")
+        server.batches.open[batch["id"]].expires_s = 0
+        done = await server.ended(batch)
+        assert (done["status"], done["output_file_id"]) == ("expired", None)
+        errors = await server.lines(done["error_file_id"])
+    assert Counter(line["custom_id"] for line in errors) == {f"r{number}": 1 for number in range(20)}
+    assert {line["error"]["code"] for line in errors} == {"batch_expired"}
+
+
+async def test_a_late_batch_leaves_the_queue_and_comes_in_the_default_class(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Lines that wait come again, and all get through."""
+    engine = Engine()
+    monkeypatch.setattr(runner, "_TURN_S", 0.05)
+    monkeypatch.setattr(Pace, "judge", lambda pace, left, left_s: setattr(pace, "late", True) or True)
+    async with serving(tmp_path, engine) as server:
+        engine.takes_s = 30
+        batch = await server.create(requests(3))
+        await server.until(batch, lambda now: len(engine.asked) >= 3)
+        engine.takes_s = 0
+        done = await server.ended(batch)
+    assert done["status"] == "completed"
+    assert [asked["class"] for asked in engine.asked[:3]] == ["batch"] * 3
+    assert {asked["class"] for asked in engine.asked[3:]} == {server.preset.default_class}
+
+
+async def test_a_full_disk_loses_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: Any) -> None:
+    """One line in the log; the answers wait, and are written when there is room."""
+    engine, full, append = Engine(), True, LineFile.append
+
+    def fails(file: LineFile, line: bytes) -> None:
+        if full:
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+        append(file, line)
+
+    monkeypatch.setattr(LineFile, "append", fails)
+    monkeypatch.setattr(runner, "_FULL_AGAIN_S", 0.05)
+    async with serving(tmp_path, engine, seats=4) as server:
+        batch = await server.create(requests(20))
+        await asyncio.sleep(0.3)
+        assert len(engine.asked) <= 6, "what cannot be written is not run"
+        full = False
+        done = await server.ended(batch)
+        lines = await server.lines(done["output_file_id"])
+    assert len({line["custom_id"] for line in lines}) == len(lines) == len(engine.asked) == 20
+    assert sum("cannot be written" in record.message for record in caplog.records) == 1
+
+
+def test_what_a_full_disk_has_written_of_a_line_is_taken_away(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    file, pwrite = LineFile(tmp_path / "out"), os.pwrite
+    file.append(b"first\n")
+
+    def half(handle: int, data: Any, at: int) -> int:
+        if len(data) < 4:
+            raise OSError(errno.ENOSPC, "full")
+        return pwrite(handle, data[: len(data) - 3], at)
+
+    monkeypatch.setattr(os, "pwrite", half)
+    with pytest.raises(OSError, match="full"):
+        file.append(b"second line\n")
+    monkeypatch.undo()
+    assert (tmp_path / "out").read_bytes() == b"first\n"
+    file.append(b"third\n")
+    file.close()
+    assert (tmp_path / "out").read_bytes() == b"first\nthird\n"
+
+
+async def test_a_key_that_was_taken_away_runs_no_more_lines(tmp_path: Path) -> None:
+    """Each line that is left has the error of a key that is not known."""
+    engine = Engine()
+    engine.takes_s = 0.02
+    async with serving(tmp_path, engine, seats=1) as server:
+        batch = await server.create(requests(20))
+        await server.until(batch, lambda now: now["request_counts"]["completed"] >= 2)
+    async with serving(tmp_path, engine, names=("zenith",)) as server:
+        open_batch = server.batches.open[batch["id"]]
+        while not open_batch.ended:  # noqa: ASYNC110 - nothing sets an event for it
+            await asyncio.sleep(0.01)
+    assert open_batch.completed + open_batch.failed == 20
+    errors = server.batches.folder.file(open_batch.errors_id).read_text().splitlines()
+    assert {json.loads(line)["response"]["status_code"] for line in errors} == {401}
+
+
+async def test_every_problem_of_a_file_is_named_with_its_line(tmp_path: Path) -> None:
+    """And none of its lines runs."""
+    engine = Engine()
+    text = b"\n".join(
+        [
+            request(0).strip(), b"{", request(0).strip(), request(2, url="/v1/embeddings").strip(), b"",
+            request(3, method="GET").strip(), request(4, body={"stream": True}).strip(), request(5, body=[]).strip(),
+            request(6, custom_id="").strip(), b'{"custom_id":"x"}',
+        ]
+    )  # fmt: skip
+    async with serving(tmp_path, engine) as server:
+        done = await server.ended(await server.create(text))
+    found = [(problem["line"], problem["code"], problem["param"]) for problem in done["errors"]["data"]]
+    assert found == [
+        (2, "invalid_json_line", None), (3, "duplicate_custom_id", "custom_id"), (4, "invalid_url", "url"),
+        (6, "invalid_method", "method"), (7, "unsupported", "body.stream"), (8, "invalid_json_line", "body"),
+        (9, "invalid_custom_id", "custom_id"), (10, "invalid_json_line", None),
+    ]  # fmt: skip
+    assert (done["status"], engine.asked) == ("failed", [])
+    assert (done["output_file_id"], done["error_file_id"]) == (None, None)
+
+
+async def test_a_line_without_an_end_is_refused(tmp_path: Path) -> None:
+    """Where it begins, without reading the rest."""
+    async with serving(tmp_path, Engine()) as server:
+        done = await server.ended(await server.create(request(0) + b"x" * 9_000_000))
+    assert [(problem["line"], problem["code"]) for problem in done["errors"]["data"]] == [(2, "line_too_long")]
+
+
+async def test_of_a_file_full_of_problems_a_few_are_told(tmp_path: Path) -> None:
+    async with serving(tmp_path, Engine()) as server:
+        done = await server.ended(await server.create(b"{\n" * 1000))
+    assert len(done["errors"]["data"]) == 20
+
+
+async def test_a_stopped_server_leaves_no_torn_state(tmp_path: Path) -> None:
+    """A batch that was validating is validated again."""
+    async with serving(tmp_path, Engine()) as server:
+        server.batches.wake.clear()
+        batch = await server.create(requests(1500))
+    async with serving(tmp_path, Engine(), seats=64) as server:
+        assert (await server.ended(batch))["request_counts"]["total"] == 1500
