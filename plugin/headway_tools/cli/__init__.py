@@ -12,7 +12,21 @@ from headway.errors import HeadwayError
 from headway.release import version
 from headway.settings import Environment
 from headway_policies import PresetError
-from headway_tools.cli import dashboard, demo, doctor, export, keys, preset, route, serve, share, status, traffic, usage
+from headway_tools.cli import (
+    batch,
+    dashboard,
+    demo,
+    doctor,
+    export,
+    keys,
+    preset,
+    route,
+    serve,
+    share,
+    status,
+    traffic,
+    usage,
+)
 from headway_tools.cli.control import drain, fallback, pause, recycle, resume, warmup
 from headway_tools.cli.measuring import bench, simulate, tune
 from headway_tools.console import (
@@ -44,6 +58,7 @@ a first session:
   headway route --instances URL,URL                one queue in front of several vLLM servers
   headway simulate --preset latency                try a preset on a model of the engine
   headway bench --load 1.5                         load a running server, and measure it by your objectives
+  headway batch requests.jsonl                     the lines of a file, in what other requests leave
   headway tune --out tuned.toml                    find the seats that suit a running server
   headway share --server URL --server URL --seats 48    the seats of one machine, between several models
   headway export grafana --output headway.json     the same charts for Grafana, and alerts for Prometheus (rules)
@@ -61,7 +76,7 @@ exit codes:
 
 _COMMANDS = (
     serve, route, status, traffic, usage, preset, fallback, keys, pause, resume, drain, warmup, recycle, dashboard,
-    demo, simulate, bench, tune, share, export, doctor,
+    demo, simulate, bench, batch, tune, share, export, doctor,
 )  # fmt: skip
 
 

@@ -1,0 +1,102 @@
+"""`headway batch`: each line once, over several runs of the command."""
+
+from __future__ import annotations
+
+import json
+import threading
+from collections.abc import Iterator
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from typing import Any
+
+import pytest
+from batch_server import requests
+
+from headway_tools.cli import main
+from headway_tools.console import Exit
+
+
+class Handler(BaseHTTPRequestHandler):
+    """Refuses every other request once, and answers 400 to the number 3."""
+
+    asked: list[tuple[int, str | None]]
+
+    def do_POST(self) -> None:
+        number = json.loads(self.rfile.read(int(self.headers["content-length"])))["number"]
+        first = number % 2 == 0 and (number, self.headers["x-headway-class"]) not in self.asked
+        self.asked.append((number, self.headers["x-headway-class"]))
+        locked = self.headers["authorization"] == "Bearer wrong"
+        self.send_response(401 if locked else 429 if first else 400 if number == 3 else 200)
+        self.send_header("retry-after", "0")
+        self.end_headers()
+        self.wfile.write(b'{"number": %d}' % number)
+
+    def log_message(self, *_: Any) -> None:
+        """Nothing."""
+
+
+@pytest.fixture
+def server() -> Iterator[tuple[str, list[tuple[int, str | None]]]]:
+    Handler.asked = []
+    httpd = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+    thread = threading.Thread(target=httpd.serve_forever)
+    thread.start()
+    yield f"http://127.0.0.1:{httpd.server_port}", Handler.asked
+    httpd.shutdown()
+    thread.join()
+    httpd.server_close()
+
+
+def test_a_file_is_sent_and_goes_on(tmp_path: Path, server: Any, capsys: pytest.CaptureFixture[str]) -> None:
+    """A refused line comes again; a torn line of the output is sent anew, and no other."""
+    url, asked = server
+    path, out = tmp_path / "in.jsonl", tmp_path / "answers.jsonl"
+    path.write_bytes(requests(10))
+    assert main(["batch", str(path), "--out", str(out), "--url", url]) == Exit.FAILED
+    assert "0 were there, 9 answers and 1 errors are new" in capsys.readouterr().out
+    lines = out.read_bytes().splitlines(keepends=True)
+    assert {json.loads(line)["custom_id"] for line in lines} == {f"r{number}" for number in range(10)}
+    assert {name for _, name in asked} == {"batch"}
+    out.write_bytes(b"".join(lines[:-1]) + lines[-1][:20])
+    asked.clear()
+    main(["batch", str(path), "--out", str(out), "--url", url])
+    lost = json.loads(lines[-1])["custom_id"]
+    assert {f"r{number}" for number, _ in asked} == {lost}
+    assert [json.loads(line)["custom_id"] for line in out.read_bytes().splitlines()].count(lost) == 1
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        (requests(2) + requests(1), "line 3: the custom_id is that of line 1 already"), (b"{", "line 1: "),
+        (b"", "has no lines"),
+    ],
+    ids=["twice", "torn", "empty"],
+)  # fmt: skip
+def test_a_wrong_file_is_named(tmp_path: Path, text: bytes, said: str, capsys: pytest.CaptureFixture[str]) -> None:
+    """With its line, before anything is sent or written."""
+    path = tmp_path / "in.jsonl"
+    path.write_bytes(text)
+    assert main(["batch", str(path)]) == Exit.USAGE
+    assert said in capsys.readouterr().err
+    assert not (tmp_path / "in.out.jsonl").exists()
+
+
+def test_a_server_that_is_not_there(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    path = tmp_path / "in.jsonl"
+    path.write_bytes(requests(1))
+    assert main(["batch", str(path), "--url", "http://127.0.0.1:1"]) == Exit.UNREACHABLE
+    assert "goes on where this one ends" in capsys.readouterr().err
+
+
+def test_a_wrong_key_is_no_answer(
+    tmp_path: Path, server: Any, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The command stops, and nothing is in the output: the right key goes on from there."""
+    monkeypatch.setenv("VLLM_API_KEY", "wrong")
+    path = tmp_path / "in.jsonl"
+    path.write_bytes(requests(10))
+    assert main(["batch", str(path), "--url", server[0], "--in-flight", "2"]) == Exit.FAILED
+    assert "401, and so for every line" in capsys.readouterr().err
+    assert (tmp_path / "in.out.jsonl").read_bytes() == b""
+    assert len(server[1]) <= 4
