@@ -8,9 +8,9 @@
     5. settle     the permit, the charge of the tenant and the span, once the last byte is sent, the client has
                   disconnected, or the handler has failed
 
-Headway's own routes and token counting pass unchanged; each engine call of a websocket is a request. A refusal after the
-first byte of an event stream becomes one error event. When a request is aborted, its handler has about a second to send
-that event and to return (``DeferredResponse.limit``). After that the middleware cancels the handler, and sends the
+Headway's own routes and token counting pass unchanged; each engine call of a websocket is a request. A refusal after
+the first byte of an event stream becomes one error event. When a request is aborted, its handler has about a second to
+send that event and to return (``DeferredResponse.limit``). After that the middleware cancels the handler, and sends the
 event if it is still missing.
 """
 
