@@ -146,7 +146,7 @@ class StepShaper:
         if plan is None:
             return None
         self._decoding = decoding
-        return _in_order(plan, self._per_decode, decoding, before)
+        return _in_order(plan, scheduler.max_num_scheduled_tokens, self._per_decode, decoding, before)
 
     def _scheduled(self, output: Any, began_s: float, *, planned: bool) -> None:
         self.policy.preempted(len(output.preempted_req_ids or ()))
@@ -200,13 +200,15 @@ def parts(output: Any, per_decode: int) -> tuple[int, int]:
     return len(decoded), total - sum(decoded)
 
 
-def _in_order(plan: Plan, per_decode: int, decoding: int, before: int) -> tuple[int, int]:
+def _in_order(plan: Plan, most: int, per_decode: int, decoding: int, before: int) -> tuple[int, int]:
     """The budget of a scheduler that takes its sequences in order, ``before`` prompts in front of one that decodes:
-    these must leave enough for it.
+    these must leave enough for it, of the ``most`` tokens that a step of the engine has.
     """
-    chunk = max(min(plan.chunk_tokens, plan.prompt_tokens // max(before, 1)), per_decode)
-    bound = before > 0 or chunk < plan.prompt_tokens
-    return per_decode * decoding + max(plan.prompt_tokens, before * chunk), chunk if bound else 0
+    decodes = per_decode * decoding
+    prompts = max(min(plan.prompt_tokens, most - decodes), per_decode)
+    chunk = max(min(plan.chunk_tokens, prompts // max(before, 1)), per_decode)
+    bound = before > 0 or chunk < prompts
+    return decodes + max(prompts, before * chunk), chunk if bound else 0
 
 
 def shape_steps(core: Any, plain: dict[str, Any] | None) -> None:

@@ -159,7 +159,8 @@ def test_diff_shows_what_differs_and_ends_in_one(capsys: pytest.CaptureFixture[s
         "limit.policy",
         "limit.set_point_ratio",
     }
-    assert {row.rsplit(".", 1)[1] for row in objectives} == {"ttft_slo_s", "inter_token_slo_ms"}
+    times = {"ttft_slo_s", "inter_token_slo_ms", "queue_timeout_s", "first_token_timeout_s"}
+    assert {row.rsplit(".", 1)[1] for row in objectives} == times
 
 
 def test_diff_of_equal_presets_ends_in_zero(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
