@@ -66,6 +66,9 @@ def run(chosen: argparse.Namespace) -> int:
             asyncio.run(sender.send(path, max(1, chosen.in_flight)))
     except OSError as error:
         raise FailedError(f"{error.filename or out}: {error.strerror or error}") from None
+    except KeyboardInterrupt:
+        print(f"{out}: interrupted; the same command goes on where this one ended", file=sys.stderr)
+        raise
     print(f"{out}: {sender.there} were there, {sender.good} answers and {sender.bad} errors are new")
     return Exit.FAILED if sender.bad else Exit.OK
 

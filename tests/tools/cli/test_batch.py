@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 from batch_server import requests
 
-from headway_tools.cli import main
+from headway_tools.cli import INTERRUPTED, batch, main
 from headway_tools.console import Exit
 
 
@@ -100,3 +100,18 @@ def test_a_wrong_key_is_no_answer(
     assert "401, and so for every line" in capsys.readouterr().err
     assert (tmp_path / "in.out.jsonl").read_bytes() == b""
     assert len(server[1]) <= 4
+
+
+def test_an_interrupted_command_says_how_to_go_on(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """By the same words, which send what has no answer yet."""
+    path = tmp_path / "in.jsonl"
+    path.write_bytes(requests(3))
+    monkeypatch.setattr(batch._Sender, "send", _interrupted)
+    assert main(["batch", str(path)]) == INTERRUPTED
+    assert "in.out.jsonl: interrupted; the same command goes on" in capsys.readouterr().err
+
+
+async def _interrupted(*_: Any) -> None:
+    raise KeyboardInterrupt
