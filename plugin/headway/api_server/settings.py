@@ -20,8 +20,8 @@ from headway_policies import Preset
 
 @dataclass(frozen=True, slots=True)
 class Settings:
-    """All settings of an API server; ``keys_file`` None: there is none, as of ``usage`` and
-    ``batches``.
+    """All settings of an API server; ``keys_file``, ``usage`` and ``batches`` are None where they are
+    off.
 
     ``vllm_waiting``: vLLM's count of waiting requests has the queue in it.
     """

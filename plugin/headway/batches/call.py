@@ -70,7 +70,7 @@ class Call:
             (b"content-type", b"application/json"),
             (b"content-length", str(len(body)).encode()),
             (b"x-headway-class", class_name.encode()),
-            *([(b"x-headway-tenant", sender.tenant.encode())] if sender.trusted else []),
+            *([(b"x-headway-tenant", sender.tenant.encode("latin-1"))] if sender.trusted else []),
         ]
         scope: Scope = {
             "type": "http", "asgi": {"version": "3.0"}, "http_version": "1.1", "method": "POST", "scheme": "http",

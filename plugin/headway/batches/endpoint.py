@@ -24,6 +24,7 @@ from headway.batches.service import Batches, FileInUseError, StorageFullError, T
 from headway.batches.upload import PURPOSE, Upload
 from headway.http.access.identity import Sender, sender_of
 from headway.http.access.route_table import plain_path
+from headway.http.inference.request_info import check_values
 from headway.http.limits import BODY
 from headway.openai.batch_file import ENDPOINTS
 from headway.settings import Environment
@@ -210,6 +211,8 @@ def _answering(handler: Callable[[Request], Awaitable[Response]]) -> Callable[[R
 
 
 def _sender(request: Request) -> Sender:
+    """The sender. Raises BadRequest for too long a name: cut off, it could be that of another tenant."""
+    check_values(request.headers)
     return sender_of(request.scope)
 
 

@@ -17,6 +17,7 @@ import logging
 import time
 from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import suppress
+from functools import partial
 from itertools import islice
 from typing import Final, TypeVar
 
@@ -117,7 +118,7 @@ class BatchRunner:
                 busy.add(batch.sender.tenant)
                 task = asyncio.create_task(OneBatch(self, batch).run(), name=f"headway {batch.id}")
                 self._running[batch.id] = task
-                task.add_done_callback(lambda done, batch=batch: self._ended(batch, done))  # type: ignore[misc]
+                task.add_done_callback(partial(self._ended, batch))
 
     def _ended(self, batch: Batch, task: asyncio.Task[None]) -> None:
         del self._running[batch.id]

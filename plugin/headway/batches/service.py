@@ -56,6 +56,7 @@ class Batches:
         self.open: dict[str, Batch] = {batch.id: batch for batch in store.open_batches()}
         self.wake = asyncio.Event()
         self._thread = ThreadPoolExecutor(1, "headway batches")
+        self._closed = False
         self._sweep()
 
     @classmethod
@@ -167,7 +168,8 @@ class Batches:
 
     def close(self) -> None:
         """Close the database and the folder, once the disk's work is done. A second call does nothing."""
-        if not self._thread._shutdown:
+        if not self._closed:
+            self._closed = True
             self._thread.shutdown(wait=True)
             self.store.close()
             self.folder.close()

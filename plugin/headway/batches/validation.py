@@ -15,13 +15,13 @@ from headway.batches.objects import LineProblem
 from headway.openai.batch_file import MAX_LINE_BYTES, LineError, read_line
 
 MAX_LINES: Final = 1_000_000
-#: Of all problems of a file so many are told.
+#: The most problems of a file that its batch lists.
 MAX_PROBLEMS: Final = 20
 _ADD: Final = "INSERT INTO ids VALUES (?, ?) ON CONFLICT DO NOTHING"
 
 
 def problems(lines: Iterable[tuple[int, bytes]], endpoint: str) -> Iterator[LineProblem | None]:
-    """The problem of each line in turn, None for a good one. Ends behind the last that is told."""
+    """The problem of each line in turn, None for a good one. Ends after the last that is listed."""
     count = found = 0
     with closing(sqlite3.connect("", isolation_level=None, check_same_thread=False)) as ids:
         ids.execute("CREATE TABLE ids (id TEXT PRIMARY KEY, line INTEGER) WITHOUT ROWID")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import os
+from http import HTTPStatus
 from pathlib import Path
 from typing import Any
 
@@ -11,9 +12,13 @@ import httpx2
 import openai
 import pytest
 from batch_server import ACME, CHAT, ZENITH, Engine, requests, serving
+from starlette.types import Receive, Scope, Send
 
+from headway.api_errors import answer
 from headway.batches import BatchRoutes
+from headway.batches.call import Call
 from headway.batches.upload import Upload
+from headway.http.access.identity import IDENTITY, TRUSTED, sender_of
 
 
 async def test_the_sdk_runs_a_batch(tmp_path: Path) -> None:
@@ -65,6 +70,27 @@ async def test_tenants_do_not_meet(tmp_path: Path) -> None:
         running = await server.create(requests(1))
         assert running["id"] in server.batches.open
         assert (await server.ask("GET", f"/v1/batches/{running['id']}", ZENITH)).status_code == 404
+
+
+async def test_a_tenant_with_a_longer_name_than_any_request_may_have_is_refused(tmp_path: Path) -> None:
+    """Cut off, its name could be that of another tenant of the same proxy."""
+    async with serving(tmp_path, Engine()) as server:
+        reply = await server.ask("GET", "/v1/files", headers={"x-headway-tenant": "a" * 129})
+        assert (reply.status_code, reply.json()["error"]["code"]) == (400, "header_too_long")
+
+
+@pytest.mark.parametrize("name", [b"", b"team", "équipe".encode(), b"\xe9quipe"])
+async def test_a_line_names_its_tenant_as_the_trusted_proxy_did(name: bytes) -> None:
+    """Byte for byte, so that its lines belong to the tenant that its files do."""
+    named: list[bytes] = []
+
+    async def app(scope: Scope, _: Receive, send: Send) -> None:
+        named.extend(value for key, value in scope["headers"] if key == b"x-headway-tenant")
+        await answer(send, HTTPStatus.OK, b"{}", ())
+
+    sender = sender_of({IDENTITY: TRUSTED, "headers": [(b"x-headway-tenant", name)]})
+    assert await Call(app).ask(CHAT, b"{}", sender, "batch") is not None
+    assert named == [name]
 
 
 @pytest.mark.parametrize("file_id", ["..", "../lock", "%2e%2e%2flock", "lock", "batches.db", "*", "' OR 1=1"])

@@ -41,7 +41,7 @@ def budget_rows(
                 "Bound": row.bound.replace("_", " "),
                 "Used": f"{compact(row.used + row.held)} of {compact(row.limit)}",
                 "Left": f"{compact(left)} ({written(left / row.limit if row.limit else 0.0, 'ratio')})",
-                "Counts anew": MISSING if row.resets is None else clock(row.resets, zone),
+                "Resets": MISSING if row.resets is None else clock(row.resets, zone),
                 "Ends at this rate": ends_words(left, rate, row.resets, now_s, zone),
             }
         )

@@ -26,7 +26,6 @@ IDENTITY: Final = "headway.identity"
 #: Where a request of this process has the Sender that it is made for.
 SENDER: Final = "headway.sender"
 ANONYMOUS: Final = "anonymous"
-_MAX_TENANT_CHARS: Final = 128
 ANONYMOUS_CAPS: Final = RequestCaps(output_tokens=32_768, sequences=8, prompts=128)
 
 
@@ -126,6 +125,7 @@ def identity_of(scope: Mapping[str, Any]) -> Identity | None:
 def sender_of(scope: Mapping[str, Any]) -> Sender:
     """The sender of a request behind the route guard; a trusted proxy names the tenant."""
     identity = identity_of(scope) or NO_TENANT
+    if not identity.trusted:
+        return Sender(identity.tenant, identity.key_id)
     named = next((value for name, value in scope["headers"] if name == b"x-headway-tenant"), b"")
-    tenant = named.decode("latin-1")[:_MAX_TENANT_CHARS] if identity.trusted and named else identity.tenant
-    return Sender(tenant, identity.key_id, identity.trusted)
+    return Sender(named.decode("latin-1"), trusted=True)

@@ -48,7 +48,7 @@ def read_request_info(
     value of one of these headers that is too long, a parameter over its cap, more sequences than its tenant may ask
     for, and an engine priority where those are refused.
     """
-    _check_values(headers)
+    check_values(headers)
     asked = Asked(route) if body is None else read_asked(route, body)
     trusted = identity is not None and identity.trusted
     if rules.refuse_priority and not trusted:
@@ -74,7 +74,7 @@ def read_request_info(
     )
 
 
-def _check_values(headers: Mapping[str, str]) -> None:
+def check_values(headers: Mapping[str, str]) -> None:
     """Raises BadRequest naming the header whose value is too long; the value is not repeated."""
     for name in MAX_VALUE_CHARS.keys() & headers.keys():
         if len(headers[name]) > MAX_VALUE_CHARS[name]:
