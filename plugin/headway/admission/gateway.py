@@ -157,9 +157,7 @@ class Gateway:
             finished = output is not None and not self.link.adapter.unfinished(output)
         except (asyncio.CancelledError, GeneratorExit):
             self._account_usage(call, output)
-            if (
-                call_context.permit is not None and not call_context.calls_failed
-            ):  # else it is cancelled for that failure
+            if call_context.permit is not None and not call_context.calls_failed:  # else cancelled for that failure
                 call_context.permit.leave(Ending.CANCELLED)
             raise
         except Refused as refused:

@@ -25,7 +25,7 @@ from headway.batches import Batches, start_batches
 from headway.engine_service import EngineService
 from headway.http import AdmissionMiddleware, routes
 from headway.http.inference import Retries, TenantCharges
-from headway.operator import Fleet, ServerIdentity, arrivals_file, scaling_from_environment
+from headway.operator import Control, Fleet, ServerIdentity, arrivals_file, scaling_from_environment
 from headway.router.adapter import InstancesAdapter
 from headway.router.endpoint import ForwardEndpoint
 from headway.router.engine import InstancesEngine
@@ -142,17 +142,6 @@ def router_service(
     retries, truncated = Retries(), Counter[str]()
     for counts in (retries.ended, truncated):
         counts.update(dict.fromkeys(settings.catalogue.class_names(), 0))
-    middleware = Middleware(
-        AdmissionMiddleware,
-        preset=lambda: control.preset,
-        queue_full_status=settings.queue_full_status,
-        fallback_controller=lambda: control.fallback_controller,
-        rules=settings.request_rules,
-        charges=TenantCharges(context_tokens=engine.pool.context_tokens, budgets=settings.budgets),
-        retries=retries,
-        truncated=truncated,
-        forwards=True,
-    )
     of_engine, health = None if own is None else EngineMetrics(engine), _Health(engine).answer
     answered_here = [
         Route("/metrics", _Metrics(of_engine).answer),
@@ -167,12 +156,29 @@ def router_service(
             *routes(lambda: control, settings.tokens, require_reason=settings.require_reason),
             *forwarded,
         ],
-        middleware=[middleware],
+        middleware=[_admission(settings, engine, control, retries, truncated)],
     )
     api_keys = [key for key in [os.environ.get("VLLM_API_KEY")] if key] if own is None else own.api_keys
     counts_of_http = (retries.ended, truncated)
     guarded = protected(application, settings, settings.bounds, lambda: control.preset, *counts_of_http, api_keys)
     return RouterService(guarded, service, engine, Heartbeat(engine), source, settings.warm, fronts, settings.batches)
+
+
+def _admission(
+    settings: Settings, engine: InstancesEngine, control: Control, retries: Retries, truncated: Counter[str]
+) -> Middleware:
+    """The middleware that reads each request and lets its response wait for an admission."""
+    return Middleware(
+        AdmissionMiddleware,
+        preset=lambda: control.preset,
+        queue_full_status=settings.queue_full_status,
+        fallback_controller=lambda: control.fallback_controller,
+        rules=settings.request_rules,
+        charges=TenantCharges(context_tokens=engine.pool.context_tokens, budgets=settings.budgets),
+        retries=retries,
+        truncated=truncated,
+        forwards=True,
+    )
 
 
 @dataclass(frozen=True, slots=True)

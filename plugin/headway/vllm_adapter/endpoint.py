@@ -160,8 +160,7 @@ class HeadwayEndpoint:
         if grammars is not None:
             REGISTRY.register(GrammarCollector(grammars.verdicts, lambda: grammars.compiling))
             service.parts.tasks.start("grammars", grammars.run())
-        ceiling = control.status().limit.ceiling
-        _log_degraded_modes(catalogue.largest(), ceiling, args)
+        _log_degraded_modes(catalogue.largest(), control.status().limit.ceiling, args)
         _log_prefix_caching_off(catalogue, engine_client.vllm_config)
         if replacer is None:
             atexit.register(_exit_with_error_without_engine, gateway)
@@ -169,13 +168,7 @@ class HeadwayEndpoint:
         if settings.batches is not None:
             start_batches(settings.batches, self._app, control, service.parts.tasks)
         atexit.register(service.close_usage)  # after the exit above, as all that is to run before it
-        log.info("%s", in_force_words(switched_off(), _needless_patches()))
-        for words in control.seat_bounds(control.preset).words:
-            log.info("bounds: %s", words)
-        log.info(
-            "preset %s in force: %d seats (ceiling %d): %s",
-            control.preset.name, gateway.gate.desk.limit, ceiling, seat_words(control.preset.settings(), ceiling),
-        )  # fmt: skip
+        _log_in_force(control)
 
     def _guard_requests(self, settings: Settings, args: Namespace) -> None:
         """Wrap the application in the guards of bytes, time and routes, outside of every other middleware.
@@ -277,6 +270,18 @@ def model_names(args: Namespace) -> list[str]:
 def adapter_names(args: Namespace) -> list[str]:
     """The names of the adapters (LoRA) that the server is started with."""
     return [str(module.name) for module in getattr(args, "lora_modules", None) or ()]
+
+
+def _log_in_force(control: Control) -> None:
+    """Log the patches, the bounds of this engine, and the preset with its seats."""
+    log.info("%s", in_force_words(switched_off(), _needless_patches()))
+    for words in control.seat_bounds(control.preset).words:
+        log.info("bounds: %s", words)
+    preset, limit = control.preset, control.status().limit
+    log.info(
+        "preset %s in force: %d seats (ceiling %d): %s",
+        preset.name, control.gateway.gate.desk.limit, limit.ceiling, seat_words(preset.settings(), limit.ceiling),
+    )  # fmt: skip
 
 
 def _log_degraded_modes(largest: Listed, ceiling: int, args: Namespace) -> None:
