@@ -47,7 +47,7 @@ def telling_for(url: str, refresh_s: float, _token: str | None) -> ServerStatusS
 
 @st.cache_resource(show_spinner=False, max_entries=32, on_release=lambda usage: usage.close())
 def usage_for(url: str, span: Span, tenant: str | None, _token: str | None) -> TenantUsageSource:
-    """What tenants have used, for all visitors who look at the same range. The underscore keeps the token out."""
+    """Use by tenant, shared by all visitors of the same range. The underscore keeps the token out of the cache key."""
     return TenantUsageSource(url, _token, span, tenant)
 
 
@@ -59,7 +59,7 @@ def watched() -> tuple[Settings, Source, StatusSource]:
 def watched_at(settings: Settings, name: str) -> tuple[Settings, Source, StatusSource]:
     """The servers of these settings, or the one of this name. A name that none of them has counts as not given.
 
-    Prometheus may know servers by other names than their addresses; such a one can be looked at, but not changed.
+    Prometheus may know servers by other names than their addresses; such a server can be looked at, but not changed.
     """
     source = source_for(settings.urls, settings.prometheus_url, settings.refresh_s, settings.token)
     url = next((url for url in settings.urls if instance_name(url) == name), None)

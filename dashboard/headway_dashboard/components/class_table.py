@@ -50,4 +50,4 @@ def class_table(
 
 
 def _ignore() -> None:
-    """What was pressed is in what the component returns."""
+    """Do nothing: the component's result has the pressed rows."""

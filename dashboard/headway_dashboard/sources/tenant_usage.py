@@ -1,4 +1,4 @@
-"""What tenants have used, by the accounting of one server, kept fresh while a page shows it."""
+"""Use by tenant from the accounting of one server, kept fresh while a page shows it."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from headway_dashboard.server_client import admin_client
 from headway_dashboard.sources.polled import Polled
 
 _EVERY_S = 5.0
-#: What the requests of one tenant are kept apart by.
+#: The groups that the requests of a tenant are divided into.
 PARTS = "class,key,model,outcome,reason"
 NEEDED = (
     "The accounting is shown to holders of a token: start the dashboard with the server's token in "

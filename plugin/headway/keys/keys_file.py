@@ -141,7 +141,7 @@ def _difference(before: KeyRing, after: KeyRing) -> str:
 
 
 def _own(ring: KeyRing) -> dict[str, Entitlement]:
-    """What each tenant is entitled to by itself: an organisation would bring all its members."""
+    """The entitlement of each tenant without its organisation, whose change would name all its members."""
     return {name: replace(tenant, budgets=tenant.budgets[:1]) for name, tenant in ring.tenants.items()}
 
 

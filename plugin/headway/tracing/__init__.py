@@ -1,4 +1,4 @@
-"""What OpenTelemetry is told of requests: ids and traces, the span of the wait, and the metrics ``gen_ai.*``."""
+"""Requests in OpenTelemetry: ids and traces, the span of the wait in the queue, and the metrics ``gen_ai.*``."""
 
 from headway.tracing.current_request import CURRENT_REQUEST, CurrentRequest, TraceParent
 from headway.tracing.gen_ai_metrics import GenAiMetrics, gen_ai_metrics

@@ -62,9 +62,9 @@ class TenantBudgets:
     def judge(self, entitlement: Entitlement, tokens: float) -> list[Finding]:
         """The bounds that a request does not fit, without those that only count; every finding is counted."""
         found = self._book.judge(entitlement.budgets, tokens, time.time())
-        for one in found:
-            self.findings[one.bound, f"{'would_' if one.counts_only else ''}{one.action}"] += 1
-        return [one for one in found if not one.counts_only]
+        for finding in found:
+            self.findings[finding.bound, f"{'would_' if finding.counts_only else ''}{finding.action}"] += 1
+        return [finding for finding in found if not finding.counts_only]
 
     def hold(self, entitlement: Entitlement, tokens: float) -> Hold:
         """A request of the tenant begins."""
@@ -90,7 +90,7 @@ class TenantBudgets:
     def states_of(self, entitlement: Entitlement) -> list[BudgetState]:
         """The bounds beyond which requests of a tenant are refused: its own, and those of its organisation."""
         now_s = time.time()
-        bind = (one for one in entitlement.budgets if not (one.budget.counts_only or one.budget.borrows))
+        bind = (owner for owner in entitlement.budgets if not (owner.budget.counts_only or owner.budget.borrows))
         return [state for owner in bind for state in self._book.states(owner, now_s)]
 
     async def run(self) -> None:
@@ -114,7 +114,7 @@ class TenantBudgets:
         try:
             if not await asyncio.to_thread(self._usage.flush, _FLUSH_WITHIN_S):
                 return  # the sums would lack the records that are not written
-            found = {one: await asyncio.to_thread(self._read, one, now_s) for one in calendars}
+            found = {calendar: await asyncio.to_thread(self._read, calendar, now_s) for calendar in calendars}
         except (sqlite3.Error, OSError) as error:
             if not self._failing:
                 self._failing = True
@@ -165,8 +165,12 @@ class TenantBudgets:
 
 def refusal_of(findings: Iterable[Finding]) -> Finding | None:
     """The refusal that lasts the longest; None where no finding refuses."""
-    refusals = [one for one in findings if one.action is Action.REFUSE]
-    return max(refusals, key=lambda one: float("inf") if one.retry_after_s is None else one.retry_after_s, default=None)
+    refusals = [finding for finding in findings if finding.action is Action.REFUSE]
+    return max(
+        refusals,
+        key=lambda refusal: float("inf") if refusal.retry_after_s is None else refusal.retry_after_s,
+        default=None,
+    )
 
 
 def _owners(tenants: Iterable[Entitlement]) -> Iterator[Owned]:

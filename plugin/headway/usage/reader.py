@@ -74,7 +74,7 @@ class UsageReader:
         """The shares of the tenants of an answer, as far as a keys file has them. Call it on the event loop."""
         budgets, names = self._usage.budgets, {row.group.get("tenant") for row in found.rows}
         known = () if budgets is None else budgets.tenants()
-        return {one.tenant: one.share for one in known if one.tenant in names}
+        return {entitlement.tenant: entitlement.share for entitlement in known if entitlement.tenant in names}
 
 
 def csv_lines(usage: UsageReport) -> Iterator[str]:

@@ -22,10 +22,10 @@ class RankLoads:
             return {**own._asdict(), "rank": rank}
         ranks = self._loads.values()
         total = RankLoad(
-            sum(one.running for one in ranks),
-            sum(one.waiting for one in ranks),
-            sum(one.deferred for one in ranks),
-            max(one.kv_usage_ratio for one in ranks),
+            sum(rank.running for rank in ranks),
+            sum(rank.waiting for rank in ranks),
+            sum(rank.deferred for rank in ranks),
+            max(rank.kv_usage_ratio for rank in ranks),
         )
         return total._asdict() | {"rank": rank, "own": own}
 

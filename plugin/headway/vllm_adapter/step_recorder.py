@@ -55,12 +55,14 @@ class StepRecorder:
         """Write the step. A sequence that was not running before computes its prompt, and be it one token long; without
         a token of the step a sequence was not served by it.
         """
-        stats = next((one.scheduler_stats for one in outputs.values() if one.scheduler_stats is not None), None)
+        stats = next(
+            (output.scheduler_stats for output in outputs.values() if output.scheduler_stats is not None), None
+        )
         if stats is None:
             return
         now_s, step_s = self._clock(), 0.0
         decoding, prompt_tokens = parts(output, self._per_decode)
-        answered = sum([len(one.outputs) for one in outputs.values()])
+        answered = sum([len(output.outputs) for output in outputs.values()])
         new, decoding = max(0, decoding - self._running), min(decoding, self._running, answered)
         if output.total_num_scheduled_tokens:
             if decoding:

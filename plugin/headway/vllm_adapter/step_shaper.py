@@ -196,7 +196,7 @@ def parts(output: Any, per_decode: int) -> tuple[int, int]:
     if per_decode == 1:
         ones = tokens.count(1)
         return ones, total - ones
-    decoded = [one for one in tokens if one <= per_decode]
+    decoded = [count for count in tokens if count <= per_decode]
     return len(decoded), total - sum(decoded)
 
 

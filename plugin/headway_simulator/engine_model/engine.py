@@ -202,7 +202,7 @@ class Engine:
         for sequence in self._prefilling:
             budget_tokens -= self._chunk(sequence, min(budget_tokens, most_tokens))
         most, passed = self.model.most_adapters, list[Sequence]()
-        adapters = {one.adapter for one in self.running if one.adapter} if most else set()
+        adapters = {sequence.adapter for sequence in self.running if sequence.adapter} if most else set()
         while self._waiting and budget_tokens > 0 and not self._preempted:
             sequence = self._waiting[0][2]
             if most and sequence.adapter and not sequence.dropped:
@@ -229,7 +229,7 @@ class Engine:
         if policy is None:
             return budget_tokens, budget_tokens
         policy.preempted(self._preempted)
-        line = [self._prompt(one, now_s) for one in islice(self._prefilling, _LINE)]
+        line = [self._prompt(sequence, now_s) for sequence in islice(self._prefilling, _LINE)]
         if self._waiting and len(self.running) + self._ghosts < self.model.max_num_seqs:
             line.append(self._prompt(self._waiting[0][2], now_s))
         plan = policy.plan(self._decoding, line)

@@ -238,7 +238,7 @@ class Shell:
             self._stalls = any(terms.stall_timeout_s for terms in preset.classes.values())
             follows = preset.limit.moves or any(terms.relative for terms in preset.classes.values())
             self._observes = follows or preset.ordering.by_prefix or self._adapts_later
-            shape = StepTerms.of(preset.step, {-one.priority: one for one in preset.classes.values()})
+            shape = StepTerms.of(preset.step, {-settings.priority: settings for settings in preset.classes.values()})
             self._shape(shape)
             one_by_one = preset.limit.paces or shape is not None
         self._most_steps = 1 if self._one_by_one or one_by_one else STRETCH_STEPS if self._observes else _ANY

@@ -104,7 +104,8 @@ def run(chosen: argparse.Namespace) -> int:
     try:
         instances, names = read_instances(chosen.instances)
         _check_classes(
-            frozenset().union(*(one.classes for one in instances), *(one.classes for one in names)), catalogue
+            frozenset().union(*(instance.classes for instance in instances), *(name.classes for name in names)),
+            catalogue,
         )
         most = _most(names)
         fronts = read_addresses(chosen.fronts, "--fronts") if chosen.fronts else []

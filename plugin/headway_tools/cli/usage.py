@@ -93,9 +93,9 @@ def _budgets(rows: list[BudgetRow]) -> list[str]:
     if not rows:
         return []
     cells = [
-        [one.owner, one.bound, f"{one.used:,.0f}", f"{one.held:,.0f}", f"{one.limit:,.0f}",
-         f"{(one.used + one.held) / one.limit:.0%}", one.resets or "-"]
-        for one in rows
+        [row.owner, row.bound, f"{row.used:,.0f}", f"{row.held:,.0f}", f"{row.limit:,.0f}",
+         f"{(row.used + row.held) / row.limit:.0%}", row.resets or "-"]
+        for row in rows
     ]  # fmt: skip
     return ["", table(["budget of", "bound", "used", "in progress", "limit", "taken", "counts anew"], cells, indent="")]
 

@@ -111,7 +111,7 @@ class BudgetBook:
         organisation. Nothing is held.
         """
         now_s = self._now_s(now_s)
-        found = [one for owner in owners for one in self._of(owner, tokens, now_s)]
+        found = [finding for owner in owners for finding in self._of(owner, tokens, now_s)]
         if len(owners) < 2 or not any(budget.borrows for budget in owners[1].members.values()):
             return found
         return self._lent(found, owners[0], owners[1], tokens, now_s)
@@ -196,10 +196,10 @@ class BudgetBook:
             limit, more = organisation.budget.limits.get(bound), _asked(bound, tokens)
             if limit is None or bound.unit is Unit.SEAT_SECONDS:
                 continue
-            own = next((one for one in found if one[:3] == (Action.REFUSE, tenant.label, bound.name)), None)
+            own = next((finding for finding in found if finding[:3] == (Action.REFUSE, tenant.label, bound.name)), None)
             if self._has_room(tenant, organisation, bound, more, now_s):
                 if own is not None and tenant.budget.borrows:
-                    found = [one._replace(action=Action.LOWER) if one is own else one for one in found]
+                    found = [own._replace(action=Action.LOWER) if finding is own else finding for finding in found]
             elif own is None:
                 found = [*found, _finding(Action.REFUSE, organisation, bound.name, limit, _KEPT_AGAIN_S)]
         return found

@@ -17,13 +17,13 @@ class Span(StrEnum):
 
 
 class Stretch(NamedTuple):
-    """One hour, day or month, from ``start_s`` until before ``end_s``, in seconds since 1970."""
+    """An hour, day or month, from ``start_s`` until before ``end_s``, in seconds since 1970."""
 
     start_s: float
     end_s: float
 
     def rest_ratio(self, now_s: float) -> float:
-        """The remaining part of it, 0 to 1."""
+        """The remaining part of the stretch, 0 to 1."""
         return min(1.0, max(0.0, (self.end_s - now_s) / (self.end_s - self.start_s)))
 
 

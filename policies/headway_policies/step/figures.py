@@ -41,10 +41,10 @@ class StepFigures:
         """The growth since then; all of it where the engine has been replaced meanwhile."""
         if self.steps < before.steps:
             return self
-        grown = {one.name: getattr(self, one.name) - getattr(before, one.name) for one in fields(self)}
+        grown = {field.name: getattr(self, field.name) - getattr(before, field.name) for field in fields(self)}
         return StepFigures(**(grown | {"held_s": self.held_s if self.held > before.held else 0.0}))
 
     def __add__(self, other: StepFigures) -> StepFigures:
         """The figures of two engines together."""
-        total = {one.name: getattr(self, one.name) + getattr(other, one.name) for one in fields(self)}
+        total = {field.name: getattr(self, field.name) + getattr(other, field.name) for field in fields(self)}
         return StepFigures(**(total | {"held_s": max(self.held_s, other.held_s)}))

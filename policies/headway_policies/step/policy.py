@@ -179,7 +179,7 @@ class StepPolicy:
         if (aim_s := self._aim_s()) == inf:
             return None
         most_s = max(_WHOLE_STEPS * aim_s, aim_s + self._spare_s)
-        if alone_s + costs.prefill_token_s * max(one.tokens for one in line) <= most_s:
+        if alone_s + costs.prefill_token_s * max(prompt.tokens for prompt in line) <= most_s:
             return _whole(most_s, alone_s, costs, line)
         calm = max(_LEAST_SHARE, 1 - alone_s / min(_CALM_RATIO * alone_s, max(aim_s, alone_s)))
         lasting = 1 - alone_s / max(_CALM_RATIO * alone_s, aim_s)
@@ -232,7 +232,7 @@ class StepPolicy:
 def _whole(most_s: float, alone_s: float, costs: StepTime, line: Sequence[Prompt]) -> Plan:
     """The plan of a step that takes all these prompts, if that takes no longer."""
     tokens = int((most_s - alone_s) / costs.prefill_token_s)
-    prompts_s = costs.prefill_token_s * min(tokens, sum(one.left for one in line))
+    prompts_s = costs.prefill_token_s * min(tokens, sum(prompt.left for prompt in line))
     return Plan(tokens, tokens, prompts_s / (alone_s + prompts_s))
 
 
@@ -245,4 +245,4 @@ def _plan(step_s: float, alone_s: float, costs: StepTime, line: Sequence[Prompt]
 def _shorter(line: Sequence[Prompt], tokens: int) -> int:
     """The tokens of those behind the first in line for which it is too long."""
     first = line[0].left
-    return 0 if first <= tokens else sum(one.left for one in line[1:] if 2 * one.left <= first)
+    return 0 if first <= tokens else sum(prompt.left for prompt in line[1:] if 2 * prompt.left <= first)

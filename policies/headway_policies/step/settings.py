@@ -40,7 +40,7 @@ class StepTerms:
     def of(cls, settings: StepSettings, classes: Mapping[int, PriorityClass]) -> StepTerms | None:
         """The terms of classes by their priority in the engine; None where the engine is left to itself."""
         share = settings.prefill_share
-        inter_token_ms = shortest([one.inter_token_slo_ms for one in classes.values()])
+        inter_token_ms = shortest([settings.inter_token_slo_ms for settings in classes.values()])
         if share == "off" or (share == "auto" and inter_token_ms is None):
             return None
         first = {place: one.ttft_slo_s for place, one in classes.items() if one.ttft_slo_s is not None}

@@ -228,7 +228,7 @@ def step_words(status: Status) -> str:
     steps = status.engine.steps
     if steps is None or steps.prefill_share is None:
         return ""
-    share, target = (written(one, "ratio") for one in (steps.prefill_share, steps.target_share))
+    share, target = (written(ratio, "ratio") for ratio in (steps.prefill_share, steps.target_share))
     held = f", the longest for {written(steps.longest_held_s, 'seconds')}" if steps.longest_held_s else ""
     return (
         f"Prompts beside sequences that decode: **{share}** of the time of their steps, of {target} that was to go "

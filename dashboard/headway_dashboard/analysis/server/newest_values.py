@@ -134,7 +134,7 @@ def class_rows(reading: SourceReading, classes: tuple[str, ...]) -> list[dict[st
     away = engine_away(reading)
     return [
         {"Class": name}
-        | {title: _all_written([reading[one].latest(name) for one in of], unit) for title, of, unit in columns}
+        | {title: _all_written([reading[panel].latest(name) for panel in of], unit) for title, of, unit in columns}
         | ({"Running": away} if away else {})
         | {"Error share": _errors(reading, name)}
         for name in classes

@@ -63,7 +63,7 @@ def ends_words(left: float, rate_per_s: float | None, resets: str | None, now_s:
 
 
 def _figures(bound: str, row: Mapping[str, float]) -> float:
-    """What a bound counts, of a row of the accounting."""
+    """The figure of a row of the accounting that a bound counts."""
     if bound.startswith("tokens"):
         return row["prompt_tokens"] + row["output_tokens"]
     return row["seat_s"] if bound.startswith("seat") else row["requests"] - row["refused"]
@@ -74,7 +74,7 @@ def _used_ratio(row: BudgetRow) -> float:
 
 
 def _began_s(bound: str, resets: str) -> float:
-    """When the period began that ends then; a month as long as the one before its end."""
+    """When the period began that ends at ``resets``; a month is as long as the month before its end."""
     ends = datetime.fromisoformat(resets)
     span = bound.rpartition("_")[2]
     if span in _SPANS:

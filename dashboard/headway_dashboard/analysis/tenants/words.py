@@ -99,13 +99,13 @@ def hurt_words(uses: Sequence[TenantUse], name: str | None = None) -> list[str]:
     more = [use for use in uses if (use.fair_ratio or 0.0) > _MORE or (use.share or 0.0) > _MORE * (use.entitled or 1)]
     words = []
     for use in hurt(uses):
-        others = sorted((one for one in more if one is not use), key=lambda one: -(one.share or 0.0))[:_NAMED]
+        others = sorted((other for other in more if other is not use), key=lambda other: -(other.share or 0.0))[:_NAMED]
         if not others or name not in (None, use.name):
             continue
         what = f"waited {duration(use.wait_s)} on the mean"
         if _refused(use):
             what = f"had {use.refused} of {counted(use.requests, 'request', 'requests')} refused and {what}"
-        had = ", ".join(f"{one.name} ({_of(one)})" for one in others)
+        had = ", ".join(f"{other.name} ({_of(other)})" for other in others)
         words.append(f"{use.name} {what}, with {_of(use)}. More than entitled to: {had}.")
     if not words:
         below = f"for over {duration(_WAITS_S)} below its entitlement"

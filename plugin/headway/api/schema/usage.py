@@ -24,7 +24,7 @@ class UsageRow(Answer):
 
 
 class BudgetRow(Answer):
-    """One bound of a budget. ``owner`` is a tenant or an organisation, with the word before its name."""
+    """Use of a bound of a budget. ``owner`` names its tenant or organisation, with the word before the name."""
 
     owner: str
     bound: str

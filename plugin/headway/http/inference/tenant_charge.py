@@ -77,9 +77,9 @@ class TenantCharges:
 
 
 class BackgroundHold:
-    """What a response in the background holds of budgets, until its task has ended and its last call has its record.
+    """Holds budgets for a response in the background until its task has ended and its last call has its record.
 
-    The task is the one that calls the engine first. Where none does, the hold is released a while after the HTTP
+    Its task is the first that calls the engine. Where no task does, the hold is released a while after the HTTP
     request.
     """
 

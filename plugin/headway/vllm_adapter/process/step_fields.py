@@ -7,7 +7,7 @@ from dataclasses import fields
 
 from headway_policies.step import StepFigures
 
-_NAMES = tuple(one.name for one in fields(StepFigures))
+_NAMES = tuple(field.name for field in fields(StepFigures))
 #: Times are in microseconds, all else as it is.
 STEP_UNITS = tuple(1_000_000 if name.endswith("_s") else 1 for name in _NAMES)
 

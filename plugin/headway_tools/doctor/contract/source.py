@@ -29,7 +29,7 @@ class VllmSource:
         path = self.package / "_version.py"
         lines = path.read_text(encoding="utf-8").splitlines() if path.exists() else []
         stated = [line.split("=")[-1].strip().strip("'\"") for line in lines if line.startswith("__version__ =")]
-        return next((one for one in stated if one[:1].isdigit()), "")
+        return next((word for word in stated if word[:1].isdigit()), "")
 
     def text(self, module: str) -> str | None:
         """The source of a module; None where there is no such module."""
@@ -41,7 +41,7 @@ class VllmSource:
         """The names that a module defines, assigns or imports, at any depth."""
         found: set[str] = set()
         tree = _parsed(self.text(module) or "")
-        for node in (one for one in ast.walk(tree) if not isinstance(one, ast.Module)):
+        for node in (child for child in ast.walk(tree) if not isinstance(child, ast.Module)):
             if isinstance(node, ast.ClassDef | _Function):
                 found.add(node.name)
             elif isinstance(node, ast.Import | ast.ImportFrom):
@@ -65,11 +65,11 @@ class VllmSource:
         found: dict[str, list[str] | None] = {}
         if not classes and (elsewhere := self._module_of(tree, module, class_name)) != module:
             return self.members(elsewhere, class_name)
-        for one in classes:
-            for base in one.bases:
+        for defined in classes:
+            for base in defined.bases:
                 name = base.id if isinstance(base, ast.Name) else ""
                 found |= self.members(self._module_of(tree, module, name), name) if name else {}
-            found |= _own_members(one)
+            found |= _own_members(defined)
         return found
 
     def _module_of(self, tree: ast.Module, module: str, name: str) -> str:
