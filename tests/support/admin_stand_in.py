@@ -19,6 +19,13 @@ from headway_policies import bundled_presets, changes
 TOKEN = "stub-token-0123456789-0123456789-abcdef"
 
 
+def _silences(body: dict[str, Any]) -> schema.Silences:
+    """The answer to a command that silences an alert, or ends its silence."""
+    times = {"since": "2026-01-01T00:00:00.000Z", "ends": "2026-01-01T02:00:00.000Z"}
+    silence = schema.Silence(alert=body["alert"], actor=body.get("actor", ""), **times)
+    return schema.Silences(silences=[] if body["expires_s"] is None else [silence])
+
+
 @dataclass
 class Stub:
     """What the stand-in answers; tests change it."""
@@ -119,6 +126,8 @@ class _Handler(Quiet, BaseHTTPRequestHandler):
         elif self.path == "/headway/v1/fallback":
             stub.ordered = body["rung"]
             self._json(stub.fallback())
+        elif self.path == "/headway/v1/silence":
+            self._json(_silences(body))
         elif self.headers.get("If-Match") != f'"{stub.revision}"':
             self._problem(412, "the preset was switched meanwhile")
         elif self.path == "/headway/v1/limit":

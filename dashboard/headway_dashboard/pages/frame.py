@@ -35,6 +35,7 @@ from headway_dashboard.components import banner, notice
 from headway_dashboard.pages import head
 from headway_dashboard.pages.charts import download
 from headway_dashboard.pages.page_reading import RECENT_S, Page, PageReading, read_page
+from headway_dashboard.pages.silencing import silencing_of
 from headway_dashboard.settings import Settings
 from headway_dashboard.shared import instance_names
 from headway_dashboard.sources import ChosenSource, Source, StatusSource
@@ -184,6 +185,7 @@ def _head(settings: Settings, reading: PageReading) -> None:
             has_notice=bool(notices),
         )
         zone = zone_of(st.context.timezone_offset)
-        alert_line(alerts.alerts_of(recent, state, reading.history), zone, settings.runbooks_url)
-        for found in notices:
-            notice(found)
+        found = alerts.alerts_of(recent, state, reading.history, status.silences)
+        alert_line(found, zone, settings.runbooks_url, silencing_of(settings))
+        for each in notices:
+            notice(each)

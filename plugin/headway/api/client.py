@@ -43,6 +43,8 @@ from headway.api.schema import (
     PresetList,
     Readiness,
     RecycleAccepted,
+    SilenceCommand,
+    Silences,
     Status,
     SwitchCommand,
     Switched,
@@ -247,6 +249,13 @@ class AdminClient:
     def warm_up(self, *, reason: str | None = None, actor: str | None = None) -> WarmupAccepted:
         """Warm the running engine up. Raises RefusedError where the server cannot, or not now."""
         return self._ask(routes.WARMUP, WarmupAccepted, Command.model_construct(**_said(reason, actor)))
+
+    def silence(
+        self, alert: str, expires_s: float | None, *, reason: str | None = None, actor: str | None = None
+    ) -> Silences:
+        """Silence an alert for so long; None: end its silence. Raises RefusedError where too many are silent."""
+        command = SilenceCommand.model_construct(alert=alert, expires_s=expires_s, **_said(reason, actor))
+        return self._ask(routes.SILENCE, Silences, command)
 
     def audit(self, limit: int = routes.DEFAULT_AUDIT_ENTRIES, kind: AuditKind | None = None) -> list[AuditEntry]:
         """The newest entries of the audit log, the newest first; None: all but the commands that changed nothing."""

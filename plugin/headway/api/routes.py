@@ -265,6 +265,16 @@ WARMUP = Route(
     status=HTTPStatus.ACCEPTED,
     problems=(HTTPStatus.CONFLICT, HTTPStatus.NOT_IMPLEMENTED),
 )
+SILENCE = Route(
+    "silence",
+    "PUT",
+    "/headway/v1/silence",
+    "Silence an alert on the dashboards of this server, for a time, or end its silence.",
+    Role.OPERATOR,
+    schema.Silences,
+    command=schema.SilenceCommand,
+    problems=(HTTPStatus.CONFLICT,),
+)
 AUDIT = Route(
     "audit",
     "GET",
@@ -301,6 +311,6 @@ OPENAPI = Route("openapi", "GET", "/headway/v1/openapi.json", "This document.", 
 #: Every route of the admin API.
 TABLE = (
     HEALTHZ, READYZ, STATUS, DESK, TRAFFIC, TRACE, PRESETS, FORECAST, FORECAST_PROGRESS, PRESET, SWITCH, UNDO,
-    TRIAL, KEEP, ORDER_LIMIT, FALLBACK, ORDER_FALLBACK, RECYCLE, PAUSE, RESUME, DRAIN, WARMUP, AUDIT, USAGE,
-    OPENAPI,
+    TRIAL, KEEP, ORDER_LIMIT, FALLBACK, ORDER_FALLBACK, RECYCLE, PAUSE, RESUME, DRAIN, WARMUP, SILENCE, AUDIT,
+    USAGE, OPENAPI,
 )  # fmt: skip

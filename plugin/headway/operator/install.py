@@ -20,6 +20,7 @@ from headway.forecast import Forecaster
 from headway.operator.attainment import FIRST_TOKEN
 from headway.operator.commands.admission import AdmissionCommands
 from headway.operator.commands.operator_limit import OperatorLimits
+from headway.operator.commands.silences import Silences
 from headway.operator.commands.switch_history import SwitchHistory
 from headway.operator.commands.trials import PresetTrials
 from headway.operator.commands.warmup import WarmBesideTraffic, WarmupCommands
@@ -87,12 +88,12 @@ def prepare(
 
 @dataclass(frozen=True, slots=True)
 class Surroundings:
-    """What surrounds an engine in its server, as far as it is there.
+    """The parts around an engine in its server, None where this server has no such part.
 
-    ``replace`` puts another engine in place, where this server can do that; ``other_model`` answers what is diverted,
-    ``warm_up`` warms the engine up before it serves, ``warm_beside_traffic`` while it does. ``fleet``: the engine is
-    several instances, and their number is decided for all of them. ``lacks``: what a part of a preset may need and is
-    not here; None: not known, and nothing is said of it. ``usage`` takes the records of requests.
+    ``replace`` puts another engine in place; ``other_model`` answers diverted requests; ``warm_up`` warms the engine
+    up before it serves, ``warm_beside_traffic`` while it does. ``fleet``: the engine is several instances, and their
+    number is decided for all of them. ``lacks``: abilities that a part of a preset may need and this server lacks;
+    None: not known, and nothing is said of them. ``usage`` takes the records of requests.
     """
 
     identity: ServerIdentity = _UNNAMED
@@ -150,6 +151,7 @@ def _control(
         admission=AdmissionCommands(gateway, tasks, audit),
         warmups=WarmupCommands(gateway, tasks, warmup, recycle, audit, around.warm_beside_traffic),
         trials=PresetTrials(gate, served, tasks),
+        silences=Silences(gate.now_s, lambda: gate.desk, audit),
         forecast_errors=errors,
         diagnostics=Diagnostics(gate, facts),
         scale_signal=_scale_signal(gate, parts.meters, around.fleet),

@@ -27,7 +27,7 @@ from headway_tools.cli import (
     traffic,
     usage,
 )
-from headway_tools.cli.control import drain, fallback, pause, recycle, resume, warmup
+from headway_tools.cli.control import drain, fallback, pause, recycle, resume, silence, warmup
 from headway_tools.cli.measuring import bench, simulate, tune
 from headway_tools.console import (
     INTERRUPTED,
@@ -75,8 +75,8 @@ exit codes:
 """
 
 _COMMANDS = (
-    serve, route, status, traffic, usage, preset, fallback, keys, pause, resume, drain, warmup, recycle, dashboard,
-    demo, simulate, bench, batch, tune, share, export, doctor,
+    serve, route, status, traffic, usage, preset, fallback, keys, pause, resume, drain, warmup, recycle, silence,
+    dashboard, demo, simulate, bench, batch, tune, share, export, doctor,
 )  # fmt: skip
 
 

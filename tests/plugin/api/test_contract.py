@@ -54,6 +54,7 @@ BODIES: dict[str, dict[str, Any]] = {
     "resume": {},
     "drain": {},
     "warmup": {},
+    "silence": {"alert": "HeadwayQueueLong", "expires_s": 600, "actor": "anna"},
 }
 EVERY_ROUTE = pytest.mark.parametrize("route", routes.TABLE, ids=lambda route: route.name)
 

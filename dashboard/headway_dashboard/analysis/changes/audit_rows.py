@@ -5,7 +5,7 @@ from __future__ import annotations
 import csv
 import io
 from collections.abc import Iterable, Sequence
-from datetime import UTC, datetime, timedelta, timezone
+from datetime import UTC, datetime, timedelta, timezone, tzinfo
 from typing import Literal
 
 from headway.api.schema import AuditEntry
@@ -29,7 +29,7 @@ def zone_words(zone: timezone) -> str:
     return zone.tzname(None)
 
 
-def clock(time: str, zone: timezone) -> str:
+def clock(time: str, zone: tzinfo) -> str:
     """A time of the server, ISO 8601 in UTC, on the clock of a zone; unreadable ones as they are."""
     try:
         read = datetime.fromisoformat(time)

@@ -6,12 +6,13 @@ known to the page by itself, so that the rules on ``up`` are left to Prometheus.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from itertools import pairwise
 from math import inf
 from typing import get_args
 
+from headway.api.schema import Silence
 from headway_dashboard.analysis.catalogue.alerts import RULES
 from headway_dashboard.analysis.catalogue.alerts.availability import DOWN
 from headway_dashboard.analysis.catalogue.alerts.rule import Rule, Severity
@@ -35,7 +36,8 @@ class Alert:
 
     ``since_s`` is when its condition began to hold, None where that is not known; not ``seen`` where it held at the
     first known instant already. ``of`` is the class. ``value`` is the quantity now, empty where the condition is all
-    that is known, ``fires_at`` when the rule fires, and ``action`` what to do first.
+    that is known, ``fires_at`` when the rule fires, and ``action`` what to do first. ``silence`` is
+    that of an operator.
     """
 
     name: str
@@ -47,17 +49,25 @@ class Alert:
     value: str = ""
     fires_at: str = ""
     action: str = ""
+    silence: Silence | None = None
 
 
-def alerts_of(reading: SourceReading, state: Condition, history: SourceReading | None = None) -> tuple[Alert, ...]:
-    """The alerts that hold now, the worst first; none while the figures are old.
+def alerts_of(
+    reading: SourceReading,
+    state: Condition,
+    history: SourceReading | None = None,
+    silences: Sequence[Silence] = (),
+) -> tuple[Alert, ...]:
+    """The alerts that hold now, the worst first and those with a silence last; none while the figures are old.
 
     ``history`` reaches further back than the reading, and may hold the conditions too.
     """
     if state.state is State.DOWN:
         return (Alert(DOWN.name, DOWN.severity, DOWN.text, fires_at=DOWN.fires, action=DOWN.action),)
     found = _holding(reading, history) if state.current else ()
-    return tuple(sorted(found, key=lambda alert: _ORDER.index(alert.severity)))
+    silent = {silence.alert: silence for silence in silences}
+    alerts = [replace(alert, silence=silent.get(alert.name)) for alert in found]
+    return tuple(sorted(alerts, key=lambda alert: (alert.silence is not None, _ORDER.index(alert.severity))))
 
 
 def alert_marks(history: SourceReading) -> list[Mark]:

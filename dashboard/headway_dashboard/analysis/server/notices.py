@@ -68,7 +68,7 @@ class Situation:
 def notices(now: Situation, status: Status) -> list[Notice]:
     """All notices, the most urgent first; empty in normal operation."""
     state = status.engine.state or now.engine_state
-    found = [_engine(state, now, status), _stopped(now, status), _warmup(state, status.warmup)]
+    found = [_engine(state, now, status), _stopped(now, status), _warmup(state, status.warmup), _trial(status)]
     if state in ("", "up") and not status.known and now.ready == 0 and status.reasons:
         reasons = ", ".join(status.reasons)
         found.append(Notice("warning", "The server takes no traffic", f"Reasons: {reasons}."))
@@ -207,6 +207,17 @@ def _stopped(now: Situation, status: Status) -> Notice | None:
     end = f" {ends}" if (ends := end_words(status)) else ""
     text = f"{said}No request is dispatched; {_waiting(now)}; time-outs go on.{end} {_RESUME}"
     return Notice("warning", "The server is paused", text)
+
+
+# ---------------------------------------------------------------------- a trial
+
+
+def _trial(status: Status) -> Notice | None:
+    if status.trial is None:
+        return None
+    text = f"The trial ends within {duration(status.trial.left_s)}, and {status.trial.back_to} may return. "
+    text += "The page Control has its terms; headway preset keep ends it, and the preset stays."
+    return Notice("info", f"The preset {status.preset} is on trial", text)
 
 
 # ---------------------------------------------------------------------- the warm-up

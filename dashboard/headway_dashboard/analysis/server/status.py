@@ -20,6 +20,7 @@ from headway.api.schema import (
     OperatorStop,
     PrefixStatus,
     Setting,
+    Silence,
     TrialEnds,
     WarmupStatus,
 )
@@ -35,7 +36,8 @@ class Status:
     """The whole. ``known`` is False where the server did not tell: then there is at most why it is not ready.
 
     ``version`` is Headway's; ``uptime_s`` is None where it is not known. ``admission`` is open, paused or draining,
-    ``blocks`` are the causes for which nothing is dispatched, ``stopped`` is the command that does so.
+    ``blocks`` are the causes for which nothing is dispatched, ``stopped`` is the command that does so. ``silences`` are
+    those of alerts.
     ``strategy``, ``adaptive`` (whether the limit follows the engine) and ``objectives`` are of the preset in force;
     without its settings they are empty, and ``adaptive`` is None. ``diagnosis`` is the server's own, None from a server
     that makes none; ``forecast`` says how true its forecasts are. ``changes`` are the last commands, the newest first,
@@ -61,6 +63,7 @@ class Status:
     admission: str = ""
     blocks: tuple[str, ...] = ()
     stopped: OperatorStop | None = None
+    silences: tuple[Silence, ...] = ()
     recycling: bool = False
     longest_gc_pause_s: float | None = None
     engine: EngineStatus = field(default_factory=EngineStatus)
@@ -106,6 +109,7 @@ def status_of(
         admission=answer.state,
         blocks=tuple(answer.holds),
         stopped=answer.stopped,
+        silences=tuple(answer.silences),
         recycling=answer.memory.recycling,
         longest_gc_pause_s=answer.memory.longest_gc_pause_s,
         engine=answer.engine,

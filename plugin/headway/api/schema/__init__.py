@@ -13,6 +13,7 @@ from headway.api.schema.commands import (
     ForecastCommand,
     LimitCommand,
     PauseCommand,
+    SilenceCommand,
     SwitchCommand,
     UndoCommand,
 )
@@ -50,6 +51,8 @@ from headway.api.schema.results import (
     FallbackMove,
     FallbackState,
     RecycleAccepted,
+    Silence,
+    Silences,
     WarmupAccepted,
 )
 from headway.api.schema.status import (
@@ -131,6 +134,9 @@ __all__ = [
     "ServedFigures",
     "Setting",
     "SettingChange",
+    "Silence",
+    "SilenceCommand",
+    "Silences",
     "Status",
     "StepTime",
     "StepsStatus",

@@ -59,6 +59,13 @@ class PauseCommand(Command):
     expires_s: float | None = Field(default=None, gt=0, le=86_400)
 
 
+class SilenceCommand(Command):
+    """Silence an alert for ``expires_s``, at most a week; null ends its silence."""
+
+    alert: str = Field(pattern="^[A-Za-z][A-Za-z0-9_]*$", max_length=80)
+    expires_s: float | None = Field(gt=0, le=604_800)
+
+
 class FallbackCommand(Command):
     """Put the fallback ladder on this rung; null makes it automatic again."""
 

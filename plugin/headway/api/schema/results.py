@@ -1,4 +1,4 @@
-"""The answers to commands: the fallback ladder, recycling, pause, resume, drain and warm-up."""
+"""The answers to commands: the fallback ladder, recycling, pause, resume, drain, warm-up and silences."""
 
 from __future__ import annotations
 
@@ -64,3 +64,19 @@ class WarmupAccepted(Answer):
     batch_size: int = Field(description="The seats that were free: its largest batch.")
     running: int = Field(description="Requests that the engine has now: their tokens come more slowly meanwhile.")
     waiting: int = Field(description="Requests that wait now; they are dispatched as before.")
+
+
+class Silence(Answer):
+    """A silence of an alert: dashboards list the alert apart until the end."""
+
+    alert: str
+    since: str
+    ends: str
+    actor: str
+    reason: str = ""
+
+
+class Silences(Answer):
+    """The silences of alerts after a command, in the order of their ends."""
+
+    silences: list[Silence]

@@ -9,6 +9,7 @@ from pydantic import Field, RootModel
 from headway.api.schema.base import Answer, PresetInForce
 from headway.api.schema.diagnosis import Diagnosis
 from headway.api.schema.engine_status import EngineStatus, MemoryStatus, WarmupStatus
+from headway.api.schema.results import Silence
 
 
 class TrialEnds(Answer):
@@ -198,6 +199,7 @@ class Status(Answer):
         description="The causes for which nothing is dispatched: operator, recycle, warmup, engine_paused, ...",
     )
     stopped: OperatorStop | None = Field(default=None, description="null: no command blocks dispatch.")
+    silences: list[Silence] = Field(default=[], description="The alerts that an operator has silenced.")
     started_at: str = ""
     uptime_s: float
     preset: PresetStatus

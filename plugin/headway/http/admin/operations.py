@@ -1,4 +1,4 @@
-"""The handlers of the commands beside a preset: pause, drain, resume, warm-up and recycle.
+"""The handlers of the commands beside a preset: pause, drain, resume, warm-up, recycle and silences.
 
 A command that is carried out already, or cannot be now, is 409; one that this server cannot carry out at all is 501.
 """
@@ -52,6 +52,16 @@ async def _recycle(control: Control, request: Request, caller: Caller) -> Respon
     return answer(schema.RecycleAccepted(accepted=True, seats_taken=taken), api.RECYCLE.status)
 
 
+async def _silence(control: Control, request: Request, caller: Caller) -> Response:
+    wanted = command(request, schema.SilenceCommand)
+    if wanted.expires_s is None:
+        control.silences.end(wanted.alert, caller, wanted.reason)
+    else:
+        with _refusals():
+            control.silences.silence(wanted.alert, wanted.expires_s, caller, wanted.reason)
+    return answer(schema.Silences(silences=control.silenced()))
+
+
 #: The handler of each of these routes, by the route's name.
 HANDLERS: Mapping[str, Handler] = {
     "pause": _pause,
@@ -59,6 +69,7 @@ HANDLERS: Mapping[str, Handler] = {
     "drain": _drain,
     "warmup": _warmup,
     "recycle": _recycle,
+    "silence": _silence,
 }
 
 

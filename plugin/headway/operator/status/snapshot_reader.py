@@ -12,6 +12,7 @@ from headway.audit import Audit
 from headway.fallback import FallbackController
 from headway.operator.commands.admission import AdmissionCommands
 from headway.operator.commands.operator_limit import OperatorLimits
+from headway.operator.commands.silences import Silences
 from headway.operator.commands.switch_history import SwitchHistory
 from headway.operator.commands.trials import PresetTrials
 from headway.operator.commands.warmup import WarmupCommands
@@ -60,6 +61,7 @@ class SnapshotReader:
     limits: OperatorLimits
     admission: AdmissionCommands
     warmups: WarmupCommands
+    silences: Silences
     trials: PresetTrials
     forecast_errors: ForecastErrors
     diagnostics: Diagnostics
@@ -94,6 +96,19 @@ class SnapshotReader:
     def status(self) -> schema.Status:
         """The whole of one server, as it is now."""
         return self._status(self.gateway.gate.desk.read(self.gateway.gate.now_s()))
+
+    def silenced(self) -> list[schema.Silence]:
+        """The silences of alerts, in the order of their ends."""
+        return [
+            schema.Silence(
+                alert=silence.alert,
+                since=_iso(silence.since_wall_s),
+                ends=_iso(silence.ends_wall_s),
+                actor=silence.actor,
+                reason=silence.reason,
+            )
+            for silence in self.silences.active()
+        ]
 
     def snapshot(self) -> Snapshot:
         """The status and what the metrics show besides, as they are now."""
@@ -149,6 +164,7 @@ class SnapshotReader:
             state=desk.mode.state.value,
             holds=[str(block) for block in sorted(desk.mode.blocks)],
             stopped=self._stopped(now_s),
+            silences=self.silenced(),
             started_at=_iso(history.started_s),
             uptime_s=round(history.wall_s() - history.started_s, 1),
             preset=self._preset(desk),

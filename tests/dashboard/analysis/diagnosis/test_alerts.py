@@ -11,6 +11,7 @@ import pytest
 import yaml
 from running_server import ROOT
 
+from headway.api.schema import Silence
 from headway_dashboard.analysis.catalogue.alerts import RULES
 from headway_dashboard.analysis.diagnosis.alerts import EXPRESSIONS, Alert, alert_marks, alerts_of
 from headway_dashboard.analysis.queries.model import Grid
@@ -121,6 +122,15 @@ def test_the_worst_come_first_and_old_figures_raise_nothing() -> None:
             action="Look at the server's log; its unit or container should have restarted it.",
         ),
     )
+
+
+def test_silenced_alerts_come_last() -> None:
+    """However bad they are; a silence of an alert that does not hold is not shown."""
+    labels = '{job="",instance="a"}'
+    reading = reading_of(ring_of({f"headway_severity{labels}": "2x40", f"headway_ready{labels}": "0x40"}), 600.0)
+    silence = Silence(alert="HeadwayNotReady", since="2026-01-01T00:00:00Z", ends="2026-01-01T01:00:00Z", actor="ann")
+    found = alerts_of(reading, NOW, silences=[silence, silence.model_copy(update={"alert": "HeadwayQueueOld"})])
+    assert [(one.name, one.silence) for one in found] == [("HeadwayDegraded", None), ("HeadwayNotReady", silence)]
 
 
 def test_an_alert_knows_since_when_it_holds() -> None:

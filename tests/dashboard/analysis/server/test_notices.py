@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from headway.api.schema import EngineStatus, OperatorStop, WarmupStatus
+from headway.api.schema import EngineStatus, OperatorStop, TrialEnds, WarmupStatus
 from headway_dashboard.analysis.server.notices import Situation, notices
 from headway_dashboard.analysis.server.status import Status
 
@@ -58,6 +58,12 @@ def status_with(state: str, step: str = "", attempts: int = 0, **more: object) -
         ),
         (QUEUED, status_with("up", recycling=True, seats_taken=5), "info", ["Recycle", "5 seats are still taken"]),
         (QUEUED, status_with("up", recycling=True), "info", ["no seat is taken any more"]),
+        (
+            Situation(),
+            replace(WELL, preset="latency", trial=TrialEnds(back_to="balanced", left_s=250.0)),
+            "info",
+            ["The preset latency is on trial", "within 4\u00a0min 10\u00a0s", "balanced may return"],
+        ),
         (QUEUED, status_with("up", recycling=True, admission="open"), "info", ["Recycle", "goes on serving"]),
         (QUEUED, status_with("lost", "pausing for 5 s", 2), "error", ["Attempt 2 of 3", "New requests are refused"]),
         (
@@ -152,6 +158,7 @@ def status_with(state: str, step: str = "", attempts: int = 0, **more: object) -
         "recycle, being replaced",
         "recycle, still empties",
         "recycle, empty",
+        "a trial",
         "recycle, the old engine serves",
         "lost for now",
         "a disabled order",

@@ -173,3 +173,45 @@ async def test_a_refused_order_changes_nothing_and_is_written_down(
         assert (control.gateway.gate.desk.mode.state, control.warmups.running) == (AdmissionState.OPEN, False)
         (line,) = control.audit.entries(9)
         assert (line.action, line.result.split(":")[0]) == (f"POST /headway/v1/{order}", "refused")
+
+
+async def _silence(client: httpx.AsyncClient, token: str = OPERATOR, **body: object) -> httpx.Response:
+    return await client.put("/headway/v1/silence", headers=bearer(token), json=body)
+
+
+@on_virtual_time
+async def test_an_alert_is_silent_until_its_silence_is_ended() -> None:
+    """Each answer lists the silences, and so does the status; an end without a silence changes nothing."""
+    async with serving() as (client, control):
+        begun = await _silence(client, alert="HeadwayQueueLong", expires_s=600, reason="load test", actor="bob")
+        (silence,) = begun.json()["silences"]
+        assert (begun.status_code, silence["alert"], silence["actor"]) == (200, "HeadwayQueueLong", "bob")
+        assert [found.alert for found in control.status().silences] == ["HeadwayQueueLong"]
+        for _ in range(2):
+            ended = await _silence(client, alert="HeadwayQueueLong", expires_s=None)
+            assert (ended.status_code, ended.json()) == (200, {"silences": []})
+        assert len(control.audit.entries(9, AuditKind.NOOP)) == 1
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        {"alert": "A"},
+        {"alert": "A", "expires_s": 0},
+        {"alert": "A", "expires_s": 604_801},
+        {"alert": "", "expires_s": 60},
+        {"alert": "a b", "expires_s": 60},
+        {"alert": "A" * 81, "expires_s": 60},
+    ],
+)
+def test_a_silence_has_a_name_and_a_time_of_at_most_a_week(body: dict[str, object]) -> None:
+    """422, and nothing is silent; a viewer may silence nothing."""
+
+    @on_virtual_time
+    async def run() -> None:
+        async with serving() as (client, control):
+            assert (await _silence(client, **body)).status_code == 422
+            assert (await _silence(client, VIEWER, alert="A", expires_s=60)).status_code == 403
+            assert control.status().silences == []
+
+    run()

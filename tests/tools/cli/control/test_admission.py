@@ -120,3 +120,16 @@ def test_the_status_shows_the_command_that_stops_dispatch(operator: Stub) -> Non
     assert "stopped " not in status.text(now, operator.url)
     shown = status.text(now.model_copy(update={"state": "paused", "stopped": stop}), operator.url)
     assert "\nstopped   paused for 3 min 5 s by ann: disk  [headway resume]\n" in shown
+
+
+def test_an_alert_is_silenced_for_a_time_or_its_silence_is_ended(
+    operator: Stub, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """One of both is needed."""
+    assert main(["silence", "HeadwayQueueLong", "--for", "2h", "--reason", "test", "--actor", "ann"]) == 0
+    assert "HeadwayQueueLong: silent until 2026-" in capsys.readouterr().out
+    sent = {"alert": "HeadwayQueueLong", "expires_s": 7200.0, "reason": "test", "actor": "ann"}
+    assert (operator.seen[-1][0], operator.seen[-1][1], operator.seen[-1][3]) == ("PUT", "/headway/v1/silence", sent)
+    assert main(["silence", "HeadwayQueueLong", "--end", "--actor", "ann"]) == 0
+    assert operator.seen[-1][3] == {"alert": "HeadwayQueueLong", "expires_s": None, "actor": "ann"}
+    assert main(["silence", "HeadwayQueueLong"]) == 2

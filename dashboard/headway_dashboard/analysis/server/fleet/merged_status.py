@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from headway.api.schema import Silence
 from headway_dashboard.analysis.server.objectives import merged_objectives
 from headway_dashboard.analysis.server.status import NO_LADDER, Status
 from headway_policies.fallback import Rung
@@ -17,7 +18,7 @@ def merged_status(servers: Mapping[str, Status]) -> Status:
 
     The ladder is that of the server on the worst rung. The engine, the warm-up, a trial, a held limit and the diagnosis
     are of one server: they are left out, so that the metrics of all servers speak in their place. A reason why no
-    request is taken counts only where every server has one.
+    request is taken, or a silence, counts only where every server has one.
     """
     statuses = list(servers.values())
     if len(statuses) == 1:
@@ -38,12 +39,23 @@ def merged_status(servers: Mapping[str, Status]) -> Status:
         preset=_same([status.preset for status in known], ""),
         limit_reason=_same([status.limit_reason for status in known], ""),
         admission=_same([status.admission for status in known], "open"),
+        silences=_silent_everywhere(known),
         ladder=max((status.ladder for status in known), key=lambda ladder: _place(ladder.rung), default=NO_LADDER),
         strategy=_same([status.strategy for status in known], ""),
         adaptive=_same([status.adaptive for status in known], None),
         objectives=merged_objectives([status.objectives for status in known]),
         servers=servers,
     )
+
+
+def _silent_everywhere(statuses: Sequence[Status]) -> tuple[Silence, ...]:
+    """The silences of the alerts that every server has silenced, each with the end that comes first."""
+    by_alert: dict[str, list[Silence]] = {}
+    for silence in sorted(
+        (silence for status in statuses for silence in status.silences), key=lambda found: found.ends
+    ):
+        by_alert.setdefault(silence.alert, []).append(silence)
+    return tuple(found[0] for found in by_alert.values() if len(found) == len(statuses))
 
 
 def _same(values: Sequence[Any], otherwise: Any) -> Any:

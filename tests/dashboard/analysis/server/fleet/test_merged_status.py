@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from headway.api.schema import Diagnosis, FallbackState
+from dataclasses import replace
+
+from headway.api.schema import Diagnosis, FallbackState, Silence
 from headway_dashboard.analysis.server.fleet.merged_status import merged_status
 from headway_dashboard.analysis.server.objectives import ClassObjectives
 from headway_dashboard.analysis.server.status import Status
@@ -62,3 +64,14 @@ def test_servers_that_tell_nothing_are_no_status() -> None:
     assert merged_status({"a": Status(), "b": Status()}) == Status(servers={"a": Status(), "b": Status()})
     assert merged_status({}) == Status()
     assert merged_status({"a": FIRST, "b": Status()}).seats_taken == 3
+
+
+def test_an_alert_is_silent_where_every_server_has_silenced_it() -> None:
+    """Until the first of these silences ends."""
+
+    def silence(alert: str, ends: str) -> Silence:
+        return Silence(alert=alert, since="2026-01-01T00:00:00Z", ends=ends, actor="ann")
+
+    late, soon, other = silence("A", "2026-01-01T09"), silence("A", "2026-01-01T01"), silence("B", "2026-01-01T02")
+    servers = {"a": replace(FIRST, silences=(late, other)), "b": replace(SECOND, silences=(soon,))}
+    assert merged_status(servers).silences == (soon,)

@@ -1,0 +1,244 @@
+"""A night on one real server: at each of its moments the first screen says what an independent script reads.
+
+The script knows the bare text of ``/metrics`` and the faults that it has caused itself, and nothing of the product.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+import streamlit as st
+from app_pages import class_rows, clear_settings, opened, refresh_until, tiles, words
+from engine_parts import engine_core, engine_processes, kill, long_form, ready
+from kept_load import Clients, kept_load
+from prometheus_process import running_prometheus, scraping
+from raw_metrics import FINE, Look, RawMetrics, Spread
+from running_server import RunningServer, wait_until
+from streamlit.testing.v1 import AppTest
+
+CLASSES = ("realtime", "normal", "batch")
+LIGHT = [Clients(1, "realtime", 20, pause_s=1.0), Clients(1, "normal", 20, pause_s=1.5)]
+#: More of every class than two seats and twelve places can hold.
+OVERLOAD = [Clients(7, name, 300) for name in CLASSES]
+#: A flood of one class beside light traffic of another.
+FLOOD = [Clients(12, "batch", 300), Clients(1, "realtime", 20, pause_s=1.0)]
+WINDOW_S, INTERVAL_S = 30.0, 4.0
+#: Words with which the first screen calls a server fine.
+FINE_WORDS = ("ok", "watch")
+
+
+@dataclass(frozen=True, slots=True)
+class Seen:
+    """What the first screen shows: the severity and the sentence of the band, the tiles, and the table by class."""
+
+    severity: str
+    sentence: str
+    tiles: dict[str, str]
+    rows: dict[str, dict[str, str]]
+
+    def number(self, label: str) -> float | None:
+        """The number of a tile; None where it shows none."""
+        found = re.search(r"[\d.,]+", self.tiles.get(label, ""))
+        return None if found is None else float(found[0].replace(",", ""))
+
+
+class Night:
+    """The server, its first screen, and the script that looks at the bare metrics."""
+
+    def __init__(self, server: RunningServer, app: AppTest, raw: RawMetrics) -> None:
+        self.server, self.app, self.raw = server, app, raw
+
+    def seen(self) -> Seen:
+        """The first screen as it is drawn now."""
+        bands = [one.value for one in self.app.markdown if str(one.value).startswith("#### ")]
+        assert bands, words(self.app)
+        found = re.match(r"#### (?::\w+-badge\[(\w+)\] )?(.*)", str(bands[0]).replace("\\", "").replace("\xa0", " "))
+        assert found is not None, bands
+        why = [str(one.value).replace("\\", "").replace("\xa0", " ") for one in self.app.markdown]
+        also = next((text for text in why if text.startswith("**Why:**")), "")
+        rows = {row["Class"]: row for row in class_rows(self.app)}
+        return Seen(found[1] or "", f"{found[2]} {also}".strip(), tiles(self.app), rows)
+
+    def until(self, what: str, wrong: Callable[[Seen], list[str]]) -> Seen:
+        """Refresh the first screen until nothing on it is wrong, for a minute at most."""
+        last: list[str] = []
+
+        def agrees() -> bool:
+            nonlocal last
+            assert not self.app.exception
+            last = wrong(self.seen())
+            return not last
+
+        try:
+            self.app.run()
+            refresh_until(self.app, agrees)
+        except AssertionError as error:
+            raise AssertionError(f"{what}: {last}\n{self.seen()}") from error
+        return self.seen()
+
+    # ------------------------------------------------------------------ the script's own look
+
+    def windows(self) -> list[tuple[Look, Look]]:
+        """The windows that a page of now may mean."""
+        looks = self.raw.looks[:]
+        ends = [look for look in looks if look.time_s >= looks[-1].time_s - INTERVAL_S]
+        return [
+            (first, last)
+            for last in ends
+            for first in looks
+            if abs(first.time_s - (last.time_s - WINDOW_S)) <= INTERVAL_S
+        ]
+
+    def counts(self, name: str) -> tuple[Spread, Spread]:
+        """The requests of a class that ended in a window, and those of them that got no answer."""
+        ended, failed = [], []
+        for first, last in self.windows():
+            grown = {
+                outcome: last.total("headway_outcomes_total", **{"class": name}, **labels)
+                - first.total("headway_outcomes_total", **{"class": name}, **labels)
+                for outcome, labels in [("", {}), *((fine, {"outcome": fine}) for fine in FINE)]
+            }
+            ended.append(grown[""])
+            failed.append(2 * grown[""] - sum(grown.values()))
+        return Spread(min(ended), max(ended)), Spread(min(failed), max(failed))
+
+    def disagreements(self, seen: Seen) -> list[str]:
+        """Each figure of the first screen that differs from the bare metrics, and each class blamed wrongly."""
+        wrong = []
+        gauges = [look.total("headway_queue_depth") for look in self.raw.looks[-6:]]
+        waiting = seen.number("Waiting")
+        if waiting is None or not min(gauges) - 1 <= waiting <= max(gauges) + 1:
+            wrong.append(f"waiting {waiting}, but {gauges}")
+        hit, spared = [], []
+        for name in CLASSES:
+            ended, failed = self.counts(name)
+            shown = re.search(r"\((\d+) of (\d+)\)", seen.rows.get(name, {}).get("No answer", ""))
+            if shown is not None and not (failed.holds(float(shown[1]), one=1) and ended.holds(float(shown[2]), one=1)):
+                wrong.append(f"{name}: {shown[0]}, but {failed} of {ended}")
+            if shown is None and failed.low >= 2:
+                wrong.append(f"{name}: no count, but {failed} of {ended}")
+            if failed.low >= 2 and failed.low > 0.05 * ended.high:
+                hit.append(name)
+            elif failed.high == 0:
+                spared.append(name)
+        if hit and seen.severity in FINE_WORDS:
+            wrong.append(f"{seen.severity}, but {hit} get no answers")
+        if hit and not any(name in seen.sentence for name in hit):
+            wrong.append(f"the sentence names none of {hit}")
+        blamed = re.match(r"(\w+):? .*(?:refused|without an answer|no answer)", seen.sentence)
+        if blamed is not None and blamed[1] in spared:
+            wrong.append(f"the sentence blames {blamed[1]}")
+        return wrong
+
+
+@pytest.fixture
+def night(real_engine: None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Night]:
+    """A server of two seats, and its Overview."""
+    clear_settings(monkeypatch)
+    server = RunningServer.headway(tmp_path / "server.log", "--preset", "night", "--no-warmup")
+    with server, RawMetrics(server.url).watching() as raw:
+        monkeypatch.setenv("HEADWAY_URL", server.url)
+        monkeypatch.setenv("HEADWAY_ADMIN_TOKEN", server.token)
+        wait_until(lambda: raw.span_s() > WINDOW_S + INTERVAL_S, "the script has looked for a window")
+        yield Night(server, opened(""), raw)
+    st.cache_resource.clear()
+
+
+@contextmanager
+def loaded(night: Night, groups: list[Clients]) -> Iterator[None]:
+    """A load that has lasted for a whole window."""
+    with kept_load(night.server.url, groups):
+        began_s = night.raw.looks[-1].time_s
+        wait_until(lambda: night.raw.looks[-1].time_s - began_s > WINDOW_S + INTERVAL_S, "a window of this load")
+        yield
+
+
+@long_form("tests/browser/test_real_server compares tiles of one server; each fault has a test of its own")
+def test_the_first_screen_says_what_the_metrics_say_all_night(night: Night, tmp_path: Path) -> None:
+    """Idle, light load, two overloads, a pause, a kill, a hang, a switch, a trial, a silence, Prometheus, the end."""
+    server = night.server
+
+    def idle(seen: Seen) -> list[str]:
+        found = night.disagreements(seen)
+        return found + ([] if seen.severity == "ok" else [f"severity {seen.severity} while idle"])
+
+    night.until("idle", idle)
+
+    with loaded(night, LIGHT):
+        night.until("light load", idle)
+
+    with loaded(night, OVERLOAD):
+        seen = night.until("overload of every class", night.disagreements)
+        assert seen.severity in ("overloaded", "degraded"), seen
+
+    with loaded(night, FLOOD):
+        seen = night.until("a flood of batch", night.disagreements)
+        assert "batch" in seen.sentence, seen
+        assert "realtime" not in seen.sentence.split(".")[0], seen
+
+    server.settle()
+    assert server.admin("POST", "pause", json={"reason": "the disk", "actor": "ann"}).status_code == 200
+    seen = night.until("a pause", lambda seen: [] if "paused" in words(night.app) else ["no word of the pause"])
+    said = words(night.app)
+    assert "ann" in said, said
+    assert "the disk" in said, said
+    assert server.admin("POST", "resume", json={}).status_code == 200
+
+    with kept_load(server.url, LIGHT):
+        kill(engine_core(server))
+        seen = night.until("a killed engine", lambda seen: [] if "engine" in seen.sentence.lower() else ["no engine"])
+        assert seen.severity == "down", seen
+        wait_until(lambda: ready(server), "the engine is replaced", 300)
+    night.until("after the replacement", lambda seen: [] if seen.severity in FINE_WORDS else [seen.severity])
+
+    stopped = engine_processes(server)
+    with kept_load(server.url, LIGHT):
+        for process in stopped:
+            process.suspend()
+        try:
+            seen = night.until(
+                "a hang", lambda seen: [] if "does not respond" in seen.sentence else ["no word of the silence"]
+            )
+            assert seen.severity == "down", seen
+        finally:
+            for process in stopped:
+                process.resume()
+        wait_until(lambda: ready(server), "the engine goes on", 120)
+    night.until("after the hang", lambda seen: [] if seen.severity in FINE_WORDS else [seen.severity])
+
+    server.use("balanced")
+    night.until("a switch", lambda seen: [] if "balanced" in words(night.app) else ["the old preset"])
+    revision = server.status()["preset"]["revision"]
+    trial = {"name": "latency", "revert_after_s": 20, "reason": "a trial", "actor": "ann"}
+    answer = server.admin("PUT", "preset", json=trial, headers={"If-Match": f'"{revision}"'})
+    assert answer.status_code == 200, answer.text
+    night.until("a trial", lambda seen: [] if "trial" in words(night.app) else ["no trial"])
+
+    wait_until(lambda: server.status()["preset"]["name"] == "balanced", "the trial is over")
+    entries = server.admin("GET", "audit").json()["entries"]
+    assert entries[0]["before"].startswith("latency"), entries[0]
+    night.until("the trial is reverted", lambda seen: [] if "latency" in words(night.app) else ["no last change"])
+    night.until("idle again", idle)
+
+    with running_prometheus(tmp_path, scraping(tmp_path, [server.url])) as prometheus:
+        patched = pytest.MonkeyPatch()
+        patched.setenv("HEADWAY_PROMETHEUS_URL", prometheus)
+        night.app = opened("")
+        night.until("by Prometheus", lambda seen: [] if "Prometheus" in words(night.app) else ["another source"])
+    try:
+        night.until(
+            "Prometheus is down",
+            lambda seen: [] if seen.severity != "ok" or "Prometheus" in words(night.app) else ["a green page"],
+        )
+    finally:
+        patched.undo()
+
+    night.app = opened("")
+    assert server.stop() == 0
+    seen = night.until("the server has ended", lambda seen: [] if seen.severity in ("down", "") else [seen.severity])
+    assert "reached" in words(night.app) or "answer" in words(night.app)
