@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from datetime import datetime, tzinfo
 
 import streamlit as st
@@ -15,16 +15,11 @@ from headway_dashboard.components.banner import plain
 _COLOURS = {"critical": "red", "warning": "orange", "info": "blue"}
 
 
-def alerts(
-    active: Sequence[Alert],
-    zone: tzinfo,
-    runbooks_url: str = "",
-    silencing: Callable[[Sequence[Alert]], None] | None = None,
-) -> None:
+def alerts(active: Sequence[Alert], zone: tzinfo, runbooks_url: str = "") -> None:
     """Draw the first alert as the name of its rule and a sentence; the list is behind the number of all.
 
     Alerts with a silence come last, and stand in the line only as their number. ``runbooks_url`` is the page that has a
-    section for each alert; ``silencing`` draws the form below the list.
+    section for each alert.
     """
     if not active:
         return
@@ -32,7 +27,7 @@ def alerts(
     with st.container(horizontal=True, vertical_alignment="center", gap="small", key="headway-alerts"):
         st.markdown(
             f"**Alerts:** {_named(active[0]) if silent < len(active) else f'{silent} silenced'}",
-            help="Conditions of the alert rules that hold now. A rule notifies later.",
+            help="Conditions of the alert rules that hold now. A rule notifies later. Control silences an alert.",
             width="content",
         )
         more = f"{len(active)} in all" if len(active) > 1 else "More on it"
@@ -42,8 +37,6 @@ def alerts(
             for alert in active:
                 said = f":small[{plain(facts(alert, zone))}]  \n:small[{alert.action}]"
                 st.markdown(f"{_named(alert)}  \n{said}{_link(alert, runbooks_url)}")
-            if silencing is not None:
-                silencing(active)
 
 
 def facts(alert: Alert, zone: tzinfo) -> str:

@@ -35,7 +35,6 @@ from headway_dashboard.components import banner, notice
 from headway_dashboard.pages import head
 from headway_dashboard.pages.charts import download
 from headway_dashboard.pages.page_reading import RECENT_S, Page, PageReading, read_page
-from headway_dashboard.pages.silencing import silencing_of
 from headway_dashboard.settings import Settings
 from headway_dashboard.shared import instance_names
 from headway_dashboard.sources import ChosenSource, Source, StatusSource
@@ -185,7 +184,7 @@ def _head(settings: Settings, reading: PageReading) -> None:
             has_notice=bool(notices),
         )
         zone = zone_of(st.context.timezone_offset)
-        found = alerts.alerts_of(recent, state, reading.history, status.silences)
-        alert_line(found, zone, settings.runbooks_url, silencing_of(settings))
-        for each in notices:
-            notice(each)
+        active = alerts.alerts_of(recent, state, reading.history, status.silences)
+        alert_line(active, zone, settings.runbooks_url)
+        for found in notices:
+            notice(found)

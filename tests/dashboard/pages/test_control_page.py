@@ -268,6 +268,32 @@ def test_an_order_that_is_carried_out_already_says_so(control: Open, live: LiveS
     assert "Nothing was changed. no command blocks dispatch." in app.error[0].value.replace("\\", "")
 
 
+def test_an_alert_is_silenced_and_its_silence_is_ended(control: Open, live: LiveStandIn) -> None:
+    """Any known alert, for a time; the end is offered while an alert is silent."""
+    app = control(live.url, live_stand_in.TOKEN)
+
+    async def silent() -> list[str]:
+        return [silence.alert for silence in live.control.silences.active()]
+
+    def send(word: str, label: str) -> None:
+        next(group for group in app.button_group if group.label == "Alert").set_value(word).run()
+        if word == "silence":
+            app.selectbox(key="silence_silence").set_value("HeadwayQueueOld").run()
+            app.selectbox(key="silence_time").set_value("8 h").run()
+            assert f"headway silence HeadwayQueueOld --for 28800s --url {live.url}" in [one.value for one in app.code]
+        app.text_input(key="silence_reason").set_value("load test")
+        app.text_input(key="silence_confirm").set_value(word)
+        press(app, label)
+
+    assert "end" not in next(group for group in app.button_group if group.label == "Alert").options
+    send("silence", "Silence the alert")
+    assert live.call(silent()) == ["HeadwayQueueOld"]
+    again_until(app, "Silent: HeadwayQueueOld")
+    send("end", "End the silence")
+    assert live.call(silent()) == []
+    again_until(app, "No alert is silent.")
+
+
 def test_the_engine_is_warmed_up_once_at_a_time(control: Open, live: LiveStandIn) -> None:
     """The card says that one runs; a second order is refused while it does."""
     app = control(live.url, live_stand_in.TOKEN)

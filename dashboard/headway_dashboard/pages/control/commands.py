@@ -12,6 +12,7 @@ from dataclasses import dataclass
 import streamlit as st
 
 from headway.api import AdminClient
+from headway_dashboard.analysis.catalogue.alerts import RULES
 from headway_dashboard.analysis.changes import command_words
 from headway_dashboard.analysis.changes.commands import command, limit_call
 from headway_dashboard.analysis.server import descriptions, stop_words
@@ -28,11 +29,13 @@ _COLUMN_PX = 360
 _MAX_SEATS = 65_536
 _SEATS = "limit_seats"
 AUTO, SET = "auto", "set"
+SILENCE, END = "silence", "end"
 #: How long a pause or a held limit lasts, in seconds; None: until it is ended.
 _PAUSE_TIMES: Mapping[str, float | None] = {"until Resume": None, "1 min": 60.0, "5 min": 300.0, "1 h": 3600.0}
 _LIMIT_TIMES: Mapping[str, float | None] = {
     "5 min": 300.0, "15 min": 900.0, "1 h": 3600.0, "until the next switch": None,
 }  # fmt: skip
+_SILENCE_TIMES: Mapping[str, float] = {"15 min": 900.0, "1 h": 3600.0, "8 h": 28_800.0, "24 h": 86_400.0}
 
 
 @dataclass(frozen=True, slots=True)
@@ -214,6 +217,37 @@ def _ladder(word: str, seen: Seen) -> Command:
     return Command(f"Set to {_named(word)}", cost, command(seen.url, "fallback", *given), ask)
 
 
+# ---------------------------------------------------------------------- the alerts
+
+
+def _silence(word: str, seen: Seen) -> Command:
+    silent = [silence.alert for silence in seen.status.silences]
+    names = silent if word == END else sorted(rule.name for rule in RULES)
+    name = st.selectbox("Alert", names, key=f"silence_{word}", disabled=seen.off)
+    expires_s = None
+    if word != END:
+        expires_s = _SILENCE_TIMES[st.selectbox("For", list(_SILENCE_TIMES), key="silence_time", disabled=seen.off)]
+
+    def ask(client: AdminClient, reason: str, actor: str) -> str:
+        client.silence(name, expires_s, reason=reason, actor=actor)
+        return f"The silence of {name} has ended." if expires_s is None else f"{name} is silent."
+
+    until = ["--end"] if expires_s is None else ["--for", f"{expires_s:g}s"]
+    effect = "shown as before" if expires_s is None else "listed apart, for everybody who watches this server"
+    return Command(
+        "End the silence" if expires_s is None else "Silence the alert",
+        lambda status: f"The alert is {effect}. Alertmanager has silences of its own.",
+        command(seen.url, "silence", name, *until),
+        ask,
+    )
+
+
+def _silences_now(status: Status) -> str:
+    if status.silences:
+        return plain("Silent: " + ", ".join(silence.alert for silence in status.silences))
+    return "No alert is silent." if status.known else ""
+
+
 # ---------------------------------------------------------------------- the engine
 
 
@@ -266,6 +300,16 @@ CARDS = (
         choose="Set it to",
         idle="Choose a rung to see its effect. It stays set until the next change here, also across preset switches.",
         now=lambda status: descriptions.ladder_words(status.ladder),
+    ),
+    Card(
+        "silence",
+        "Silence an alert",
+        "A known alert is listed apart for a time, with your name and the reason.",
+        lambda status: (SILENCE, END) if status.silences else (SILENCE,),
+        _silence,
+        choose="Alert",
+        idle="Choose one to see its effect. A silence ends by itself, and with the server.",
+        now=_silences_now,
     ),
     Card(
         "warmup",
