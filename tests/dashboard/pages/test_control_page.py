@@ -276,7 +276,7 @@ def test_an_alert_is_silenced_and_its_silence_is_ended(control: Open, live: Live
         return [silence.alert for silence in live.control.silences.active()]
 
     def send(word: str, label: str) -> None:
-        next(group for group in app.button_group if group.label == "Alert").set_value(word).run()
+        next(group for group in app.button_group if group.label == "Action").set_value(word).run()
         if word == "silence":
             app.selectbox(key="silence_silence").set_value("HeadwayQueueOld").run()
             app.selectbox(key="silence_time").set_value("8 h").run()
@@ -285,7 +285,7 @@ def test_an_alert_is_silenced_and_its_silence_is_ended(control: Open, live: Live
         app.text_input(key="silence_confirm").set_value(word)
         press(app, label)
 
-    assert "end" not in next(group for group in app.button_group if group.label == "Alert").options
+    assert "end" not in next(group for group in app.button_group if group.label == "Action").options
     send("silence", "Silence the alert")
     assert live.call(silent()) == ["HeadwayQueueOld"]
     again_until(app, "Silent: HeadwayQueueOld")

@@ -288,7 +288,7 @@ CARDS = (
         lambda status: (SET, "release"),
         _limit,
         choose="Limit",
-        idle="Choose hold to see its effect; release puts the preset's own limit back.",
+        idle="Choose set to see its effect; release puts the preset's own limit back.",
         now=_limit_now,
     ),
     Card(
@@ -307,7 +307,7 @@ CARDS = (
         "A known alert is listed apart for a time, with your name and the reason.",
         lambda status: (SILENCE, END) if status.silences else (SILENCE,),
         _silence,
-        choose="Alert",
+        choose="Action",
         idle="Choose one to see its effect. A silence ends by itself, and with the server.",
         now=_silences_now,
     ),
