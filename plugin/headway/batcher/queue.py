@@ -48,10 +48,10 @@ class PriorityRequestQueue(Generic[T]):
     """A bounded queue: the most urgent first, and inside one priority first come, first served.
 
     Priorities count from 0 up, larger is more urgent, as in ``Batcher``; three have the names batch, normal, realtime.
-    ``default_class`` is the class of a request without a priority, else the lowest one, and of an unknown priority,
-    which is an error without it. In a full queue a new request evicts the newest of the least urgent ones, if it is
-    more urgent than that. Every operation is O(log n), and any thread may call it. Strict priority has no bound on the
-    wait of those below: ``Batcher`` has one.
+    A request without a priority is of ``default_class``, else normal (the middle one, of an even number the lower of
+    two); one of an unknown priority is of it too, and an error without it. In a full queue a new request evicts the
+    newest of the least urgent ones, if it is more urgent than that. Every operation is O(log n), and any thread may
+    call it. Strict priority has no bound on the wait of those below: ``Batcher`` has one.
     """
 
     def __init__(
@@ -132,7 +132,7 @@ class PriorityRequestQueue(Generic[T]):
 
     def _class_of(self, priority: int | str | None) -> str:
         if priority is None:
-            return self._default or class_name(0, len(self._room.classes))
+            return self._default or class_name((len(self._room.classes) - 1) // 2, len(self._room.classes))
         try:
             return class_name(priority, len(self._room.classes))
         except UnknownClassError:

@@ -42,15 +42,23 @@ def test_a_full_queue_gives_way_to_the_more_urgent_only() -> None:
     }  # fmt: skip
 
 
-@pytest.mark.parametrize(("default", "expected"), [(None, [1, 1, 1]), ("normal", [0, 2, 1]), (2, [0, 1, 2])])
+@pytest.mark.parametrize(("default", "expected"), [(None, [0, 2, 1]), ("batch", [1, 1, 1]), (2, [0, 1, 2])])
 def test_a_request_without_a_priority_is_of_the_default_class(default: int | str | None, expected: list[int]) -> None:
-    """The lowest one where none is named; a request that brings its own priority keeps it."""
+    """Normal where none is named; a request that brings its own priority keeps it."""
     queue: headway.PriorityRequestQueue[str] = headway.PriorityRequestQueue(default_class=default)
     queue.enqueue("plain")
     queue.enqueue(headway.PrioritizedRequest("own", "realtime"))
     queue.enqueue(headway.PrioritizedRequest("given", "realtime"), "normal")
     assert queue.stats()["queue_sizes"] == expected
     assert sorted(queue.dequeue_batch(3)) == ["given", "own", "plain"]
+
+
+@pytest.mark.parametrize(("count", "priority"), [(1, 0), (2, 0), (3, 1), (4, 1), (5, 2)])
+def test_without_a_default_class_it_is_the_middle_one(count: int, priority: int) -> None:
+    """Of two, normal and high, it is normal."""
+    queue: headway.PriorityRequestQueue[str] = headway.PriorityRequestQueue(priority_classes=count)
+    queue.enqueue("plain")
+    assert queue.stats()["queue_sizes"].index(1) == priority
 
 
 @pytest.mark.parametrize("priority", [-1, 3])
