@@ -18,6 +18,7 @@ from __future__ import annotations
 import argparse
 import asyncio
 import inspect
+import json
 import sys
 import time
 from collections.abc import Callable, Iterator, Sequence
@@ -27,7 +28,7 @@ from random import Random
 from statistics import mean
 from types import ModuleType
 
-from accepted import NONE
+from accepted import BATCHING
 from goal import Goal
 from report import as_markdown, judged, put_into, summary, table
 from serving.arms import STRATEGIES, without_bounds
@@ -42,12 +43,21 @@ from headway_tools.console import Bar
 ROOT = Path(__file__).resolve().parents[2]
 MODEL = ROOT / ".models" / "SmolLM2-135M-Instruct"
 PAGE = ROOT / "deploy/site/docs/measured/index.md"
+RESULTS = ROOT / "tests/benchmarks/results"
 
 SIZES = (1, 2, 4, 8, 16, 32, 64)
 OPEN = Batching(seats=max(SIZES), window_ms=0)  # a preset's seats bound what the engine runs, past the gate too
 CONTEXTS = (16, 256, 1024, 2048)
 LENGTH_S, BACKLOG_S, LIGHT_S = 6.0, 30.0, 24.0
 _SHORT_PROMPT = 16
+BANDS = ((1, 4), (8, 16), (32, 64))
+OFFLINE = "offline work"
+#: What a token may take longer than alone, in ms, for the work that a batch size is suited to.
+WORK = ((10.0, "dialogue"), (100.0, "an API for many"))
+_NEAR = 1.2
+_STRATEGY_HEAD = (
+    "strategy", "tokens/s", "gain", "mean latency", "against one at a time", "lines of code", "suited to",
+)  # fmt: skip
 TOGETHER = 5
 _LOAD = 0.85  # of what one at a time can serve
 
@@ -210,7 +220,7 @@ def goals(found: Found) -> Iterator[Goal]:
     less = 1 - continuous.latency_s / single.latency_s
     yield Goal("N2, N3", "mean latency saved at equal load, continuous against one at a time", 0.62, less)
     static = by_words["static, 32"]
-    yield Goal("G4", "continuous : static, 32 seats, tokens/s", 1.9, continuous.tokens_per_s / static.tokens_per_s)
+    yield Goal("N4, G4", "continuous : static, 32 seats, tokens/s", 1.9, continuous.tokens_per_s / static.tokens_per_s)
 
 
 def tables(found: Found) -> str:
@@ -227,7 +237,7 @@ def tables(found: Found) -> str:
         ]
         for size in found.sizes
     ]
-    bands = [_band(found.sizes, *ends) for ends in ((1, 4), (8, 16), (32, 64))]
+    bands = [[f"{ends[0]} to {ends[1]}", *_band(found.sizes, *ends)] for ends in BANDS]
     contexts = [[str(tokens), f"{1000 * token_s:.0f} ms"] for tokens, token_s in found.contexts]
     slowest = found.arms[0]
     arms = [
@@ -238,6 +248,7 @@ def tables(found: Found) -> str:
             f"{arm.latency_s:.2f} s",
             f"{arm.latency_s / slowest.latency_s - 1:+.0%}",
             str(_lines_of(arm.batching)),
+            _work_of(arm, found.arms),
         ]
         for arm in found.arms
     ]
@@ -245,27 +256,49 @@ def tables(found: Found) -> str:
     return "\n\n".join(
         [
             table(["at once", "tokens/s", "gain", "time per token", "more", "tokens per second of processor"], sizes),
-            table(["batch", "gain", "more time per token"], bands),
+            table(["batch", "gain", "more time per token", "suited to"], bands),
             f"Five requests together take {together_s:.1f} s (each {together_mean_s:.1f} s on average), "
             f"one after another {single_s:.1f} s ({single_mean_s:.1f} s).",
-            table(["strategy", "tokens/s", "gain", "mean latency", "against one at a time", "lines of code"], arms),
+            table(_STRATEGY_HEAD, arms),
             table(["prompt tokens", "time per token, eight at once"], contexts),
             f"({found.where})",
         ]
     )
 
 
+def processors(folder: Path = RESULTS) -> str:
+    """The texts' table for each processor on which `make bench` has run, from its results."""
+    rows = []
+    for file in sorted(folder.glob("*.json")):
+        results = json.loads(file.read_text(encoding="utf-8"))
+        levels = [
+            Size(level["clients"], level["tokens_per_s"], level["inter_token_s"], 0.0)
+            for level in results["constants"]["levels"]
+        ]
+        cells = [", ".join(_band(levels, *ends)) for ends in BANDS]
+        slower = levels[-1].token_s / levels[0].token_s
+        rows.append([f"`{file.name}`: {in_words(results['machine'])}", *cells, f"{slower:.1f}"])
+    heads = [f"{least} to {most}: gain, more time per token, suited to" for least, most in BANDS]
+    return table(["results", *heads, f"times as long a token, {SIZES[-1]} at once"], rows)
+
+
 def _band(sizes: Sequence[Size], least: int, most: int) -> list[str]:
-    """One row of the texts' table: the gains and costs of the batch sizes from ``least`` to ``most``."""
+    """The gains and costs of the batch sizes from ``least`` to ``most``, and the work that bears the cost."""
     alone = sizes[0]
     inside = [size for size in sizes if least <= size.requests <= most]
     gains = [one.tokens_per_s / alone.tokens_per_s for one in inside]
     more_ms = [1000 * (one.token_s - alone.token_s) for one in inside]
-    return [
-        f"{least} to {most}",
-        f"{min(gains):.1f} to {max(gains):.1f}",
-        f"{min(more_ms):.0f} to {max(more_ms):.0f} ms",
-    ]
+    work = next((work for most_ms, work in WORK if max(more_ms) < most_ms), OFFLINE)
+    return [f"{min(gains):.1f} to {max(gains):.1f}", f"{min(more_ms):.0f} to {max(more_ms):.0f} ms", work]
+
+
+def _work_of(arm: Arm, arms: Sequence[Arm]) -> str:
+    """The work that a strategy is suited to: near the shortest mean latency of all, near the most tokens/s, or both."""
+    quick = arm.latency_s <= _NEAR * min(one.latency_s for one in arms)
+    much = _NEAR * arm.tokens_per_s >= max(one.tokens_per_s for one in arms)
+    if quick:
+        return "any" if much else "little load"
+    return OFFLINE if much else "none"
 
 
 def _lines_of(batching: Batching) -> int:
@@ -302,13 +335,14 @@ def main(words: Sequence[str]) -> int:
                 return await measure(engine, say)
 
     found = replace(asyncio.run(run()), where=in_words(describe(chosen.model)))
-    lines = [judged(one, NONE) for one in goals(found)]
+    lines = [judged(one, BATCHING) for one in goals(found)]
     text = f"{tables(found)}\n\n{as_markdown(lines)}"
-    print(text, "\n".join(summary(lines, NONE)), sep="\n\n")
+    print(text, "\n".join(summary(lines, BATCHING)), sep="\n\n")
     if found.others > MAX_OTHERS:
         print(f"disturbed: other programs used {found.others:.0%} of the processors")
     if chosen.write:
-        PAGE.write_text(put_into(PAGE.read_text(encoding="utf-8"), text, "batching"), encoding="utf-8")
+        page = put_into(PAGE.read_text(encoding="utf-8"), text, "batching")
+        PAGE.write_text(put_into(page, processors(), "processors"), encoding="utf-8")
     return int(chosen.strict and any(line.fails for line in lines))
 
 
