@@ -16,7 +16,7 @@ from command import Goals, run
 from limits import changing_mix, memory, pacing
 from overhead import overhead, queue_length
 from sharing import prefixes, starvation, tenants
-from strategies import multi_bin, strategies, windows
+from strategies import multi_bin, steadiness, strategies, windows
 
 PAGE = Path(__file__).resolve().parents[2] / "deploy/site/docs/measured/policies.md"
 GOALS: Goals = {
@@ -32,6 +32,7 @@ GOALS: Goals = {
     "G12": windows,
     "G16": prefixes,
     "G17": adapters,
+    "N14": steadiness,
 }
 
 if __name__ == "__main__":

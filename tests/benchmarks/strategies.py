@@ -1,4 +1,4 @@
-"""G4, G5 and G12: the batching strategies compared with each other, as in the reference texts."""
+"""G4, G5, G12 and N14: the batching strategies compared with each other, as in the reference texts."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from arms import MODEL, SLO, arm, run, run_open
 from goal import Goal
 
 from headway_policies import Preset
-from headway_simulator import WORKLOADS, Request, Summary, simulate, summarise
+from headway_simulator import WORKLOADS, Request, Result, Summary, simulate, summarise
 
 SEEDS = (1, 2, 3)
 _AT_ONCE = 0.001  # a closed batch gets no more requests: its tail need not wait
@@ -99,6 +99,27 @@ def windows() -> Iterator[Goal]:
         fixed = min(_window_s(batching("dynamic", 32, window_ms=ms), load) for ms in (10, 50, 100, 200))
         figure = f"mean end-to-end at load {load:g}, adaptive window : best of 10/50/100/200 ms"
         yield Goal("G12", figure, 1.02, adaptive / fixed, most=True)
+
+
+def steadiness() -> Iterator[Goal]:
+    """N14: how much of the time the engine computes under more load than it can serve, and how steadily."""
+    runs = {name: simulate(_open(1, 1.5), batching(name, 32), MODEL) for name in ("continuous", "dynamic", "static")}
+    cvs = {name: batch_cv(one) for name, one in runs.items()}
+    note = ", ".join(f"{name} {cv:.2f}" for name, cv in cvs.items() if name != "continuous")
+    yield Goal(
+        "N14", "share of the time in which the engine computes, continuous", 0.8, runs["continuous"].utilisation_ratio
+    )
+    figure = "coefficient of variation of the running batch over that time, continuous"
+    yield Goal("N14", figure, 0.25, cvs["continuous"], most=True, note=note)
+
+
+def batch_cv(result: Result) -> float:
+    """The coefficient of variation of the number of sequences that generate, over the whole time; idle, it is 0."""
+    first, second = (
+        sum(number**power * seconds for number, (_, seconds) in result.batches.items()) / result.ended_s
+        for power in (1, 2)
+    )
+    return max(0.0, second - first**2) ** 0.5 / first
 
 
 def _window_s(preset: Preset, load: float) -> float:

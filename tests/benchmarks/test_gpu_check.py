@@ -18,7 +18,7 @@ from typing import Any
 import gpu_check
 import psutil
 import pytest
-from gpu.hardware import watched
+from gpu.hardware import _over_time, watched
 from gpu.life import Life
 from gpu.parts import in_process, keep
 from gpu.report import held, text, written
@@ -28,6 +28,7 @@ from until import until
 from virtual_time import on_virtual_time
 
 from headway_tools.console.exits import INTERRUPTED
+from headway_tools.doctor.gpus import GpuLoad
 
 ROOT = Path(__file__).parents[2]
 RECORDED = Path(__file__).parent / "results"
@@ -171,11 +172,19 @@ async def test_what_the_gpus_did_is_among_the_figures(monkeypatch: pytest.Monkey
     program.write_text(f"#!/bin/sh\necho . >> {asked}\necho '40000, 87, 350.5'\necho '3, [N/A], [N/A]'\n")
     program.chmod(0o755)
     async with watched(figures):
-        await until(lambda: asked.exists() and len(asked.read_text().split()) > 1)
+        await until(lambda: asked.exists() and len(asked.read_text().split()) > 2)  # one may be of the block above
     assert figures["gpus"] == [
-        {"most_memory_mib": 40000.0, "busy_percent": 87.0, "power_w": 350.5},
-        {"most_memory_mib": 3.0, "busy_percent": None, "power_w": None},
+        {"most_memory_mib": 40000.0, "busy_percent": 87.0, "busy_cv": 0.0, "power_w": 350.5},
+        {"most_memory_mib": 3.0, "busy_percent": None, "busy_cv": None, "power_w": None},
     ]
+
+
+@pytest.mark.parametrize(
+    ("busy", "expected"), [([90.0] * 3, 0.0), ([80.0, 100.0], 0.111), ([0.0, 100.0], 1.0), ([0.0, 0.0], None)]
+)
+def test_how_steadily_a_gpu_computed_is_told(busy: list[float], expected: float | None) -> None:
+    """Two with the same mean differ where one computes in gusts; one that never computed has no such figure."""
+    assert _over_time([GpuLoad(1.0, percent, None) for percent in busy])["busy_cv"] == expected
 
 
 def test_the_model_is_named_as_its_folder_is(tmp_path: Path) -> None:

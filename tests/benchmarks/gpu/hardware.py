@@ -8,7 +8,7 @@ import os
 import platform
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager, suppress
-from statistics import mean
+from statistics import mean, pstdev
 from typing import Any
 
 from serving.machine import processor
@@ -61,7 +61,10 @@ async def _look(seen: list[list[GpuLoad]]) -> None:
 
 
 def _over_time(loads: list[GpuLoad]) -> dict[str, float | None]:
-    """The most memory, and the mean of the rest, of one GPU; None for what its driver does not tell."""
+    """The most memory, and the mean of the rest, of one GPU; None for what its driver does not tell.
+
+    ``busy_cv`` says how steadily it computed: the coefficient of variation of the readings, 0 where all are the same.
+    """
     memory, busy, power = (
         [value for one in loads if (value := getattr(one, name)) is not None]
         for name in ("memory_mib", "busy_percent", "power_w")
@@ -69,5 +72,6 @@ def _over_time(loads: list[GpuLoad]) -> dict[str, float | None]:
     return {
         "most_memory_mib": max(memory, default=None),
         "busy_percent": round(mean(busy), 1) if busy else None,
+        "busy_cv": round(pstdev(busy) / mean(busy), 3) if any(busy) else None,
         "power_w": round(mean(power), 1) if power else None,
     }
