@@ -41,8 +41,9 @@ seats fill, fewer drain, and a limit is raised only into seats that no server oc
 
 A model of --urgent gets its demand first while its longest wait is at least half of the first-token objective of the
 class (ttft_slo_s), until that was under a quarter for 10 seconds. Models of --pause are paused meanwhile, and while
-it is short of memory (KV cache, GPU memory: [memory] of its preset), for --pause-at-most seconds, and then not for as
-long again; their running requests finish. A paused server is not ready.
+it is short of memory, for --pause-at-most seconds, and then not for as long again; their running requests finish. A
+paused server is not ready. Short of memory: by [memory] of its preset (KV cache, GPU memory), or nine tenths of what
+its processes may use are in use, of its control group or of the machine, and half of what was free once is gone.
 
 At the end, by Ctrl-C, SIGTERM or an error, each server has the limit of its own preset again. Should this command be
 killed, each server goes back by itself within {expires} seconds, and a pause ends so too. A server that does not answer

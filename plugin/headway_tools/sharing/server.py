@@ -57,6 +57,7 @@ class SharedServer:
             self._urgent,
             self._may_pause,
             lacks_memory=status.memory.cap_ratio < 1,  # by the rules of its own preset: KV cache, GPU memory
+            host_usage_ratio=status.memory.host_usage_ratio,
         )
         return ServerReading(
             status.model,

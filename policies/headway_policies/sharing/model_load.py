@@ -11,8 +11,9 @@ class ModelLoad:
 
     ``late_ratio`` is the longest wait as a share of the objective of its class, 0 where nothing waits or no objective
     is stated. Only an ``urgent`` model takes seats from the others while it is late, and only a model that
-    ``may_pause`` is paused for one that is late, or ``lacks_memory``. Raises ValueError for a weight or ``most_seats``
-    that is not above 0.
+    ``may_pause`` is paused for one that is late, or at its peak of memory: it ``lacks_memory`` by its own rules, or
+    ``host_usage_ratio``, the share in use of the memory that its processes may use, is high. Raises ValueError for a
+    weight or ``most_seats`` that is not above 0.
     """
 
     demand_seats: int
@@ -22,6 +23,7 @@ class ModelLoad:
     urgent: bool = False
     may_pause: bool = False
     lacks_memory: bool = False
+    host_usage_ratio: float = 0.0
 
     def __post_init__(self) -> None:
         if not (self.weight > 0 and self.most_seats > 0):

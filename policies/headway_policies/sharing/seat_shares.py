@@ -8,8 +8,10 @@
 Each step fills by weight (``max_min``). The sum of the shares is never above ``total``, and no model is without a seat.
 
 Others are paused for an urgent model while it is late, or at its peak of memory: seats do not help there, but its work
-ends sooner, and with it what it holds. An urgent model is late from ``_LATE_AT`` of its objective on, until it has been
-below ``_ON_TIME_AT`` for ``_CALM_S``.
+ends sooner, and with it what it holds. It is at that peak where it closes seats for its KV cache or its GPU, or where
+its host's memory is more than ``_FULL_RATIO`` in use, and half of what was free at the best of times is gone.
+
+An urgent model is late from ``_LATE_AT`` of its objective on, until it has been below ``_ON_TIME_AT`` for ``_CALM_S``.
 The demand of a model falls only when it was lower for ``_CALM_S``; a share stays as it is until a share would change by
 more than ``_BAND_RATIO``, and ``_HOLD_S`` have passed. A model that becomes late, comes or goes does not wait for that.
 """
@@ -26,6 +28,7 @@ from headway_policies.sharing.recent_demand import RecentDemand
 
 _LATE_AT: Final = 0.5
 _ON_TIME_AT: Final = 0.25
+_FULL_RATIO: Final = 0.9
 _CALM_S: Final = 10.0
 _HOLD_S: Final = 5.0
 _BAND_RATIO: Final = 0.1
@@ -38,6 +41,7 @@ class _Model:
         self.pause = ModelPause(pauses)
         self.late = False
         self._late_s = 0.0
+        self._least_usage_ratio = 1.0
         self.demand = RecentDemand()
 
     def lateness(self, load: ModelLoad, now_s: float) -> bool:
@@ -49,6 +53,12 @@ class _Model:
         elif self.late and now_s - self._late_s >= _CALM_S:
             self.late = False
         return self.late
+
+    def lacks_memory(self, load: ModelLoad) -> bool:
+        """Whether the model is at its peak of memory."""
+        self._least_usage_ratio = min(self._least_usage_ratio, load.host_usage_ratio)
+        full_ratio = max(_FULL_RATIO, (1 + self._least_usage_ratio) / 2)
+        return load.lacks_memory or load.host_usage_ratio > full_ratio
 
 
 class SeatShares:
@@ -77,7 +87,8 @@ class SeatShares:
             for name, load in loads.items()
         }
         late = frozenset(name for name, load in loads.items() if self._models[name].lateness(load, now_s))
-        peaks = late | {name for name, load in loads.items() if load.urgent and load.lacks_memory}
+        short = {name for name, load in loads.items() if self._models[name].lacks_memory(load)}
+        peaks = late | {name for name in short if loads[name].urgent}
         paused = {
             name
             for name, load in loads.items()

@@ -174,3 +174,20 @@ def test_a_model_is_paused_while_an_urgent_one_is_at_its_peak_of_memory(urgent: 
     assert [found[name].paused for name in "abc"] == [False, paused, False if urgent else paused]
     assert not shares.late
     assert not shares.update({"a": BUSY, "b": other, "c": BUSY}, 32, 1.0)["b"].paused
+
+
+@pytest.mark.parametrize(
+    ("usage_ratios", "paused"),
+    [([0.5, 0.89], False), ([0.5, 0.91], True), ([0.91, 0.95], False), ([0.91, 0.96], True), ([0.95, 0.5, 0.91], True)],
+    ids=["below", "nearly full", "as it began, nearly", "fuller than it began", "once it was not"],
+)
+def test_a_model_is_paused_while_the_memory_of_an_urgent_ones_processes_is_nearly_full(
+    usage_ratios: list[float], paused: bool
+) -> None:
+    """Not where it is always so full: that is weights, and a pause frees none of them."""
+    shares = SeatShares()
+    for at_s, usage_ratio in enumerate(usage_ratios):
+        loads = {"a": replace(BUSY, urgent=True, host_usage_ratio=usage_ratio), "b": replace(BUSY, may_pause=True)}
+        found = shares.update(loads, 32, float(at_s))
+    assert (found["a"].paused, found["b"].paused) == (False, paused)
+    assert not SeatShares().update({**loads, "a": replace(loads["a"], urgent=False)}, 32, 0.0)["b"].paused

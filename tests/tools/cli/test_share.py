@@ -15,6 +15,7 @@ from live_stand_in import TOKEN, LiveStandIn
 from running_server import Scrape, wait_until
 from tcp_servers import closed_address
 
+from headway.api import AdminClient
 from headway_policies import bundled_presets
 from headway_tools.cli import main
 from headway_tools.sharing.server import SharedServer
@@ -66,6 +67,11 @@ def seats(server: LiveStandIn) -> int:
     return server.preset.batching.seats
 
 
+def state(server: LiveStandIn) -> str:
+    with AdminClient(server.url, TOKEN) as client:
+        return client.status().state
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize(("number", "code"), [(signal.SIGTERM, 0), (signal.SIGINT, 130)], ids=["SIGTERM", "Ctrl-C"])
 def test_the_busy_server_gets_the_seats_until_the_end_gives_them_back(
@@ -114,6 +120,22 @@ def test_its_metrics_are_served_while_it_runs(busy: LiveStandIn, idle: LiveStand
         return page("headway_share_total_seats") == 24 and seats.get(name) == 23
 
     assert share_until(shown, signal.SIGTERM, *words, str(port)) == 0
+
+
+@pytest.mark.slow
+def test_a_peak_of_memory_of_one_pauses_the_other(idle: LiveStandIn, capsys: pytest.CaptureFixture[str]) -> None:
+    """Though nothing waits anywhere, and until the end."""
+    with LiveStandIn() as urgent:
+
+        def paused() -> bool:
+            if idle.orders and urgent.orders:
+                urgent.control.memory.host_usage_ratio = 0.95
+            return state(idle) == "paused"
+
+        words = ("--server", urgent.url, "--server", idle.url, "--urgent", urgent.url, "--pause", idle.url)
+        assert share_until(paused, signal.SIGTERM, *words, "--seats", "24") == 0
+        assert (state(urgent), state(idle)) == ("open", "open")
+    assert " seats, paused" in capsys.readouterr().out
 
 
 @pytest.mark.slow

@@ -206,3 +206,9 @@ def test_a_server_that_closes_seats_for_its_memory_is_at_its_peak(server: LiveSt
     assert not shared.look().load.lacks_memory
     server.control.memory.cap_ratio = 0.8
     assert shared.look().load.lacks_memory
+
+
+def test_the_memory_of_its_processes_is_read(server: LiveStandIn, shared: SharedServer) -> None:
+    """As the server itself has found it."""
+    server.control.memory.host_usage_ratio = 0.93
+    assert shared.look().load.host_usage_ratio == 0.93

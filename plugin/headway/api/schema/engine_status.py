@@ -29,6 +29,11 @@ class MemoryStatus(Answer):
     """Memory maintenance since the server started."""
 
     cap_ratio: float = Field(default=1.0, description="The share of the seats that memory allows.")
+    host_usage_ratio: float = Field(
+        default=0.0,
+        description="The share in use of the memory that the server may use: by its own processes, or by all on the "
+        "machine where its control group has no smaller limit.",
+    )
     cleared: dict[str, int] = Field(default={}, description="Cache clears, by cache.")
     recycled: dict[str, int] = Field(default={}, description="Engines that were replaced alive, by trigger.")
     longest_gc_pause_s: float | None = Field(default=None, description="The longest pause by Python's collector.")

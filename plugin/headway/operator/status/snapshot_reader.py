@@ -257,6 +257,7 @@ class SnapshotReader:
         report = self.memory
         return schema.MemoryStatus(
             cap_ratio=report.cap_ratio,
+            host_usage_ratio=_rounded(report.host_usage_ratio) or 0.0,
             cleared={cache.value: report.cleared[cache] for cache in Cache},
             recycled={trigger: report.recycled[trigger] for trigger in TRIGGERS},
             longest_gc_pause_s=round(max(pauses.largest for pauses in report.pauses.read()), 6),

@@ -94,6 +94,7 @@ class MemoryMaintenance:
         recycling = self._recycle.running
         use = await asyncio.to_thread(self._probe)
         self._activity.gpu_busy_ratio, self._activity.machine = use.gpu_busy_ratio, use.machine
+        self._report.host_usage_ratio = use.host_usage_ratio
         if not recycling:
             self._engine_bytes = use.engine_bytes
             self._note_replacement()

@@ -11,7 +11,13 @@ from collections.abc import Set
 from dataclasses import dataclass, field
 from typing import Any
 
-from headway.supervision.memory.processes import MachineUse, ProcessorUse, all_pids, read_processes
+from headway.supervision.memory.processes import (
+    MachineUse,
+    ProcessorUse,
+    all_pids,
+    memory_usage_ratio,
+    read_processes,
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,7 +35,8 @@ class MemoryUse:
     """The resident bytes of the server and of its engine's processes, and the GPU ratios, None without a GPU.
 
     ``gpu_usage_ratio`` is the memory in use of the fullest GPU of this server, ``gpu_busy_ratio`` the share of time in
-    which its busiest GPU computed. ``machine`` is the use of the machine's processors.
+    which its busiest GPU computed, ``host_usage_ratio`` that of ``memory_usage_ratio``. ``machine`` is the use of the
+    machine's processors.
     """
 
     server_bytes: int
@@ -37,6 +44,7 @@ class MemoryUse:
     gpu_usage_ratio: float | None
     gpu_busy_ratio: float | None = None
     machine: MachineUse = field(default_factory=MachineUse)
+    host_usage_ratio: float = 0.0
 
 
 class Gpus:
@@ -110,10 +118,12 @@ class MemoryProbe:
         cards = [] if self._gpus is None else self._gpus.read_of(all_pids(processes))
         used = [card.used_bytes / card.total_bytes for card in cards if card.total_bytes]
         busy = [card.busy_ratio for card in cards if card.busy_ratio is not None]
+        server_bytes, engine_bytes = processes["api_server"].resident_bytes, processes["engine"].resident_bytes
         return MemoryUse(
-            processes["api_server"].resident_bytes,
-            processes["engine"].resident_bytes,
+            server_bytes,
+            engine_bytes,
             max(used, default=None),
             max(busy, default=None),
             self._processors.machine(processes),
+            memory_usage_ratio(server_bytes + engine_bytes),
         )

@@ -50,6 +50,15 @@ def memory_limit_bytes() -> int:
     return total if limit is None else min(limit, total)
 
 
+def memory_usage_ratio(own_bytes: int) -> float:
+    """The share in use of the memory that this server may use: by its own processes, or by all on the machine where its
+    control group has no smaller limit.
+    """
+    machine, limit = psutil.virtual_memory(), memory_limit_bytes()
+    used_bytes = own_bytes if limit < machine.total else machine.total - machine.available
+    return min(1.0, used_bytes / limit)
+
+
 @dataclass(frozen=True, slots=True)
 class MachineUse:
     """The shares of the processors in use, by all and by this server with its engine; None: not known."""

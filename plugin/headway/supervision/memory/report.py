@@ -15,13 +15,15 @@ TRIGGERS = ("command", "schedule", "growth")
 
 @dataclass(slots=True)
 class MemoryReport:
-    """The share of the limit that may be used, the counts of caches cleared and engines recycled, and the pauses.
+    """The share of the limit that may be used, that in use of the host's memory, the counts of caches cleared and
+    engines recycled, and the pauses.
 
     ``recycle_form`` says how the new engine of the last recycle was started, beside the old one or after its end, and
     why; empty before the first. ``engine_bytes`` is the engine's memory by component, as far as it is known.
     """
 
     cap_ratio: float = 1.0
+    host_usage_ratio: float = 0.0
     cleared: Counter[Cache] = field(default_factory=Counter)
     recycled: Counter[str] = field(default_factory=Counter)
     recycle_form: str = ""

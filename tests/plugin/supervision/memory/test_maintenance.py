@@ -263,6 +263,7 @@ def test_the_probe_reads_this_machine(monkeypatch: pytest.MonkeyPatch) -> None:
     """Its own size, its children's, and the fullest card where there are any."""
     probe = MemoryProbe()
     assert probe().server_bytes > 10_000_000
+    assert 0 < probe().host_usage_ratio <= 1
     cards = [
         memory_probe.Gpu("0", 10, 100, 0.9),
         memory_probe.Gpu("1", 30, 100),
@@ -369,6 +370,15 @@ async def test_the_limit_hears_how_busy_the_gpu_is(monkeypatch: pytest.MonkeyPat
         harness.control.activity.step(step, 1, [])
     assert [load.gpu_busy_ratio for load in seen] == [None, 0.4]
     assert seen[1] == replace(step, gpu_busy_ratio=0.4)
+
+
+@on_virtual_time
+async def test_the_status_says_how_full_the_memory_of_the_host_is() -> None:
+    """As of the last reading; a command that shares the machine goes by it."""
+    harness = Harness()
+    harness.use = replace(CALM, host_usage_ratio=0.93)
+    await harness.maintenance.update()
+    assert harness.control.status().memory.host_usage_ratio == 0.93
 
 
 @on_virtual_time

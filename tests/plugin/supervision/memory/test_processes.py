@@ -6,6 +6,7 @@ import subprocess
 import sys
 from collections import namedtuple
 from pathlib import Path
+from types import SimpleNamespace
 
 import psutil
 import pytest
@@ -19,6 +20,7 @@ from headway.supervision.memory.processes import (
     ProcessorUse,
     ProcessReading,
     memory_limit_bytes,
+    memory_usage_ratio,
     read_processes,
 )
 
@@ -113,3 +115,15 @@ def test_the_limit_of_memory_is_that_of_the_smallest_group(tmp_path: Path) -> No
     (group / "memory.max").write_text("max\n")
     assert memory_limit(tmp_path) == 2000
     assert 0 < memory_limit_bytes() <= psutil.virtual_memory().total
+
+
+@pytest.mark.parametrize(
+    ("limit", "expected"), [(None, 0.75), (2000, 0.75), (800, 0.5), (200, 1.0)], ids=["none", "above", "own", "passed"]
+)
+def test_the_memory_in_use_is_of_the_own_limit_or_of_the_machine(
+    limit: int | None, expected: float, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Of the machine what is not available: caches of files are."""
+    monkeypatch.setattr(processes, "memory_limit", lambda: limit)
+    monkeypatch.setattr(psutil, "virtual_memory", lambda: SimpleNamespace(total=1000, available=250))
+    assert memory_usage_ratio(400) == expected
