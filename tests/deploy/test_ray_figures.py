@@ -19,10 +19,13 @@ headway_limit{kind="ceiling"} 64
 headway_queue_depth{class="batch"} 2
 vllm:num_requests_running{engine="0"} 3
 vllm:kv_cache_usage_perc 0.25
+vllm:cache_config_info{block_size="16",num_gpu_blocks="100"} 1
 vllm:prompt_tokens_total 100
 vllm:generation_tokens_total 20
 """
-FIGURES = {"ready": 1, "demand": 1.0, "seats": 8, "load": 5, "kv_use": 0.25, "tokens": 120, "stale": 0}
+FIGURES = {
+    "ready": 1, "demand": 1.0, "seats": 8, "load": 5, "kv_use": 0.25, "kv_tokens": 1600, "tokens": 120, "stale": 0,
+}  # fmt: skip
 
 
 def answering(*answers: str | Exception) -> Callable[[], Awaitable[str]]:

@@ -30,6 +30,7 @@ def figures(exposition: str) -> dict[str, float]:
         "seats": load.limit or 0,
         "load": load.running + load.waiting,
         "kv_use": load.kv_use,
+        "kv_tokens": load.kv_tokens or 0,
         "tokens": load.tokens,
         "stale": False,
     }

@@ -50,7 +50,7 @@ class Replica:
         """A ``headway_policies.routing.Report``, asked by Serve every ``period_s``, and passed on to the routers."""
         now = await self._figures.read()
         self._number += 1
-        said = {name: now[name] for name in ("ready", "seats", "load", "kv_use", "tokens", "stale")}
+        said = {name: now[name] for name in ("ready", "seats", "load", "kv_use", "kv_tokens", "tokens", "stale")}
         return {"number": self._number, "answered": self._server.answered, "failed": self._server.failed, **said}
 
     async def record_autoscaling_stats(self) -> dict[str, float]:

@@ -41,6 +41,7 @@ class Report:
 
     ``answered`` requests have got output so far, ``failed`` ones none, because of the server; ``tokens`` have been
     computed. Of one that is ``stale`` seats, load, KV use and tokens are those of before: the server did not answer.
+    ``kv_tokens`` is the size of its KV cache, 0 where it does not say.
     """
 
     number: int
@@ -52,6 +53,7 @@ class Report:
     failed: int = 0
     tokens: float = 0.0
     stale: bool = False
+    kv_tokens: int = 0
 
 
 class ReportedInstance(InstanceHealth):
@@ -116,8 +118,10 @@ class ReportedInstance(InstanceHealth):
 
     def seen(self, name: str, usual_seats: int) -> Instance:
         """The instance as a routing policy sees it; before its first report it is new, and warm."""
-        seats, kv_use = (usual_seats, 0.0) if self.last is None else (self.last.seats, self.last.kv_use)
-        return Instance(name, seats, self.own + self._others + len(self._choices), kv_use)
+        running, said = self.own + self._others + len(self._choices), self.last
+        if said is None:
+            return Instance(name, usual_seats, running)
+        return Instance(name, said.seats, running, said.kv_use, kv_tokens=said.kv_tokens or None)
 
     def _probe_sent(self, now_s: float) -> None:
         if self.state(now_s) is BreakerState.HALF_OPEN and (number := self.begin(now_s)) is not None:

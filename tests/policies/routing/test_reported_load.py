@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -164,3 +166,11 @@ def test_an_instance_that_is_gone_is_forgotten() -> None:
     one.ended("a")
     one.instance("a").report(report(1, load=4), 5.0)
     assert one.rank(["a"], DEMAND, 5.0) == ["a"]
+
+
+def test_a_long_prompt_goes_where_a_report_tells_of_more_free_tokens() -> None:
+    """Not where the larger share of a small cache is free; where one does not say its size the shares count."""
+    small, large = Report(1, True, 8, 2, kv_use=0.5, kv_tokens=10_000), Report(1, True, 8, 2, kv_use=0.8)
+    long = Demand(9000, 8000)
+    assert view(small=small, large=replace(large, kv_tokens=100_000)).rank(["small", "large"], long, 0.0)[0] == "large"
+    assert view(small=small, large=large).rank(["small", "large"], long, 0.0)[0] == "small"
