@@ -9,18 +9,12 @@ import asyncio
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from http import HTTPStatus
-from typing import Final
 
 from starlette.types import ASGIApp, Message, Scope
 
 from headway.admission import RequestContext
 from headway.http.access.identity import SENDER, Sender
 from headway.http.inference.middleware import ON_CONTEXT
-
-#: Other errors of the server are tried again so often.
-_MOST_TRIES: Final = 3
-_LONGEST_WAIT_S: Final = 60.0
-_AGAIN: Final = frozenset({HTTPStatus.TOO_MANY_REQUESTS, HTTPStatus.SERVICE_UNAVAILABLE})
 
 
 @dataclass(slots=True)
@@ -30,20 +24,6 @@ class Answer:
     status: int
     headers: Mapping[str, str]
     body: bytes
-
-    def again_after_s(self, tries: int) -> float | None:
-        """The wait before another try, after so many; None where the answer is final.
-
-        A refusal that names a time is no answer to the line, however often it comes; any other error of the server is
-        after a few.
-        """
-        if self.headers.get("x-should-retry") == "false":
-            return None
-        if self.status in _AGAIN:
-            return min(max(_seconds(self.headers.get("retry-after", "")), 0.2), _LONGEST_WAIT_S)
-        if self.status >= HTTPStatus.INTERNAL_SERVER_ERROR and tries < _MOST_TRIES:
-            return float(2**tries)
-        return None
 
 
 @dataclass(slots=True, eq=False)
@@ -104,7 +84,3 @@ class Call:
 
     def _found(self, context: RequestContext) -> None:
         self.context = context
-
-
-def _seconds(text: str) -> float:
-    return float(text) if text.isascii() and text.isdecimal() and len(text) < 6 else 1.0

@@ -30,7 +30,7 @@ from headway.batches.objects import Batch, Status, StoredFile
 from headway.batches.pace import Pace, window_s
 from headway.batches.service import Batches, StorageFullError
 from headway.batches.validation import problems
-from headway.openai.batch_file import BatchLine, answer_line, error_line, read_line
+from headway.openai.batch_file import BatchLine, again_after_s, answer_line, error_line, read_line
 from headway.operator import Control
 from headway_policies import Preset
 
@@ -270,7 +270,7 @@ class OneBatch:
             finally:
                 self._calls.discard(call)
             if answer is not None:
-                wait_s = answer.again_after_s(tries)
+                wait_s = again_after_s(answer.status, answer.headers, tries)
                 if wait_s is None:
                     return answer
                 tries += 1

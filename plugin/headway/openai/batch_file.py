@@ -2,11 +2,15 @@
 
 A line of an output begins with the number of its line in the input, ``{"id":"batch_req_7"``: an output that was
 begun says by itself which requests are over.
+
+Whether an answer is final, or its line comes again, is said here for all that run lines.
 """
 
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
+from http import HTTPStatus
 from typing import Final
 
 import msgspec
@@ -20,6 +24,11 @@ MAX_LINE_BYTES: Final = 4 * 1024 * 1024
 MAX_ID_CHARS: Final = 256
 #: The routes that a line may name: all that generate, embed or score and take JSON.
 ENDPOINTS: Final = tuple(route.path for route in ROUTES if route.seats in (Seats.EACH, Seats.ONE) and not route.form)
+
+#: Errors of the server that are no refusals are tried again so often.
+_MOST_TRIES: Final = 3
+_WAITS_S: Final = (0.2, 60.0)
+_REFUSALS: Final = frozenset({HTTPStatus.TOO_MANY_REQUESTS, HTTPStatus.SERVICE_UNAVAILABLE})
 
 _NUMBER = re.compile(rb'\{"id":"batch_req_([0-9]{1,9})"')
 
@@ -68,6 +77,23 @@ def read_line(text: bytes, endpoint: str | None = None) -> BatchLine:
         if is_true(body.get(name)):
             raise LineError("unsupported", f"body.{name}: the lines of a batch have whole answers.", f"body.{name}")
     return line
+
+
+def again_after_s(status: int, headers: Mapping[str, str], tries: int) -> float | None:
+    """The wait before a line is sent again, after so many tries; None where its answer is final.
+
+    A refusal for want of room is never final, however often it comes; any other error of the server is after a few
+    tries. Header names are in lower case, or found in any.
+    """
+    if headers.get("x-should-retry") == "false":
+        return None
+    if status in _REFUSALS:
+        text = headers.get("retry-after", "")
+        asked_s = float(text) if text.isascii() and text.isdecimal() and len(text) < 6 else 1.0
+        return min(max(asked_s, _WAITS_S[0]), _WAITS_S[1])
+    if status >= HTTPStatus.INTERNAL_SERVER_ERROR and tries < _MOST_TRIES:
+        return float(2**tries)
+    return None
 
 
 def answer_line(number: int, custom_id: str, status: int, request_id: str, body: bytes) -> bytes:

@@ -15,7 +15,7 @@ from typing import IO, Final
 import aiohttp
 import msgspec
 
-from headway.openai.batch_file import MAX_LINE_BYTES, BatchLine, LineError, answer_line, read_line
+from headway.openai.batch_file import MAX_LINE_BYTES, BatchLine, LineError, again_after_s, answer_line, read_line
 from headway_tools.console import Exit, FailedError, ServerUnreachableError, UsageError, add_url
 from headway_tools.console.bar import Bar
 from headway_tools.console.parser import whole
@@ -30,17 +30,16 @@ examples:
 
 A line is one of OpenAI's Batch API: {"custom_id": "1", "method": "POST", "url": "/v1/chat/completions", "body": {...}}
 A line whose custom_id is in the output is not sent again, whatever its answer was. A line that is refused for want of
-room comes again until it gets through. The server needs no folder for batches. An API key of VLLM_API_KEY or
-OPENAI_API_KEY is sent to a server on this machine, or to the one of OPENAI_BASE_URL.
+room comes again until it gets through, and one with another error of the server three times. The server needs no
+folder for batches. An API key of VLLM_API_KEY or OPENAI_API_KEY is sent to a server on this machine, or to the one of
+OPENAI_BASE_URL.
 exit codes: 0 done   1 a line has an error for an answer, or all were refused   2 a wrong line or usage
             3 not reachable
 """
 
 _CLASS: Final = "batch"
-_AGAIN: Final = frozenset({HTTPStatus.TOO_MANY_REQUESTS, HTTPStatus.SERVICE_UNAVAILABLE})
 #: What is wrong for one line is wrong for all: nothing is written of it.
 _OF_ALL: Final = frozenset({HTTPStatus.UNAUTHORIZED, HTTPStatus.FORBIDDEN})
-_LONGEST_WAIT_S: Final = 60.0
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
@@ -110,17 +109,18 @@ class _Sender:
             self._bar.show(f"{over} of {self._total} lines, {self.bad} errors", over / self._total)
 
     async def _ask(self, session: aiohttp.ClientSession, number: int, line: BatchLine) -> tuple[bytes, bool]:
+        tries = 0
         while True:
             async with session.post(self._url + line.url, data=bytes(line.body)) as reply:
                 body, headers, status = await reply.read(), reply.headers, reply.status
             if status in _OF_ALL or b'"unknown_class"' in body[:500]:
                 text = body[:300].decode(errors="replace")
                 raise FailedError(f"{self._url}: {status}, and so for every line: {text}")
-            if status not in _AGAIN or headers.get("x-should-retry") == "false":
-                request_id = headers.get("x-request-id", "")
-                return answer_line(number, line.custom_id, status, request_id, body), reply.ok
-            wait = headers.get("retry-after", "")
-            await asyncio.sleep(min(float(wait), _LONGEST_WAIT_S) if wait.isdecimal() else 1.0)
+            wait_s = again_after_s(status, headers, tries)
+            if wait_s is None:
+                return answer_line(number, line.custom_id, status, headers.get("x-request-id", ""), body), reply.ok
+            tries += 1
+            await asyncio.sleep(wait_s)
 
 
 def _lines(path: Path) -> Iterator[tuple[int, BatchLine]]:

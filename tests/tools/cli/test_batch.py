@@ -17,7 +17,7 @@ from headway_tools.console import Exit
 
 
 class Handler(BaseHTTPRequestHandler):
-    """Refuses every other request once, and answers 400 to the number 3."""
+    """Refuses every other request once, the number 4 with an error, and answers 400 to the number 3."""
 
     asked: list[tuple[int, str | None]]
 
@@ -26,7 +26,7 @@ class Handler(BaseHTTPRequestHandler):
         first = number % 2 == 0 and (number, self.headers["x-headway-class"]) not in self.asked
         self.asked.append((number, self.headers["x-headway-class"]))
         locked = self.headers["authorization"] == "Bearer wrong"
-        self.send_response(401 if locked else 429 if first else 400 if number == 3 else 200)
+        self.send_response(401 if locked else (502 if number == 4 else 429) if first else 400 if number == 3 else 200)
         self.send_header("retry-after", "0")
         self.end_headers()
         self.wfile.write(b'{"number": %d}' % number)
@@ -48,7 +48,7 @@ def server() -> Iterator[tuple[str, list[tuple[int, str | None]]]]:
 
 
 def test_a_file_is_sent_and_goes_on(tmp_path: Path, server: Any, capsys: pytest.CaptureFixture[str]) -> None:
-    """A refused line comes again; a torn line of the output is sent anew, and no other."""
+    """A line that is refused, or meets an error of the server, comes again; a torn line of the output is sent anew."""
     url, asked = server
     path, out = tmp_path / "in.jsonl", tmp_path / "answers.jsonl"
     path.write_bytes(requests(10))
