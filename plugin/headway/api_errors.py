@@ -102,6 +102,7 @@ ERRORS: Final[Mapping[str, ErrorTerms]] = {
     "file_in_use": ErrorTerms(HTTPStatus.CONFLICT, Advice.NEVER),
     "body_too_large": ErrorTerms(HTTPStatus.REQUEST_ENTITY_TOO_LARGE),
     "parameter_too_long": ErrorTerms(HTTPStatus.REQUEST_ENTITY_TOO_LARGE),
+    "tenant_storage_full": ErrorTerms(HTTPStatus.REQUEST_ENTITY_TOO_LARGE, Advice.NEVER),
     "target_too_long": ErrorTerms(HTTPStatus.REQUEST_URI_TOO_LONG),
     "headers_too_large": ErrorTerms(HTTPStatus.REQUEST_HEADER_FIELDS_TOO_LARGE),
     "rate_limit_exceeded": ErrorTerms(HTTPStatus.TOO_MANY_REQUESTS, Advice.LATER),

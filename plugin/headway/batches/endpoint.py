@@ -20,7 +20,7 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 from headway.api_errors import BadRequest, answer
 from headway.batches.objects import Batch, Status, StoredFile, new_file_id
 from headway.batches.pace import window_s
-from headway.batches.service import Batches, FileInUseError, StorageFullError, TooManyBatchesError
+from headway.batches.service import Batches, FileInUseError, StorageFullError, TenantFullError, TooManyBatchesError
 from headway.batches.upload import PURPOSE, Upload
 from headway.http.access.identity import Sender, sender_of
 from headway.http.access.route_table import plain_path
@@ -95,17 +95,21 @@ class BatchRoutes:
         batches, tenant = self._on, _sender(request).tenant
         if BODY in request.scope:
             request.scope[BODY].release()  # it goes to the disk, and does not take the room of other bodies
-        await batches.check_room()
+        free_bytes, counted_bytes = await batches.free_bytes(tenant), 0
         file_id = new_file_id()
         upload = Upload(request.headers.get("content-type", ""), batches.folder.file(file_id))
         try:
             async for chunk in request.stream():
                 await batches.disk(upload.feed, chunk)
+                more_bytes, counted_bytes = upload.size_bytes - counted_bytes, upload.size_bytes
+                batches.comes(tenant, more_bytes, free_bytes)
             await batches.disk(upload.finish)
             file = await batches.add_file(file_id, tenant, upload.name or "", upload.size_bytes)
         except BaseException:
             batches.discard(upload, file_id)
             raise
+        finally:
+            batches.ends(tenant, counted_bytes)
         return JSONResponse(file.shown())
 
     async def _list_files(self, request: Request) -> Response:
@@ -200,6 +204,8 @@ def _answering(handler: Callable[[Request], Awaitable[Response]]) -> Callable[[R
             return await handler(request)
         except StorageFullError as error:
             bad = BadRequest(HTTPStatus.INSUFFICIENT_STORAGE, str(error), "storage_full")
+        except TenantFullError as error:
+            bad = BadRequest(HTTPStatus.REQUEST_ENTITY_TOO_LARGE, str(error), "tenant_storage_full")
         except ClientDisconnect:
             return Response(status_code=HTTPStatus.BAD_REQUEST)
         except BadRequest as error:

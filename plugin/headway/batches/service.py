@@ -7,6 +7,7 @@ import errno
 import logging
 import sqlite3
 import time
+from collections import Counter
 from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
@@ -30,11 +31,20 @@ R = TypeVar("R")
 MAX_OPEN: Final = 100
 MAX_ALL_OPEN: Final = 2_000
 MAX_FILES: Final = 100_000
+MAX_TENANT_FILES: Final = MAX_FILES // 2
 _FULL: Final = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG})
 
 
 class StorageFullError(Exception):
     """The disk, or what the folder may hold, is full: nothing was changed."""
+
+
+class TenantFullError(Exception):
+    """A tenant's files have as many bytes, or are as many, as they may: nothing was changed.
+
+    OpenAI answers 400 to it, without a code. Here it is 413, whose advice is the same: send less, or delete. SDKs come
+    again for 429, 500 and above, which cannot help until files are deleted.
+    """
 
 
 class FileInUseError(Exception):
@@ -51,8 +61,12 @@ class Batches:
     ``wake`` is set where there is something new to do. Touched on the event loop only.
     """
 
-    def __init__(self, folder: BatchFolder, store: BatchStore, max_bytes: int) -> None:
+    def __init__(
+        self, folder: BatchFolder, store: BatchStore, max_bytes: int, max_tenant_bytes: int | None = None
+    ) -> None:
         self.folder, self.store, self.max_bytes = folder, store, max_bytes
+        self.max_tenant_bytes = max_bytes // 2 if max_tenant_bytes is None else max_tenant_bytes
+        self._coming = Counter[str]()
         self.open: dict[str, Batch] = {batch.id: batch for batch in store.open_batches()}
         self.wake = asyncio.Event()
         self._thread = ThreadPoolExecutor(1, "headway batches")
@@ -71,7 +85,7 @@ class Batches:
         where, folder = f"{Environment.batch_dir.name} ({found.batch_dir[:200]})", None
         try:
             folder = BatchFolder(Path(found.batch_dir))
-            return cls(folder, BatchStore(folder.database), found.batch_bytes)
+            return cls(folder, BatchStore(folder.database), found.batch_bytes, found.batch_tenant_bytes)
         except FolderInUseError:
             text = "another server has this folder: give each server one of its own"
             raise HeadwayError(f"{where}: {text}") from None
@@ -90,18 +104,46 @@ class Batches:
                 raise StorageFullError("The disk of this server is full.") from error
             raise
 
-    async def check_room(self) -> None:
-        """Raises StorageFullError where another file would be more than the folder may hold."""
+    async def free_bytes(self, tenant: str) -> int:
+        """The bytes that another file of a tenant may have. Raises StorageFullError or TenantFullError."""
         number, size_bytes = await self.disk(self.store.files_bytes)
         if number >= MAX_FILES or size_bytes >= self.max_bytes:
             text = f"The files of this server have {size_bytes} bytes, and {self.max_bytes} at most are kept"
             raise StorageFullError(f"{text}: delete files that are not needed.")
+        return await self.disk(self._tenant_bytes, tenant)
+
+    def comes(self, tenant: str, size_bytes: int, free_bytes: int) -> None:
+        """Count the bytes of uploads that have not ended. Raises TenantFullError for more than the tenant has free."""
+        self._coming[tenant] += size_bytes
+        if self._coming[tenant] > free_bytes:
+            raise self._tenant_full()
+
+    def ends(self, tenant: str, size_bytes: int) -> None:
+        """An upload of so many bytes has ended, with a file or without."""
+        self._coming[tenant] -= size_bytes
+        if not self._coming[tenant]:
+            del self._coming[tenant]
 
     async def add_file(self, file_id: str, tenant: str, name: str, size_bytes: int) -> StoredFile:
-        """Keep an uploaded file."""
+        """Keep an uploaded file. Raises TenantFullError, where others of the tenant were kept meanwhile."""
         file = StoredFile(file_id, tenant, name, PURPOSE, size_bytes, int(time.time()))
-        await self.disk(self.store.save, file)
+        await self.disk(self._add, file)
         return file
+
+    def _add(self, file: StoredFile) -> None:
+        if file.size_bytes > self._tenant_bytes(file.tenant):
+            raise self._tenant_full()
+        self.store.save(file)
+
+    def _tenant_bytes(self, tenant: str) -> int:
+        number, size_bytes = self.store.files_bytes(tenant)
+        if number >= MAX_TENANT_FILES or size_bytes >= self.max_tenant_bytes:
+            raise self._tenant_full()
+        return self.max_tenant_bytes - size_bytes
+
+    def _tenant_full(self) -> TenantFullError:
+        text = f"Your files may have {self.max_tenant_bytes} bytes together, and be {MAX_TENANT_FILES} at most"
+        return TenantFullError(f"{text}: delete files that are not needed, or send a smaller one.")
 
     def discard(self, upload: Upload, file_id: str) -> None:
         """Remove what has come of an upload that failed."""

@@ -104,10 +104,11 @@ class BatchStore:
         """The ids of all files."""
         return {row[0] for row in self._connection.execute("SELECT id FROM objects WHERE kind = 'file'")}
 
-    def files_bytes(self) -> tuple[int, int]:
-        """The number of files, and their bytes."""
-        text = "SELECT count(*), coalesce(sum(size_bytes), 0) FROM objects WHERE kind = 'file'"
-        number, size_bytes = self._connection.execute(text).fetchone()
+    def files_bytes(self, tenant: str | None = None) -> tuple[int, int]:
+        """The number of files, and their bytes: of one tenant, or of all."""
+        text = "SELECT count(*), coalesce(sum(size_bytes), 0) FROM objects WHERE kind = 'file' AND tenant "
+        whose, values = ("IS NOT NULL", []) if tenant is None else ("= ?", [tenant])
+        number, size_bytes = self._connection.execute(text + whose, values).fetchone()
         return number, size_bytes
 
     def old(self, now_s: float) -> Sequence[str]:

@@ -74,6 +74,10 @@ class _OfServer(Given):
     )  # fmt: skip
     batch_file_bytes = whole(512 * _MIB, "the largest file that is uploaded there", _KIB)
     batch_bytes = whole(16 * _KIB * _MIB, "all files there together: from that size on no other is uploaded", _KIB)
+    batch_tenant_bytes = whole(
+        None, "the files of one tenant there: an upload beyond that is refused", _KIB,
+        usual="half of `HEADWAY_BATCH_BYTES`",
+    )  # fmt: skip
     log_format = choice(("text", "json"), "`json`: each log line is a JSON object with the ids of its request")
     patches_off = listed("[patches](patches.md) of vLLM that are not made", "names")
     log_content = flag(False, "`1` lets prompts and outputs into the log")

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import asyncio
 import errno
 import os
+from collections.abc import AsyncIterator
 from http import HTTPStatus
 from pathlib import Path
 from typing import Any
@@ -15,10 +17,17 @@ from batch_server import ACME, CHAT, ZENITH, Engine, requests, serving
 from starlette.types import Receive, Scope, Send
 
 from headway.api_errors import answer
-from headway.batches import BatchRoutes
+from headway.batches import BatchRoutes, service
 from headway.batches.call import Call
 from headway.batches.upload import Upload
 from headway.http.access.identity import IDENTITY, TRUSTED, sender_of
+
+#: A form around a file, with the boundary B.
+FORM = (
+    b'--B\r\nContent-Disposition: form-data; name="purpose"\r\n\r\nbatch\r\n'
+    b'--B\r\nContent-Disposition: form-data; name="file"; filename="in.jsonl"\r\n\r\n',
+    b"\r\n--B--\r\n",
+)
 
 
 async def test_the_sdk_runs_a_batch(tmp_path: Path) -> None:
@@ -137,7 +146,9 @@ async def test_a_wrong_upload_is_refused_and_leaves_nothing(tmp_path: Path, form
 
 async def test_the_sizes_of_files_are_bounded(tmp_path: Path) -> None:
     """That of one, and that of all together."""
-    bounds = {"HEADWAY_BATCH_FILE_BYTES": "200000", "HEADWAY_BATCH_BYTES": "150000"}
+    bounds = {
+        "HEADWAY_BATCH_FILE_BYTES": "200000", "HEADWAY_BATCH_BYTES": "150000", "HEADWAY_BATCH_TENANT_BYTES": "300000",
+    }  # fmt: skip
     async with serving(tmp_path, Engine(), **bounds) as server:
         form: Any = {"data": {"purpose": "batch"}, "files": {"file": b"x" * 400_000}}
         reply = await server.ask("POST", "/v1/files", **form)
@@ -147,6 +158,70 @@ async def test_the_sizes_of_files_are_bounded(tmp_path: Path) -> None:
         assert (reply.status_code, reply.json()["error"]["code"]) == (507, "storage_full")
         assert reply.headers["x-should-retry"] == "false"
     assert len(list((tmp_path / "files").iterdir())) == 1
+
+
+async def test_a_tenant_fills_its_own_part(tmp_path: Path) -> None:
+    """Half of all bytes, to the byte; the other tenant still has the rest, and what is deleted is free again."""
+    async with serving(tmp_path, Engine(), HEADWAY_BATCH_BYTES="400000") as server:
+        first = await server.upload(b"x" * 150_000)
+        form: Any = {"data": {"purpose": "batch"}, "files": {"file": b"x" * 50_001}}
+        reply = await server.ask("POST", "/v1/files", **form)
+        assert (reply.status_code, reply.json()["error"]["code"]) == (413, "tenant_storage_full")
+        assert reply.headers["x-should-retry"] == "false"
+        await server.upload(b"x" * 50_000)
+        assert (await server.ask("POST", "/v1/files", **form)).status_code == 413
+        await server.upload(b"x" * 100_000, ZENITH)
+        await server.ask("DELETE", f"/v1/files/{first}")
+        await server.upload(b"x" * 150_000)
+    assert len(list((tmp_path / "files").iterdir())) == 3
+
+
+async def test_uploads_at_once_share_the_part_of_their_tenant(tmp_path: Path) -> None:
+    """However many begin while there is room, what they bring is within it; and those refused leave it free."""
+    async with serving(tmp_path, Engine(), HEADWAY_BATCH_TENANT_BYTES="200000") as server:
+        form: Any = {"data": {"purpose": "batch"}, "files": {"file": b"x" * 150_000}}
+        replies = await asyncio.gather(*(server.ask("POST", "/v1/files", **form) for _ in range(8)))
+        assert {reply.status_code for reply in replies} <= {200, 413}
+        sizes = [path.stat().st_size for path in (tmp_path / "files").iterdir()]
+        assert sum(sizes) <= 200_000
+        await server.upload(b"x" * (200_000 - sum(sizes)))
+
+
+@pytest.mark.parametrize(
+    ("begun", "other", "rest", "statuses"),
+    [(150_000, 60_000, 0, (200, 413)), (100_000, 60_000, 60_000, (413, 200)), (100_000, 60_000, 40_000, (200, 200))],
+    ids=["before the other", "after the other", "both fit"],
+)
+async def test_what_is_on_its_way_counts(
+    tmp_path: Path, begun: int, other: int, rest: int, statuses: tuple[int, int]
+) -> None:
+    """An upload that began with room enough may find that it is taken, as may one that comes meanwhile."""
+    came, goes_on = asyncio.Event(), asyncio.Event()
+
+    async def slowly() -> AsyncIterator[bytes]:
+        yield FORM[0] + b"x" * begun
+        came.set()
+        await goes_on.wait()
+        yield b"x" * rest + FORM[1]
+
+    async with serving(tmp_path, Engine(), HEADWAY_BATCH_TENANT_BYTES="200000") as server:
+        kind = {"content-type": "multipart/form-data; boundary=B"}
+        first = asyncio.create_task(server.ask("POST", "/v1/files", content=slowly(), headers=kind))
+        await came.wait()
+        form: Any = {"data": {"purpose": "batch"}, "files": {"file": b"x" * other}}
+        second = await server.ask("POST", "/v1/files", **form)
+        goes_on.set()
+        assert ((await first).status_code, second.status_code) == statuses
+
+
+async def test_the_files_of_a_tenant_are_counted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(service, "MAX_TENANT_FILES", 2)
+    async with serving(tmp_path, Engine()) as server:
+        await server.upload(b"x")
+        await server.upload(b"x")
+        reply = await server.ask("POST", "/v1/files", data={"purpose": "batch"}, files={"file": b"x"})
+        assert (reply.status_code, reply.json()["error"]["code"]) == (413, "tenant_storage_full")
+        await server.upload(b"x", ZENITH)
 
 
 async def test_an_upload_on_a_full_disk_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
