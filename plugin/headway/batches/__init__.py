@@ -4,6 +4,7 @@
     upload      a form whose file goes to the disk as it comes
     service     what tenants do to their files and batches, with ``folder`` and ``store`` (SQLite) on the disk
     runner      runs the lines, each as a request of this process (``call``)
+    metrics     batches and lines of all tenants, for Prometheus
     validation, pace, objects   what needs no disk: the check of a file, the deadline, the objects of the API
 
 The lines themselves are read and written by ``headway.openai.batch_file``.

@@ -95,6 +95,11 @@ class Batch(Struct):
         """Whether nothing of it is left to do."""
         return self.status in ENDED
 
+    @property
+    def left(self) -> int:
+        """The lines that are not over."""
+        return self.total - self.completed - self.failed
+
     def become(self, status: Status, now_s: float) -> None:
         """Change the state, and note when."""
         self.status = status

@@ -21,11 +21,13 @@ from functools import partial
 from itertools import islice
 from typing import Final, TypeVar
 
+from prometheus_client import REGISTRY
 from starlette.types import ASGIApp
 
 from headway.background_tasks import BackgroundTasks
 from headway.batches.call import Answer, Call
 from headway.batches.folder import LineFile, lines_of
+from headway.batches.metrics import BatchCollector
 from headway.batches.objects import Batch, Status, StoredFile
 from headway.batches.pace import Pace, window_s
 from headway.batches.service import Batches, StorageFullError
@@ -131,6 +133,7 @@ class BatchRunner:
 def start_batches(batches: Batches, server: ASGIApp, control: Control, tasks: BackgroundTasks) -> None:
     """Run batches beside all other requests of a server, until its background tasks are stopped or it exits."""
     desk = control.gateway.gate.desk
+    REGISTRY.register(BatchCollector(batches))
     tasks.start("batches", BatchRunner(batches, server, lambda: desk.limit, lambda: control.preset).run())
     atexit.register(batches.close)
 
@@ -164,10 +167,6 @@ class OneBatch:
         finally:  # behind what the disk's thread still writes
             await asyncio.gather(disk(self._output.close), disk(self._errors.close))
 
-    @property
-    def _left(self) -> int:
-        return self._batch.total - self._batch.completed - self._batch.failed
-
     async def _validate(self) -> None:
         batch = self._batch
         async for part in _slices(problems(lines_of(self._input), batch.endpoint)):
@@ -200,7 +199,7 @@ class OneBatch:
         saved_s = time.monotonic()
         try:
             while batch.status is Status.IN_PROGRESS and (more or running):
-                if self._left and time.time() >= batch.expires_s:
+                if batch.left and time.time() >= batch.expires_s:
                     batch.ending = Status.EXPIRED
                     break
                 while more and len(running) < self._runner.share() and (self._runner.has_room() or not running):
@@ -225,8 +224,8 @@ class OneBatch:
         batch, was = self._batch, self._pace.late
         self._pace.done(self._done, now_s)
         self._done = 0
-        if self._pace.judge(self._left, batch.expires_s - now_s) is not was:
-            log.info("batch %s is %s: %d lines are left", batch.id, "in time again" if was else "late", self._left)
+        if self._pace.judge(batch.left, batch.expires_s - now_s) is not was:
+            log.info("batch %s is %s: %d lines are left", batch.id, "in time again" if was else "late", batch.left)
             for call in self._calls:
                 if call.waits:
                     call.leave()
@@ -250,11 +249,16 @@ class OneBatch:
             written = answer_line(number, line.custom_id, answer.status, request_id, body)
             good = answer.status < 400
             await self._runner.write(self._output if good else self._errors, written)
-            self._batch.completed += good
-            self._batch.failed += not good
-            self._done += 1
+            self._count(good=good)
         finally:
             self._runner.hold(-size_bytes)
+
+    def _count(self, *, good: bool) -> None:
+        """A line is over."""
+        self._batch.completed += good
+        self._batch.failed += not good
+        self._done += 1
+        self._batches.lines["completed" if good else "failed"] += 1
 
     async def _answer(self, line: BatchLine) -> Answer:
         tries = 0
@@ -304,7 +308,7 @@ class OneBatch:
         async for part in _slices(self._lines()):
             for number, line in part:
                 await self._runner.write(self._errors, error_line(number, line.custom_id, *_EXPIRED))
-                self._batch.failed += 1
+                self._count(good=False)
 
     async def _save(self, *files: StoredFile) -> None:
         """Write the batch down, however long the disk is full."""

@@ -58,7 +58,8 @@ class TooManyBatchesError(Exception):
 class Batches:
     """The files and batches. ``open`` are those that have not ended, by their ids, as they are now.
 
-    ``wake`` is set where there is something new to do. Touched on the event loop only.
+    ``wake`` is set where there is something new to do; ``lines`` counts the lines that are over by their outcome.
+    Touched on the event loop only.
     """
 
     def __init__(
@@ -66,6 +67,7 @@ class Batches:
     ) -> None:
         self.folder, self.store, self.max_bytes = folder, store, max_bytes
         self.max_tenant_bytes = max_bytes // 2 if max_tenant_bytes is None else max_tenant_bytes
+        self.lines = Counter[str]()
         self._coming = Counter[str]()
         self.open: dict[str, Batch] = {batch.id: batch for batch in store.open_batches()}
         self.wake = asyncio.Event()

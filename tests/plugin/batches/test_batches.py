@@ -11,11 +11,16 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from batch_server import ZENITH, Engine, request, requests, serving
+from batch_server import ENDS, ZENITH, Engine, request, requests, serving
+from prometheus_client import CollectorRegistry, generate_latest
+from running_server import Scrape
 
 from headway.batches import runner
 from headway.batches.folder import LineFile
+from headway.batches.metrics import BatchCollector
+from headway.batches.objects import Status
 from headway.batches.pace import Pace
+from headway.operator.metrics import METRIC_NAMES
 
 
 async def test_each_line_is_answered_once(tmp_path: Path) -> None:
@@ -87,6 +92,36 @@ async def test_a_restart_runs_what_is_not_written(tmp_path: Path, torn: bytes) -
         lines = await server.lines(done["output_file_id"])
     assert Counter(line["custom_id"] for line in lines) == {f"r{number}": 1 for number in range(30)}
     assert written.isdisjoint(f"r{asked['number']}" for asked in again.asked)
+
+
+async def test_the_metrics_follow_the_lines(tmp_path: Path) -> None:
+    """Every series is there from the start; those of all tenants together, whatever becomes of a batch."""
+    engine, registry = Engine(), CollectorRegistry()
+    engine.reply = lambda body: (400, {}, {}) if body["number"] == 1 else (200, {}, {})
+    async with serving(tmp_path, engine) as server:
+        registry.register(BatchCollector(server.batches))
+        before = Scrape(generate_latest(registry).decode())
+        assert {sample.name for sample in before.samples} == {
+            name for name in METRIC_NAMES if name.startswith(("headway_open_batches", "headway_batch_lines_"))
+        }
+        assert {status for status in Status if status not in ENDS} == {
+            sample.labels["status"] for sample in before.samples if sample.name == "headway_open_batches"
+        }
+        await server.ended(await server.create(requests(5)))
+        engine.takes_s = 30
+        batch = await server.create(requests(20))
+        await server.until(batch, lambda now: now["status"] == "in_progress")
+        await server.create(requests(3))
+        scrape = Scrape(generate_latest(registry).decode())
+        assert scrape("headway_open_batches", status="in_progress") == 1
+        assert scrape("headway_open_batches", status="validating") == 1
+        assert scrape("headway_batch_lines_left") == 20
+        lines = {of: scrape("headway_batch_lines_total", outcome=of) for of in ("completed", "failed")}
+        assert lines == {"completed": 4, "failed": 1}
+        server.batches.open[batch["id"]].expires_s = 0
+        await server.ended(batch)
+        scrape = Scrape(generate_latest(registry).decode())
+        assert scrape("headway_batch_lines_total", outcome="failed") == 21
 
 
 async def test_a_cancelled_batch_keeps_what_it_has(tmp_path: Path) -> None:

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 import requests
 from running_router import RunningRouter, StandIn
-from running_server import wait_until
+from running_server import Scrape, wait_until
 
 NUMBER = 60
 COMPLETIONS = "/v1/completions"
@@ -37,7 +37,9 @@ def test_a_killed_server_goes_on_where_its_output_ends(tmp_path: Path) -> None:
             done = asked(again, batch)
             output = requests.get(f"{again.url}/v1/files/{done['output_file_id']}/content", timeout=10).text
             seen = Counter(instance.seen())
+            lines = Scrape(requests.get(f"{again.url}/metrics", timeout=10).text)
     assert done["request_counts"] == {"total": NUMBER, "completed": NUMBER, "failed": 0}
+    assert lines("headway_batch_lines_total", outcome="completed") == NUMBER - len(written)
     ids = [json.loads(line)["custom_id"] for line in output.splitlines()]
     assert Counter(ids) == {f"r{number}": 1 for number in range(NUMBER)}
     assert written <= set(ids)

@@ -132,6 +132,12 @@ TABLE: dict[str, tuple[str, str]] = {
         "Requests beyond a bound of a budget, by bound and action: refuse, lower, would_refuse, would_lower.",
     ),
     "headway_usage_lost_total": ("counter", "Accounting: requests that could not be counted in the database."),
+    "headway_open_batches": ("gauge", "Batch API: batches that have not ended, by status."),
+    "headway_batch_lines_left": ("gauge", "Batch API: lines of batches in progress that are not over."),
+    "headway_batch_lines_total": (
+        "counter",
+        "Batch API: lines that are over, by outcome: completed, or failed, as those of an expired batch.",
+    ),
     "headway_grammar_checks_total": ("counter", "Grammars checked before the engine compiles them, by result."),
     "headway_grammars_compiling": (
         "gauge",

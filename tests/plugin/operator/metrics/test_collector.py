@@ -42,9 +42,11 @@ _OTHERS = (
     "headway_tenant_",
     "headway_usage_",
     "headway_budget_",
+    "headway_open_batches",
+    "headway_batch_lines_",
 )
-#: tests/plugin/router/instances/test_metrics.py, tests/tools/sharing/test_metrics.py and test_usage_families.py look at
-#: these.
+#: tests/plugin/router/instances/test_metrics.py, tests/tools/sharing/test_metrics.py, tests/plugin/batches and
+#: test_usage_families.py look at these.
 OF_OTHERS = {name for name in METRIC_NAMES if name.startswith(_OTHERS)}
 NOT_AT_ONCE = {"headway_processor_busy_ratio", "headway_engine_memory_bytes"}
 
