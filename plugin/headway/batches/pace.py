@@ -2,8 +2,9 @@
 
 The lines of a batch run in the least urgent class, in what the others leave. The pace is the mean of the lines done a
 second, weighted by exp(-age / T), with T a fiftieth of the window: it forgets a busy hour as a quiet one. A batch is
-late where at this pace more than ``_SAFE`` of the time left would pass, and no more where less than ``_EASY`` would.
-A pace is believed once it was measured for half of T.
+late where at this pace more than ``_SAFE`` of the time left would pass, and no more where less than ``_EASY`` would. In
+the last ``_END`` of the window it stays late: a pace that falls then is seen too late. A pace is believed once it was
+measured for half of T.
 """
 
 from __future__ import annotations
@@ -18,6 +19,7 @@ _WINDOW = re.compile(r"([1-9][0-9]{0,4})([mhd])")
 _MAX_WINDOW_S: Final = 14 * 86_400
 _SAFE: Final = 0.8
 _EASY: Final = 0.5
+_END: Final = 0.05
 _OF_WINDOW: Final = 50
 
 
@@ -52,5 +54,6 @@ class Pace:
             self.late = True
         elif self._passed_s >= self.window_s / _OF_WINDOW * (1.0 - exp(-0.5)):
             needed_s = left * self._passed_s / max(self._done, 1e-9)
-            self.late = needed_s > left_s * (_EASY if self.late else _SAFE)
+            stays = self.late and (left_s < self.window_s * _END or needed_s > left_s * _EASY)
+            self.late = stays or needed_s > left_s * _SAFE
         return self.late

@@ -149,6 +149,7 @@ class OneBatch:
         self._over = bytearray()
         self._calls: set[Call] = set()
         self._done = 0
+        self._turned = asyncio.Event()
         self._pace = Pace(window_s(batch.window) or 1, time.time())
 
     async def run(self) -> None:
@@ -220,7 +221,7 @@ class OneBatch:
             await _end(running)
 
     def _judge(self, now_s: float) -> None:
-        """Let a batch that has become late leave the queue with what waits there, to come again in its new class."""
+        """Let the lines of a batch that has become late come again at once, in its new class: all that wait."""
         batch, was = self._batch, self._pace.late
         self._pace.done(self._done, now_s)
         self._done = 0
@@ -229,6 +230,8 @@ class OneBatch:
             for call in self._calls:
                 if call.waits:
                     call.leave()
+            self._turned.set()
+            self._turned = asyncio.Event()
 
     def _lines(self) -> Iterator[tuple[int, BatchLine]]:
         for number, text in lines_of(self._input):
@@ -278,7 +281,9 @@ class OneBatch:
                 if wait_s is None:
                     return answer
                 tries += 1
-                await asyncio.sleep(wait_s)
+                with suppress(TimeoutError):
+                    async with asyncio.timeout(wait_s):
+                        await self._turned.wait()
 
     async def _finish(self) -> None:
         batch = self._batch

@@ -187,6 +187,20 @@ async def test_a_late_batch_leaves_the_queue_and_comes_in_the_default_class(
     assert {asked["class"] for asked in engine.asked[3:]} == {server.preset.default_class}
 
 
+async def test_a_late_batch_waits_no_longer_for_a_refusal(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What the least urgent class was told to wait does not hold for the other."""
+    engine = Engine()
+    engine.reply = lambda body: (
+        (429, {}, {"retry-after": "60"}) if engine.asked[-1]["class"] == "batch" else (200, {}, {})
+    )
+    monkeypatch.setattr(runner, "_TURN_S", 0.05)
+    monkeypatch.setattr(Pace, "judge", lambda pace, left, left_s: setattr(pace, "late", True) or True)
+    async with serving(tmp_path, engine) as server:
+        done = await server.ended(await server.create(requests(3)))
+    assert done["status"] == "completed"
+    assert Counter(asked["class"] for asked in engine.asked) == {"batch": 3, server.preset.default_class: 3}
+
+
 async def test_a_full_disk_loses_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: Any) -> None:
     """One line in the log; the answers wait, and are written when there is room."""
     engine, full, append = Engine(), True, LineFile.append

@@ -42,3 +42,13 @@ def test_a_late_batch_is_in_time_again_once_it_is_easily() -> None:
     assert pace.judge(70_000, 80_000.0)
     assert pace.judge(50_000, 80_000.0)
     assert not pace.judge(30_000, 80_000.0)
+
+
+def test_a_late_batch_stays_late_at_the_end() -> None:
+    """Its pace is that of the class in which it is late: in the other it would fall, and be seen too late."""
+    pace = Pace(86_400, 0.0)
+    for now_s in range(1, 4001):
+        pace.done(1, now_s)
+    assert pace.judge(5000, 5000.0)
+    assert pace.judge(100, 4000.0)
+    assert not pace.judge(100, 5000.0)
