@@ -5,8 +5,9 @@
     finalizing     the answers are on the disk, and become files that clients can get
 
 The output itself says which lines are over: a line that is in it is never run again, one that had run and is not in it
-is. One batch of a tenant runs at a time, the one that is to end first, and ``_MAX_RUNNING`` in all. Together their
-lines are a quarter more than the engine has seats: a seat that comes free finds a line in the queue.
+is. One batch of a tenant has its turn at a time, the one that is to end first: where such a one comes, the lines of the
+other that have begun end, and it runs later. ``_MAX_RUNNING`` run in all. Together their lines are a quarter more than
+the engine has seats: a seat that comes free finds a line in the queue.
 """
 
 from __future__ import annotations
@@ -58,6 +59,7 @@ class BatchRunner:
     def __init__(self, batches: Batches, call: ASGIApp, seats: Callable[[], int], preset: Callable[[], Preset]) -> None:
         self.batches, self.call, self._seats, self._preset = batches, call, seats, preset
         self._running: dict[str, asyncio.Task[None]] = {}
+        self._first_s: dict[str, int] = {}
         self._held_bytes = 0
         self._warned = False
 
@@ -82,13 +84,18 @@ class BatchRunner:
         preset = self._preset()
         return preset.default_class if late else preset.by_urgency()[-1]
 
-    def share(self) -> int:
-        """The lines of each running batch that may be in progress."""
-        return max(1, (self._seats() * 5 // 4 + 1) // max(1, len(self._running)))
+    def has_turn(self, batch: Batch) -> bool:
+        """Whether no batch of the same tenant that runs is to end before this one."""
+        return batch.expires_s <= self._first_s.get(batch.sender.tenant, batch.expires_s)
 
-    def has_room(self) -> bool:
-        """Whether another line may be read."""
-        return self._held_bytes < _MAX_HELD_BYTES
+    def share(self) -> int:
+        """The lines of each batch that has its turn that may be in progress."""
+        return max(1, (self._seats() * 5 // 4 + 1) // max(1, len(self._first_s)))
+
+    def may_read(self, batch: Batch, running: int) -> bool:
+        """Whether a batch with so many lines in progress may read another."""
+        has_room = self._held_bytes < _MAX_HELD_BYTES or not running
+        return has_room and running < self.share() and self.has_turn(batch)
 
     def hold(self, size_bytes: int) -> None:
         """So many bytes of lines are in memory more, or less."""
@@ -111,13 +118,18 @@ class BatchRunner:
                 return
 
     def _start(self) -> None:
-        busy = {self.batches.open[one].sender.tenant for one in self._running if one in self.batches.open}
+        first_s = self._first_s = {}
+        for batch in sorted(self.batches.open.values(), key=lambda batch: batch.expires_s):
+            if batch.id in self._running and batch.status is not Status.CANCELLING:
+                first_s.setdefault(batch.sender.tenant, batch.expires_s)
         waiting = [batch for batch in self.batches.open.values() if batch.id not in self._running]
         for batch in sorted(waiting, key=lambda batch: (batch.status is not Status.CANCELLING, batch.expires_s)):
             if len(self._running) >= _MAX_RUNNING:
                 return
-            if batch.status is Status.CANCELLING or batch.sender.tenant not in busy:
-                busy.add(batch.sender.tenant)
+            tenant, cancelled = batch.sender.tenant, batch.status is Status.CANCELLING
+            if cancelled or tenant not in first_s or batch.expires_s < first_s[tenant]:
+                if not cancelled:
+                    first_s[tenant] = batch.expires_s
                 task = asyncio.create_task(OneBatch(self, batch).run(), name=f"headway {batch.id}")
                 self._running[batch.id] = task
                 task.add_done_callback(partial(self._ended, batch))
@@ -163,8 +175,8 @@ class OneBatch:
         self._errors = await disk(LineFile, file(batch.errors_id))
         try:
             await self._recall()
-            await self._run_lines()
-            await self._finish()
+            if await self._run_lines():
+                await self._finish()
         finally:  # behind what the disk's thread still writes
             await asyncio.gather(disk(self._output.close), disk(self._errors.close))
 
@@ -193,17 +205,20 @@ class OneBatch:
                     self._over[number] = 1
         batch.completed, batch.failed = counts
 
-    async def _run_lines(self) -> None:
-        """Run the lines that are not over, until all are, or the batch is cancelled or expires."""
+    async def _run_lines(self) -> bool:
+        """Run the lines that are not over, until all are, or the batch is cancelled or expires: then it is at its end.
+
+        False where another batch has its turn now.
+        """
         batch, running = self._batch, set[asyncio.Task[None]]()
         lines, more = self._lines(), True
         saved_s = time.monotonic()
         try:
-            while batch.status is Status.IN_PROGRESS and (more or running):
+            while batch.status is Status.IN_PROGRESS and (running or (more and self._runner.has_turn(batch))):
                 if batch.left and time.time() >= batch.expires_s:
                     batch.ending = Status.EXPIRED
                     break
-                while more and len(running) < self._runner.share() and (self._runner.has_room() or not running):
+                while more and self._runner.may_read(batch, len(running)):
                     found = await self._batches.disk(lambda: next(lines, None))
                     more = found is not None
                     if found is not None:
@@ -219,6 +234,7 @@ class OneBatch:
                         await self._batches.save(batch)
         finally:
             await _end(running)
+        return not more or batch.status is not Status.IN_PROGRESS or batch.ending is Status.EXPIRED
 
     def _judge(self, now_s: float) -> None:
         """Let the lines of a batch that has become late come again at once, in its new class: all that wait."""

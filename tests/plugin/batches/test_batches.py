@@ -155,6 +155,25 @@ async def test_a_batch_that_waits_can_be_cancelled(tmp_path: Path) -> None:
         assert (await server.ended(waiting))["status"] == "cancelled"
 
 
+async def test_a_batch_that_is_to_end_earlier_runs_first(tmp_path: Path) -> None:
+    """One that runs gives it its turn, and goes on afterwards: no line is lost, and none is run twice."""
+    engine = Engine()
+    engine.takes_s = 0.02
+    async with serving(tmp_path, engine, seats=2) as server:
+        long = await server.create(requests(60))
+        await server.until(long, lambda now: now["request_counts"]["completed"] >= 3)
+        engine.asked.clear()
+        short = await server.ended(await server.create(requests(20), window="1h"))
+        assert short["status"] == "completed"
+        between = await server.until(long, lambda now: True)
+        assert between["request_counts"]["completed"] < 20
+        done = await server.ended(long)
+        assert done["request_counts"] == {"total": 60, "completed": 60, "failed": 0}
+        lines = await server.lines(done["output_file_id"])
+    assert Counter(line["custom_id"] for line in lines) == {f"r{number}": 1 for number in range(60)}
+    assert len(engine.asked) <= 20 + 57
+
+
 async def test_an_expired_batch_says_so_of_each_line(tmp_path: Path) -> None:
     engine = Engine()
     engine.takes_s = 30
