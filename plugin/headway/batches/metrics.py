@@ -30,5 +30,7 @@ class BatchCollector(ScrapedCollector):
         lines = counter("headway_batch_lines_total", "outcome")
         for outcome in ("completed", "failed"):
             lines.add_metric([outcome], self._batches.lines[outcome])
-        left = sum(batch.left for batch in batches if batch.status is Status.IN_PROGRESS)
-        yield from (by_status, one_gauge("headway_batch_lines_left", left), lines)
+        running = [batch for batch in batches if batch.status is Status.IN_PROGRESS]
+        yield from (by_status, lines)
+        yield one_gauge("headway_late_batches", sum(batch.late for batch in running))
+        yield one_gauge("headway_batch_lines_left", sum(batch.left for batch in running))

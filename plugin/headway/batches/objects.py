@@ -67,7 +67,8 @@ class LineProblem(Struct, frozen=True):
 class Batch(Struct):
     """A batch. ``output_id`` and ``errors_id`` name its files from the beginning; clients see them at the end.
 
-    ``ending`` is the state in which a batch that is finalised will end, ``times_s`` when it came into each state.
+    ``ending`` is the state in which a batch that is finalised will end, ``times_s`` when it came into each state,
+    ``late`` whether it would miss its window at its pace.
     """
 
     id: str
@@ -85,6 +86,7 @@ class Batch(Struct):
     total: int = 0
     completed: int = 0
     failed: int = 0
+    late: bool = False
     has_output: bool = False
     has_errors: bool = False
     problems: list[LineProblem] = field(default_factory=list)

@@ -241,7 +241,8 @@ class OneBatch:
         batch, was = self._batch, self._pace.late
         self._pace.done(self._done, now_s)
         self._done = 0
-        if self._pace.judge(batch.left, batch.expires_s - now_s) is not was:
+        batch.late = self._pace.judge(batch.left, batch.expires_s - now_s)
+        if batch.late is not was:
             log.info("batch %s is %s: %d lines are left", batch.id, "in time again" if was else "late", batch.left)
             for call in self._calls:
                 if call.waits:

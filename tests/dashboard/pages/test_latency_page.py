@@ -12,6 +12,7 @@ from streamlit.testing.v1 import AppTest
 from stub_server import OPERATOR_TOKEN, StubServer
 
 from headway_dashboard.analysis.catalogue import ALL_PANELS
+from headway_dashboard.analysis.catalogue.batch_panels import BATCHES_PANEL
 
 pytestmark = pytest.mark.slow
 
@@ -106,6 +107,38 @@ def test_requests_show_fairness_and_both_shares_of_errors(visit: Open, stub: Stu
         assert f"**{panel.title}**" in text
     assert "the error share over an hour covers that at most" in text
     assert "#### Fallback ladder" in text
+
+
+class Batches(Collector):
+    """A batch in progress, which is late: with each scrape ten lines more are over."""
+
+    def __init__(self) -> None:
+        self._over = 0.0
+
+    def describe(self) -> list[Metric]:
+        """Registering counts no scrape."""
+        return []
+
+    def collect(self) -> Iterator[Metric]:
+        """Ten lines more."""
+        self._over += 10.0
+        by_status = GaugeMetricFamily("headway_open_batches", "-", labels=("status",))
+        by_status.add_metric(["in_progress"], 1.0)
+        lines = CounterMetricFamily("headway_batch_lines_total", "-", labels=("outcome",))
+        lines.add_metric(["completed"], self._over)
+        yield from (by_status, lines)
+        yield GaugeMetricFamily("headway_late_batches", "-", value=1.0)
+        yield GaugeMetricFamily("headway_batch_lines_left", "-", value=1000.0 - self._over)
+
+
+def test_requests_show_batches_of_files(visit: Open, stub: StubServer) -> None:
+    """Where the server has a folder for them; else a line says how to get one."""
+    app = visit("requests", stub.url)
+    again_until(app, f"**Batch API: open batches** :small[{BATCHES_PANEL.idle}]")
+    stub._registry.register(Batches())
+    stub.moving = True
+    text = again_until(app, "**Batch API: open batches**\n", "**Batch API: lines over**\n")
+    assert "**Batch API: lines left**\n" in text
 
 
 def test_the_window_is_shown_where_there_is_one(visit: Open, stub: StubServer) -> None:

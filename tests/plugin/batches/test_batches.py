@@ -101,9 +101,8 @@ async def test_the_metrics_follow_the_lines(tmp_path: Path) -> None:
     async with serving(tmp_path, engine) as server:
         registry.register(BatchCollector(server.batches))
         before = Scrape(generate_latest(registry).decode())
-        assert {sample.name for sample in before.samples} == {
-            name for name in METRIC_NAMES if name.startswith(("headway_open_batches", "headway_batch_lines_"))
-        }
+        own = ("headway_open_batches", "headway_late_batches", "headway_batch_lines_")
+        assert {sample.name for sample in before.samples} == {name for name in METRIC_NAMES if name.startswith(own)}
         assert {status for status in Status if status not in ENDS} == {
             sample.labels["status"] for sample in before.samples if sample.name == "headway_open_batches"
         }
@@ -116,6 +115,9 @@ async def test_the_metrics_follow_the_lines(tmp_path: Path) -> None:
         assert scrape("headway_open_batches", status="in_progress") == 1
         assert scrape("headway_open_batches", status="validating") == 1
         assert scrape("headway_batch_lines_left") == 20
+        assert scrape("headway_late_batches") == 0
+        server.batches.open[batch["id"]].late = True
+        assert Scrape(generate_latest(registry).decode())("headway_late_batches") == 1
         lines = {of: scrape("headway_batch_lines_total", outcome=of) for of in ("completed", "failed")}
         assert lines == {"completed": 4, "failed": 1}
         server.batches.open[batch["id"]].expires_s = 0

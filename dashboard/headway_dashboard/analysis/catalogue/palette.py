@@ -90,6 +90,14 @@ OUTCOMES = {
     "drained": ("server draining", SKY),
 }
 
+#: The states of a batch that has not ended.
+BATCH_STATUSES = {
+    "validating": ("validating or waiting", GREY),
+    "in_progress": ("in progress", GREEN),
+    "finalizing": ("finalizing", BLUE),
+    "cancelling": ("cancelling", GOLD),
+}
+
 #: Why a completed answer ended where it did.
 FINISHES = {
     "stop": ("stop: the model ended it", GREEN),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from headway_dashboard.analysis.catalogue import causes, engine_panels, palette, panels
+from headway_dashboard.analysis.catalogue.batch_panels import BATCH_PANELS
 from headway_dashboard.analysis.catalogue.panels import Bound, Line, Panel, lines_of, quantile_lines
 from headway_dashboard.analysis.catalogue.thresholds import ERROR_RATIO, QUEUE_AGE_S
 from headway_dashboard.analysis.queries.durations import quantiles
@@ -133,5 +134,6 @@ REQUESTS_SECTION = (
     TOKEN_SHARE_PANEL,
     STARVATION_PANEL,
     engine_panels.QUEUE_TOKENS_PANEL,
+    *BATCH_PANELS,
 )
 LADDER_SECTION = (engine_panels.RUNG_PANEL, engine_panels.DEGRADED_PANEL)

@@ -133,6 +133,10 @@ TABLE: dict[str, tuple[str, str]] = {
     ),
     "headway_usage_lost_total": ("counter", "Accounting: requests that could not be counted in the database."),
     "headway_open_batches": ("gauge", "Batch API: batches that have not ended, by status."),
+    "headway_late_batches": (
+        "gauge",
+        "Batch API: batches in progress that would miss their window at their pace; they run in the default class.",
+    ),
     "headway_batch_lines_left": ("gauge", "Batch API: lines of batches in progress that are not over."),
     "headway_batch_lines_total": (
         "counter",

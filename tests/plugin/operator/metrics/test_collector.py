@@ -43,6 +43,7 @@ _OTHERS = (
     "headway_usage_",
     "headway_budget_",
     "headway_open_batches",
+    "headway_late_batches",
     "headway_batch_lines_",
 )
 #: tests/plugin/router/instances/test_metrics.py, tests/tools/sharing/test_metrics.py, tests/plugin/batches and
