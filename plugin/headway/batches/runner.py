@@ -16,7 +16,7 @@ import asyncio
 import atexit
 import logging
 import time
-from collections.abc import AsyncIterator, Callable, Iterator
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from contextlib import suppress
 from functools import partial
 from itertools import islice
@@ -54,13 +54,16 @@ _EXPIRED: Final = ("batch_expired", "The completion window was over before this 
 
 
 class BatchRunner:
-    """Runs all batches. ``call`` is the whole server, ``seats`` the number of seats, ``preset`` the preset in force."""
+    """Runs all batches. ``call`` is the whole server, ``seats`` the number of seats, ``preset`` the preset in force.
+
+    ``held_bytes`` are those of the lines in memory.
+    """
 
     def __init__(self, batches: Batches, call: ASGIApp, seats: Callable[[], int], preset: Callable[[], Preset]) -> None:
         self.batches, self.call, self._seats, self._preset = batches, call, seats, preset
         self._running: dict[str, asyncio.Task[None]] = {}
         self._first_s: dict[str, int] = {}
-        self._held_bytes = 0
+        self.held_bytes = 0
         self._warned = False
 
     async def run(self) -> None:
@@ -94,18 +97,14 @@ class BatchRunner:
 
     def may_read(self, batch: Batch, running: int) -> bool:
         """Whether a batch with so many lines in progress may read another."""
-        has_room = self._held_bytes < _MAX_HELD_BYTES or not running
+        has_room = self.held_bytes < _MAX_HELD_BYTES or not running
         return has_room and running < self.share() and self.has_turn(batch)
 
-    def hold(self, size_bytes: int) -> None:
-        """So many bytes of lines are in memory more, or less."""
-        self._held_bytes += size_bytes
-
-    async def write(self, file: LineFile, line: bytes) -> None:
-        """Append a line, however long the disk is full."""
+    async def persist(self, write: Callable[[], Awaitable[None]]) -> None:
+        """Write something, however long the disk is full."""
         while True:
             try:
-                await self.batches.disk(file.append, line)
+                await write()
             except (StorageFullError, OSError) as error:
                 if not self._warned:
                     self._warned = True
@@ -119,20 +118,18 @@ class BatchRunner:
 
     def _start(self) -> None:
         first_s = self._first_s = {}
-        for batch in sorted(self.batches.open.values(), key=lambda batch: batch.expires_s):
-            if batch.id in self._running and batch.status is not Status.CANCELLING:
-                first_s.setdefault(batch.sender.tenant, batch.expires_s)
-        waiting = [batch for batch in self.batches.open.values() if batch.id not in self._running]
-        for batch in sorted(waiting, key=lambda batch: (batch.status is not Status.CANCELLING, batch.expires_s)):
-            if len(self._running) >= _MAX_RUNNING:
-                return
+        for batch in sorted(self.batches.open.values(), key=self._urgency):
             tenant, cancelled = batch.sender.tenant, batch.status is Status.CANCELLING
-            if cancelled or tenant not in first_s or batch.expires_s < first_s[tenant]:
-                if not cancelled:
-                    first_s[tenant] = batch.expires_s
+            waits = batch.id not in self._running and (cancelled or tenant not in first_s)
+            if waits and len(self._running) < _MAX_RUNNING:
                 task = asyncio.create_task(OneBatch(self, batch).run(), name=f"headway {batch.id}")
                 self._running[batch.id] = task
                 task.add_done_callback(partial(self._ended, batch))
+            if batch.id in self._running and not cancelled:
+                first_s.setdefault(tenant, batch.expires_s)
+
+    def _urgency(self, batch: Batch) -> tuple[bool, int, bool]:
+        return batch.status is not Status.CANCELLING, batch.expires_s, batch.id not in self._running
 
     def _ended(self, batch: Batch, task: asyncio.Task[None]) -> None:
         del self._running[batch.id]
@@ -261,17 +258,17 @@ class OneBatch:
     async def _line(self, number: int, line: BatchLine) -> None:
         """Run one line until it has an answer, and write that."""
         size_bytes = len(bytes(line.body))
-        self._runner.hold(size_bytes)
+        self._runner.held_bytes += size_bytes
         try:
             answer = await self._answer(line)
             body = answer.body
             request_id = answer.headers.get("x-request-id", "")
             written = answer_line(number, line.custom_id, answer.status, request_id, body)
             good = answer.status < 400
-            await self._runner.write(self._output if good else self._errors, written)
+            await self._write(self._output if good else self._errors, written)
             self._count(good=good)
         finally:
-            self._runner.hold(-size_bytes)
+            self._runner.held_bytes -= size_bytes
 
     def _count(self, *, good: bool) -> None:
         """A line is over."""
@@ -329,18 +326,14 @@ class OneBatch:
         """Write an error for each line that is not over."""
         async for part in _slices(self._lines()):
             for number, line in part:
-                await self._runner.write(self._errors, error_line(number, line.custom_id, *_EXPIRED))
+                await self._write(self._errors, error_line(number, line.custom_id, *_EXPIRED))
                 self._count(good=False)
 
     async def _save(self, *files: StoredFile) -> None:
-        """Write the batch down, however long the disk is full."""
-        while True:
-            try:
-                await self._batches.save(self._batch, *files)
-            except StorageFullError:
-                await asyncio.sleep(_FULL_AGAIN_S)
-            else:
-                return
+        await self._runner.persist(lambda: self._batches.save(self._batch, *files))
+
+    async def _write(self, file: LineFile, line: bytes) -> None:
+        await self._runner.persist(lambda: self._batches.disk(file.append, line))
 
 
 async def _slices(items: Iterator[T]) -> AsyncIterator[list[T]]:
