@@ -91,10 +91,11 @@ async def test_seats_are_capped_under_pressure_and_given_back() -> None:
     """The gate gets every change once, and the status shows the last."""
     harness = Harness()
     await harness.look()
-    harness.use = replace(CALM, gpu_usage_ratio=0.99)
+    harness.use = replace(CALM, gpu_usage_ratio=0.99, host_usage_ratio=0.93)
     await harness.look(4)
     assert harness.seats.caps == [0.8]
     assert harness.control.status().memory.cap_ratio == 0.8
+    assert harness.control.status().memory.host_usage_ratio == 0.93
     harness.use = CALM
     await harness.look(20)
     assert harness.seats.caps == [0.8, 0.9, 1.0]
@@ -370,15 +371,6 @@ async def test_the_limit_hears_how_busy_the_gpu_is(monkeypatch: pytest.MonkeyPat
         harness.control.activity.step(step, 1, [])
     assert [load.gpu_busy_ratio for load in seen] == [None, 0.4]
     assert seen[1] == replace(step, gpu_busy_ratio=0.4)
-
-
-@on_virtual_time
-async def test_the_status_says_how_full_the_memory_of_the_host_is() -> None:
-    """As of the last reading; a command that shares the machine goes by it."""
-    harness = Harness()
-    harness.use = replace(CALM, host_usage_ratio=0.93)
-    await harness.maintenance.update()
-    assert harness.control.status().memory.host_usage_ratio == 0.93
 
 
 @on_virtual_time
