@@ -1,4 +1,4 @@
-"""One request of this process to its own server: it takes the way of every other request, from the route guard on.
+"""Requests of this process to its own server: they take the way of every other request, from the route guard on.
 
 The scope names the sender, whose rights, rates and budgets the guard looks up as they are now; no client can do that.
 """
@@ -6,7 +6,9 @@ The scope names the sender, whose rights, rates and budgets the guard looks up a
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping
+import logging
+from collections.abc import Callable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field
 from http import HTTPStatus
 
@@ -15,6 +17,9 @@ from starlette.types import ASGIApp, Message, Scope
 from headway.admission import RequestContext
 from headway.http.access.identity import SENDER, Sender
 from headway.http.inference.middleware import ON_CONTEXT
+from headway.openai.batch_file import again_after_s
+
+log = logging.getLogger(__name__)
 
 
 @dataclass(slots=True)
@@ -84,3 +89,45 @@ class Call:
 
     def _found(self, context: RequestContext) -> None:
         self.context = context
+
+
+@dataclass(slots=True, eq=False)
+class Calls:
+    """The calls of one batch. ``class_name`` is the class in which they come now."""
+
+    app: ASGIApp
+    batch_id: str
+    sender: Sender
+    class_name: Callable[[], str]
+    _open: set[Call] = field(default_factory=set)
+    _turned: asyncio.Event = field(default_factory=asyncio.Event)
+
+    def again(self) -> None:
+        """Let all that wait, in the queue or for another try, come again at once."""
+        for call in self._open:
+            if call.waits:
+                call.leave()
+        self._turned.set()
+        self._turned = asyncio.Event()
+
+    async def answer(self, path: str, body: bytes) -> Answer:
+        """The answer of a line, however often it has to come for it."""
+        tries = 0
+        while True:
+            call = Call(self.app)
+            self._open.add(call)
+            try:
+                answer = await call.ask(path, body, self.sender, self.class_name())
+            except Exception as error:
+                log.error("a line of batch %s failed with %s", self.batch_id, type(error).__name__)
+                answer = Answer(500, {}, b'{"error":{"message":"The server failed.","type":"server_error"}}')
+            finally:
+                self._open.discard(call)
+            if answer is not None:
+                wait_s = again_after_s(answer.status, answer.headers, tries)
+                if wait_s is None:
+                    return answer
+                tries += 1
+                with suppress(TimeoutError):
+                    async with asyncio.timeout(wait_s):
+                        await self._turned.wait()

@@ -26,14 +26,14 @@ from prometheus_client import REGISTRY
 from starlette.types import ASGIApp
 
 from headway.background_tasks import BackgroundTasks
-from headway.batches.call import Answer, Call
+from headway.batches.call import Calls
 from headway.batches.folder import LineFile, lines_of
 from headway.batches.metrics import BatchCollector
 from headway.batches.objects import Batch, Status, StoredFile
 from headway.batches.pace import Pace, window_s
 from headway.batches.service import Batches, StorageFullError
 from headway.batches.validation import problems
-from headway.openai.batch_file import BatchLine, again_after_s, answer_line, error_line, read_line
+from headway.openai.batch_file import BatchLine, answer_line, error_line, read_line
 from headway.operator import Control
 from headway_policies import Preset
 
@@ -156,10 +156,9 @@ class OneBatch:
         self._output: LineFile
         self._errors: LineFile
         self._over = bytearray()
-        self._calls: set[Call] = set()
         self._done = 0
-        self._turned = asyncio.Event()
         self._pace = Pace(window_s(batch.window) or 1, time.time())
+        self._calls = Calls(runner.call, batch.id, batch.sender, lambda: runner.class_name(late=self._pace.late))
 
     async def run(self) -> None:
         """Take the batch to its end."""
@@ -234,18 +233,14 @@ class OneBatch:
         return not more or batch.status is not Status.IN_PROGRESS or batch.ending is Status.EXPIRED
 
     def _judge(self, now_s: float) -> None:
-        """Let the lines of a batch that has become late come again at once, in its new class: all that wait."""
+        """Measure the pace; where the batch has become late, or no more is, its lines come again in the new class."""
         batch, was = self._batch, self._pace.late
         self._pace.done(self._done, now_s)
         self._done = 0
         batch.late = self._pace.judge(batch.left, batch.expires_s - now_s)
         if batch.late is not was:
             log.info("batch %s is %s: %d lines are left", batch.id, "in time again" if was else "late", batch.left)
-            for call in self._calls:
-                if call.waits:
-                    call.leave()
-            self._turned.set()
-            self._turned = asyncio.Event()
+            self._calls.again()
 
     def _lines(self) -> Iterator[tuple[int, BatchLine]]:
         for number, text in lines_of(self._input):
@@ -260,10 +255,9 @@ class OneBatch:
         size_bytes = len(bytes(line.body))
         self._runner.held_bytes += size_bytes
         try:
-            answer = await self._answer(line)
-            body = answer.body
+            answer = await self._calls.answer(line.url, bytes(line.body))
             request_id = answer.headers.get("x-request-id", "")
-            written = answer_line(number, line.custom_id, answer.status, request_id, body)
+            written = answer_line(number, line.custom_id, answer.status, request_id, answer.body)
             good = answer.status < 400
             await self._write(self._output if good else self._errors, written)
             self._count(good=good)
@@ -276,28 +270,6 @@ class OneBatch:
         self._batch.failed += not good
         self._done += 1
         self._batches.lines["completed" if good else "failed"] += 1
-
-    async def _answer(self, line: BatchLine) -> Answer:
-        tries = 0
-        while True:
-            call = Call(self._runner.call)
-            self._calls.add(call)
-            try:
-                class_name = self._runner.class_name(late=self._pace.late)
-                answer = await call.ask(line.url, bytes(line.body), self._batch.sender, class_name)
-            except Exception as error:
-                log.error("a line of batch %s failed with %s", self._batch.id, type(error).__name__)
-                answer = Answer(500, {}, b'{"error":{"message":"The server failed.","type":"server_error"}}')
-            finally:
-                self._calls.discard(call)
-            if answer is not None:
-                wait_s = again_after_s(answer.status, answer.headers, tries)
-                if wait_s is None:
-                    return answer
-                tries += 1
-                with suppress(TimeoutError):
-                    async with asyncio.timeout(wait_s):
-                        await self._turned.wait()
 
     async def _finish(self) -> None:
         batch = self._batch
