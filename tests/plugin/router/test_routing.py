@@ -101,6 +101,8 @@ async def test_requests_are_spread_over_the_instances(start: Any, stream: bool) 
     assert sum(fleet.by_instance("exchanges_total", ended="answered")) == REQUESTS
     assert fleet.router.scrape()("headway_limit", kind="live") == 12
     assert fleet.router.scrape()("headway_desired_instances") == 3  # what ran when it began is held for minutes
+    names = {sample.name for sample in fleet.router.scrape().samples}
+    assert "headway_open_batches" not in names  # there is no folder for them
     first_tokens = fleet.router.scrape()("headway_time_to_first_token_seconds_count", **{"class": "normal"})
     assert first_tokens == (REQUESTS if stream else 0)
     fleet.balanced()
