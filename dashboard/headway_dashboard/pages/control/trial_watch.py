@@ -8,7 +8,6 @@ from headway.api import AdminClient, AdminError, Trial
 from headway_dashboard.analysis.changes.commands import command
 from headway_dashboard.analysis.changes.trial_words import condition_rows, figure_rows, head_words, running, worse_words
 from headway_dashboard.analysis.server.status import Status
-from headway_dashboard.analysis.units import duration
 from headway_dashboard.components import table
 from headway_dashboard.components.banner import plain
 from headway_dashboard.pages.control.command_form import carry_out, reason_and_name
@@ -41,8 +40,6 @@ def _watch(settings: Settings, server_status: StatusSource, rights: Rights) -> N
     if trial is not None and trial.end is None:
         state[_WATCHED] = trial.revision
         _running(settings, trial, rights)
-    elif status.trial is not None and trial is None:
-        _announced(status)
     elif trial is not None:
         _ended(trial)
     say(_RESULT)
@@ -86,15 +83,6 @@ def _running(settings: Settings, trial: Trial, rights: Rights) -> None:
                           args=(settings, trial), disabled=off)  # fmt: skip
         keep, undo = (command(settings.url, "preset", word) for word in ("keep", "undo"))
         st.code(f"{keep}\n{undo}", language="bash")
-
-
-def _announced(status: Status) -> None:
-    """The server says only that there is a trial."""
-    assert status.trial is not None
-    st.info(
-        f"**{plain(status.preset)}** is on trial: **{plain(status.trial.back_to)}** returns within "
-        f"{duration(status.trial.left_s)}, unless somebody keeps it (`headway preset keep`)."
-    )
 
 
 def _ended(trial: Trial) -> None:
