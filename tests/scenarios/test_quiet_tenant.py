@@ -6,6 +6,7 @@ left of the difference is the work that the engine shares: a step under way, lar
 
 from __future__ import annotations
 
+from collections import Counter
 from dataclasses import replace
 from statistics import mean
 
@@ -13,7 +14,7 @@ import pytest
 from engine_family import FAMILY, objectives
 from tiers import LONG
 
-from headway_policies import bundled_presets
+from headway_policies import Reason, bundled_presets
 from headway_simulator import WORKLOADS, EngineModel, Request, simulate
 
 TRAFFIC = replace(WORKLOADS["W1"], classes={"normal": 1.0}, tenants={"loud": 32.0, "quiet": 1.0})
@@ -44,6 +45,23 @@ def test_a_quiet_tenant_is_served_beside_a_loud_one(preset: str, load: float, en
     )
     assert len(beside_s) == len(alone_s)  # refused: none
     assert p99(beside_s) <= MOST[preset, load] * p99(alone_s)
+
+
+@pytest.mark.parametrize("engine", ["two cores", "H100, 1B"])
+@pytest.mark.parametrize("preset", ["balanced", "throughput"])
+def test_a_full_queue_refuses_the_tenant_that_fills_it(preset: str, engine: str) -> None:
+    """At three times the ceiling, in a class of 100 places: each place of the quiet tenant is one of the loud one's."""
+    model, bundled = ENGINES[engine], bundled_presets()[preset]
+    slo = objectives(model)
+    requests = TRAFFIC.requests(
+        REQUESTS / mean(TRAFFIC.rates_per_s(model, slo, 3.0)), 1, model=model, slo=slo, load=3.0
+    )
+    small = bundled.classes["normal"].model_copy(update={"max_waiting": 100})
+    classes = {"normal": small, "realtime": bundled.classes["realtime"], "batch": bundled.classes["batch"]}
+    visits = simulate(requests, bundled.model_copy(update={"classes": classes}), model, seed=1).visits
+    refused = Counter((visit.request.tenant, visit.reason) for visit in visits if visit.reason is not None)
+    assert refused["loud", Reason.CLASS_QUEUE_FULL] > REQUESTS / 50
+    assert not refused["quiet", Reason.CLASS_QUEUE_FULL]
 
 
 def p99(values: list[float]) -> float:

@@ -273,7 +273,9 @@ class Oracle:
 
     def _takes_place(self, arrival: Ticket, effects: list[Effect]) -> None:
         """A new ticket waits from its arrival on, unless it is refused before it could."""
-        evicting = any(isinstance(one, Reject) and one.reason is Reason.EVICTED for one in effects)
+        for_another = (Reason.EVICTED, Reason.QUEUE_FULL, Reason.CLASS_QUEUE_FULL)
+        given = [one for one in effects if isinstance(one, Reject) and one.ticket_id != arrival.id]
+        evicting = any(one.reason in for_another for one in given)
         refused = [one for one in effects if isinstance(one, Reject) and one.ticket_id == arrival.id]
         assert not (evicting and refused), "a ticket was evicted for an arrival that was refused all the same"
         if not any(self.rules.line(one) == arrival.class_name for one in self.waiting.values()):

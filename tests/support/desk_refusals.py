@@ -24,6 +24,8 @@ def check_refusal(oracle: Oracle, ticket_id: int, reason: Reason, now_s: float) 
             assert rules.urgency(ticket) < rules.urgency(arrival), "evicted for no more urgent ticket"
             others = [one for one in oracle.waiting.values() if one is not arrival]
             assert all(rules.urgency(ticket) <= rules.urgency(one) for one in others), "a worse one stays"
+        case Reason.QUEUE_FULL | Reason.CLASS_QUEUE_FULL if ticket is not oracle.arrival:
+            _check_gave_place(oracle, ticket, reason)
         case Reason.QUEUE_FULL | Reason.CLASS_QUEUE_FULL:
             full = "" if reason is Reason.QUEUE_FULL else ticket.class_name
             assert rules.over(ticket, full), "refused although there is room"
@@ -54,6 +56,30 @@ def check_refusal(oracle: Oracle, ticket_id: int, reason: Reason, now_s: float) 
         case Reason.DRAINING | Reason.ENGINE_LOST | Reason.OUT_OF_MEMORY:
             assert not oracle.is_open()
     oracle.waiting[ticket_id] = ticket
+
+
+def _check_gave_place(oracle: Oracle, ticket: Ticket, reason: Reason) -> None:
+    """A waiting ticket gave its place to an arrival: the newest of the tenant with the longest queue in that class, of
+    those that were never dispatched, where that of the arrival is shorter, and there was no other place.
+    """
+    rules, preset, arrival = oracle.rules, oracle.desk.preset, oracle.arrival
+    assert preset.queue.evict
+    assert preset.ordering.inside in ("fair", "prefix"), "tenants have no rights here"
+    assert arrival is not None, "gave its place to none"
+    assert arrival.may_wait, "gave its place to one that does not take it"
+    assert rules.line(ticket) == arrival.class_name, "gave its place to one of another class"
+    waiting = {one.id: one for one in (*oracle.waiting.values(), ticket) if one is not arrival}
+    rules.waiting, after = waiting, rules.waiting
+    assert rules.over(arrival, "" if reason is Reason.QUEUE_FULL else arrival.class_name), "there was room"
+    rules.waiting = after
+    ran = oracle.recalled | set(oracle.was_running_at)
+    mine = [one for one in waiting.values() if rules.line(one) == arrival.class_name and one.id not in ran]
+    length = {one.tenant: sum(other.tenant == one.tenant for other in mine) / one.share for one in mine}
+    own = sum(one.tenant == arrival.tenant for one in mine)
+    assert ticket in mine, "it had been dispatched before"
+    assert length[ticket.tenant] == max(length.values()), "another tenant has more waiting"
+    assert length[ticket.tenant] > (own + 1) / arrival.share, "its tenant has no more waiting"
+    assert ticket.id == max(one.id for one in mine if one.tenant == ticket.tenant), "a newer one of its tenant stays"
 
 
 def _goes_at_once(oracle: Oracle, arrival: Ticket) -> bool:

@@ -6,8 +6,9 @@
 4. refused    the queue is full; or its predicted wait is longer than it may wait; or its class is overloaded and its
               first token is expected after three quarters of the objective, while no less urgent ticket is dispatched
               in the same event
-5. queued     it waits, with a deadline, unless its client will not wait; less urgent tickets lose their place for it,
-              where the preset says so and it helps
+5. queued     it waits, with a deadline, unless its client will not wait. Where the queue is full, the preset says so,
+              and it helps, others lose their place for it: less urgent tickets, or the newest of the tenant with the
+              longest queue in its class (queueing.tenant_queues), which is refused as the arrival would have been
 
 The answer changes nothing: the desk carries it out.
 """
@@ -30,10 +31,11 @@ class Seat(NamedTuple):
 
 class Queue(NamedTuple):
     """The ticket takes a place in the queue. ``evicted`` are to be refused one by one as they come: the next one
-    depends on those that are gone.
+    depends on those that are gone. ``reason`` is that of their refusal.
     """
 
     evicted: Iterable[Ticket] = ()
+    reason: Reason = Reason.EVICTED
 
 
 class Refuse(NamedTuple):
@@ -58,7 +60,7 @@ class Admission:
 
     def admit(self, ticket: Ticket, due_s: float | None, now_s: float) -> Seat | Queue | Refuse:
         """The answer to a new ticket that may wait until ``due_s``; None: for ever."""
-        mode, queue, opened, evicts = self._mode, self._scheduler.queue, False, False
+        mode, queue, opened, made = self._mode, self._scheduler.queue, False, None
         reason = mode.closed
         if reason is None and mode.in_force and mode.sheds(ticket):
             reason = Reason.SHED
@@ -69,18 +71,26 @@ class Admission:
             if opened and self._scheduler.goes_at_once(ticket, now_s):
                 return _QUEUE if queue.total.requests else _SEAT
             full = queue.refusal(ticket)
-            evicts = full is Reason.QUEUE_FULL and self._helps_to_evict(ticket)
-            reason = None if evicts else full
-            if reason is None and (opened or evicts):
+            made = None if full is None else self._made_place(ticket, full)
+            reason = full if made is None else None
+            if reason is None and (opened or full):
                 late = self._late(ticket, due_s, now_s, opened=opened)
                 reason = late and (full or late)
         if reason is not None:
             return _REFUSE[reason]
-        return Queue(queue.evicted_for(ticket)) if evicts else _QUEUE
+        return _QUEUE if made is None else made
 
-    def _helps_to_evict(self, ticket: Ticket) -> bool:
-        """Whether a new ticket gets a place where less urgent ones are evicted, and takes it."""
-        return self._mode.preset.queue.evict and ticket.may_wait and self._scheduler.queue.could_evict_for(ticket)
+    def _made_place(self, ticket: Ticket, full: Reason) -> Queue | None:
+        """The place that a new ticket gets in a full queue where others lose theirs; None where that does not help, or
+        the ticket would not take it.
+        """
+        preset, queue = self._mode.preset, self._scheduler.queue
+        if not preset.queue.evict or not ticket.may_wait:
+            return None
+        if full is Reason.QUEUE_FULL and queue.could_evict_for(ticket):
+            return Queue(queue.evicted_for(ticket))
+        other = queue.giving_place_to(ticket) if preset.ordering.by_tenant else None
+        return None if other is None else Queue((other,), full)
 
     def _late(self, ticket: Ticket, due_s: float | None, now_s: float, *, opened: bool) -> Reason | None:
         """The reason why a new ticket would wait longer than it may, or than its objective allows; None: it would

@@ -92,7 +92,7 @@ class Desk:
             lifecycle.refuse_arrival(ticket, answer.reason, now_s)
         else:
             for evicted in answer.evicted:
-                lifecycle.refuse_all((evicted,), Reason.EVICTED, now_s)
+                lifecycle.refuse_all((evicted,), answer.reason, now_s)
             record = lifecycle.enqueue(ticket, stages, due_s, now_s)
             self._dispatcher.fill(now_s)
             lifecycle.answered(record, now_s)

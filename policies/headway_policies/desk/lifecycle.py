@@ -289,7 +289,8 @@ class Lifecycle:
         self._push(record, now_s)
 
     def _push(self, record: Record, now_s: float) -> None:
-        self._scheduler.queue.push(record.ticket, record.queue_class, record.lane, record.expected_tokens, now_s)
+        place = record.ticket, record.queue_class, record.lane, record.expected_tokens
+        self._scheduler.queue.push(*place, now_s, dispatched_before=record.recalled or record.crash is not None)
 
     def _take_seats(self, record: Record, *, beside: bool = False) -> None:
         """Give a ticket seats of the limit, or of the bypass, and charge its order."""

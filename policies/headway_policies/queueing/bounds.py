@@ -8,7 +8,9 @@ from pydantic import BaseModel, ConfigDict, Field
 class QueueSettings(BaseModel):
     """``[queue]`` of a preset: the bounds over all classes, and which requests are refused beyond them.
 
-    ``evict``: when the queue is full, a more urgent arrival evicts the newest ticket of the least urgent class.
+    ``evict``: when the queue is full, a more urgent arrival evicts the newest ticket of the least urgent class; and
+    under an order that is fair between tenants, the newest ticket of the tenant with the longest queue gives its place
+    to one of another tenant of its class.
     ``refuse_infeasible``: refuse an arrival at once if, by the predicted wait, it would time out in the queue.
     ``shed_unreachable``: drop a request at dispatch if it can no longer get a first token in time.
     ``make_room``: at full seats a more urgent request takes the place of a running one that has sent no token yet,

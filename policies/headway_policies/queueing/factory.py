@@ -50,6 +50,11 @@ class OrderSettings(BaseModel):
         """Whether prompts are compared: then a ticket needs the hashes of its prefix."""
         return self.inside == "prefix"
 
+    @property
+    def by_tenant(self) -> bool:
+        """Whether the tenants of a class have equal rights, or those of their shares."""
+        return self.inside in ("fair", "prefix")
+
 
 def make_discipline(inside: str, terms: PriorityClass) -> Discipline:
     """The discipline of a class. Raises ValueError for an import path that names no class."""

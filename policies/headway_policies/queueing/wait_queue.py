@@ -1,7 +1,8 @@
 """The waiting tickets of a preset, and the bounds on them.
 
 The queue keeps one order of tickets for each bin of predicted length (a single one, unless a batching strategy groups
-similar lengths), and counts requests, prompt tokens and bytes, in total and by class.
+similar lengths), and counts requests, prompt tokens and bytes, in total and by class. Of each class it knows the
+tickets of every tenant that were never dispatched: in a full queue one of them may give its place to another tenant's.
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ from headway_policies.queueing.adapters import Adapters
 from headway_policies.queueing.bounds import QueueSettings
 from headway_policies.queueing.class_queues import ClassQueues
 from headway_policies.queueing.order import Order
+from headway_policies.queueing.tenant_queues import TenantQueues
 from headway_policies.request import PriorityClass, Reason, Ticket
 
 
@@ -79,17 +81,30 @@ class WaitQueue:
     total: Sum = field(default_factory=Sum)
     by_class: dict[str, Sum] = field(init=False)
     _by_tenant: dict[tuple[str, str], int] = field(default_factory=dict)
+    _tenants: dict[str, TenantQueues] = field(init=False)
 
     def __post_init__(self) -> None:
         self.by_class = {name: Sum() for name in self.classes}
+        self._tenants = {name: TenantQueues() for name in self.classes}
 
-    def push(self, ticket: Ticket, class_name: str, lane: Lane, expected_tokens: float, now_s: float) -> None:
+    def push(
+        self,
+        ticket: Ticket,
+        class_name: str,
+        lane: Lane,
+        expected_tokens: float,
+        now_s: float,
+        *,
+        dispatched_before: bool = False,
+    ) -> None:
         """Add a ticket."""
         lane.order.push(ticket, class_name, expected_tokens, now_s)
         self._count(ticket, class_name, lane, 1)
+        if not dispatched_before:
+            self._tenants[class_name].add(ticket)
 
     def restore(self, ticket: Ticket, class_name: str, lane: Lane, expected_tokens: float, now_s: float) -> None:
-        """Add a ticket that went and came back, in its own place where the order knows it."""
+        """Add a ticket that was dispatched and came back, in its own place where the order knows it."""
         if isinstance(lane.order, ClassQueues):
             lane.order.restore(ticket, class_name, expected_tokens, now_s)
         else:
@@ -98,11 +113,8 @@ class WaitQueue:
 
     def remove(self, ticket: Ticket, class_name: str, lane: Lane, now_s: float) -> None:
         """Remove a ticket, which must be here."""
-        if ticket.adapter is not None and self.adapters.forget(ticket, now_s):
-            self._count_seats(ticket, class_name, lane, 1)
-        else:
-            lane.order.remove(ticket.id)
-        self._count(ticket, class_name, lane, -1)
+        self._take(ticket, class_name, lane, now_s)
+        self._tenants[class_name].discard(ticket)
 
     def set_aside(self, ticket: Ticket, class_name: str, lane: Lane, now_s: float) -> None:
         """Take a ticket out of its order, until its adapter may run."""
@@ -112,7 +124,7 @@ class WaitQueue:
 
     def rejoin(self, ticket: Ticket, class_name: str, lane: Lane, expected_tokens: float, now_s: float) -> None:
         """Put a ticket that was set aside back into its own place."""
-        self.remove(ticket, class_name, lane, now_s)
+        self._take(ticket, class_name, lane, now_s)
         self.restore(ticket, class_name, lane, expected_tokens, now_s)
 
     @property
@@ -179,6 +191,20 @@ class WaitQueue:
         while self.refusal(ticket) and (worst := self.worst_below(ticket.class_name)) is not None:
             yield worst
 
+    def giving_place_to(self, ticket: Ticket) -> Ticket | None:
+        """The ticket of its class that gives its place to this arrival of another tenant; None where none does, or its
+        place is too small.
+        """
+        name = ticket.class_name
+        found = self._tenants[name].giving_place_to(ticket)
+        if found is None:
+            return None
+        left = Sum()
+        left.add(found, 1)
+        if self.by_class[name].without(left).over(ticket, self.classes[name]):
+            return None
+        return None if self.total.without(left).over(ticket, self.queue) else found
+
     def seats_above(self, class_name: str) -> int:
         """The seats requested by waiting tickets of more urgent classes."""
         urgency = self.classes[class_name].priority
@@ -204,6 +230,14 @@ class WaitQueue:
     def _worth(self, ticket: Ticket) -> tuple[int, float, int]:
         terms = self.classes.get(ticket.class_name)
         return (-1_000_000 if terms is None else terms.priority, -ticket.arrived_s, -ticket.id)
+
+    def _take(self, ticket: Ticket, class_name: str, lane: Lane, now_s: float) -> None:
+        """Take a ticket out of its order, or from those that are set aside."""
+        if ticket.adapter is not None and self.adapters.forget(ticket, now_s):
+            self._count_seats(ticket, class_name, lane, 1)
+        else:
+            lane.order.remove(ticket.id)
+        self._count(ticket, class_name, lane, -1)
 
     def _count(self, ticket: Ticket, class_name: str, lane: Lane, sign: int) -> None:
         self.total.add(ticket, sign)
