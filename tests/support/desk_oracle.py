@@ -258,7 +258,7 @@ class Oracle:
         rules, next_ones = self.rules, self.rules.may_be_next()
         if ticket in next_ones or any(rules.may_pass(ticket, head) for head in next_ones):
             return True
-        if rules.may_be_beyond(ticket):
+        if rules.may_be_beyond(ticket) or rules.may_be_owed(ticket):
             return True
         return self.desk._capacity.paced and rules.may_overdraw(ticket)
 
@@ -296,7 +296,7 @@ class Oracle:
             return
         takes_room, self.made_room = self.made_room, False  # the seats of another one, which was recalled for it
         assert takes_room or self._in_turn(ticket), "a ticket was dispatched out of turn"  # I6
-        in_limit = takes_room or rules.fits(ticket) or rules.may_be_beyond(ticket)
+        in_limit = takes_room or rules.fits(ticket) or rules.may_be_beyond(ticket) or rules.may_be_owed(ticket)
         assert in_limit, "dispatched beyond the limit, a reserve or the token budget"  # I2
         rules.passes_late(ticket)
         line = rules.line(ticket)

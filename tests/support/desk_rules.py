@@ -166,6 +166,19 @@ class Rules:
         is_next = ticket in self.may_be_next(full=True)
         return line == preset.by_urgency()[0] and within and is_next and self.within_budget(ticket)
 
+    def may_be_owed(self, ticket: Ticket) -> bool:
+        """Whether it may have seats that are not free to its class, since its tenant was served little beside another
+        one: where the limit moves, up to half of the root of it, and not beyond its highest.
+        """
+        preset = self.preset
+        if preset.ordering.inside not in ("fair", "prefix") or self.gathers:
+            return False
+        moves = preset.limit.policy != "fixed" and not preset.limit.shadow
+        room = self.room(self.line(ticket)) + (round(sqrt(self.limit) / 2) if moves else 0)
+        highest = min((one for one in (preset.limit.max_seats, self.ceiling) if one is not None), default=inf)
+        within = ticket.seats <= room and self.taken() + ticket.seats <= max(self.limit, highest)
+        return within and ticket in self.may_be_next(full=True) and self.within_budget(ticket)
+
     def order_changes(self, preset: Preset) -> bool:
         """Whether all that wait take a new place under another preset."""
         return self._order_of(self.preset) != self._order_of(preset)

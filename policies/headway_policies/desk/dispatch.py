@@ -100,7 +100,7 @@ class Dispatcher:
         if full:
             self._capacity.lacked()
             self._capacity.paced = False
-        if not full or scheduler.beyond_limit():
+        if not full or scheduler.next_beyond(scheduler.queue.lanes[0], now_s) is not None:
             self._send(scheduler.queue.lanes[0], self._capacity.limit, now_s)
         if scheduler.queue.total.requests and self._make_room(now_s):
             self.fill(now_s)  # the one that made room may have had more seats

@@ -193,19 +193,19 @@ class Scheduler:
         if not lane.seats and not adapters.lines:
             return None, 0
         if seats.taken >= capacity.limit:
-            return self._next_beyond(lane, now_s), 1
+            return self.next_beyond(lane, now_s), 1
         if capacity.pacer is not None and capacity.paces(seats.taken, now_s):
-            return self._overdrawing(lane, now_s), 1
+            return self._overdrawing(lane, now_s) or self.next_beyond(lane, now_s), 1
         barred = seats.barred(capacity.limit)
         ticket = self._claim(barred, now_s) if adapters.lines else None
         if ticket is None:
             ticket = lane.order.head(now_s, barred)
         if ticket is None:
-            return None, int(bool(barred))
+            return (self.next_beyond(lane, now_s) if barred else None), int(bool(barred))
         if self.fits(ticket) or not adapters.may_go(ticket):
             return ticket, 0
         lacks = int(bool(barred)) if self._seats_fit(ticket) else ticket.seats
-        return self._passing_by(lane, ticket, now_s), lacks
+        return self._passing_by(lane, ticket, now_s) or self.next_beyond(lane, now_s), lacks
 
     def next_beside(self, in_force: Collection[Rung], now_s: float) -> Ticket | None:
         """The next that may go beside the batch: on a seat that the engine has and no batch can get."""
@@ -291,25 +291,26 @@ class Scheduler:
         self._shares = shares(preset.classes)
         self._urgent = preset.by_urgency()[0] if len(preset.classes) > 1 else None
 
-    def beyond_limit(self) -> int:
-        """The seats that the most urgent class may take beyond a limit that moves: less urgent tickets that took more
-        than what is left to them now do not hold it up.
-        """
-        urgent, seats = self._urgent, self.seats
-        if urgent is None or self.strategy.barrier or not self.queue.by_class[urgent].requests:
-            return 0
-        return int(max(0, min(self.seats_of_share(urgent), self.capacity.most_seats - seats.taken)))
+    def next_beyond(self, lane: Lane, now_s: float) -> Ticket | None:
+        """The next, where it may have more seats than are free to it, and the pace has a margin for what is urgent.
 
-    def _next_beyond(self, lane: Lane, now_s: float) -> Ticket | None:
-        """The next, where it is of the most urgent class, which may take seats beyond the limit, and the pace has a
-        margin. The ticket has to be in turn: over time the share of its class of the tokens is that of the order.
+        The most urgent class may go beyond a limit that moves, up to its share of it and the root of that, whoever
+        holds the others; a tenant that was served so little that it is owed more, up to half of the root of the limit
+        beyond what its class may take. Neither goes before its turn: the shares of the tokens stand.
         """
-        most, pacer = self.beyond_limit(), self.capacity.pacer
-        if not most or (pacer is not None and not pacer.open(self.seats.taken, now_s, urgent=True)):
+        seats, capacity, pacer, more = self.seats, self.capacity, self.capacity.pacer, 0
+        closed = pacer is not None and not pacer.open(seats.taken, now_s, urgent=True)
+        if closed or self.strategy.barrier or seats.taken >= capacity.most_seats:
             return None
         ticket = lane.order.head(now_s)
-        if ticket is None or self.class_of(ticket) != self._urgent:
+        if ticket is None:
             return None
+        name, limit = self.class_of(ticket), capacity.limit
+        if name == self._urgent and seats.taken >= limit:
+            more = self.seats_of_share(name)
+        if ticket.seats > more and self.queue.owed(ticket, lane, alone=True):
+            more = seats.free(name, limit) + (round(sqrt(limit) / 2) if limit < capacity.most_seats else 0)
+        most = min(more, capacity.most_seats - seats.taken)
         return ticket if ticket.seats <= most and self._tokens_fit(ticket) else None
 
     def _passing_by(self, lane: Lane, head: Ticket, now_s: float) -> Ticket | None:

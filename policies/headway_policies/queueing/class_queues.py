@@ -113,10 +113,10 @@ class ClassQueues:
         one.late_seats[ticket.tenant] += ticket.seats
         return True
 
-    def owed(self, ticket: Ticket) -> bool:
+    def owed(self, ticket: Ticket, *, alone: bool = False) -> bool:
         """Whether the next ticket of a class gives its turn to no other, by its discipline."""
         discipline = self._by_ticket[ticket.id].discipline
-        return isinstance(discipline, Fifo) and discipline.owed(ticket)
+        return isinstance(discipline, Fifo) and discipline.owed(ticket, alone=alone)
 
     def charge(self, ticket: Ticket, class_name: str, tokens: float) -> None:
         """Charge the ticket to the discipline of its class; one that is late has left that discipline before."""

@@ -101,8 +101,10 @@ class Fifo:
     def correct(self, ticket: Ticket, tokens: float) -> None:
         """No charges are kept."""
 
-    def owed(self, ticket: Ticket) -> bool:
-        """Whether the tenant of the next ticket was served so little that the ticket gives its turn to no other."""
+    def owed(self, ticket: Ticket, *, alone: bool = False) -> bool:
+        """Whether the tenant of the next ticket was served so little that the ticket gives its turn to no other;
+        ``alone``: also where no other tenant waits.
+        """
         return False
 
     def ahead(self, tenant: str) -> int:

@@ -14,7 +14,8 @@ queues are kept as short as an objective needs, such a ticket is refused, and wh
 with the longest queue. The credit is ``CREDIT_TICKETS`` tickets of the mean size: the deficit of a tenant whose tickets
 come at random is hardly ever larger, unless it demands more than nine tenths of its share. A new tenant has none. A
 tenant that has more than half of its credit left demands far less than its share: its tickets are not relegated (see
-``desk.dispatch``) behind those of the tenants that made them late.
+``desk.dispatch``) behind those of the tenants that made them late, and in their turn they go beyond a limit that moves,
+and before the pace, within bounds (``desk.scheduler``): the wait for a seat was most of what others cost them.
 
 Bound: over any time in which two tenants both wait throughout, the tokens given to them (the real use of their
 dispatched tickets), each divided by the tenant's share, differ by at most 2 * (A + C + E): A is the largest ticket, C
@@ -73,7 +74,7 @@ class FairShare(Fifo):
         self._entries = 0
         self._charged = 0
         self._mean_tokens = 0.0
-        self._last = _Tenant(0.0)
+        self._last = self._other = _Tenant(0.0)  # the tenant that was served last, and the last one before it
 
     def push(self, ticket: Ticket, tokens: float, now_s: float) -> None:
         """Add a ticket at the end of its tenant's queue; the counter of a returning tenant may be raised."""
@@ -108,8 +109,10 @@ class FairShare(Fifo):
         """Charge the tenant with so many tokens, divided by its share."""
         self._charged = min(self._charged + 1, _MEAN_OF)
         self._mean_tokens += (tokens - self._mean_tokens) / self._charged
-        self._last = self._waiting[ticket.tenant]
-        self._last.served_tokens += tokens / ticket.share
+        tenant = self._waiting[ticket.tenant]
+        if tenant is not self._last:
+            self._last, self._other = tenant, self._last
+        tenant.served_tokens += tokens / ticket.share
 
     def correct(self, ticket: Ticket, tokens: float) -> None:
         """Charge the tenant with so many tokens more or fewer; no effect for a forgotten tenant."""
@@ -121,14 +124,18 @@ class FairShare(Fifo):
             if tokens < 0 and tenant.tickets:
                 self._enter(tenant)
 
-    def owed(self, ticket: Ticket) -> bool:
-        """Whether its tenant, next to be served, was served less than the one after it by half of the credit."""
+    def owed(self, ticket: Ticket, *, alone: bool = False) -> bool:
+        """Whether its tenant, next to be served, was served less than the one after it by half of the credit;
+        ``alone``: or than the other one that was served last, where no other waits.
+        """
         tenant = self._least_served()
         if tenant is None or ticket.id not in tenant.tickets:
             return False
-        heappop(self._heap)
+        entry = heappop(self._heap)
         following = self._least_served()
-        self._enter(tenant)
+        if following is None and alone:
+            following = self._other if self._last is tenant else self._last
+        heappush(self._heap, entry)  # the same one: of equal tenants the one that entered first is next
         credit = CREDIT_TICKETS * self._mean_tokens / tenant.share
         return following is not None and following.served_tokens - tenant.served_tokens > credit / 2
 

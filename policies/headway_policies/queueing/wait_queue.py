@@ -141,9 +141,11 @@ class WaitQueue:
         """Whether tickets of a lane can be relegated."""
         return isinstance(lane.order, ClassQueues) and lane.order.relegates
 
-    def owed(self, ticket: Ticket, lane: Lane) -> bool:
-        """Whether the next ticket of a class in a lane gives its turn to no other: its tenant was served so little."""
-        return isinstance(lane.order, ClassQueues) and lane.order.owed(ticket)
+    def owed(self, ticket: Ticket, lane: Lane, *, alone: bool = False) -> bool:
+        """Whether the next ticket of a class in a lane gives its turn to no other: its tenant was served so little;
+        ``alone``: also where no other tenant of its class waits.
+        """
+        return isinstance(lane.order, ClassQueues) and lane.order.owed(ticket, alone=alone)
 
     def late(self, class_name: str, lane: Lane) -> int:
         """The number of tickets of a class that have been relegated in a lane."""

@@ -1,15 +1,16 @@
-"""Seats that the most urgent class takes beyond a limit that moves."""
+"""Seats that the most urgent class, and a tenant that was served little, take beyond a limit that moves."""
 
 from __future__ import annotations
 
 from typing import Any
 
 import pytest
-from small_presets import small_preset
+from small_presets import small_preset, terms
 from watched_desk import WatchedDesk, dispatched
 
 from headway_policies import CapReason, Preset
 from headway_policies.limits import LimitSettings
+from headway_policies.queueing.fair_share import CREDIT_TICKETS
 
 
 def moving(seats: int = 8, *, between: str = "strict", **more: Any) -> Preset:
@@ -99,3 +100,75 @@ def test_under_shares_it_goes_beyond_only_in_its_turn() -> None:
         gone += dispatched(it.leaves(min(it.oracle.running)))
     share = sum(it.oracle.tickets[one].class_name == "realtime" for one in gone) / len(gone)
     assert share == pytest.approx(0.6, abs=0.08)
+
+
+def unequal(seats: int = 8, ceiling: int | None = None, **more: Any) -> WatchedDesk:
+    """One whose seats are all taken by a tenant that was served 32 requests for the one of another."""
+    it = WatchedDesk(small_preset(seats, inside="fair", **({"limit": LimitSettings(policy="aimd")} | more)), ceiling)
+    for tenant in ("quiet", *["loud"] * CREDIT_TICKETS):
+        it.comes(tenant=tenant, prompt_tokens=10, max_tokens=10)
+        it.leaves(it.arrived)
+    for _ in range(seats):
+        it.comes("normal", tenant="loud")
+    return it
+
+
+@pytest.mark.parametrize("others", [0, 3])
+@pytest.mark.parametrize(("seats", "gone"), [(1, 0), (8, 1), (16, 2), (100, 5)])
+def test_a_tenant_that_was_served_little_goes_beyond(seats: int, gone: int, others: int) -> None:
+    """Half the root of the limit, whether the other tenant waits or not: those that it makes wait need not."""
+    it = unequal(seats)
+    for _ in range(others):
+        assert dispatched(it.comes(tenant="loud")) == []
+    assert beyond(it, "normal", gone, tenant="quiet") == gone
+    assert it.desk.seats_taken == seats + gone
+    assert beyond(it, "normal", 3, tenant="loud") == 0
+    if gone:
+        assert dispatched(it.leaves(CREDIT_TICKETS + 2)) == [], "a seat beyond is given back before another one goes"
+    assert beyond(it, "normal", 3, tenant="quiet") == min(gone, 1)
+    it.oracle.check(it.now_s)
+
+
+def test_tenants_that_are_served_alike_keep_to_the_limit() -> None:
+    """Neither the busy one, nor one of several that send as much, nor a new one, has anything to make up for."""
+    for tenants in (["a"], ["a", "b"], ["a", "a", "b"]):
+        it = WatchedDesk(small_preset(8, inside="fair", limit=LimitSettings(policy="aimd")))
+        for _ in range(4):
+            for tenant in tenants:
+                it.comes(tenant=tenant, prompt_tokens=10, max_tokens=10)
+                it.leaves(it.arrived)
+        for _ in range(8):
+            it.comes(tenant="a", prompt_tokens=10, max_tokens=10)
+        assert [beyond(it, "normal", 3, tenant=tenant) for tenant in ("a", "b", "c")] == [0, 0, 0]
+
+
+def test_in_the_order_of_arrival_no_tenant_goes_beyond() -> None:
+    """Only an order that is fair between tenants knows which was served little."""
+    it = WatchedDesk(small_preset(8, limit=LimitSettings(policy="aimd")))
+    for tenant in ("quiet", *["loud"] * 40):
+        it.comes(tenant=tenant)
+        it.leaves(it.arrived)
+    for _ in range(8):
+        it.comes(tenant="loud")
+    assert beyond(it, "normal", tenant="quiet") == 0
+
+
+@pytest.mark.parametrize(
+    ("ceiling", "more"),
+    [(None, {"limit": LimitSettings()}), (8, {}), (None, {"limit": LimitSettings(policy="aimd", max_seats=8)})],
+    ids=["fixed", "all that the engine has", "the highest that the preset allows"],
+)
+def test_a_tenant_does_not_go_beyond_what_is_not_to_be_passed(ceiling: int | None, more: dict[str, Any]) -> None:
+    """The same for a tenant as for a class."""
+    assert beyond(unequal(ceiling=ceiling, **more), "normal", tenant="quiet") == 0
+
+
+def test_a_reserve_is_passed_where_the_class_above_may_go_beyond() -> None:
+    """Two seats are kept for a class above: one of them is lent where the limit moves, none where it is fixed."""
+    classes = {"normal": terms(2), "realtime": terms(3, reserved_seats=2)}
+    for limit, gone in ((LimitSettings(policy="aimd"), 1), (LimitSettings(), 0)):
+        it = unequal(limit=limit, classes=classes)
+        assert it.desk.seats_taken == 6
+        assert beyond(it, "normal", tenant="quiet") == gone
+        assert dispatched(it.comes("realtime")) == [it.arrived]
+        it.oracle.check(it.now_s)

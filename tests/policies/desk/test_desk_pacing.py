@@ -9,9 +9,10 @@ import pytest
 from small_presets import small_preset
 from watched_desk import dispatched
 
-from headway_policies import Desk, Effect, Ending, Load, Preset, Reason, Reject, Ticket, WakeAt
+from headway_policies import Desk, Effect, Ending, Load, Preset, Reason, Reject, Ticket, Usage, WakeAt
 from headway_policies.limits import LimitSettings
 from headway_policies.queueing import shares
+from headway_policies.queueing.fair_share import CREDIT_TICKETS
 
 LIMIT = LimitSettings(policy="model", inter_token_slo_ms=50, stale_after_s=5)
 STEP_S = 0.036
@@ -74,6 +75,21 @@ def test_a_batch_is_not_paced() -> None:
     desk.observe(Load(4, 0, 0.1, inter_token_s=5.0), 0.0)
     sent = [dispatched(desk.arrive(Ticket(number, "normal", 0.0, prompt_tokens=900), 0.0)) for number in range(4)]
     assert sent == [[], [], [], [0, 1, 2, 3]]
+
+
+def test_a_tenant_that_was_served_little_does_not_wait_for_the_pace() -> None:
+    """Beside one that was served much more, as far as the pace has a margin for what is urgent."""
+    fair = paced().ordering.model_copy(update={"inside": "fair"})
+    for inside, gone in ((fair, 3), (paced().ordering, 0)):
+        busy = Busy(paced().model_copy(update={"ordering": inside}))
+        for tenant in ("quiet", *["loud"] * CREDIT_TICKETS):
+            busy.comes(tenant=tenant)
+            busy.desk.leave(busy.made, Ending.COMPLETED, busy.now_s, Usage(10, 100))
+        busy.steps(1, 0.35)
+        assert dispatched(busy.comes(tenant="loud")) == []
+        assert sum(len(dispatched(busy.comes(tenant="quiet"))) for _ in range(3)) == gone
+        assert dispatched(busy.comes(tenant="quiet", prompt_tokens=100_000)) == ([busy.made] if gone else [])
+        assert dispatched(busy.comes(tenant="quiet")) == [], "what has to be made up for has a bound"
 
 
 def test_what_is_urgent_goes_within_its_share_of_what_runs() -> None:
