@@ -12,6 +12,7 @@ from small_presets import small_preset, terms
 from watched_desk import WatchedDesk, deeds, ids
 
 from headway_policies import Desk, Outcome, Reason, Recall, Reject, Requeue, Ticket
+from headway_policies.queueing import Lane, WaitQueue, make_order
 from headway_policies.queueing.tenant_queues import TenantQueues
 
 SHARES = {"a": 1.0, "b": 1.0, "c": 3.0, "d": 0.5}
@@ -154,6 +155,18 @@ def test_a_ticket_that_is_set_aside_may_give_its_place() -> None:
     [refused, *_] = desk.arrive(Ticket(9, "normal", 0.0, tenant="quiet", adapter="y"), 0.0)
     assert isinstance(refused, Reject)
     assert (refused.ticket_id, refused.reason, desk.ledger.queued) == (3, Reason.CLASS_QUEUE_FULL, 3)
+
+
+def test_a_ticket_that_was_set_aside_and_came_back_may_give_its_place() -> None:
+    """It has its place in the order again, and was never dispatched."""
+    preset = small_preset(inside="fair", classes={"normal": terms(2, places=2)})
+    room = WaitQueue(preset.classes, preset.queue, [Lane(make_order(preset.ordering, preset.classes))])
+    tickets = [Ticket(number, "normal", 0.0, tenant="loud", adapter="x") for number in (1, 2)]
+    for ticket in tickets:
+        room.push(ticket, "normal", room.lanes[0], 1.0, 0.0)
+    room.set_aside(tickets[1], "normal", room.lanes[0], 0.0)
+    room.rejoin(tickets[1], "normal", room.lanes[0], 1.0, 0.0)
+    assert room.giving_place_to(Ticket(3, "normal", 0.0, tenant="quiet")) is tickets[1]
 
 
 @given(st.lists(st.tuples(st.booleans(), st.sampled_from(sorted(SHARES)), st.integers(0, 99)), max_size=200))
