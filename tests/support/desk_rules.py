@@ -174,9 +174,11 @@ class Rules:
         if preset.ordering.inside not in ("fair", "prefix") or self.gathers:
             return False
         moves = preset.limit.policy != "fixed" and not preset.limit.shadow
-        room = self.room(self.line(ticket)) + (round(sqrt(self.limit) / 2) if moves else 0)
+        room, lent = self.room(self.line(ticket)), round(sqrt(self.limit) / 2) if moves else 0
         highest = min((one for one in (preset.limit.max_seats, self.ceiling) if one is not None), default=inf)
-        within = ticket.seats <= room and self.taken() + ticket.seats <= max(self.limit, highest)
+        if self.limit >= highest:
+            lent = min(lent, (self.limit - self.taken() - room) // 2)
+        within = ticket.seats <= room + lent and self.taken() + ticket.seats <= max(self.limit, highest)
         return within and ticket in self.may_be_next(full=True) and self.within_budget(ticket)
 
     def order_changes(self, preset: Preset) -> bool:

@@ -16,7 +16,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 from enum import StrEnum
-from math import ceil, floor, inf
+from math import ceil, floor, inf, sqrt
 
 from headway_policies.engine import Ramp
 from headway_policies.limits import (
@@ -151,10 +151,18 @@ class Capacity:
         settings, opening = self._preset.limit, self.opening
         self.limit = opening.seats(self.whole(now_s), self._ramp, now_s)
         self.most_seats: float = self.limit
-        fixed = settings.policy == "fixed" or settings.shadow
-        if not fixed and not opening.held and self.why not in MEMORY_WHYS:
+        self._fixed = settings.policy == "fixed" or settings.shadow
+        if not self._fixed and not opening.held and self.why not in MEMORY_WHYS:
             bounds = (settings.max_seats, self.ceiling, opening.most)
             self.most_seats = max(self.limit, min((bound for bound in bounds if bound is not None), default=inf))
+
+    def lent(self, kept: int) -> int:
+        """The seats that are lent to tenants that were served little, beyond what their class may take, where the limit
+        keeps this many for the classes above: half the root of the limit. Of one that cannot be passed, half of what is
+        kept at most; of a fixed one, none.
+        """
+        root = round(sqrt(self.limit) / 2)
+        return root if self.limit < self.most_seats else 0 if self._fixed else min(root, kept // 2)
 
     def proposed(self, now_s: float) -> int:
         """The limit that the policy would set without the shadow mode."""

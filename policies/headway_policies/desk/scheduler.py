@@ -294,24 +294,23 @@ class Scheduler:
     def next_beyond(self, lane: Lane, now_s: float) -> Ticket | None:
         """The next, where it may have more seats than are free to it, and the pace has a margin for what is urgent.
 
-        The most urgent class may go beyond a limit that moves, up to its share of it and the root of that, whoever
-        holds the others; a tenant that was served so little that it is owed more, up to half of the root of the limit
-        beyond what its class may take. Neither goes before its turn: the shares of the tokens stand.
+        The most urgent class may go beyond a limit that moves, up to its share of it and the root of that; a tenant
+        that is owed more, by what is lent to such tenants. In their turn only: the shares of the tokens stand.
         """
-        seats, capacity, pacer, more = self.seats, self.capacity, self.capacity.pacer, 0
-        closed = pacer is not None and not pacer.open(seats.taken, now_s, urgent=True)
-        if closed or self.strategy.barrier or seats.taken >= capacity.most_seats:
-            return None
-        ticket = lane.order.head(now_s)
+        seats, capacity, more, owed = self.seats, self.capacity, 0, False
+        ticket = None if self.strategy.barrier or seats.taken >= capacity.most_seats else lane.order.head(now_s)
         if ticket is None:
             return None
         name, limit = self.class_of(ticket), capacity.limit
         if name == self._urgent and seats.taken >= limit:
             more = self.seats_of_share(name)
         if ticket.seats > more and self.queue.owed(ticket, lane, alone=True):
-            more = seats.free(name, limit) + (round(sqrt(limit) / 2) if limit < capacity.most_seats else 0)
-        most = min(more, capacity.most_seats - seats.taken)
-        return ticket if ticket.seats <= most and self._tokens_fit(ticket) else None
+            room, owed = seats.free(name, limit), True
+            more = room + capacity.lent(limit - seats.taken - room)
+        if ticket.seats > min(more, capacity.most_seats - seats.taken) or not self._tokens_fit(ticket):
+            return None
+        pacer = capacity.pacer
+        return ticket if pacer is None or pacer.open(seats.taken, now_s, urgent=True, owed=owed) else None
 
     def _passing_by(self, lane: Lane, head: Ticket, now_s: float) -> Ticket | None:
         """A ticket that fits into its class's reserve may pass a head that does not fit: the head cannot use it."""

@@ -21,7 +21,8 @@ length has to be learnt. A cost that is estimated wrongly lets a prompt go a lit
 times correct both. A prompt may overdraw the bucket, or a long one would never go. The margin between the two levels is
 kept for what is urgent (as trunk reservation keeps lines free; Kelly, Loss networks, Annals of Applied Probability
 1991): a few urgent prompts need not wait at all, and they may overdraw the bucket. They may do so up to ``_TURN_STEPS``
-in a row, then others have their turn.
+in a row, then others have their turn. A ticket that is owed to its tenant, which was served little, has the margin for
+no more than ``_OWED_STEPS`` in a row: the most of it stays for what is urgent.
 
 Without an objective, or while it is not known, prompts are held back only where the engine has more of them than it
 needs: so many that they take ``_BACKLOG_STEPS`` times as long as a step without any. More of them add hardly anything
@@ -42,7 +43,7 @@ from headway_policies.limits.limit import LimitSettings, Load
 #: All in set points, the time that a step should take.
 _MARGIN_STEPS = 2.0
 _DEPTH_STEPS, _CALM_DEPTH_STEPS = 6.0, 24.0
-_TURN_STEPS = 16.0
+_TURN_STEPS, _OWED_STEPS = 16.0, 4.0
 _URGENT_STEPS = 40.0
 _FLOOR_STEPS = 16.0
 #: The part of the set point that the mean step uses, over about so many. Delays are made up for in full above the
@@ -111,8 +112,10 @@ class PrefillPacer:
 
     # ------------------------------------------------------------------ questions
 
-    def open(self, taken: int, now_s: float, *, urgent: bool = False) -> bool:
-        """Whether the next prompt may go while so many seats are taken; ``urgent``: the margin is there for it."""
+    def open(self, taken: int, now_s: float, *, urgent: bool = False, owed: bool = False) -> bool:
+        """Whether the next prompt may go while so many seats are taken; ``urgent``: the margin is there for it, a part
+        of it where it is ``owed`` to its tenant.
+        """
         if taken < self._settings.min_seats or now_s >= self.stale_s:
             return True
         if self._set_point_s == math.inf:
@@ -121,7 +124,7 @@ class PrefillPacer:
             return not self._tokens or costs.prefill_token_s * self._tokens <= most_s
         if self._has_margin:
             return True
-        turn_s = _TURN_STEPS * self._set_point_s
+        turn_s = (_OWED_STEPS if owed else _TURN_STEPS) * self._set_point_s
         return urgent and self._ahead_s < turn_s and self._left_s > -_URGENT_STEPS * self._set_point_s
 
     @property

@@ -163,6 +163,30 @@ def test_a_tenant_does_not_go_beyond_what_is_not_to_be_passed(ceiling: int | Non
     assert beyond(unequal(ceiling=ceiling, **more), "normal", tenant="quiet") == 0
 
 
+def test_a_wide_ticket_of_such_a_tenant_goes_as_a_whole() -> None:
+    """A seat is free and one is lent: two go, three do not; nor do two where the engine has no more than the one."""
+    for ceiling, seats, gone in ((None, 2, 1), (None, 3, 0), (8, 2, 0)):
+        it = unequal(8, ceiling)
+        it.leaves(CREDIT_TICKETS + 2)
+        assert beyond(it, "normal", 1, tenant="quiet", seats=seats) == gone
+
+
+def test_a_wide_ticket_does_not_pass_what_the_engine_has() -> None:
+    """Two seats are left beyond the limit: no ticket of four gets them."""
+    assert beyond(full(moving(), 10), seats=4) == 0
+
+
+def test_half_of_a_reserve_is_lent_where_the_limit_cannot_be_passed() -> None:
+    """The engine has no more seats: two of five that are kept for a class above, and no more while those are lent."""
+    classes = {"normal": terms(2), "realtime": terms(3, reserved_seats=5)}
+    for limit, gone in ((LimitSettings(policy="aimd"), 2), (LimitSettings(policy="aimd", shadow=True), 0)):
+        it = unequal(20, 20, limit=limit, classes=classes)
+        assert it.desk.seats_taken == 15
+        assert beyond(it, "normal", tenant="quiet") == gone
+        assert beyond(it, number=9) == 5 - gone
+        it.oracle.check(it.now_s)
+
+
 def test_a_reserve_is_passed_where_the_class_above_may_go_beyond() -> None:
     """Two seats are kept for a class above: one of them is lent where the limit moves, none where it is fixed."""
     classes = {"normal": terms(2), "realtime": terms(3, reserved_seats=2)}

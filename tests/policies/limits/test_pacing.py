@@ -108,16 +108,19 @@ def test_a_pause_is_forgotten_after_some_steps() -> None:
     assert 34 <= steps <= 38
 
 
-def test_a_margin_is_kept_for_what_is_urgent() -> None:
-    """An urgent prompt may go where others cannot, for sixteen set points in a row and one prompt more."""
+@pytest.mark.parametrize(("owed", "steps"), [(False, 16), (True, 4)])
+def test_a_margin_is_kept_for_what_is_urgent(owed: bool, steps: int) -> None:
+    """An urgent prompt may go where others cannot, for sixteen set points in a row and one prompt more; four where it
+    is owed to its tenant.
+    """
     one = pacer()
     one.sent(1, 400, 1, 0.0)
     assert not one.open(4, 0.0)
     urgent = 1
-    while one.open(4, 0.0, urgent=True):
+    while one.open(4, 0.0, urgent=True, owed=owed):
         urgent += 1
         one.sent(urgent, 50, 1, 0.0)
-    assert urgent - 1 == ceil(16 * SET_POINT_S / 0.05)
+    assert urgent - 1 == ceil(steps * SET_POINT_S / 0.05)
 
 
 def test_a_relative_objective_paces_once_it_is_known() -> None:
