@@ -151,7 +151,7 @@ def _control(
         admission=AdmissionCommands(gateway, tasks, audit),
         warmups=WarmupCommands(gateway, tasks, warmup, recycle, audit, around.warm_beside_traffic),
         trials=PresetTrials(gate, served, tasks),
-        silences=Silences(gate.now_s, lambda: gate.desk, audit),
+        silences=Silences(gate, audit),
         forecast_errors=errors,
         diagnostics=Diagnostics(gate, facts),
         scale_signal=_scale_signal(gate, parts.meters, around.fleet),

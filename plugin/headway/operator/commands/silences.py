@@ -7,12 +7,11 @@ restart of the server ends all of them.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
 from dataclasses import dataclass
 
+from headway.admission import Gate
 from headway.audit import Audit, Caller, plain
 from headway.errors import CommandConflictError
-from headway_policies import Desk
 from headway_policies.units import duration
 
 #: Silences at one time, of different alerts.
@@ -35,8 +34,8 @@ class AlertSilence:
 class Silences:
     """The silences of one server. Call it on the event loop's thread only."""
 
-    def __init__(self, now_s: Callable[[], float], desk: Callable[[], Desk], audit: Audit) -> None:
-        self._now_s, self._desk, self._audit = now_s, desk, audit
+    def __init__(self, gate: Gate, audit: Audit) -> None:
+        self._gate, self._audit = gate, audit
         self._known: dict[str, AlertSilence] = {}
 
     def silence(self, alert: str, for_s: float, caller: Caller, reason: str = "") -> None:
@@ -46,20 +45,20 @@ class Silences:
         """
         if len({silence.alert for silence in self.active()} | {alert}) > MAX_SILENCES:
             why = f"{MAX_SILENCES} alerts are silent already: end one of these silences first"
-            self._audit.command(caller, _ACTION, self._desk(), reason, f"refused: {why}")
+            self._audit.command(caller, _ACTION, self._gate.desk, reason, f"refused: {why}")
             raise CommandConflictError(why)
-        ends_s, since_s = self._now_s() + for_s, time.time()
+        ends_s, since_s = self._gate.now_s() + for_s, time.time()
         self._known[alert] = AlertSilence(alert, since_s, since_s + for_s, ends_s, plain(caller.actor), plain(reason))
-        self._audit.command(caller, _ACTION, self._desk(), reason, f"applied: {alert}, for {duration(for_s)}")
+        self._audit.command(caller, _ACTION, self._gate.desk, reason, f"applied: {alert}, for {duration(for_s)}")
 
     def end(self, alert: str, caller: Caller, reason: str = "") -> None:
         """End the silence of an alert. Nothing changes, and nothing is recorded, where there is none."""
         if any(silence.alert == alert for silence in self.active()):
             del self._known[alert]
-            self._audit.command(caller, _ACTION, self._desk(), reason, f"applied: {alert} is silent no longer")
+            self._audit.command(caller, _ACTION, self._gate.desk, reason, f"applied: {alert} is silent no longer")
 
     def active(self) -> list[AlertSilence]:
         """The silences that have not ended, in the order of their ends."""
-        now_s = self._now_s()
+        now_s = self._gate.now_s()
         self._known = {alert: silence for alert, silence in self._known.items() if silence.ends_s > now_s}
         return sorted(self._known.values(), key=lambda silence: silence.ends_s)

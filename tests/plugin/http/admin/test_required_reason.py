@@ -39,7 +39,12 @@ async def test_an_order_names_what_is_missing(said: dict[str, str], missing: lis
 @pytest.mark.parametrize("route", [route for route in TABLE if route.changes], ids=lambda route: route.name)
 async def test_every_order_is_asked_for_them(route: Any) -> None:
     """Each one that changes something, before anything else about it is looked at."""
-    bodies = {"switch": {"name": "latency"}, "order_limit": {"seats": 3}, "order_fallback": {"rung": None}}
+    bodies: dict[str, dict[str, Any]] = {
+        "switch": {"name": "latency"},
+        "order_limit": {"seats": 3},
+        "order_fallback": {"rung": None},
+        "silence": {"alert": "HeadwayQueueLong", "expires_s": 60},
+    }
     async with admin_api(require_reason=True) as (client, control):
         headers = {**bearer(), "If-Match": "*"}
         answer = await client.request(route.method, route.path, headers=headers, json=bodies.get(route.name, {}))
