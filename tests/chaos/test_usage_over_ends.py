@@ -29,7 +29,10 @@ async def test_the_sums_are_vllms_counters_over_a_killed_engine_and_a_restart(
     with _server(tmp_path) as first:
         group = ClientGroup(first, mixed(16, sizes=(60, 200)))
         load = asyncio.create_task(group.run())
-        flowing = lambda: first.scrape()("vllm:generation_tokens_total") > 0 and any(c.flows for c in group.clients)  # noqa: E731
+
+        def flowing() -> bool:
+            return first.scrape()("vllm:generation_tokens_total") > 0 and any(client.flows for client in group.clients)
+
         await asyncio.to_thread(wait_until, flowing, "tokens are counted and a stream flows")
         kill(engine_core(first))
         await asyncio.to_thread(wait_until, lambda: _deaths(first) == 1 and ready(first), "the engine is replaced", 240)

@@ -11,14 +11,15 @@ from __future__ import annotations
 import heapq
 import itertools
 import logging
+import time
 from collections import deque
 from collections.abc import Iterable
-from datetime import UTC, datetime
 
 from headway.api.schema import AuditEntry, AuditKind
 from headway.audit.attempts import Attempts, Line
 from headway.audit.audit_file import AuditFile
 from headway.audit.caller import NO_ROLE, Caller
+from headway.utc_text import utc_text
 from headway_policies import Desk
 
 log = logging.getLogger("headway.audit")
@@ -117,12 +118,12 @@ class Audit:
 
 
 def _entry(caller: Caller, action: str, before: str, after: str, revision: int, reason: str, result: str) -> AuditEntry:
-    time = datetime.now(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
+    written = utc_text(time.time(), "milliseconds")
     actor, role, address, action, before, after, reason, result = map(
         plain, (caller.actor, caller.role, caller.address, action, before, after, reason, result)
     )
     return AuditEntry(
-        time=time,
+        time=written,
         actor=actor,
         role=role,
         address=address,

@@ -8,9 +8,9 @@ Every move is logged, counted and kept for operators.
 from __future__ import annotations
 
 import logging
+import time
 from collections import deque
 from collections.abc import AsyncGenerator, Callable
-from datetime import UTC, datetime
 from typing import Any
 
 from headway.admission import EngineCall, Gate
@@ -20,6 +20,7 @@ from headway.errors import UnknownRungError
 from headway.fallback.fixed_reply import FixedReply
 from headway.fallback.other_engine import OtherEngine
 from headway.fallback.other_model import OtherModel
+from headway.utc_text import utc_text
 from headway_policies import Block, Load, Outcome, Preset, Reason
 from headway_policies.desk import DeskReading
 from headway_policies.fallback import (
@@ -237,5 +238,5 @@ class FallbackController:
         cause = str(trigger or "quiet")
         say = log.warning if after > before else log.info
         say("fallback: %s -> %s (%s)", before.word, after.word, cause)
-        time = datetime.now(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
-        self._moves.appendleft(FallbackMove(time=time, before=before.word, after=after.word, trigger=cause))
+        moved = utc_text(time.time(), "milliseconds")
+        self._moves.appendleft(FallbackMove(time=moved, before=before.word, after=after.word, trigger=cause))

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import json
 import logging
-from datetime import UTC, datetime
 
 from headway.tracing import CURRENT_REQUEST
+from headway.utc_text import utc_text
 
 
 class JsonLines(logging.Formatter):
@@ -21,7 +21,7 @@ class JsonLines(logging.Formatter):
 
     def format(self, record: logging.LogRecord) -> str:
         """The line of a record."""
-        time = datetime.fromtimestamp(record.created, UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
+        time = utc_text(record.created, "milliseconds")
         line = {"time": time, "level": record.levelname, "logger": record.name, "message": record.getMessage()}
         current = CURRENT_REQUEST.get()
         if current is not None:

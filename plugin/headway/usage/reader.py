@@ -6,11 +6,11 @@ import csv
 import io
 import sqlite3
 from collections.abc import Iterator
-from datetime import UTC, datetime
 from typing import Any, Final
 
 from headway.api.schema import BudgetRow, UsageReport, UsageRow
 from headway.usage.usage_log import UsageLog
+from headway.utc_text import utc_text
 from headway_policies.usage import Figures, QueryError, Row, UsageQuery, costed, total
 
 #: The most rows of an answer, and the most rows that are read for it.
@@ -43,9 +43,9 @@ class UsageReader:
         costs = [row.cost for row in rows]
         whole = Row(None, (), total(row.figures for row in rows), None if None in costs else sum(filter(None, costs)))
         return UsageReport(
-            since=_iso(query.since_s),
-            until=_iso(query.until_s),
-            kept_since=None if oldest_s is None else _iso(oldest_s),
+            since=utc_text(query.since_s, "auto"),
+            until=utc_text(query.until_s, "auto"),
+            kept_since=None if oldest_s is None else utc_text(oldest_s, "auto"),
             by=list(query.by),
             rows=[_row(query.by, row) for row in rows],
             total=_row((), whole if prices is not None else whole._replace(cost=None)),
@@ -64,7 +64,7 @@ class UsageReader:
                 limit=state.limit,
                 used=round(state.used, 3),
                 held=state.held,
-                resets=None if state.resets_s is None else _iso(state.resets_s),
+                resets=None if state.resets_s is None else utc_text(state.resets_s, "auto"),
             )
             for owner, state in states
             if tenant is None or tenant in (owner.members or (owner.name,))
@@ -101,12 +101,8 @@ def _cell(text: str) -> str:
 def _row(by: tuple[str, ...], row: Row) -> UsageRow:
     figures: dict[str, Any] = row.figures._asdict()
     return UsageRow(
-        start=None if row.start_s is None else _iso(row.start_s),
+        start=None if row.start_s is None else utc_text(row.start_s, "auto"),
         group=dict(zip(by, row.group, strict=True)),
         cost=row.cost,
         **{name: round(value, 3) for name, value in figures.items()},
     )
-
-
-def _iso(time_s: float) -> str:
-    return datetime.fromtimestamp(time_s, UTC).isoformat().replace("+00:00", "Z")

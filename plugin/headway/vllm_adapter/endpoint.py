@@ -160,7 +160,8 @@ class HeadwayEndpoint:
         if grammars is not None:
             REGISTRY.register(GrammarCollector(grammars.verdicts, lambda: grammars.compiling))
             service.parts.tasks.start("grammars", grammars.run())
-        _log_degraded_modes(catalogue.largest(), control.status().limit.ceiling, args)
+        ceiling = control.status().limit.ceiling
+        _log_degraded_modes(catalogue.largest(), ceiling, args)
         _log_prefix_caching_off(catalogue, engine_client.vllm_config)
         if replacer is None:
             atexit.register(_exit_with_error_without_engine, gateway)
@@ -168,7 +169,7 @@ class HeadwayEndpoint:
         if settings.batches is not None:
             start_batches(settings.batches, self._app, control, service.parts.tasks)
         atexit.register(service.close_usage)  # after the exit above, as all that is to run before it
-        _log_in_force(control)
+        _log_in_force(control, ceiling)
 
     def _guard_requests(self, settings: Settings, args: Namespace) -> None:
         """Wrap the application in the guards of bytes, time and routes, outside of every other middleware.
@@ -272,15 +273,15 @@ def adapter_names(args: Namespace) -> list[str]:
     return [str(module.name) for module in getattr(args, "lora_modules", None) or ()]
 
 
-def _log_in_force(control: Control) -> None:
+def _log_in_force(control: Control, ceiling: int) -> None:
     """Log the patches, the bounds of this engine, and the preset with its seats."""
     log.info("%s", in_force_words(switched_off(), _needless_patches()))
     for words in control.seat_bounds(control.preset).words:
         log.info("bounds: %s", words)
-    preset, limit = control.preset, control.status().limit
+    preset, seats = control.preset, control.gateway.gate.desk.limit
     log.info(
         "preset %s in force: %d seats (ceiling %d): %s",
-        preset.name, control.gateway.gate.desk.limit, limit.ceiling, seat_words(preset.settings(), limit.ceiling),
+        preset.name, seats, ceiling, seat_words(preset.settings(), ceiling),
     )  # fmt: skip
 
 

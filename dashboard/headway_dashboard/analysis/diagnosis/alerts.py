@@ -36,8 +36,8 @@ class Alert:
 
     ``since_s`` is when its condition began to hold, None where that is not known; not ``seen`` where it held at the
     first known instant already. ``of`` is the class. ``value`` is the quantity now, empty where the condition is all
-    that is known, ``fires_at`` when the rule fires, and ``action`` what to do first. ``silence`` is
-    that of an operator.
+    that is known, ``fires_at`` when the rule fires, and ``action`` what to do first. ``silence`` is that
+    of an operator.
     """
 
     name: str

@@ -68,7 +68,7 @@ class Situation:
 def notices(now: Situation, status: Status) -> list[Notice]:
     """All notices, the most urgent first; empty in normal operation."""
     state = status.engine.state or now.engine_state
-    found = [_engine(state, now, status), _stopped(now, status), _warmup(state, status.warmup), _trial(status)]
+    found = [_engine(state, now, status), _stopped(now, status), _warmup(state, status.warmup)]
     if state in ("", "up") and not status.known and now.ready == 0 and status.reasons:
         reasons = ", ".join(status.reasons)
         found.append(Notice("warning", "The server takes no traffic", f"Reasons: {reasons}."))
@@ -79,6 +79,7 @@ def notices(now: Situation, status: Status) -> list[Notice]:
     if status.window_error:
         text = f"Its {status.window_error}. Batches gather for the preset's fixed window_ms."
         found.append(Notice("warning", "The custom window of this preset was disabled", text))
+    found.append(_trial(status))
     return [notice for notice in found if notice is not None]
 
 

@@ -36,13 +36,12 @@ class Status:
     """The whole. ``known`` is False where the server did not tell: then there is at most why it is not ready.
 
     ``version`` is Headway's; ``uptime_s`` is None where it is not known. ``admission`` is open, paused or draining,
-    ``blocks`` are the causes for which nothing is dispatched, ``stopped`` is the command that does so. ``silences`` are
-    those of alerts.
+    ``blocks`` are the causes for which nothing is dispatched, ``stopped`` is the command that does so.
     ``strategy``, ``adaptive`` (whether the limit follows the engine) and ``objectives`` are of the preset in force;
     without its settings they are empty, and ``adaptive`` is None. ``diagnosis`` is the server's own, None from a server
-    that makes none; ``forecast`` says how true its forecasts are. ``changes`` are the last commands, the newest first,
-    None where the server does not show them. ``servers`` are the statuses, by name, of several servers that this one is
-    made of.
+    that makes none; ``forecast`` says how true its forecasts are. ``silences`` are those of alerts. ``changes`` are the
+    last commands, the newest first, None where the server does not show them. ``servers`` are the statuses, by name, of
+    several servers that this one is made of.
     """
 
     known: bool = False

@@ -59,7 +59,7 @@ async def _silence(control: Control, request: Request, caller: Caller) -> Respon
     else:
         with _refusals():
             control.silences.silence(wanted.alert, wanted.expires_s, caller, wanted.reason)
-    return answer(schema.Silences(silences=control.silenced()))
+    return answer(schema.Silences(silences=control.silences.active()))
 
 
 #: The handler of each of these routes, by the route's name.

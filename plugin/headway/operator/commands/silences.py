@@ -7,11 +7,12 @@ restart of the server ends all of them.
 from __future__ import annotations
 
 import time
-from dataclasses import dataclass
 
 from headway.admission import Gate
+from headway.api.schema import Silence
 from headway.audit import Audit, Caller, plain
 from headway.errors import CommandConflictError
+from headway.utc_text import utc_text
 from headway_policies.units import duration
 
 #: Silences at one time, of different alerts.
@@ -19,24 +20,12 @@ MAX_SILENCES = 64
 _ACTION = "silence_alert"
 
 
-@dataclass(frozen=True, slots=True)
-class AlertSilence:
-    """The silence of an alert, from and until times of the wall clock; ``ends_s`` is one of the clock of the gate."""
-
-    alert: str
-    since_wall_s: float
-    ends_wall_s: float
-    ends_s: float
-    actor: str
-    reason: str
-
-
 class Silences:
     """The silences of one server. Call it on the event loop's thread only."""
 
     def __init__(self, gate: Gate, audit: Audit) -> None:
         self._gate, self._audit = gate, audit
-        self._known: dict[str, AlertSilence] = {}
+        self._known: dict[str, tuple[float, Silence]] = {}  # with the end on the gate's clock
 
     def silence(self, alert: str, for_s: float, caller: Caller, reason: str = "") -> None:
         """Silence an alert for so many seconds from now; a second silence of the alert replaces the first.
@@ -48,7 +37,16 @@ class Silences:
             self._audit.command(caller, _ACTION, self._gate.desk, reason, f"refused: {why}")
             raise CommandConflictError(why)
         ends_s, since_s = self._gate.now_s() + for_s, time.time()
-        self._known[alert] = AlertSilence(alert, since_s, since_s + for_s, ends_s, plain(caller.actor), plain(reason))
+        self._known[alert] = (
+            ends_s,
+            Silence(
+                alert=alert,
+                since=utc_text(since_s),
+                ends=utc_text(since_s + for_s),
+                actor=plain(caller.actor),
+                reason=plain(reason),
+            ),
+        )
         self._audit.command(caller, _ACTION, self._gate.desk, reason, f"applied: {alert}, for {duration(for_s)}")
 
     def end(self, alert: str, caller: Caller, reason: str = "") -> None:
@@ -57,8 +55,8 @@ class Silences:
             del self._known[alert]
             self._audit.command(caller, _ACTION, self._gate.desk, reason, f"applied: {alert} is silent no longer")
 
-    def active(self) -> list[AlertSilence]:
+    def active(self) -> list[Silence]:
         """The silences that have not ended, in the order of their ends."""
         now_s = self._gate.now_s()
-        self._known = {alert: silence for alert, silence in self._known.items() if silence.ends_s > now_s}
-        return sorted(self._known.values(), key=lambda silence: silence.ends_s)
+        self._known = {alert: known for alert, known in self._known.items() if known[0] > now_s}
+        return [silence for _, silence in sorted(self._known.values(), key=lambda known: known[0])]

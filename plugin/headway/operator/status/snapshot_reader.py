@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import asdict, dataclass
-from datetime import UTC, datetime
 from typing import Any
 
 from headway.admission import Gateway
@@ -32,6 +31,7 @@ from headway.supervision import (
     WarmupState,
     not_ready,
 )
+from headway.utc_text import utc_text
 from headway_policies import Cause, Desk, Load, Preset
 from headway_policies.desk import DeskReading
 from headway_policies.diagnosis import Diagnosis
@@ -97,19 +97,6 @@ class SnapshotReader:
         """The whole of one server, as it is now."""
         return self._status(self.gateway.gate.desk.read(self.gateway.gate.now_s()))
 
-    def silenced(self) -> list[schema.Silence]:
-        """The silences of alerts, in the order of their ends."""
-        return [
-            schema.Silence(
-                alert=silence.alert,
-                since=_iso(silence.since_wall_s),
-                ends=_iso(silence.ends_wall_s),
-                actor=silence.actor,
-                reason=silence.reason,
-            )
-            for silence in self.silences.active()
-        ]
-
     def snapshot(self) -> Snapshot:
         """The status and what the metrics show besides, as they are now."""
         gate, history, memory, ladder = self.gateway.gate, self.history, self.memory, self.fallback_controller.ladder
@@ -164,8 +151,8 @@ class SnapshotReader:
             state=desk.mode.state.value,
             holds=[str(block) for block in sorted(desk.mode.blocks)],
             stopped=self._stopped(now_s),
-            silences=self.silenced(),
-            started_at=_iso(history.started_s),
+            silences=self.silences.active(),
+            started_at=utc_text(history.started_s),
             uptime_s=round(history.wall_s() - history.started_s, 1),
             preset=self._preset(desk),
             limit=self._limit(desk, reading, now_s),
@@ -197,7 +184,7 @@ class SnapshotReader:
             return None
         return schema.OperatorStop(
             state=stop.state.value,
-            since=_iso(stop.since_wall_s),
+            since=utc_text(stop.since_wall_s),
             for_s=round(now_s - stop.since_s, 1),
             actor=stop.actor,
             reason=stop.reason,
@@ -362,10 +349,6 @@ def _steps(figures: StepFigures | None, lately: StepFigures | None) -> schema.St
         target_share=_rounded(lately.target_share) if lately.steps else None,
         longest_held_s=round(lately.held_s, 3),
     )
-
-
-def _iso(wall_s: float) -> str:
-    return datetime.fromtimestamp(wall_s, UTC).isoformat(timespec="seconds").replace("+00:00", "Z")
 
 
 def _rounded(value: float | None, digits: int = 4) -> float | None:
