@@ -183,7 +183,7 @@ class OneBatch:
             batch.total += len(part)
             if batch.status is not Status.VALIDATING:
                 break
-        else:
+        if batch.status is Status.VALIDATING:  # it may have been cancelled behind the last part, too
             batch.become(Status.FAILED if batch.problems else Status.IN_PROGRESS, time.time())
         await self._save()
 

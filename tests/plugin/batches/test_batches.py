@@ -143,6 +143,21 @@ async def test_a_cancelled_batch_keeps_what_it_has(tmp_path: Path) -> None:
     assert engine.running == 0
 
 
+async def test_a_batch_can_be_cancelled_behind_its_last_checked_line(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Between the last part of its input and the end of validation: no line runs."""
+    monkeypatch.setattr(runner, "_PAUSE_S", 0.5)
+    engine = Engine()
+    async with serving(tmp_path, engine) as server:
+        batch = await server.create(requests(1))
+        now = await server.until(batch, lambda now: now["request_counts"]["total"] == 1)
+        assert now["status"] == "validating"
+        await server.ask("POST", f"/v1/batches/{batch['id']}/cancel")
+        assert (await server.ended(batch))["status"] == "cancelled"
+    assert engine.asked == []
+
+
 async def test_a_batch_that_waits_can_be_cancelled(tmp_path: Path) -> None:
     """One of a tenant runs at a time, the one that is to end first; others of the tenant wait."""
     engine = Engine()
