@@ -15,7 +15,7 @@ import tempfile
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
-from datetime import UTC, datetime, timedelta
+from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Any
 
@@ -24,6 +24,7 @@ from headway.keys.keys_file import read_keys_text
 from headway.keys.parse import parse_keys, read_table
 from headway.keys.problems import KeysFileError, Problem
 from headway.keys.toml_blocks import key_lines, with_fields, with_key_value, with_table, without_key
+from headway.utc_text import utc_text
 from headway_policies.preset import Setting, toml_text
 
 #: The fields of a tenant, in the order in which they are written.
@@ -97,8 +98,8 @@ def rotate_key(path: str, key_id: str, *, now: datetime, grace: timedelta) -> tu
         ends = max(now + grace, old.created)
         ends = ends if old.expires is None else min(ends, old.expires)
         wanted = copy.deepcopy(file.table)
-        wanted["keys"][number]["expires"] = _iso(ends)
-        text = file.changed(with_key_value, number, "expires", _iso(ends))
+        wanted["keys"][number]["expires"] = utc_text(ends.timestamp())
+        text = file.changed(with_key_value, number, "expires", utc_text(ends.timestamp()))
         file.replace(*_with_key(text, wanted, made.key))
     return made, replace(old, expires=ends)
 
@@ -240,9 +241,10 @@ def _make(key_id: str, tenant: str, now: datetime, expires: datetime | None, not
 
 def _with_key(text: str, wanted: dict[str, Any], key: Key) -> tuple[str, dict[str, Any]]:
     """The text and the table with one more key."""
-    values = {"id": key.id, "sha256": key.digest.hex(), "tenant": key.tenant, "created": _iso(key.created)}
+    created = utc_text(key.created.timestamp())
+    values = {"id": key.id, "sha256": key.digest.hex(), "tenant": key.tenant, "created": created}
     if key.expires is not None:
-        values["expires"] = _iso(key.expires)
+        values["expires"] = utc_text(key.expires.timestamp())
     if key.note:
         values["note"] = key.note
     wanted.setdefault("keys", []).append(values)
@@ -259,7 +261,3 @@ def _free_id(name: str, between: str, first: int, ring: KeyRing) -> str:
 def _table_name(tenant: str) -> str:
     """The name in the header of a table, in quotes where it needs them."""
     return tenant if _BARE.fullmatch(tenant) else toml_text(tenant)
-
-
-def _iso(time: datetime) -> str:
-    return time.astimezone(UTC).isoformat(timespec="seconds").replace("+00:00", "Z")
