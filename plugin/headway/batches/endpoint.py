@@ -20,7 +20,14 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 from headway.api_errors import BadRequest, answer
 from headway.batches.objects import Batch, Status, StoredFile, new_file_id
 from headway.batches.pace import window_s
-from headway.batches.service import Batches, FileInUseError, StorageFullError, TenantFullError, TooManyBatchesError
+from headway.batches.service import (
+    Batches,
+    FileInUseError,
+    NoFileError,
+    StorageFullError,
+    TenantFullError,
+    TooManyBatchesError,
+)
 from headway.batches.upload import PURPOSE, Upload
 from headway.http.access.identity import Sender, sender_of
 from headway.http.access.route_table import plain_path
@@ -95,14 +102,14 @@ class BatchRoutes:
         batches, tenant = self._on, _sender(request).tenant
         if BODY in request.scope:
             request.scope[BODY].release()  # it goes to the disk, and does not take the room of other bodies
-        free_bytes, counted_bytes = await batches.free_bytes(tenant), 0
+        free, counted_bytes = await batches.free(tenant), 0
         file_id = new_file_id()
         upload = Upload(request.headers.get("content-type", ""), batches.folder.file(file_id))
         try:
             async for chunk in request.stream():
                 await batches.disk(upload.feed, chunk)
                 more_bytes, counted_bytes = upload.size_bytes - counted_bytes, upload.size_bytes
-                batches.comes(tenant, more_bytes, free_bytes)
+                batches.comes(tenant, more_bytes, free)
             await batches.disk(upload.finish)
             file = await batches.add_file(file_id, tenant, upload.name or "", upload.size_bytes)
         except BaseException:
@@ -145,7 +152,7 @@ class BatchRoutes:
     async def _find(self, sender: Sender, file_id: str, param: str | None = None) -> StoredFile:
         found = await self._on.disk(self._on.store.file, sender.tenant, file_id)
         if found is None:
-            raise BadRequest(HTTPStatus.NOT_FOUND, "There is no such file.", "file_not_found", param=param)
+            raise _no_file(param)
         return found
 
     # ------------------------------------------------------------------ batches
@@ -171,6 +178,8 @@ class BatchRoutes:
             text = "Too many batches have not ended. Wait for one to end, or cancel one."
             again = ((b"retry-after", str(_AGAIN_S).encode()),)
             raise BadRequest(HTTPStatus.TOO_MANY_REQUESTS, text, "too_many_batches", again) from None
+        except NoFileError:
+            raise _no_file("input_file_id") from None
         return JSONResponse(batch.shown())
 
     async def _list_batches(self, request: Request) -> Response:
@@ -183,7 +192,7 @@ class BatchRoutes:
 
     async def _cancel(self, request: Request) -> Response:
         batch = await self._known_batch(request)
-        if batch.ended or batch.status is Status.FINALIZING:
+        if batch.ended or (batch.status is Status.FINALIZING and batch.ending is not Status.CANCELLED):
             text = f"The batch is {batch.status} and cannot be cancelled."
             raise BadRequest(HTTPStatus.CONFLICT, text, "batch_ended")
         await self._on.cancel(batch)
@@ -234,6 +243,10 @@ def _page(found: list[dict[str, Any]], limit: int) -> Response:
     shown = found[:limit]
     ends = {"first_id": shown[0]["id"], "last_id": shown[-1]["id"]} if shown else {"first_id": None, "last_id": None}
     return JSONResponse({"object": "list", "data": shown, **ends, "has_more": len(found) > limit})
+
+
+def _no_file(param: str | None) -> BadRequest:
+    return BadRequest(HTTPStatus.NOT_FOUND, "There is no such file.", "file_not_found", param=param)
 
 
 def _wrong(text: str, param: str | None) -> BadRequest:

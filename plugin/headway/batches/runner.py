@@ -6,8 +6,8 @@
 
 The output itself says which lines are over: a line that is in it is never run again, one that had run and is not in it
 is. One batch of a tenant has its turn at a time, the one that is to end first: where such a one comes, the lines of the
-other that have begun end, and it runs later. ``_MAX_RUNNING`` run in all. Together their lines are a quarter more than
-the engine has seats: a seat that comes free finds a line in the queue.
+other that have begun end, and it runs later. ``_MAX_RUNNING`` tenants have a turn at a time, in the same way. Together
+their lines are a quarter more than the engine has seats: a seat that comes free finds a line in the queue.
 """
 
 from __future__ import annotations
@@ -15,12 +15,13 @@ from __future__ import annotations
 import asyncio
 import atexit
 import logging
+import sqlite3
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from contextlib import suppress
 from functools import partial
 from itertools import islice
-from typing import Final, TypeVar
+from typing import Final, ParamSpec, TypeVar
 
 from prometheus_client import REGISTRY
 from starlette.types import ASGIApp
@@ -39,6 +40,7 @@ from headway_policies import Preset
 
 log = logging.getLogger(__name__)
 
+P = ParamSpec("P")
 T = TypeVar("T")
 
 _MAX_RUNNING: Final = 32
@@ -46,6 +48,7 @@ _MAX_RUNNING: Final = 32
 _MAX_HELD_BYTES: Final = 64 * 1024 * 1024
 _TURN_S: Final = 1.0
 _FULL_AGAIN_S: Final = 5.0
+_UNWRITTEN: Final = (StorageFullError, OSError, sqlite3.OperationalError)
 _TIDY_EVERY_S: Final = 3600.0
 #: Lines that are read or checked at once, on a thread, and the pause between: others have the processor meanwhile.
 _SLICE: Final = 200
@@ -78,7 +81,8 @@ class BatchRunner:
                         await self.batches.wake.wait()
                 if time.monotonic() > tidied_s + _TIDY_EVERY_S:
                     tidied_s = time.monotonic()
-                    await self.batches.tidy()
+                    with suppress(*_UNWRITTEN):  # the next time, then
+                        await self.batches.tidy()
         finally:
             await _end(set(self._running.values()))
 
@@ -88,8 +92,8 @@ class BatchRunner:
         return preset.default_class if late else preset.by_urgency()[-1]
 
     def has_turn(self, batch: Batch) -> bool:
-        """Whether no batch of the same tenant that runs is to end before this one."""
-        return batch.expires_s <= self._first_s.get(batch.sender.tenant, batch.expires_s)
+        """Whether it is the turn of its tenant, and no other batch of that is to end before this one."""
+        return batch.expires_s <= self._first_s.get(batch.sender.tenant, float("-inf"))
 
     def share(self) -> int:
         """The lines of each batch that has its turn that may be in progress."""
@@ -100,12 +104,12 @@ class BatchRunner:
         has_room = self.held_bytes < _MAX_HELD_BYTES or not running
         return has_room and running < self.share() and self.has_turn(batch)
 
-    async def persist(self, write: Callable[[], Awaitable[None]]) -> None:
+    async def persist(self, write: Callable[[], Awaitable[T]]) -> T:
         """Write something, however long the disk is full."""
         while True:
             try:
-                await write()
-            except (StorageFullError, OSError) as error:
+                done = await write()
+            except _UNWRITTEN as error:
                 if not self._warned:
                     self._warned = True
                     log.error("batches wait: %s cannot be written: %s", self.batches.folder.path, error)
@@ -114,19 +118,20 @@ class BatchRunner:
                 if self._warned:
                     self._warned = False
                     log.warning("batches go on: %s is written again", self.batches.folder.path)
-                return
+                return done
 
     def _start(self) -> None:
         first_s = self._first_s = {}
         for batch in sorted(self.batches.open.values(), key=self._urgency):
             tenant, cancelled = batch.sender.tenant, batch.status is Status.CANCELLING
-            waits = batch.id not in self._running and (cancelled or tenant not in first_s)
-            if waits and len(self._running) < _MAX_RUNNING:
+            if not cancelled:
+                if tenant in first_s or len(first_s) >= _MAX_RUNNING:
+                    continue
+                first_s[tenant] = batch.expires_s
+            if batch.id not in self._running and len(self._running) < _MAX_RUNNING:
                 task = asyncio.create_task(OneBatch(self, batch).run(), name=f"headway {batch.id}")
                 self._running[batch.id] = task
                 task.add_done_callback(partial(self._ended, batch))
-            if batch.id in self._running and not cancelled:
-                first_s.setdefault(tenant, batch.expires_s)
 
     def _urgency(self, batch: Batch) -> tuple[bool, int, bool]:
         return batch.status is not Status.CANCELLING, batch.expires_s, batch.id not in self._running
@@ -157,12 +162,12 @@ class OneBatch:
         self._errors: LineFile
         self._over = bytearray()
         self._done = 0
-        self._pace = Pace(window_s(batch.window) or 1, time.time())
+        self._pace = Pace(window_s(batch.window) or 1, self._batches.now_s())
         self._calls = Calls(runner.call, batch.id, batch.sender, lambda: runner.class_name(late=self._pace.late))
 
     async def run(self) -> None:
         """Take the batch to its end."""
-        batch, disk, file = self._batch, self._batches.disk, self._batches.folder.file
+        batch, disk, file = self._batch, self._disk, self._batches.folder.file
         if batch.status is Status.VALIDATING:
             await self._validate()
         if batch.ended:
@@ -174,7 +179,7 @@ class OneBatch:
             if await self._run_lines():
                 await self._finish()
         finally:  # behind what the disk's thread still writes
-            await asyncio.gather(disk(self._output.close), disk(self._errors.close))
+            await asyncio.gather(*(self._batches.disk(lines.close) for lines in (self._output, self._errors)))
 
     async def _validate(self) -> None:
         batch = self._batch
@@ -184,7 +189,7 @@ class OneBatch:
             if batch.status is not Status.VALIDATING:
                 break
         if batch.status is Status.VALIDATING:  # it may have been cancelled behind the last part, too
-            batch.become(Status.FAILED if batch.problems else Status.IN_PROGRESS, time.time())
+            batch.become(Status.FAILED if batch.problems else Status.IN_PROGRESS, self._batches.now_s())
         await self._save()
 
     async def _recall(self) -> None:
@@ -211,7 +216,7 @@ class OneBatch:
         saved_s = time.monotonic()
         try:
             while batch.status is Status.IN_PROGRESS and (running or (more and self._runner.has_turn(batch))):
-                if batch.left and time.time() >= batch.expires_s:
+                if batch.left and self._batches.now_s() >= batch.expires_s:
                     batch.ending = Status.EXPIRED
                     break
                 while more and self._runner.may_read(batch, len(running)):
@@ -223,10 +228,10 @@ class OneBatch:
                     over, running = await asyncio.wait(running, timeout=_TURN_S, return_when=asyncio.FIRST_COMPLETED)
                     for task in over:
                         task.result()
-                self._judge(time.time())
+                self._judge(self._batches.now_s())
                 if time.monotonic() > saved_s + _TURN_S:
                     saved_s = time.monotonic()
-                    with suppress(StorageFullError):
+                    with suppress(*_UNWRITTEN):
                         await self._batches.save(batch)
         finally:
             await _end(running)
@@ -273,7 +278,7 @@ class OneBatch:
 
     async def _finish(self) -> None:
         batch = self._batch
-        batch.become(Status.FINALIZING, time.time())
+        batch.become(Status.FINALIZING, self._batches.now_s())
         await self._save()
         if batch.ending is not Status.COMPLETED:
             await self._recall()  # the last lines were broken off, and some of them may be written
@@ -285,13 +290,13 @@ class OneBatch:
             (batch.errors_id, "error", self._errors),
         ):
             if file.size_bytes:
-                await self._batches.disk(file.sync)
-                name, size_bytes, now_s = f"{batch.id}_{kind}.jsonl", file.size_bytes, int(time.time())
+                await self._disk(file.sync)
+                name, size_bytes, now_s = f"{batch.id}_{kind}.jsonl", file.size_bytes, int(self._batches.now_s())
                 made.append(StoredFile(file_id, batch.sender.tenant, name, "batch_output", size_bytes, now_s))
             else:
-                await self._batches.disk(self._batches.folder.remove, file_id)
+                await self._disk(self._batches.folder.remove, file_id)
         batch.has_output, batch.has_errors = bool(self._output.size_bytes), bool(self._errors.size_bytes)
-        batch.become(batch.ending, time.time())
+        batch.become(batch.ending, self._batches.now_s())
         await self._save(*made)
 
     async def _write_expired(self) -> None:
@@ -305,7 +310,11 @@ class OneBatch:
         await self._runner.persist(lambda: self._batches.save(self._batch, *files))
 
     async def _write(self, file: LineFile, line: bytes) -> None:
-        await self._runner.persist(lambda: self._batches.disk(file.append, line))
+        await self._disk(file.append, line)
+
+    async def _disk(self, work: Callable[P, T], *args: P.args, **named: P.kwargs) -> T:
+        """Do this on the disk's thread, however long that is full."""
+        return await self._runner.persist(lambda: self._batches.disk(work, *args, **named))
 
 
 async def _slices(items: Iterator[T]) -> AsyncIterator[list[T]]:

@@ -12,11 +12,11 @@ from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from pathlib import Path
-from typing import Final, ParamSpec, TypeVar
+from typing import Final, NamedTuple, ParamSpec, TypeVar
 
 from headway.batches.folder import BatchFolder, FolderInUseError
 from headway.batches.objects import Batch, Status, StoredFile, new_batch_id, new_file_id
-from headway.batches.store import BatchStore
+from headway.batches.store import BatchStore, row_of
 from headway.batches.upload import PURPOSE, Upload
 from headway.errors import HeadwayError
 from headway.http.access.identity import Sender
@@ -32,6 +32,8 @@ MAX_OPEN: Final = 100
 MAX_ALL_OPEN: Final = 2_000
 MAX_FILES: Final = 100_000
 MAX_TENANT_FILES: Final = MAX_FILES // 2
+#: After so many new batches the oldest ended ones are counted.
+_COUNTED_EVERY: Final = 100
 _FULL: Final = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG})
 
 
@@ -51,6 +53,17 @@ class FileInUseError(Exception):
     """The file is read by a batch that has not ended: its message is the id of that."""
 
 
+class NoFileError(Exception):
+    """The file was deleted meanwhile."""
+
+
+class Free(NamedTuple):
+    """The bytes that the files of one tenant, and those of all, may have more."""
+
+    tenant_bytes: int
+    all_bytes: int
+
+
 class TooManyBatchesError(Exception):
     """As many batches as there may be have not ended."""
 
@@ -59,7 +72,10 @@ class Batches:
     """The files and batches. ``open`` are those that have not ended, by their ids, as they are now.
 
     ``wake`` is set where there is something new to do; ``lines`` counts the lines that are over by their outcome.
-    Touched on the event loop only.
+    ``now_s`` is the wall clock of the start and the time since then: one that jumps changes no window, and makes no
+    file old. Touched on the event loop only.
+
+    What depends on the rows as they are is one piece of work of the disk's thread: nothing comes between.
     """
 
     def __init__(
@@ -68,7 +84,10 @@ class Batches:
         self.folder, self.store, self.max_bytes = folder, store, max_bytes
         self.max_tenant_bytes = max_bytes // 2 if max_tenant_bytes is None else max_tenant_bytes
         self.lines = Counter[str]()
+        self._start_s = time.time() - _passed_s()
         self._coming = Counter[str]()
+        self._adding = asyncio.Lock()
+        self._added = 0
         self.open: dict[str, Batch] = {batch.id: batch for batch in store.open_batches()}
         self.wake = asyncio.Event()
         self._thread = ThreadPoolExecutor(1, "headway batches")
@@ -97,6 +116,10 @@ class Batches:
             advice = "name a folder that the server may write to"
             raise HeadwayError(f"{where}: cannot be used: {error}; {advice}") from None
 
+    def now_s(self) -> float:
+        """The time in seconds since 1970."""
+        return self._start_s + _passed_s()
+
     async def disk(self, work: Callable[P, R], *args: P.args, **named: P.kwargs) -> R:
         """Do this on the disk's thread. Raises StorageFullError where the disk is full."""
         try:
@@ -106,19 +129,16 @@ class Batches:
                 raise StorageFullError("The disk of this server is full.") from error
             raise
 
-    async def free_bytes(self, tenant: str) -> int:
-        """The bytes that another file of a tenant may have. Raises StorageFullError or TenantFullError."""
-        number, size_bytes = await self.disk(self.store.files_bytes)
-        if number >= MAX_FILES or size_bytes >= self.max_bytes:
-            text = f"The files of this server have {size_bytes} bytes, and {self.max_bytes} at most are kept"
-            raise StorageFullError(f"{text}: delete files that are not needed.")
-        return await self.disk(self._tenant_bytes, tenant)
+    async def free(self, tenant: str) -> Free:
+        """What the files of a tenant may have more. Raises StorageFullError or TenantFullError."""
+        return await self.disk(self._free, tenant)
 
-    def comes(self, tenant: str, size_bytes: int, free_bytes: int) -> None:
-        """Count the bytes of uploads that have not ended. Raises TenantFullError for more than the tenant has free."""
+    def comes(self, tenant: str, size_bytes: int, free: Free) -> None:
+        """Count the bytes of uploads that have not ended. Raises StorageFullError or TenantFullError for more than was
+        free.
+        """
         self._coming[tenant] += size_bytes
-        if self._coming[tenant] > free_bytes:
-            raise self._tenant_full()
+        self._check(self._coming[tenant], self._coming.total(), free)
 
     def ends(self, tenant: str, size_bytes: int) -> None:
         """An upload of so many bytes has ended, with a file or without."""
@@ -127,21 +147,35 @@ class Batches:
             del self._coming[tenant]
 
     async def add_file(self, file_id: str, tenant: str, name: str, size_bytes: int) -> StoredFile:
-        """Keep an uploaded file. Raises TenantFullError, where others of the tenant were kept meanwhile."""
-        file = StoredFile(file_id, tenant, name, PURPOSE, size_bytes, int(time.time()))
+        """Keep an uploaded file. Raises StorageFullError or TenantFullError, where others were kept meanwhile."""
+        file = StoredFile(file_id, tenant, name, PURPOSE, size_bytes, int(self.now_s()))
         await self.disk(self._add, file)
         return file
 
     def _add(self, file: StoredFile) -> None:
-        if file.size_bytes > self._tenant_bytes(file.tenant):
-            raise self._tenant_full()
+        self._check(file.size_bytes, file.size_bytes, self._free(file.tenant))
         self.store.save(file)
 
-    def _tenant_bytes(self, tenant: str) -> int:
-        number, size_bytes = self.store.files_bytes(tenant)
-        if number >= MAX_TENANT_FILES or size_bytes >= self.max_tenant_bytes:
+    def _free(self, tenant: str) -> Free:
+        number, size_bytes = self.store.files_bytes()
+        own, own_bytes = self.store.files_bytes(tenant)
+        free = Free(self.max_tenant_bytes - own_bytes, self.max_bytes - size_bytes)
+        self._check(1, 1, free)
+        if number >= MAX_FILES:
+            raise self._full()
+        if own >= MAX_TENANT_FILES:
             raise self._tenant_full()
-        return self.max_tenant_bytes - size_bytes
+        return free
+
+    def _check(self, tenant_bytes: int, all_bytes: int, free: Free) -> None:
+        if all_bytes > free.all_bytes:
+            raise self._full()
+        if tenant_bytes > free.tenant_bytes:
+            raise self._tenant_full()
+
+    def _full(self) -> StorageFullError:
+        text = f"The files of this server may have {self.max_bytes} bytes together, and be {MAX_FILES} at most"
+        return StorageFullError(f"{text}: delete files that are not needed.")
 
     def _tenant_full(self) -> TenantFullError:
         text = f"Your files may have {self.max_tenant_bytes} bytes together, and be {MAX_TENANT_FILES} at most"
@@ -149,37 +183,48 @@ class Batches:
 
     def discard(self, upload: Upload, file_id: str) -> None:
         """Remove what has come of an upload that failed."""
-        for work in (upload.close, partial(self.folder.remove, file_id)):
+        for work in (upload.close, partial(self.folder.remove, file_id), partial(self.store.remove, file_id)):
             self._thread.submit(work)
 
     async def remove_file(self, file: StoredFile) -> None:
         """Remove a file. Raises FileInUseError."""
-        reader = await self.disk(self.store.reader_of, file.id)
+        await self.disk(self._remove_file, file.id)
+
+    def _remove_file(self, file_id: str) -> None:
+        reader = self.store.reader_of(file_id)
         if reader is not None:
             raise FileInUseError(reader)
-        await self.disk(self.store.remove, file.id)
-        await self.disk(self.folder.remove, file.id)
+        self._remove(file_id)
 
     async def add_batch(
         self, sender: Sender, file: StoredFile, endpoint: str, window: tuple[str, int], metadata: dict[str, str] | None
     ) -> Batch:
-        """Begin a batch; ``window`` is its text and its seconds. Raises TooManyBatchesError."""
-        own = sum(batch.sender.tenant == sender.tenant for batch in self.open.values())
-        if own >= MAX_OPEN or len(self.open) >= MAX_ALL_OPEN:
-            raise TooManyBatchesError
-        now_s = int(time.time())
-        batch = Batch(
-            new_batch_id(), sender, endpoint, file.id, window[0], now_s, now_s + window[1], new_file_id(),
-            new_file_id(), metadata,
-        )  # fmt: skip
-        self.open[batch.id] = batch  # at once, for the bound above
-        try:
-            await self.disk(self.store.save, batch)
-        except BaseException:
-            del self.open[batch.id]
-            raise
+        """Begin a batch; ``window`` is its text and its seconds. Raises TooManyBatchesError or NoFileError."""
+        async with self._adding:  # for the bounds: it is open once it is written
+            own = sum(batch.sender.tenant == sender.tenant for batch in self.open.values())
+            if own >= MAX_OPEN or len(self.open) >= MAX_ALL_OPEN:
+                raise TooManyBatchesError
+            now_s = int(self.now_s())
+            batch = Batch(
+                new_batch_id(), sender, endpoint, file.id, window[0], now_s, now_s + window[1], new_file_id(),
+                new_file_id(), metadata,
+            )  # fmt: skip
+            try:
+                await self.disk(self._add_batch, batch)
+            except asyncio.CancelledError:  # its client has gone, and the disk's thread may write it all the same
+                self._thread.submit(self._remove, batch.id)
+                raise
+            self.open[batch.id] = batch
         self.wake.set()
         return batch
+
+    def _add_batch(self, batch: Batch) -> None:
+        if self.store.file(batch.sender.tenant, batch.input_id) is None:
+            raise NoFileError
+        self.store.save(batch)
+        self._added += 1
+        if self._added % _COUNTED_EVERY == 0:
+            self._remove(*self.store.beyond())
 
     async def batch(self, tenant: str, batch_id: str) -> Batch | None:
         """The batch of this tenant with this id, as it is now."""
@@ -189,26 +234,32 @@ class Batches:
         return await self.disk(self.store.batch, tenant, batch_id)
 
     async def cancel(self, batch: Batch) -> None:
-        """Let a batch end without what has not run."""
+        """Let a batch end without what has not run. It does so also where that cannot be written; then the error is
+        raised, and another call tries to write it again.
+        """
         if batch.status in (Status.VALIDATING, Status.IN_PROGRESS):
-            batch.become(Status.CANCELLING, time.time())
+            batch.become(Status.CANCELLING, self.now_s())
             batch.ending = Status.CANCELLED
-            await self.save(batch)
             self.wake.set()
+        if batch.ending is Status.CANCELLED and not batch.ended:
+            await self.save(batch)
 
     async def save(self, batch: Batch, *files: StoredFile) -> None:
-        """Write a batch down, with the files that it has made."""
-        await self.disk(self.store.save, batch, *files)
-        if batch.ended:
+        """Write a batch down as it is now, with the files that it has made."""
+        ended, rows = batch.ended, [row_of(one) for one in (batch, *files)]
+        await self.disk(self.store.put, rows)
+        if ended:
             self.open.pop(batch.id, None)
 
     async def tidy(self) -> None:
-        """Remove files and ended batches whose time is over."""
-        old = await self.disk(self.store.old, time.time())
-        if old:
-            await self.disk(self.store.remove, *old)
-            for object_id in old:
-                await self.disk(self.folder.remove, object_id)
+        """Remove files and ended batches whose time is over, and ended batches that are too many."""
+        await self.disk(lambda: self._remove(*self.store.old(self.now_s()), *self.store.beyond()))
+
+    def _remove(self, *ids: str) -> None:
+        if ids:
+            self.store.remove(*ids)
+            for object_id in ids:
+                self.folder.remove(object_id)
 
     def close(self) -> None:
         """Close the database and the folder, once the disk's work is done. A second call does nothing."""
@@ -221,6 +272,11 @@ class Batches:
     def _sweep(self) -> None:
         begun = {file_id for batch in self.open.values() for file_id in (batch.output_id, batch.errors_id)}
         self.folder.sweep(self.store.file_ids() | begun)
+
+
+def _passed_s() -> float:
+    """A time that nobody sets, which goes on while the machine sleeps."""
+    return time.clock_gettime(time.CLOCK_BOOTTIME)
 
 
 def is_full(error: Exception) -> bool:

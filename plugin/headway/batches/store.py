@@ -18,6 +18,7 @@ import msgspec
 from headway.batches.objects import KEPT_S, Batch, StoredFile
 
 Order = Literal["asc", "desc"]
+Row = tuple[object, ...]
 
 _APPLICATION: Final = 0x48574254
 _VERSION: Final = 1
@@ -33,6 +34,9 @@ PRAGMA application_id = {_APPLICATION};
 PRAGMA user_version = {_VERSION};
 COMMIT;
 """
+#: The rows of so many batches of a tenant are kept, the newest; and of so many of all.
+MAX_TENANT_BATCHES: Final = 10_000
+MAX_BATCHES: Final = 100_000
 _PUT: Final = (
     "INSERT INTO objects (id, kind, tenant, open, size_bytes, source, created_s, document)"
     " VALUES (?, ?, ?, ?, ?, ?, ?, ?)"
@@ -58,9 +62,13 @@ class BatchStore:
 
     def save(self, *saved: StoredFile | Batch) -> None:
         """Add or change these, all of them or none."""
+        self.put([row_of(one) for one in saved])
+
+    def put(self, rows: Sequence[Row]) -> None:
+        """Add or change these rows, all of them or none."""
         with self._connection as connection:
             connection.execute("BEGIN IMMEDIATE")
-            connection.executemany(_PUT, [_row(one) for one in saved])
+            connection.executemany(_PUT, rows)
 
     def remove(self, *ids: str) -> None:
         """Remove these."""
@@ -119,6 +127,18 @@ class BatchStore:
         )
         return [row[0] for row in self._connection.execute(text, (int(now_s) - KEPT_S,))]
 
+    def beyond(self) -> Sequence[str]:
+        """The ids of ended batches that are more than may be kept: the oldest of a tenant, and the oldest of all."""
+        numbered = (
+            "SELECT seq, row_number() OVER (PARTITION BY tenant ORDER BY seq DESC) AS of_tenant,"
+            " row_number() OVER (ORDER BY seq DESC) AS of_all FROM objects WHERE kind = 'batch'"
+        )
+        text = (
+            f"SELECT id FROM objects WHERE open = 0 AND seq IN (SELECT seq FROM ({numbered})"  # noqa: S608 - no values
+            " WHERE of_tenant > ? OR of_all > ?)"
+        )
+        return [row[0] for row in self._connection.execute(text, (MAX_TENANT_BATCHES, MAX_BATCHES))]
+
     def close(self) -> None:
         """Close the database."""
         self._connection.close()
@@ -158,7 +178,8 @@ class BatchStore:
         return [row[0] for row in self._connection.execute(text, (*values, limit))]
 
 
-def _row(one: StoredFile | Batch) -> tuple[object, ...]:
+def row_of(one: StoredFile | Batch) -> Row:
+    """The row of a file, or of a batch as it is now."""
     document = msgspec.json.encode(one)
     if isinstance(one, StoredFile):
         return (one.id, "file", one.tenant, 0, one.size_bytes, one.purpose, one.created_s, document)

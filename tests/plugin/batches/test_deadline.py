@@ -103,8 +103,11 @@ def _virtual(monkeypatch: pytest.MonkeyPatch) -> None:
 
     monkeypatch.setattr(Batches, "disk", staticmethod(at_once))
     monkeypatch.setattr(asyncio, "to_thread", at_once)
+    clock = SimpleNamespace(
+        time=lambda: 1e9 + now_s(), monotonic=now_s, CLOCK_BOOTTIME=7, clock_gettime=lambda which: now_s()
+    )
     for module in (runner, service):
-        monkeypatch.setattr(module, "time", SimpleNamespace(time=lambda: 1e9 + now_s(), monotonic=now_s))
+        monkeypatch.setattr(module, "time", clock)
 
 
 @pytest.mark.parametrize(

@@ -153,8 +153,9 @@ async def test_the_sizes_of_files_are_bounded(tmp_path: Path) -> None:
         form: Any = {"data": {"purpose": "batch"}, "files": {"file": b"x" * 400_000}}
         reply = await server.ask("POST", "/v1/files", **form)
         assert (reply.status_code, reply.json()["error"]["code"]) == (413, "body_too_large")
-        await server.upload(b"x" * 180_000)
-        reply = await server.ask("POST", "/v1/files", data={"purpose": "batch"}, files={"file": b"x"})
+        await server.upload(b"x" * 149_999)
+        form["files"]["file"] = b"xx"
+        reply = await server.ask("POST", "/v1/files", **form)
         assert (reply.status_code, reply.json()["error"]["code"]) == (507, "storage_full")
         assert reply.headers["x-should-retry"] == "false"
     assert len(list((tmp_path / "files").iterdir())) == 1

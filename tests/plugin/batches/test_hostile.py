@@ -1,0 +1,236 @@
+"""Files and batches against clients, disks and clocks that do their worst."""
+
+from __future__ import annotations
+
+import asyncio
+import errno
+import os
+import sqlite3
+import subprocess
+import sys
+import threading
+import time
+from collections import Counter
+from contextlib import closing
+from pathlib import Path
+from typing import Any
+
+import pytest
+from batch_server import CHAT, ZENITH, Engine, requests, serving
+
+from headway.batches import Batches, runner, store
+from headway.batches.folder import LineFile
+from headway.batches.objects import Batch
+from headway.batches.service import StorageFullError
+from headway.errors import HeadwayError
+from headway.http.access.identity import Sender
+
+DAY_S = 86_400.0
+
+
+@pytest.mark.parametrize("days", [60, -60])
+async def test_a_clock_that_jumps_ends_no_window_and_no_file(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, days: int
+) -> None:
+    """A batch of a day goes on where the clock is set by months, and its files are not too old."""
+    engine, right = Engine(), time.time
+    engine.takes_s = 0.02
+    monkeypatch.setattr(runner, "_TIDY_EVERY_S", 0.05)
+    async with serving(tmp_path, engine, seats=2) as server:
+        batch = await server.create(requests(20))
+        await server.until(batch, lambda now: now["request_counts"]["completed"] >= 3)
+        monkeypatch.setattr(time, "time", lambda: right() + days * DAY_S)
+        done = await server.ended(batch)
+        assert (done["status"], done["request_counts"]["completed"]) == ("completed", 20)
+        assert done["created_at"] <= done["completed_at"] < done["created_at"] + DAY_S
+        await server.ended(await server.create(requests(1)))  # which has the runner look for old files
+        assert len(await server.lines(done["output_file_id"])) == 20
+
+
+async def test_a_disk_that_is_full_where_old_files_are_removed_stops_no_batch(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """They are removed at another time."""
+
+    async def full(batches: Batches) -> None:
+        raise StorageFullError
+
+    monkeypatch.setattr(Batches, "tidy", full)
+    async with serving(tmp_path, Engine()) as server:
+        for _ in range(2):
+            assert (await server.ended(await server.create(requests(3))))["status"] == "completed"
+
+
+async def test_a_batch_whose_output_cannot_be_made_waits(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As one does that cannot be written; it needs no other start of the server."""
+    left = 3
+
+    class Full(LineFile):
+        def __init__(self, path: Path) -> None:
+            nonlocal left
+            left -= 1
+            if left >= 0:
+                raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+            super().__init__(path)
+
+    monkeypatch.setattr(runner, "LineFile", Full)
+    monkeypatch.setattr(runner, "_FULL_AGAIN_S", 0.01)
+    async with serving(tmp_path, Engine()) as server:
+        assert (await server.ended(await server.create(requests(3))))["status"] == "completed"
+
+
+async def test_a_batch_is_cancelled_where_that_cannot_be_written(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The client learns it, and another call tries again; no line runs meanwhile."""
+    engine, full, put = Engine(), True, store.BatchStore.put
+
+    def fails(kept: store.BatchStore, rows: Any) -> None:
+        if full:
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+        put(kept, rows)
+
+    monkeypatch.setattr(runner, "_FULL_AGAIN_S", 0.01)
+    engine.takes_s = 30
+    async with serving(tmp_path, engine, seats=1) as server:
+        first, waits = await server.create(requests(1)), await server.create(requests(5))
+        await server.until(first, lambda now: now["status"] == "in_progress")
+        while server.batches.wake.is_set():  # noqa: ASYNC110 - until the runner has seen the other one
+            await asyncio.sleep(0.01)
+        monkeypatch.setattr(store.BatchStore, "put", fails)
+        cancel = f"/v1/batches/{waits['id']}/cancel"
+        for _ in range(2):
+            reply = await server.ask("POST", cancel)
+            assert (reply.status_code, reply.json()["error"]["code"]) == (507, "storage_full")
+        full = False
+        done = await server.ended(waits)
+    assert (done["status"], done["request_counts"]["completed"]) == ("cancelled", 0)
+    assert len(engine.asked) == 1
+
+
+async def test_a_client_that_leaves_as_its_batch_begins_leaves_no_batch(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It has no id of it, and comes again: no line runs twice. Its file can be deleted."""
+    engine, begun, goes_on, add = Engine(), threading.Event(), threading.Event(), Batches._add_batch
+
+    def slowly(batches: Batches, batch: Batch) -> None:
+        begun.set()
+        goes_on.wait(10)
+        add(batches, batch)
+
+    monkeypatch.setattr(Batches, "_add_batch", slowly)
+    async with serving(tmp_path, engine) as server:
+        file = server.batches.store.file("acme", await server.upload(requests(3)))
+        assert file is not None
+        window = ("24h", 86_400)
+        leaves = asyncio.create_task(server.batches.add_batch(Sender("acme", "acme-1"), file, CHAT, window, None))
+        await asyncio.to_thread(begun.wait, 10)
+        leaves.cancel()
+        await asyncio.wait([leaves])
+        goes_on.set()
+        assert (await server.ask("DELETE", f"/v1/files/{file.id}")).status_code == 200
+        assert server.batches.store.open_batches() == []
+    assert engine.asked == []
+
+
+async def test_more_tenants_than_may_run_take_turns_by_their_windows(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A batch of a day leaves its place to another tenant's of an hour, and goes on behind it: each line once."""
+    monkeypatch.setattr(runner, "_MAX_RUNNING", 1)
+    engine = Engine()
+    engine.takes_s = 0.02
+    async with serving(tmp_path, engine, seats=2) as server:
+        long = await server.create(requests(60))
+        await server.until(long, lambda now: now["request_counts"]["completed"] >= 3)
+        short = await server.ended(await server.create(requests(20), ZENITH, window="1h"), ZENITH)
+        between = await server.until(long, lambda now: True)
+        assert (short["status"], between["status"]) == ("completed", "in_progress")
+        done = await server.ended(long)
+        lines = await server.lines(done["output_file_id"])
+    assert Counter(line["custom_id"] for line in lines) == {f"r{number}": 1 for number in range(60)}
+    assert len(engine.asked) == 80
+
+
+async def test_uploads_of_many_tenants_at_once_stay_within_all_bytes(tmp_path: Path) -> None:
+    """Each would fit alone; names of tenants are no way to more room."""
+    names = tuple(f"t{number}" for number in range(8))
+    async with serving(tmp_path, Engine(), names=names, HEADWAY_BATCH_BYTES="400000") as server:
+        form: Any = {"data": {"purpose": "batch"}, "files": {"file": b"x" * 150_000}}
+        replies = await asyncio.gather(*(server.ask("POST", "/v1/files", f"hw-{name}", **form) for name in names))
+        codes = {reply.json()["error"]["code"] for reply in replies if reply.status_code != 200}
+        assert codes == {"storage_full"}
+        sizes = [path.stat().st_size for path in (tmp_path / "files").iterdir()]
+        assert sum(sizes) <= 400_000
+        form["files"]["file"] = b"x" * (400_000 - sum(sizes))
+        replies = [await server.ask("POST", "/v1/files", f"hw-{name}", **form) for name in names]
+        assert any(reply.status_code == 200 for reply in replies), "what was refused has left its room"
+
+
+async def test_ended_batches_are_bounded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A client that begins and cancels without end fills no disk: its own oldest go, then those of all."""
+    monkeypatch.setattr("headway.batches.service._COUNTED_EVERY", 1)
+    monkeypatch.setattr(store, "MAX_TENANT_BATCHES", 4)
+    engine = Engine()
+    async with serving(tmp_path, engine) as server:
+        other = await server.ended(await server.create(requests(1), ZENITH), ZENITH)
+        made = [await server.ended(await server.create(b"{\n")) for _ in range(6)]
+        listed = (await server.ask("GET", "/v1/batches")).json()["data"]
+        assert [batch["id"] for batch in listed] == [batch["id"] for batch in reversed(made[-4:])]
+        assert (await server.ask("GET", f"/v1/batches/{other['id']}", ZENITH)).status_code == 200
+        engine.takes_s = 30
+        monkeypatch.setattr(store, "MAX_BATCHES", 2)
+        kept = await server.create(requests(1))
+        await server.ended(await server.create(b"{\n", ZENITH), ZENITH)
+        await server.ended(await server.create(b"{\n", ZENITH), ZENITH)
+        last = await server.ended(await server.create(b"{\n", ZENITH), ZENITH)
+        await server.batches.tidy()
+        listed = (await server.ask("GET", "/v1/batches")).json()["data"]
+        assert [batch["id"] for batch in listed] == [kept["id"]], "one that has not ended is kept"
+        assert last["id"] in [b["id"] for b in (await server.ask("GET", "/v1/batches", ZENITH)).json()["data"]]
+
+
+def test_a_folder_is_one_servers(tmp_path: Path) -> None:
+    """Another process is refused in one line, and gets it once the first has ended."""
+    begin = (
+        "import sys; from headway.batches import Batches; from headway.errors import HeadwayError\n"
+        f"try: Batches.from_environment({{'HEADWAY_BATCH_DIR': {str(tmp_path)!r}}}); print('has it')\n"
+        "except HeadwayError as error: print(error)"
+    )
+
+    def other() -> str:
+        return subprocess.run([sys.executable, "-c", begin], capture_output=True, text=True, check=True).stdout.strip()
+
+    first = Batches.from_environment({"HEADWAY_BATCH_DIR": str(tmp_path)})
+    assert first is not None
+    assert other() == f"HEADWAY_BATCH_DIR ({tmp_path}): another server has this folder: give each server one of its own"
+    first.close()
+    assert other() == "has it"
+
+
+@pytest.mark.parametrize("kind", ["no database", "of something else", "cut off", "a wrong document", "a file"])
+async def test_a_broken_folder_refuses_the_start(tmp_path: Path, kind: str) -> None:
+    """In one line that names the variable; what is there stays as it is."""
+    folder = tmp_path / "batches"
+    database = folder / "batches.db"
+    if kind == "a file":
+        folder.write_text("")
+    else:
+        async with serving(folder, Engine()) as server:
+            await server.create(requests(3), metadata={f"k{number}": "v" * 512 for number in range(16)})
+        with closing(sqlite3.connect(database, isolation_level=None)) as other:
+            if kind == "of something else":
+                other.execute("PRAGMA application_id = 1")
+            elif kind == "a wrong document":
+                other.execute("UPDATE objects SET document = '{}', open = 1 WHERE kind = 'batch'")
+        if kind == "no database":
+            database.write_bytes(b"no database" * 1000)
+        elif kind == "cut off":
+            database.write_bytes(database.read_bytes()[: 4096 * 2])
+    kept = folder if kind == "a file" else database
+    before = kept.read_bytes()
+    with pytest.raises(HeadwayError, match=r"HEADWAY_BATCH_DIR \(.*\): cannot be used") as caught:
+        Batches.from_environment({"HEADWAY_BATCH_DIR": str(folder)})
+    assert "\n" not in str(caught.value)
+    assert kept.read_bytes() == before
