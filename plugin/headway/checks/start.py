@@ -136,8 +136,14 @@ def _check_data_parallel(args: Namespace, environment: Mapping[str, str]) -> _Ch
 
 
 def _check_api_servers(args: Namespace, environment: Mapping[str, str]) -> _Checks:
-    """The findings about vLLM's launcher behind a queue: the public port is Headway's, not vLLM's."""
-    if not (Environment(environment).behind_queue or getattr(args, "behind_one_queue", False)):
+    """The findings about vLLM's launcher behind a queue, whose public port is Headway's; and about several API servers
+    without one.
+    """
+    found, count = Environment(environment), getattr(args, "api_server_count", None) or 1
+    if not (found.behind_queue or getattr(args, "behind_one_queue", False)):
+        if count > 1 and found.batch_dir is not None:
+            what = f"{Environment.batch_dir.name} is a folder of one server, and these are {count} API servers"
+            yield fail(what, "start them with headway serve, one queue for all, or add --api-server-count 1")
         return
     for name in _OF_VLLM_PORT:
         if getattr(args, name, None):

@@ -39,6 +39,7 @@ def test_a_good_configuration_has_no_findings() -> None:
         ),
         ({}, {"VLLM_USE_RUST_FRONTEND": "1"}, "VLLM_USE_RUST_FRONTEND=1"),
         ({"grpc": True}, {}, "--grpc"),
+        ({"api_server_count": 2}, {"HEADWAY_BATCH_DIR": "/a"}, "start them with headway serve, one queue for all"),
         ({"uds": "/a"}, {"HEADWAY_BEHIND_QUEUE": "1"}, "--uds cannot be used with several API servers"),
         ({"root_path": "/a", "behind_one_queue": True}, {}, "--root-path cannot be used with several API servers"),
         ({"enable_ssl_refresh": True}, {"HEADWAY_BEHIND_QUEUE": "1"}, "--enable-ssl-refresh cannot"),
@@ -111,6 +112,12 @@ def test_a_variable_that_is_off_is_no_finding(off: str) -> None:
     names = ("VLLM_SERVER_DEV_MODE", "VLLM_ALLOW_INSECURE_SERIALIZATION", "VLLM_USE_RUST_FRONTEND")
     assert cautions(args(), GOOD | dict.fromkeys(names, off)) == []
     assert rust_front_end({"VLLM_USE_RUST_FRONTEND": off}) is None
+
+
+@pytest.mark.parametrize("given", [{"api_server_count": 1}, {"api_server_count": 4, "behind_one_queue": True}])
+def test_one_queue_may_have_a_folder_of_batches(given: dict[str, object]) -> None:
+    """That of one API server, or that before several."""
+    assert refusals(args(**given), GOOD | {"HEADWAY_BATCH_DIR": "/a"}) == []
 
 
 def test_a_front_end_in_rust_may_start_behind_a_queue() -> None:
