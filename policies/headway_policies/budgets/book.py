@@ -20,9 +20,10 @@ So the unused part is lent gradually over the period. Where the bounds of the me
 organisation, what is kept for a member is available to it at any time, whatever the others have borrowed. In return a
 member that has used more than in proportion to the time may have to wait.
 
-The cost of a call is O(bounds), and O(members) in an organisation with a member that borrows. The time of the book
-never decreases: if the clock is set back, the newest period stays until the clock reaches its end. A bound that changes
-keeps its use.
+The cost of a call is O(bounds), and O(members) in an organisation with a member that borrows. A bound that changes
+keeps its use. Where the clock is set, each period has its own use: of a span the last two are kept, so one to which the
+clock returns has nothing given back, and none is closed for longer than it lasts. A period that is not kept begins at
+0, until the accounting is read again.
 """
 
 from __future__ import annotations
@@ -35,6 +36,8 @@ from typing import NamedTuple
 from headway_policies.budgets.budget import Bound, Budget, Owned, Unit
 from headway_policies.budgets.calendar import Calendar, Span, Stretch
 
+#: The periods of a span that are kept.
+_KEPT = 2
 #: ``Retry-After`` where only requests in progress prevent a request.
 _SOON_S = 5.0
 #: ``Retry-After`` where only the parts that are kept for other members do.
@@ -100,17 +103,15 @@ class BudgetBook:
     """The use of all owners, by their labels. ``now_s`` is in seconds since 1970."""
 
     def __init__(self) -> None:
-        self._windows: dict[str, dict[Span, _Window]] = {}
+        self._windows: dict[str, dict[Span, list[_Window]]] = {}
         self._held: dict[str, dict[Unit, float]] = {}
         self._calendars: dict[str, Calendar] = {}
         self._owners: dict[str, tuple[Owned, ...]] = {}
-        self._newest_s = 0.0
 
     def judge(self, owners: Sequence[Owned], tokens: float, now_s: float) -> list[Finding]:
         """The bounds that a request of so many tokens does not fit: those of its tenant, the first owner, and of its
         organisation. Nothing is held.
         """
-        now_s = self._now_s(now_s)
         found = [finding for owner in owners for finding in self._of(owner, tokens, now_s)]
         if len(owners) < 2 or not any(budget.borrows for budget in owners[1].members.values()):
             return found
@@ -130,11 +131,10 @@ class BudgetBook:
 
     def add(self, tenant: str, requests: int, tokens: float, seat_s: float, ended_s: float) -> None:
         """Count the use of a request whose tenant has had a budget since the start."""
-        now_s = self._now_s(ended_s)
         used = {Unit.REQUESTS: float(requests), Unit.TOKENS: tokens, Unit.SEAT_SECONDS: seat_s}
         for owner in self._owners.get(tenant, ()):
             for span in Span:
-                own = self._window(owner, span, now_s).own
+                own = self._window(owner, span, ended_s).own
                 for unit, amount in used.items():
                     own[unit] += amount
 
@@ -144,7 +144,7 @@ class BudgetBook:
 
     def own(self, owner: Owned, span: Span, now_s: float) -> Mapping[Unit, float]:
         """The use by requests of this server in the period."""
-        return dict(self._window(owner, span, self._now_s(now_s)).own)
+        return dict(self._window(owner, span, now_s).own)
 
     def count_others(
         self, owner: Owned, span: Span, start_s: float, least: Mapping[Unit, float], most: Mapping[Unit, float]
@@ -154,14 +154,14 @@ class BudgetBook:
         """
         if not owner.members:
             self._owners.setdefault(owner.name, (owner,))
-        window = self._window(owner, span, self._now_s(start_s))
+        window = self._window(owner, span, start_s)
         if window.stretch.start_s == start_s:
             others = window.others
             window.others = {unit: max(0.0, min(max(others[unit], least[unit]), most[unit])) for unit in Unit}
 
     def states(self, owner: Owned, now_s: float) -> Iterator[BudgetState]:
         """Every bound of an owner."""
-        now_s, held = self._now_s(now_s), self._held_by(owner.label)
+        held = self._held_by(owner.label)
         for bound, limit in owner.budget.limits.items():
             window = self._window(owner, bound.span, now_s)
             yield BudgetState(bound.name, limit, window.used(bound.unit), held[bound.unit], window.stretch.end_s)
@@ -227,17 +227,19 @@ class BudgetBook:
         window.unused[unit] = max(window.unused[unit], limit * (1 - rest_ratio) - used)
         return max(0.0, limit - window.unused[unit] - used - more)
 
-    def _window(self, owner: Owned, span: Span, now_s: float) -> _Window:
-        """The period of an owner at a time; a new one where the last is over, or where the calendar has changed."""
+    def _window(self, owner: Owned, span: Span, time_s: float) -> _Window:
+        """The period of an owner at a time; a new one where it is not kept, or where the calendar has changed."""
         label, calendar = owner.label, owner.budget.calendar
         if self._calendars.get(label, calendar) != calendar:
             self._windows.pop(label, None)
         self._calendars[label] = calendar
-        windows = self._windows.setdefault(label, {})
-        window = windows.get(span)
-        if window is None or now_s >= window.stretch.end_s:
-            window = windows[span] = _Window(calendar.stretch(span, now_s))
-        return window
+        kept = self._windows.setdefault(label, {}).setdefault(span, [])
+        for window in reversed(kept):
+            if window.stretch.start_s <= time_s < window.stretch.end_s:
+                return window
+        kept.append(_Window(calendar.stretch(span, time_s)))
+        del kept[:-_KEPT]
+        return kept[-1]
 
     def _held_by(self, label: str) -> Mapping[Unit, float]:
         return self._held.get(label) or dict.fromkeys(Unit, 0.0)
@@ -249,10 +251,6 @@ class BudgetBook:
             held[Unit.TOKENS] += sign * hold.tokens
             if held[Unit.REQUESTS] <= 0:
                 del self._held[label]
-
-    def _now_s(self, now_s: float) -> float:
-        self._newest_s = max(self._newest_s, now_s)
-        return self._newest_s
 
 
 def _asked(bound: Bound, tokens: float) -> float:

@@ -97,6 +97,29 @@ def test_two_servers_of_one_database_share_a_budget(tmp_path: Path) -> None:
         two.stop()
 
 
+@pytest.mark.parametrize("days", [31, -31])
+def test_a_clock_that_is_set_right_finds_what_was_used(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, days: int
+) -> None:
+    """A server that starts with a wrong one counts there, and in the right month what the accounting has of it."""
+    a, right, days_s = tenant(), time.time, days * 86_400
+    server = Server(tmp_path / "usage.db", a)
+    assert server.run(a, 70)
+    server.stop()
+    monkeypatch.setattr(time, "time", lambda: right() + days_s)
+    server = Server(tmp_path / "usage.db", a)
+    try:
+        assert (server.used(), server.run(a, 100), server.run(a, 1)) == (0, True, False)
+        monkeypatch.setattr(time, "time", right)
+        server.refresh()
+        assert server.used() == 70
+        assert (server.run(a, 31), server.run(a, 30), server.run(a, 1)) == (False, True, False)
+        server.refresh()
+        assert server.used() == 100
+    finally:
+        server.stop()
+
+
 def test_an_organisation_has_the_sums_of_its_tenants(tmp_path: Path) -> None:
     """Also of those that have sent nothing since the start."""
     members = {name: Budget({TOKENS: 100.0}) for name in "ab"}

@@ -56,14 +56,19 @@ def run(book: BudgetBook, owners: tuple[Owned, ...], tokens: float, now_s: float
 @given(
     st.sampled_from([bound for bound in BOUNDS if bound.unit is not Unit.SEAT_SECONDS]),
     st.integers(1, 60),
-    st.lists(st.tuples(st.integers(0, 20), st.integers(0, 12), st.floats(0, 3000)), max_size=60),
+    st.lists(st.tuples(st.integers(0, 20), st.integers(0, 12), st.floats(0, 3000), st.booleans()), max_size=60),
 )
-def test_no_bound_is_exceeded_in_any_period(bound: Bound, limit: int, steps: list[tuple[int, int, float]]) -> None:
-    """With requests that overlap, and estimates that are too large; told by sums of its own."""
-    book, owners, now_s = BudgetBook(), owned({bound: limit}), NOON_S
+def test_no_bound_is_exceeded_in_any_period(
+    bound: Bound, limit: int, steps: list[tuple[int, int, float, bool]]
+) -> None:
+    """With requests that overlap, estimates that are too large, and a clock that is a month ahead at times; told by
+    sums of its own.
+    """
+    book, owners, now_s, right_s = BudgetBook(), owned({bound: limit}), NOON_S, NOON_S
     running, sums = [], dict[float, float]()
-    for estimate, ends, pause_s in steps:
-        now_s += pause_s
+    for estimate, ends, pause_s, ahead in steps:
+        right_s += pause_s
+        now_s = right_s + ahead * 30 * 24 * HOUR_S
         if not refused(book.judge(owners, estimate, now_s)):
             running.append((book.hold(owners, estimate), estimate))
         for _ in range(min(ends, len(running))):
@@ -243,13 +248,20 @@ def test_what_others_used_in_another_period_does_not_count() -> None:
     assert next(book.states(owner, NOON_S)).used == 0
 
 
-def test_a_clock_that_goes_back_opens_no_period_again() -> None:
-    """What was used yesterday is not known today, so yesterday has nothing left."""
-    book, owners = BudgetBook(), owned({TOKENS_A_DAY: 100})
-    assert run(book, owners, 100, NOON_S)
-    assert not run(book, owners, 100, NOON_S - 24 * HOUR_S)
-    assert run(book, owners, 100, NOON_S + 24 * HOUR_S)
-    assert not run(book, owners, 100, NOON_S)
+@pytest.mark.parametrize("bound", [TOKENS_AN_HOUR, TOKENS_A_DAY, Bound(Unit.TOKENS, Span.MONTH)], ids=str)
+@pytest.mark.parametrize("days", [1, 31, -31])
+def test_a_clock_that_jumps_gives_nothing_back_and_closes_nothing(bound: Bound, days: int) -> None:
+    """Whatever it says: each period has the use that it had, and is refused no longer than it lasts."""
+    book, owners = BudgetBook(), owned({bound: 100})
+    jumped_s = NOON_S + days * 24 * HOUR_S
+    assert run(book, owners, 60, NOON_S)
+    there = run(book, owners, 100, jumped_s)
+    assert there is (Calendar().stretch(bound.span, jumped_s) != Calendar().stretch(bound.span, NOON_S))
+    assert not run(book, owners, 50, NOON_S + 1)
+    assert run(book, owners, 40, NOON_S + 2)
+    (found,) = refused(book.judge(owners, 1, NOON_S + 3))
+    assert found.retry_after_s == Calendar().stretch(bound.span, NOON_S).end_s - (NOON_S + 3)
+    assert not run(book, owners, 100, jumped_s)
 
 
 def test_a_bound_that_changes_keeps_what_was_used() -> None:

@@ -31,13 +31,14 @@ class Site(GeneratingSite):
 
     def __init__(self, budget: Budget, usage: UsageLog) -> None:
         super().__init__(small_preset(1))
+        self.key = "acme-1"
         self.entitlement = Entitlement("acme", budgets=(Owned("acme", budget),))
         self.budgets = usage.budgets = TenantBudgets(usage, lambda: [self.entitlement])
         self.control.gateway.gate.listeners.usage = usage
         self.inside: Any = replace(self.app, charges=TenantCharges(budgets=self.budgets))
 
         async def identified(scope: Scope, receive: Receive, send: Send) -> None:
-            await self.inside({**scope, IDENTITY: Identity(self.entitlement, "acme-1")}, receive, send)
+            await self.inside({**scope, IDENTITY: Identity(self.entitlement, self.key)}, receive, send)
 
         self.app: Any = identified
         self.tasks: list[asyncio.Task[None]] = []
@@ -91,6 +92,17 @@ async def test_a_budget_that_is_used_refuses_until_it_counts_anew(tmp_path: Path
         assert 0 < int(headers["retry-after"]) <= 31 * 86_400
         assert b"budget_exceeded" in body
         assert b"The tenant has used its 2 requests of this month" in body
+
+
+@on_virtual_time
+async def test_many_keys_of_a_tenant_have_one_budget(tmp_path: Path) -> None:
+    """However many keys it makes."""
+    with served(tmp_path, {REQUESTS: 3}) as site:
+        statuses = []
+        for number in range(6):
+            site.key = f"acme-{number}"
+            statuses.append((await site.post({"max_tokens": 2}))[0])
+        assert statuses == [200, 200, 200, 429, 429, 429]
 
 
 @on_virtual_time
