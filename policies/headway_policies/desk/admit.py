@@ -89,8 +89,8 @@ class Admission:
             return None
         if full is Reason.QUEUE_FULL and queue.could_evict_for(ticket):
             return Queue(queue.evicted_for(ticket))
-        other = queue.giving_place_to(ticket) if preset.ordering.by_tenant else None
-        return None if other is None else Queue((other,), full)
+        others = queue.giving_place_to(ticket) if preset.ordering.by_tenant else ()
+        return Queue(others, full) if others else None
 
     def _late(self, ticket: Ticket, due_s: float | None, now_s: float, *, opened: bool) -> Reason | None:
         """The reason why a new ticket would wait longer than it may, or than its objective allows; None: it would

@@ -7,7 +7,7 @@ tickets of every tenant that were never dispatched: in a full queue one of them 
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from headway_policies.queueing.adapters import Adapters
@@ -85,7 +85,7 @@ class WaitQueue:
 
     def __post_init__(self) -> None:
         self.by_class = {name: Sum() for name in self.classes}
-        self._tenants = {name: TenantQueues() for name in self.classes}
+        self._tenants = {name: self._shared_by_tenants(terms) for name, terms in self.classes.items()}
 
     def push(
         self,
@@ -193,19 +193,18 @@ class WaitQueue:
         while self.refusal(ticket) and (worst := self.worst_below(ticket.class_name)) is not None:
             yield worst
 
-    def giving_place_to(self, ticket: Ticket) -> Ticket | None:
-        """The ticket of its class that gives its place to this arrival of another tenant; None where none does, or its
-        place is too small.
+    def giving_place_to(self, ticket: Ticket) -> Sequence[Ticket]:
+        """The tickets of its class that give their places to this arrival of another tenant; empty where none do, or
+        their places are too small.
         """
-        name = ticket.class_name
-        found = self._tenants[name].giving_place_to(ticket)
-        if found is None:
-            return None
-        left = Sum()
-        left.add(found, 1)
-        if self.by_class[name].without(left).over(ticket, self.classes[name]):
-            return None
-        return None if self.total.without(left).over(ticket, self.queue) else found
+        name, left, found = ticket.class_name, Sum(), list[Ticket]()
+        for other in self._tenants[name].giving_place_to(ticket):
+            found.append(other)
+            left.add(other, 1)
+            full = self.by_class[name].without(left).over(ticket, self.classes[name])
+            if not full and not self.total.without(left).over(ticket, self.queue):
+                return found
+        return ()
 
     def seats_above(self, class_name: str) -> int:
         """The seats requested by waiting tickets of more urgent classes."""
@@ -228,6 +227,14 @@ class WaitQueue:
         for lane in self.lanes:
             yield from lane.order
         yield from (aside.ticket for aside in self.adapters)
+
+    def _shared_by_tenants(self, terms: PriorityClass) -> TenantQueues:
+        """The queues of the tenants of a class, by the tightest of its bounds and of those over all classes."""
+        bounds = (terms, self.queue)
+        tokens = [one.max_waiting_tokens for one in bounds if one.max_waiting_tokens is not None]
+        sizes = [one.max_waiting_bytes for one in bounds if one.max_waiting_bytes is not None]
+        waiting = min(one.max_waiting for one in bounds)
+        return TenantQueues(waiting, min(tokens, default=None), min(sizes, default=None))
 
     def _worth(self, ticket: Ticket) -> tuple[int, float, int]:
         terms = self.classes.get(ticket.class_name)

@@ -80,8 +80,8 @@ UNCHANGED: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {
     "first come, first served": ({"inside": "fifo"}, {}),
     "no ticket is evicted": ({"queue": {"evict": False}}, {}),
     "will not wait": ({}, {"may_wait": False}),
-    "the place is too small": ({"max_waiting_tokens": 400}, {"prompt_tokens": 101}),
-    "the place is too small over all": ({"queue": {"max_waiting_bytes": 4000}}, {"prompt_bytes": 1001}),
+    "it would have more": ({"max_waiting_tokens": 400}, {"prompt_tokens": 301}),
+    "it would have more over all": ({"queue": {"max_waiting_bytes": 4000}}, {"prompt_bytes": 3001}),
 }
 
 
@@ -99,6 +99,30 @@ def test_a_place_that_is_large_enough_is_given() -> None:
     it = shared(max_waiting_tokens=400, queue={"max_waiting_bytes": 4000})
     fill(it, prompt_tokens=90, prompt_bytes=900)
     assert ids(it.comes(tenant="quiet", prompt_tokens=130, prompt_bytes=1300)) == [5]
+
+
+@pytest.mark.parametrize("bounds", [{"max_waiting_tokens": 1000}, {"queue": {"max_waiting_tokens": 1000}}])
+def test_what_is_bounded_is_what_is_shared(bounds: dict[str, Any]) -> None:
+    """Of so many prompt tokens each of two tenants gets half, in prompts of whatever length."""
+    it = shared(100, **bounds)
+    fill(it, 10, prompt_tokens=100)
+    assert [ids(it.comes(tenant="quiet", prompt_tokens=250))] == [[11, 10, 9]]
+    assert ids(it.comes(tenant="quiet", prompt_tokens=200)) == [8, 7]
+    assert ids(it.comes(tenant="quiet", prompt_tokens=100)) == [it.arrived]
+    assert ids(it.comes(tenant="loud", prompt_tokens=100)) == [it.arrived]
+    tokens = Counter[str]()
+    for ticket, _ in it.desk.waiting():
+        tokens[ticket.tenant] += ticket.prompt_tokens
+    assert tokens == {"loud": 500, "quiet": 450}
+    it.oracle.check(it.now_s)
+
+
+def test_one_arrival_takes_a_bounded_number_of_places() -> None:
+    """However long its prompt is: the answer to an arrival costs no more in a longer queue."""
+    it = shared(100, max_waiting_tokens=100)
+    fill(it, 100, prompt_tokens=1)
+    assert ids(it.comes(tenant="quiet", prompt_tokens=65, share=9.0)) == [it.arrived]
+    assert len(ids(it.comes(tenant="quiet", prompt_tokens=64, share=9.0))) == 64
 
 
 def test_the_whole_queue_is_shared_as_well() -> None:
@@ -166,7 +190,7 @@ def test_a_ticket_that_was_set_aside_and_came_back_may_give_its_place() -> None:
         room.push(ticket, "normal", room.lanes[0], 1.0, 0.0)
     room.set_aside(tickets[1], "normal", room.lanes[0], 0.0)
     room.rejoin(tickets[1], "normal", room.lanes[0], 1.0, 0.0)
-    assert room.giving_place_to(Ticket(3, "normal", 0.0, tenant="quiet")) is tickets[1]
+    assert room.giving_place_to(Ticket(3, "normal", 0.0, tenant="quiet")) == [tickets[1]]
 
 
 @given(st.lists(st.tuples(st.booleans(), st.sampled_from(sorted(SHARES)), st.integers(0, 99)), max_size=200))
@@ -189,7 +213,7 @@ def test_whichever_come_and_go_the_longest_queue_is_known(history: list[tuple[bo
         assert len(queues) == len(waiting)
         assert len(queues._heap) <= 2 * len(SHARES) + 65
         for name in SHARES:
-            found = queues.giving_place_to(Ticket(-1, "normal", 0.0, tenant=name, share=SHARES[name]))
+            found = next(queues.giving_place_to(Ticket(-1, "normal", 0.0, tenant=name, share=SHARES[name])), None)
             gives = max(length.values()) > (waiting[name] + 1) / SHARES[name]
             assert (found is not None) == gives
             if found is not None:
