@@ -14,7 +14,7 @@ import streamlit as st
 from headway_dashboard.analysis.server.instances import ALL_INSTANCES, INSTANCE, instance_name
 from headway_dashboard.analysis.view import Span
 from headway_dashboard.long_lived import freeze_when_drawn
-from headway_dashboard.settings import Settings
+from headway_dashboard.settings import MAX_SERVERS, Settings
 from headway_dashboard.sources import (
     ChosenSource,
     FallbackSource,
@@ -45,7 +45,7 @@ def telling_for(url: str, refresh_s: float, _token: str | None) -> ServerStatusS
     return ServerStatusSource(url, _token, interval_s=refresh_s)
 
 
-@st.cache_resource(show_spinner=False, max_entries=32, on_release=lambda usage: usage.close())
+@st.cache_resource(show_spinner=False, max_entries=4 * MAX_SERVERS, on_release=lambda usage: usage.close())
 def usage_for(url: str, span: Span, tenant: str | None, _token: str | None) -> TenantUsageSource:
     """Use by tenant, shared by all visitors of the same range. The underscore keeps the token out of the cache key."""
     return TenantUsageSource(url, _token, span, tenant)

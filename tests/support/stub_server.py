@@ -51,6 +51,7 @@ class StubServer:
         self.delay_s = 0.0
         self.silent = threading.Event()
         self.forced: dict[tuple[str, str], tuple[int, dict[str, Any] | str]] = {}
+        self.database: str | None = None
         self.requests: list[tuple[str, str]] = []
         self._registry = CollectorRegistry()
         self.metrics = WorldMetrics(self.world)
@@ -154,7 +155,7 @@ class StubServer:
     def _usage(self, request: BaseHTTPRequestHandler) -> None:
         """The accounting: of all tenants, or of one by its parts."""
         tenant = dict(parse_qsl(urlsplit(request.path).query, keep_blank_values=True)).get("tenant")
-        whole = noisy()
+        whole = noisy().model_copy(update={"database": self.database})
         if tenant is None:
             return self._send(request, 200, whole)
         names = ("class", "key", "model", "outcome", "reason")

@@ -8,7 +8,7 @@ from headway_dashboard.sources.prometheus import PrometheusSource
 from headway_dashboard.sources.scrape_source import ScrapeSource
 from headway_dashboard.sources.server_status import ServerStatusSource
 from headway_dashboard.sources.status_source import StatusSource
-from headway_dashboard.sources.tenant_usage import TenantUsage, TenantUsageSource
+from headway_dashboard.sources.tenant_usage import TenantUsage, TenantUsageSource, read_together
 
 __all__ = [
     "ChosenSource",
@@ -25,4 +25,5 @@ __all__ = [
     "TenantUsage",
     "TenantUsageSource",
     "read",
+    "read_together",
 ]

@@ -52,6 +52,7 @@ class UsageReader:
             currency=None if prices is None else prices.currency,
             waiting=usage.waiting,
             lost=usage.lost,
+            database=usage.store.identity(),
         )
 
     def budgets(self, tenant: str | None) -> list[BudgetRow]:

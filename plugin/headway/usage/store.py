@@ -15,7 +15,8 @@ import os
 import sqlite3
 import time
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import closing, contextmanager
+from contextlib import closing, contextmanager, suppress
+from hashlib import sha256
 from itertools import chain
 from pathlib import Path
 from typing import Final
@@ -44,6 +45,8 @@ _LOCKED_S: Final = 1.0
 _WAL_BYTES: Final = 16 * 1024 * 1024
 #: The longest time of a query, after which it fails.
 _READ_WITHIN_S: Final = 5.0
+#: It differs between machines.
+_BOOT: Final = Path("/proc/sys/kernel/random/boot_id")
 _STEPS_BETWEEN_LOOKS: Final = 50_000
 
 _FIGURES: Final = Figures._fields
@@ -147,6 +150,13 @@ class UsageStore:
         with closing(self._reading()) as connection:
             found = connection.execute("SELECT min(start_s) FROM usage WHERE period = ?", (period,)).fetchone()
         return None if found is None else found[0]
+
+    def identity(self) -> str | None:
+        """A name of the file that is the same for all servers of a machine; None where none can be told."""
+        with suppress(OSError):
+            machine, file = _BOOT.read_bytes(), self.path.stat()
+            return sha256(machine + f"{file.st_dev} {file.st_ino}".encode()).hexdigest()[:16]
+        return None
 
     # ------------------------------------------------------------------ inside
 

@@ -95,13 +95,41 @@ def test_a_server_that_does_not_tell_says_why(
     again_until(opened("tenants"), said)
 
 
-def test_of_several_servers_one_is_chosen(watching: Callable[..., None], stub: StubServer) -> None:
-    """Their accountings may be one database, or several."""
+def test_of_several_servers_the_sums_are_shown(watching: Callable[..., None], stub: StubServer) -> None:
+    """Of tokens, requests and shares; budgets apart. One of them can be chosen, as on every page."""
     with StubServer() as other:
         watching(stub.url, other.url, **VIEWER)
-        again_until(opened("tenants"), "choose one of them in the bar")
-        name = stub.url.removeprefix("http://")
-        app = opened("tenants", {"instance": name})
+        app = opened("tenants")
+        assert "Each server holds its budgets by itself" in again_until(app, "held had 28 of 40 requests refused")
+        loud = [plain(cell) for cell in rows(app)["loud"]]
+        assert (loud[2], loud[3], loud[-3]) == ("180", "120", "90 %")
+        names = [one.url.removeprefix("http://") for one in (stub, other)]
+        assert [[plain(cell) for cell in row[:2]] for row in tables(app)[0]] == [
+            [name, owner] for name in names for owner in ("tenant loud", "tenant quiet", "organisation acme")
+        ]
+        other.requests.clear()
+        app = opened("tenants", {"instance": names[0]})
         again_until(app, "held had 14 of 20 requests refused")
         assert not [path for _, path in other.requests if "/usage" in path]
-        assert "choose one" not in words(app)
+
+
+def test_servers_of_one_database_count_once(watching: Callable[..., None], stub: StubServer) -> None:
+    """Each of them tells the use of all."""
+    with StubServer() as other:
+        for one in (stub, other):
+            one.database = "the same"
+        watching(stub.url, other.url, **VIEWER)
+        app = opened("tenants")
+        again_until(app, "held had 14 of 20 requests refused")
+        assert [row[0] for row in tables(app)[0]] == ["tenant loud", "tenant quiet", "organisation acme"]
+
+
+def test_a_server_without_an_answer_is_named(watching: Callable[..., None], stub: StubServer) -> None:
+    """The others are shown without it."""
+    with StubServer() as other:
+        off = {"type": "about:blank", "title": "no", "status": 501, "detail": "The accounting is off."}
+        other.forced["GET", "/headway/v1/usage"] = (501, off)
+        watching(stub.url, other.url, **VIEWER)
+        app = opened("tenants")
+        again_until(app, "held had 14 of 20 requests refused")
+        assert f"{other.url.removeprefix('http://')}: The accounting is off." in words(app)

@@ -119,7 +119,16 @@ def _of_something_else(path: Path) -> None:
         connection.execute("CREATE TABLE other (x)")
 
 
+def _cut_off(path: Path) -> None:
+    with opened(path) as usage:
+        for number in range(2000):
+            usage.add(record(f"t{number}"))
+        assert usage.flush(10)
+    path.write_bytes(path.read_bytes()[: 4096 * 2])
+
+
 BROKEN: dict[str, Callable[[Path], object]] = {
+    "cut off": _cut_off,
     "not a database": lambda path: path.write_bytes(b"no database" * 1000),
     "of something else": _of_something_else,
 }
@@ -198,6 +207,7 @@ def test_wrong_prices_refuse_the_start(tmp_path: Path) -> None:
 def test_two_servers_share_a_database(tmp_path: Path) -> None:
     """They add to the same rows, and neither takes anything of the other's."""
     path = tmp_path / "usage.db"
+    (tmp_path / "link").symlink_to(tmp_path)
     with opened(path) as first, opened(path) as second:
         for _ in range(20):
             for usage in (first, second):
@@ -205,8 +215,10 @@ def test_two_servers_share_a_database(tmp_path: Path) -> None:
                 time.sleep(0.002)
         assert first.flush(10)
         assert second.flush(10)
+        names = {one.store.identity() for one in (first, second, UsageLog(UsageStore(tmp_path / "link" / path.name)))}
     assert requests(path).requests == 40
     assert [sums(path, period).requests for period in Period] == [40] * 3
+    assert len(names - {None}) == 1, "a reader of both counts it once"
 
 
 def test_what_is_beyond_the_bounds_is_removed_and_a_jump_of_the_clock_removes_nothing(

@@ -50,6 +50,7 @@ class UsageReport(Answer):
     currency: str | None = None
     waiting: int
     lost: int
+    database: str | None = Field(default=None, description="The same for servers that share a database.")
     budgets: list[BudgetRow] = Field(default=[], description="Of all tenants, or of the one asked for.")
     shares: dict[str, float] = Field(
         default={}, description="By tenant of the rows, its share by the keys file; any other tenant has 1."
