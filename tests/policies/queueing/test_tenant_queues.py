@@ -101,19 +101,25 @@ def test_a_place_that_is_large_enough_is_given() -> None:
     assert ids(it.comes(tenant="quiet", prompt_tokens=130, prompt_bytes=1300)) == [5]
 
 
-@pytest.mark.parametrize("bounds", [{"max_waiting_tokens": 1000}, {"queue": {"max_waiting_tokens": 1000}}])
-def test_what_is_bounded_is_what_is_shared(bounds: dict[str, Any]) -> None:
-    """Of so many prompt tokens each of two tenants gets half, in prompts of whatever length."""
-    it = shared(100, **bounds)
-    fill(it, 10, prompt_tokens=100)
-    assert [ids(it.comes(tenant="quiet", prompt_tokens=250))] == [[11, 10, 9]]
-    assert ids(it.comes(tenant="quiet", prompt_tokens=200)) == [8, 7]
-    assert ids(it.comes(tenant="quiet", prompt_tokens=100)) == [it.arrived]
-    assert ids(it.comes(tenant="loud", prompt_tokens=100)) == [it.arrived]
-    tokens = Counter[str]()
+@pytest.mark.parametrize("over_all", [False, True])
+@pytest.mark.parametrize("unit", ["tokens", "bytes"])
+def test_what_is_bounded_is_what_is_shared(unit: str, over_all: bool) -> None:
+    """Of so many prompt tokens or bytes each of two tenants gets half, in prompts of whatever length."""
+    bounds = {f"max_waiting_{unit}": 1000}
+    it = shared(100, **({"queue": bounds} if over_all else bounds))
+
+    def comes(tenant: str, size: int) -> list[int]:
+        return ids(it.comes(tenant=tenant, **{f"prompt_{unit}": size}))
+
+    fill(it, 10, **{f"prompt_{unit}": 100})
+    assert comes("quiet", 250) == [11, 10, 9]
+    assert comes("quiet", 200) == [8, 7]
+    assert comes("quiet", 100) == [it.arrived]
+    assert comes("loud", 100) == [it.arrived]
+    waiting = Counter[str]()
     for ticket, _ in it.desk.waiting():
-        tokens[ticket.tenant] += ticket.prompt_tokens
-    assert tokens == {"loud": 500, "quiet": 450}
+        waiting[ticket.tenant] += getattr(ticket, f"prompt_{unit}")
+    assert waiting == {"loud": 500, "quiet": 450}
     it.oracle.check(it.now_s)
 
 
