@@ -56,6 +56,7 @@ class Oracle:
     was_running_at: dict[int, int] = field(default_factory=dict)
     wake_s: float | None = None
     arrival: Ticket | None = None
+    giving: tuple[int, str] | None = None
     _revision: int = 1
 
     def __post_init__(self) -> None:

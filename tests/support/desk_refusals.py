@@ -60,7 +60,8 @@ def check_refusal(oracle: Oracle, ticket_id: int, reason: Reason, now_s: float) 
 
 def _check_gave_place(oracle: Oracle, ticket: Ticket, reason: Reason) -> None:
     """A waiting ticket gave its place to an arrival: the newest of the tenant with the longest queue in that class, of
-    those that were never dispatched, where that of the arrival is shorter, and there was no other place.
+    those that were never dispatched, where that of the arrival is shorter, and there was no other place. All that give
+    theirs to one arrival are of one tenant.
     """
     rules, preset, arrival = oracle.rules, oracle.desk.preset, oracle.arrival
     assert preset.queue.evict
@@ -74,12 +75,29 @@ def _check_gave_place(oracle: Oracle, ticket: Ticket, reason: Reason) -> None:
     rules.waiting = after
     ran = oracle.recalled | set(oracle.was_running_at)
     mine = [one for one in waiting.values() if rules.line(one) == arrival.class_name and one.id not in ran]
-    length = {one.tenant: sum(other.tenant == one.tenant for other in mine) / one.share for one in mine}
-    own = sum(one.tenant == arrival.tenant for one in mine)
+    by_tenant = {one.tenant: [other for other in mine if other.tenant == one.tenant] for one in mine}
+    length = {tenant: _length(oracle, theirs, theirs[-1].share) for tenant, theirs in by_tenant.items()}
+    with_it = _length(oracle, [*by_tenant.get(arrival.tenant, ()), arrival], arrival.share)
     assert ticket in mine, "it had been dispatched before"
-    assert length[ticket.tenant] == max(length.values()), "another tenant has more waiting"
-    assert length[ticket.tenant] > (own + 1) / arrival.share, "its tenant has no more waiting"
+    if oracle.giving != (arrival.id, ticket.tenant):
+        assert length[ticket.tenant] == max(length.values()), "another tenant has more waiting"
+    oracle.giving = (arrival.id, ticket.tenant)
+    assert length[ticket.tenant] > with_it, "its tenant has no more waiting"
     assert ticket.id == max(one.id for one in mine if one.tenant == ticket.tenant), "a newer one of its tenant stays"
+
+
+def _length(oracle: Oracle, tickets: list[Ticket], share: float) -> float:
+    """The largest part that these tickets of one class have of any bound, in places, for a share."""
+    preset, line = oracle.desk.preset, oracle.rules.line(tickets[-1])
+    bounds = (preset.classes[line], preset.queue)
+    places = min(one.max_waiting for one in bounds)
+    parts = [float(len(tickets))]
+    for unit in ("tokens", "bytes"):
+        most = [getattr(one, f"max_waiting_{unit}") for one in bounds]
+        if any(one is not None for one in most):
+            used = sum(getattr(one, f"prompt_{unit}") for one in tickets)
+            parts.append(used * (places / max(1, min(one for one in most if one is not None))))
+    return max(parts) / share
 
 
 def _goes_at_once(oracle: Oracle, arrival: Ticket) -> bool:
