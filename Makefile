@@ -66,8 +66,8 @@ mutants: setup ## faults made by mutmut, and whether the tests notice them; ARGS
 bench: setup ## Headway and plain vLLM side by side on the real engine, a quarter of an hour; ARGS: --long, --write, --strict
 	@$(BIN)/python deploy/models.py smollm2 && exec $(BIN)/python tests/benchmarks/bench.py $(ARGS)
 
-bench-batching: setup ## what batches of 1 to 64 and each strategy gain on the real engine, a quarter of an hour; ARGS: --strict, --write
-	@$(BIN)/python deploy/models.py smollm2 && exec $(BIN)/python tests/benchmarks/batching.py $(ARGS)
+bench-batching: setup ## what batches of 1 to 64 and each strategy gain on the real engine, half an hour; ARGS: --strict, --write, --only latency spread
+	@$(BIN)/python deploy/models.py smollm2 && $(BIN)/python deploy/models.py tiny && exec $(BIN)/python tests/benchmarks/batching.py $(ARGS)
 
 bench-prefixes: setup ## what the order by prefix gives on the real engine, about five minutes; ARGS: --strict, --write
 	@$(BIN)/python deploy/models.py smollm2 && exec $(BIN)/python tests/benchmarks/prefixes.py $(ARGS)

@@ -99,14 +99,6 @@ BATCHING: Accepted = {
     ("N12", "64 at once : one at a time, tokens/s"): _STEP,
     ("N12", "the same, time per token"): _STEP,
     ("N3", "continuous : one at a time, tokens/s"): "64 at once, without Headway, do not reach it on this processor",
-    ("N2, N3", "mean latency saved at equal load, continuous against one at a time"): (
-        "11 requests in 24 s are too few for a queue to form before one at a time: a model of it saves 0.07 of these, "
-        "and 0.73 in ten minutes, which were not measured"
-    ),
-    ("N4, G4", "continuous : static, 32 seats, tokens/s"): (
-        "answers of 8 to 56 tokens differ little (cv 0.44), and steps with empty seats are shorter on this processor; "
-        "answers of cv 1 were only simulated: 2.07 (G4 of the policies)"
-    ),
 }
 
 #: Of ``make bench ARGS="--only step"``.

@@ -10,7 +10,7 @@ import asyncio
 import os
 import shutil
 from collections.abc import AsyncIterator, Callable, Coroutine, Sequence
-from contextlib import aclosing, asynccontextmanager
+from contextlib import aclosing, asynccontextmanager, suppress
 from dataclasses import dataclass, field
 from itertools import count
 from math import inf
@@ -256,8 +256,11 @@ def dtype() -> Literal["auto", "float32"]:
     return "float32" if cpu_backend() and read_machine(os.environ).slow_16bit else "auto"
 
 
-async def open_loop(send: Send, requests: Sequence[Request], length_s: float) -> list[Answer]:
-    """Send each request at its time, whatever came of the others; end all that still runs after ``length_s``."""
+async def open_loop(send: Send, requests: Sequence[Request], length_s: float, *, early: bool = False) -> list[Answer]:
+    """Send each request at its time, whatever came of the others; end all that still runs after ``length_s``.
+
+    ``early``: it is over as soon as each request has ended.
+    """
     now_s = asyncio.get_running_loop().time
     begin_s, answers, tasks = now_s(), list[Answer](), list[asyncio.Task[None]]()
     for request in requests:
@@ -265,7 +268,11 @@ async def open_loop(send: Send, requests: Sequence[Request], length_s: float) ->
         # the time is when it was due: a client that is late itself hides nothing
         answers.append(_answer_to(request, begin_s + request.at_s))
         tasks.append(asyncio.create_task(send(request, answers[-1])))
-    await asyncio.sleep(max(0.0, begin_s + length_s - now_s()))
+    left_s = max(0.0, begin_s + length_s - now_s())
+    if early and tasks:
+        await asyncio.wait(tasks, timeout=left_s)
+    else:
+        await asyncio.sleep(left_s)
     await ended(tasks)
     return answers
 
@@ -292,6 +299,33 @@ async def closed_loop(
     await asyncio.sleep(length_s)
     await ended(tasks)
     return [one for one in answers if one.last_s is not None and one.last_s >= begin_s + lead_s]
+
+
+async def backlog(send: Send, requests: Sequence[Request], clients: int, most_s: float) -> tuple[list[Answer], float]:
+    """So many clients share these requests, in this order; the answers as far as they came until the last request was
+    taken, or ``most_s`` had passed, and the seconds until then.
+
+    Up to that moment each answer that ends is followed by another request: no tail of empty seats is counted.
+    """
+    now_s = asyncio.get_running_loop().time
+    begin_s, answers, left, taken = now_s(), list[Answer](), iter(requests), asyncio.Event()
+
+    async def client() -> None:
+        try:
+            for request in left:
+                answers.append(_answer_to(request, now_s()))
+                if len(answers) == len(requests):
+                    taken.set()
+                await send(request, answers[-1])
+        finally:
+            taken.set()  # also where it fails
+
+    tasks = [asyncio.create_task(client()) for _ in range(clients)]
+    with suppress(TimeoutError):
+        await asyncio.wait_for(taken.wait(), most_s)
+    took_s = now_s() - begin_s
+    await ended(tasks)
+    return answers, took_s
 
 
 def _answer_to(request: Request, sent_s: float) -> Answer:
