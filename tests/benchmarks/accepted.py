@@ -44,9 +44,20 @@ FORECASTS: Accepted = {
 
 _CHEAP = "what is preempted costs this small model a few steps to compute again, so a full cache loses little"
 
+_BEGINNING = (
+    "each block of 21 s begins with no answer in progress, and while all are short the limit admits too many: "
+    "simulated, 153 of the 193 preemptions of 339 s come in the first 23 s, and over all of it they are 0.05 of those "
+    "of 128 seats"
+)
 ENGINE: Accepted = {
-    ("G6", f"real engine, KV of {kv_tokens} tokens: tokens/s, memory-aware : 128 seats"): _CHEAP
-    for kv_tokens in (3200, 6400)
+    **{
+        ("G6", f"real engine, KV of {kv_tokens} tokens: tokens/s, memory-aware : 128 seats"): _CHEAP
+        for kv_tokens in (3200, 6400)
+    },
+    **{
+        ("G6", f"real engine, KV of {kv_tokens} tokens: preemptions, memory-aware : 128 seats"): _BEGINNING
+        for kv_tokens in (3200, 6400)
+    },
 }
 
 _URGENT = (
