@@ -1,4 +1,4 @@
-"""Two real engines on one machine share its seats."""
+"""The models on one machine share its seats, and its memory."""
 
 from __future__ import annotations
 
@@ -13,14 +13,19 @@ from pathlib import Path
 
 from closed_loop_clients import ClosedLoopClients
 from engine_parts import long_form
+from live_stand_in import LiveStandIn
 from running_server import OFFLINE, RunningServer, wait_until
+
+from headway.api import AdminClient
 
 TOTAL, OWN = 16, 32
 FLAGS = ("--preset", "balanced", "--no-warmup", "--max-num-seqs", "64")
 
 
 @contextmanager
-def sharing(first: RunningServer, second: RunningServer, *words: str) -> Iterator[subprocess.Popen[bytes]]:
+def sharing(
+    first: RunningServer, second: RunningServer | LiveStandIn, *words: str
+) -> Iterator[subprocess.Popen[bytes]]:
     """``headway share`` between both; it is killed at the end where it still runs."""
     command = [sys.executable, "-m", "headway", "share", "--server", first.url, "--server", second.url]
     environment = {**os.environ, **OFFLINE, "HEADWAY_ADMIN_TOKEN": first.token}
@@ -59,6 +64,26 @@ def come_to(first: RunningServer, second: RunningServer, expected: list[int]) ->
         return limits(first, second) == expected
 
     wait_until(there, f"the limits are {expected}", 90)
+
+
+async def test_a_peak_of_the_kv_cache_of_an_engine_pauses_the_other_model(server: RunningServer) -> None:
+    """An urgent model without objectives is never late: its KV cache alone pauses the other, until it is free again."""
+    server.use("kv-peak")
+    with LiveStandIn(token=server.token) as other, AdminClient(other.url, server.token) as admin:
+
+        def is_paused() -> bool:
+            return admin.status().state == "paused"
+
+        with sharing(server, other, "--urgent", server.url, "--pause", other.url) as arbiter:
+            wait_until(lambda: other.orders, "the seats are shared")
+            assert not is_paused()
+            async with load(server, 8):
+                await asyncio.to_thread(wait_until, is_paused, "a pause")
+                assert server.status()["memory"]["cap_ratio"] < 1
+            await asyncio.to_thread(wait_until, lambda: not is_paused(), "the end of the pause")
+            arbiter.send_signal(signal.SIGTERM)
+            assert await asyncio.to_thread(arbiter.wait, 60) == 0
+    wait_until(lambda: server.status()["memory"]["cap_ratio"] == 1, "all seats are free")
 
 
 @long_form("two servers; tests/tools/cli finds it with two admin APIs around a fake engine")

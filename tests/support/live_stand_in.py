@@ -45,10 +45,10 @@ class SlowingEngine(FakeEngine):
 class LiveStandIn:
     """Listens on a free loopback port until the ``with`` block ends. ``clients`` keep it busy, if there are some."""
 
-    def __init__(self, preset: Preset | str = "balanced", *, clients: int = 0) -> None:
+    def __init__(self, preset: Preset | str = "balanced", *, clients: int = 0, token: str = TOKEN) -> None:
         self.control: Control
         self.url = ""
-        self._preset, self._clients = preset, clients
+        self._preset, self._clients, self._token = preset, clients, token
         self._ids = itertools.count()
         self._ready, self._end, self.warmed = threading.Event(), threading.Event(), threading.Event()
         self._thread = threading.Thread(target=lambda: asyncio.run(self._run()), daemon=True)
@@ -94,7 +94,7 @@ class LiveStandIn:
         bounds = [0.0005 * 1.15**place for place in range(40)]
         self._gaps = Histogram("gaps", "-", buckets=bounds, registry=registry)
         self._meters, self._registry = meters, registry
-        app = Starlette(routes=routes(lambda: self.control, Tokens({TOKEN: Role.OPERATOR})))
+        app = Starlette(routes=routes(lambda: self.control, Tokens({self._token: Role.OPERATOR})))
         self._admin = httpx.AsyncClient(transport=httpx.ASGITransport(app=app), base_url="http://headway")
         await self._serve()
 
