@@ -25,6 +25,8 @@ BANNER = ".st-key-headway-banner"
 #: A load at which requests wait, so that every chart of the Overview has something to show.
 BUSY = 3.0
 PAGES = ("Overview", "Requests & priorities", "Tenants", "Latency & SLO", "Batching & memory", "Server & diagnostics")
+#: What the browser calls a background that is none.
+NO_COLOUR = "rgba(0, 0, 0, 0)"
 #: A chart in its card, or the line that says why there is none.
 PANEL = "[class*='st-key-panel-']"
 
@@ -328,6 +330,12 @@ def test_on_a_phone_the_classes_are_cards_under_the_verdict(page: Page, busy: st
     )
     assert '"TTFT p95"' in titles
     assert cards.first.evaluate("card => [...card.children].every(one => one.scrollWidth <= one.clientWidth)")
+    cards.first.hover()  # a card is lit as a whole: its cells have gaps between them
+    card, *cells = cards.first.evaluate(
+        "card => [card, ...card.children].map(one => getComputedStyle(one).backgroundColor)"
+    )
+    assert card != NO_COLOUR
+    assert set(cells) == {NO_COLOUR}
 
 
 @long_form("test_pages has the notice, the headline and the tab, analysis/charts the marks")

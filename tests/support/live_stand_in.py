@@ -22,6 +22,7 @@ from headway.engine.port import PlainAdapter
 from headway.http.admin.handlers import routes
 from headway.http.admin.tokens import Role, Tokens
 from headway.operator import Control, Meters, MetricsCollector, PresetCatalogue, Surroundings, install, prepare
+from headway.usage import UsageLog
 from headway_policies import Preset
 
 TOKEN = "live-token-0123456789-0123456789-abcdef"
@@ -43,12 +44,17 @@ class SlowingEngine(FakeEngine):
 
 
 class LiveStandIn:
-    """Listens on a free loopback port until the ``with`` block ends. ``clients`` keep it busy, if there are some."""
+    """Listens on a free loopback port until the ``with`` block ends. ``clients`` keep it busy, if there are some.
 
-    def __init__(self, preset: Preset | str = "balanced", *, clients: int = 0, token: str = TOKEN) -> None:
+    With an accounting, ``usage``, it also diagnoses itself, as a server does.
+    """
+
+    def __init__(
+        self, preset: Preset | str = "balanced", *, clients: int = 0, token: str = TOKEN, usage: UsageLog | None = None
+    ) -> None:
         self.control: Control
         self.url = ""
-        self._preset, self._clients, self._token = preset, clients, token
+        self._preset, self._clients, self._token, self._usage = preset, clients, token, usage
         self._ids = itertools.count()
         self._ready, self._end, self.warmed = threading.Event(), threading.Event(), threading.Event()
         self._thread = threading.Thread(target=lambda: asyncio.run(self._run()), daemon=True)
@@ -88,7 +94,7 @@ class LiveStandIn:
         meters = Meters.for_presets(catalogue, registry)
         self.engine = SlowingEngine(max_num_seqs=64)
         parts = prepare(self.engine, PlainAdapter(), preset, meters=meters)
-        self.control = install(parts, catalogue, Surroundings(warm_beside_traffic=self._warm))
+        self.control = install(parts, catalogue, Surroundings(warm_beside_traffic=self._warm, usage=self._usage))
         registry.register(MetricsCollector(self.control.snapshot, self._loop))
         self._tokens = Counter("made_tokens", "-", registry=registry)
         bounds = [0.0005 * 1.15**place for place in range(40)]
@@ -110,6 +116,8 @@ class LiveStandIn:
         await site.start()
         self.url = f"http://127.0.0.1:{runner.addresses[0][1]}"
         self._users = [asyncio.create_task(self._user()) for _ in range(self._clients)]
+        if self._usage is not None:
+            self._users.append(asyncio.create_task(self.control.diagnostics.run()))
         self._ready.set()
         await asyncio.to_thread(self._end.wait)
         await self._send_away()
@@ -124,9 +132,11 @@ class LiveStandIn:
 
     async def _user(self) -> None:
         while True:
-            with contextlib.suppress(headway.Refused):
+            try:
                 async for _ in self._stream("normal", 20):
                     pass
+            except headway.Refused:
+                await asyncio.sleep(0.1)
 
     async def _stream(self, class_name: str, tokens: int) -> AsyncGenerator[int, None]:
         clock, last_s = self._loop.time, None

@@ -14,15 +14,25 @@ from headway_policies.diagnosis import Remedy
 _MORE = 2
 
 
-def headline(one: Headline, since: str = "", act: Callable[[Remedy], None] | None = None) -> None:
-    """Draw the band. A command stands in a block of its own, from which it can be copied; ``act`` draws a button."""
+def headline(
+    one: Headline,
+    since: str = "",
+    act: Callable[[Remedy], None] | None = None,
+    tell: Callable[[], None] | None = None,
+) -> None:
+    """Draw the band. A command stands in a block of its own, from which it can be copied.
+
+    ``act`` draws the button of the remedy, ``tell`` what stands at the right of the first line.
+    """
     badge = "" if one.severity is None else f":{SEVERITIES[one.severity]}-badge[{one.severity.word}] "
     word = "unknown" if one.severity is None else one.severity.word
     with st.container(gap="xxsmall", key="headway-headline"), st.container(gap="xxsmall", key=f"headway-band-{word}"):
         began = f" :small[{plain(since)}]" if since else ""
-        st.markdown(
-            f"#### {badge}{plain(one.lead)}{began}", help="\n".join(f"- {plain(text)}" for text in one.more[_MORE:])
-        )
+        with st.container(horizontal=True, vertical_alignment="center", gap="small"):
+            more = "\n".join(f"- {plain(text)}" for text in one.more[_MORE:])
+            st.markdown(f"#### {badge}{plain(one.lead)}{began}", help=more, width="stretch")
+            if tell is not None:
+                tell()
         if one.more:
             st.markdown(" · ".join(plain(text) for text in one.more[:_MORE]))
         if one.why:

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import time
+from urllib.parse import urlencode
+
 import streamlit as st
 
 from headway_dashboard import components
@@ -9,19 +12,24 @@ from headway_dashboard.analysis.catalogue import panels
 from headway_dashboard.analysis.catalogue.panels import for_classes
 from headway_dashboard.analysis.changes.audit_rows import zone_of
 from headway_dashboard.analysis.changes.last_changes import EXPRESSIONS, change_rows
+from headway_dashboard.analysis.diagnosis import alerts
+from headway_dashboard.analysis.diagnosis.incident import incident_text
 from headway_dashboard.analysis.diagnosis.since import SEVERITY, trouble_since
 from headway_dashboard.analysis.server import newest_values, tile_notes
 from headway_dashboard.analysis.server.class_states import EXPRESSIONS as CLASS_STATES
 from headway_dashboard.analysis.server.class_states import class_states
+from headway_dashboard.analysis.server.identity import identity_of
 from headway_dashboard.analysis.server.objectives import objective_lines
 from headway_dashboard.analysis.server.status import Status
 from headway_dashboard.analysis.server.stop_words import operator_limit_words
 from headway_dashboard.analysis.view import CLASSES
+from headway_dashboard.analysis.window import before_now
 from headway_dashboard.components import headline, table, tile
 from headway_dashboard.components.banner import plain
 from headway_dashboard.pages import charts, head
 from headway_dashboard.pages.page_reading import Page, PageReading
 from headway_dashboard.pages.try_remedy import try_button
+from headway_dashboard.shared import watched
 from headway_dashboard.sources import SourceReading
 from headway_policies.diagnosis import Severity
 
@@ -32,7 +40,9 @@ def draw(reading: PageReading) -> None:
     """Draw the page."""
     live = reading.view.span.live
     if live:  # a diagnosis is of now: it rests on what the server says of itself
-        headline(reading.headline, since(reading), lambda remedy: try_button(remedy, reading))
+        headline(
+            reading.headline, since(reading), lambda remedy: try_button(remedy, reading), lambda: _incident(reading)
+        )
     tiles(reading)
     if live and (words := operator_limit_words(reading.status)):
         st.caption(plain(words))
@@ -47,6 +57,24 @@ def since(reading: PageReading) -> str:
     if severity is None or severity < Severity.DEGRADED:
         return ""
     return trouble_since(reading.events[SEVERITY], zone_of(st.context.timezone_offset))
+
+
+def _incident(reading: PageReading) -> None:
+    """A text for others, which its block copies; the link shows the time up to now, whenever it is opened."""
+    newest, status, now_s = reading.newest, reading.status, time.time()
+    with st.popover("Copy incident", type="tertiary"):
+        address = before_now(now_s, reading.view.range_s).texts
+        text = incident_text(
+            reading.headline,
+            since(reading),
+            identity_of(watched()[0].address, newest, status, now_s).words,
+            class_states(newest, status, reading.view.known, current=reading.state.current),
+            alerts.alerts_of(newest, reading.state, reading.history, status.silences),
+            change_rows(reading.events, status),
+            f"{st.context.url}?{urlencode(address)}" if st.context.url else "",
+            now_s,
+        )
+        st.code(text, language=None, wrap_lines=True)
 
 
 def tiles(reading: PageReading, *, columns: int = 8, courses: bool = True) -> None:

@@ -1,11 +1,13 @@
-"""The Server & diagnostics page: the engine's state, deaths and hangs, the warm-up."""
+"""The Server & diagnostics page: the engine's state, the sources, the last warnings, the warm-up, the configuration."""
 
 from __future__ import annotations
+
+import time
 
 import streamlit as st
 
 from headway_dashboard.analysis.catalogue import engine_panels
-from headway_dashboard.analysis.server import descriptions
+from headway_dashboard.analysis.server import descriptions, source_rows
 from headway_dashboard.analysis.server.status import Status
 from headway_dashboard.components import table, tile
 from headway_dashboard.components.banner import plain
@@ -14,6 +16,8 @@ from headway_dashboard.pages.page_reading import Page, PageReading
 from headway_dashboard.sources import SourceReading
 
 _TILE_PX = 150
+_CHOOSE = "Each server has its own: choose one of them in the bar."
+_NOT_KNOWN = "The server does not say it: an admin token is needed, or a newer server."
 
 
 def _draw(reading: PageReading) -> None:
@@ -21,8 +25,43 @@ def _draw(reading: PageReading) -> None:
     with st.grid(6, min_column_width=_TILE_PX, gap="xsmall", key="headway-server-tiles"):
         for text in descriptions.server_tiles(newest, status, reading.state):
             tile(text)
+    _sources(newest, status)
+    _warnings(status)
     draw(PAGE.panels, reading, key="headway-server")
     _warmup(newest, status)
+    _configuration(status)
+
+
+def _sources(newest: SourceReading, status: Status) -> None:
+    with st.container(border=True, gap="xsmall", key="headway-sources"):
+        st.markdown("**Sources**", help="Where the figures of these pages come from, and how well each is reached now.")
+        table(source_rows.source_rows(newest, status, time.time()))
+
+
+def _warnings(status: Status) -> None:
+    with st.container(border=True, gap="xsmall", key="headway-warnings"):
+        st.markdown(
+            "**Last warnings of the log**",
+            help="Warnings and errors of the process that serves requests, since its start and without tracebacks. "
+            "Lines of the engine's own process stand in the log alone.",
+        )
+        rows = source_rows.warning_rows(status.warnings)
+        table(rows, "There were none." if status.known and not status.servers else _unknown(status))
+
+
+def _configuration(status: Status) -> None:
+    with st.expander("Configuration", key="headway-configuration"):
+        st.markdown("**Started with**", help="Arguments and variables of the process; what may be secret is hidden.")
+        if words := source_rows.launch_words(status.launch):
+            st.code(words, language="bash", wrap_lines=True)
+        else:
+            st.caption(_unknown(status))
+        st.markdown("**Settings in force**", help="Of the preset, with what commands and trials have changed.")
+        table(source_rows.setting_rows(status.settings), _unknown(status))
+
+
+def _unknown(status: Status) -> str:
+    return _CHOOSE if status.servers else _NOT_KNOWN
 
 
 def _warmup(newest: SourceReading, status: Status) -> None:

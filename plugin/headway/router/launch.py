@@ -19,7 +19,7 @@ from headway.api_server import Settings
 from headway.api_server.protocol import bound_protocol
 from headway.errors import HeadwayError
 from headway.http import hide_queries
-from headway.logs import JsonLines
+from headway.logs import JsonLines, keep_last_warnings
 from headway.router.addresses import Address, DnsName
 from headway.router.application import RouterService, router_service
 from headway.router.engine import InstancesEngine
@@ -161,3 +161,4 @@ def set_up_log() -> None:
         for handler in logging.getLogger().handlers:
             handler.setFormatter(JsonLines())
     hide_queries()
+    keep_last_warnings()

@@ -40,6 +40,7 @@ from headway.engine_service import EngineService
 from headway.errors import HeadwayError
 from headway.http import AdmissionMiddleware, Bounds, hide_queries, routes
 from headway.http.inference import Retries, TenantCharges
+from headway.logs import keep_last_warnings
 from headway.operator import Control, Listed, ServerIdentity, follows_engine, stated_seats
 from headway.operator.metrics import GrammarCollector
 from headway.patches import in_force_words, switched_off
@@ -131,6 +132,8 @@ class HeadwayEndpoint:
             return
         hide_content()
         warn_of_content()
+        if not Environment().log_content:
+            keep_last_warnings("vllm")
         self._context_tokens = _context_tokens(engine_client)
         self._guard_requests(settings, args)
         if engine_client is None:

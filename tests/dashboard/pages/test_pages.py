@@ -48,7 +48,7 @@ def test_overview_says_what_would_help(visit: Open, stub: StubServer) -> None:
     again_until(app, "#### :red-badge[overloaded] ")
     text = words(app)
     assert "**What would help:** forecast the presets with the recent traffic. **Cost:** " in text
-    assert [one.value for one in app.code] == ["headway preset forecast"]
+    assert "headway preset forecast" in [one.value for one in app.code]
 
 
 def test_overview_with_a_gpu(visit: Open) -> None:
@@ -276,7 +276,8 @@ def test_server_shows_deaths_and_the_warm_up(visit: Open, stub: StubServer) -> N
     refresh_until(app, lambda: (tiles(app).get("Engine"), tiles(app).get("Engine deaths")) == ("up", "3"))
     assert tiles(app)["Hangs"] == "4"
     assert (tiles(app)["Retried"], tiles(app)["Recycles"]) == ("6", "1")
-    assert list(app.table[0].value["Rounds"]) == ["1", "1", "1", "3", "1"]
+    (warmup,) = [one.value for one in app.table if "Rounds" in one.value]
+    assert list(warmup["Rounds"]) == ["1", "1", "1", "3", "1"]
 
 
 # ---------------------------------------------------------------------- orders

@@ -66,9 +66,9 @@ def _merged(id_: str, title: str, of: dict[float, Quantile], caption: str, idle:
         "is read. Beside them the largest p95 of a single server. Quantiles are never averaged.",
         "seconds",
         (
-            Line("p95 of all", of[0.95], palette.BLUE),
-            Line("p99 of all", of[0.99], palette.RED, "dot"),
-            Line("p95 of the worst server", Worst(of[0.95]), palette.ORANGE, "dash"),
+            Line("p95 of all", of[0.95], palette.GREY),
+            Line("p99 of all", of[0.99], palette.GREY, "dash"),
+            Line("p95 of the worst server", Worst(of[0.95]), palette.BROWN, "dot"),
         ),
         caption,
         idle=idle,

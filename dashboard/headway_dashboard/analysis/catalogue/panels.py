@@ -147,11 +147,11 @@ def lines_of(expression: Expression, meanings: palette.Meanings, kind: Kind = "l
 
 
 def quantile_lines(found: Mapping[float, Quantile]) -> tuple[Line, ...]:
-    """p50, p95 and p99 in their colours."""
+    """p50, p95 and p99: in grey, for hues are of classes, and told apart by their dashes."""
     return (
-        Line("p50", found[0.5], palette.GREEN),
-        Line("p95", found[0.95], palette.BLUE),
-        Line("p99", found[0.99], palette.RED, "dot"),
+        Line("p50", found[0.5], palette.GREY, "dot"),
+        Line("p95", found[0.95], palette.GREY),
+        Line("p99", found[0.99], palette.GREY, "dash"),
     )
 
 

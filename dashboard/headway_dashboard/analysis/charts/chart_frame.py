@@ -12,6 +12,8 @@ from headway_dashboard.analysis.queries.model import Mark
 from headway_dashboard.analysis.queries.reading import SourceReading
 
 CHART_HEIGHT_PX = 280
+#: Words that stand on their middle nearer to an end of a chart than this part of it would be cut.
+_NEAR_END = 0.12
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,7 +51,7 @@ def over_time(panel: Panel, reading: SourceReading, marks: Sequence[Mark]) -> di
         **plain_layout(panel),
         "xaxis": {"type": "date", "range": milliseconds((reading.end_s - reading.range_s, reading.end_s))},
         "shapes": [_rule(group) for group in groups],
-        "annotations": [_note(group, index) for index, group in enumerate(groups)],
+        "annotations": [_note(group, index, reading) for index, group in enumerate(groups)],
     }
 
 
@@ -70,9 +72,11 @@ def _rule(group: MarkGroup) -> dict[str, Any]:
     return {"type": "line", "x0": at_ms, "x1": at_ms, "y0": 0, "y1": 1, "yref": "paper", "layer": "above", "line": line}
 
 
-def _note(group: MarkGroup, index: int) -> dict[str, Any]:
-    """Words above its line, in two rows by turns, and each mark in full where the pointer is."""
+def _note(group: MarkGroup, index: int, reading: SourceReading) -> dict[str, Any]:
+    """Words above its line, in two rows by turns, and each mark in full where the pointer is. None is cut at an end."""
+    place = 1 - (reading.end_s - group.time_s) / reading.range_s if reading.range_s else 0.5
     return {
+        "xanchor": "left" if place < _NEAR_END else "right" if place > 1 - _NEAR_END else "center",
         "text": group.label,
         "hovertext": "<br>".join(group.words),
         "x": round(group.time_s * 1000),

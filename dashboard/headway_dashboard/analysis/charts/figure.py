@@ -29,6 +29,7 @@ _FEW = 5
 #: A reference above so many times the largest measurement is named at the upper edge: it would press the lines flat.
 FAR = 3.0
 _EDGE_ROW_PX = 13
+_EDGE_ROW_PART = 0.1  # of the height of the lines
 #: The part of its row that a band fills.
 _BAND = 0.8
 
@@ -115,7 +116,7 @@ def _layout(
         "bargap": 0,
         "hovermode": "x unified",
         "showlegend": bool(lines),
-        "yaxis": _y_axis(panel, chosen, lines),
+        "yaxis": _below_names(_y_axis(panel, chosen, lines), chosen, lines, len(far)),
     }
 
 
@@ -133,6 +134,13 @@ def _at_edge(one: Drawn, row: int) -> dict[str, Any]:
         "showarrow": False,
         "font": {"size": 10, "color": one.colour},
     }
+
+
+def _below_names(axis: dict[str, Any], chosen: Scale, lines: Sequence[Drawn], names: int) -> dict[str, Any]:
+    """An axis that leaves the upper edge to the names that stand there."""
+    if not names or not lines:
+        return axis
+    return axis | {"range": [0, _largest(lines) * chosen.factor * (1.05 + _EDGE_ROW_PART * names)]}
 
 
 def _is_far(one: Drawn, measured: Sequence[Drawn]) -> bool:

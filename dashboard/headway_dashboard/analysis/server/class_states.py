@@ -18,13 +18,13 @@ from headway_dashboard.analysis.server.newest_values import Tone, counted_share
 from headway_dashboard.analysis.server.status import Status
 from headway_dashboard.analysis.units import MISSING, duration, written
 
-MET, BUDGET = Over(attainment("both"), SHORT_S), burn(LONG_S)
+MET, BUDGET, BURNS = Over(attainment("both"), SHORT_S), burn(LONG_S), burn(SHORT_S)
 _COUNTS = {
     what: Grown(Metric(f"headway_objective_{what}_total", (("objective", ("both",)),), ("class",)), SHORT_S)
     for what in ("met", "judged")
 }
 TOKENS = Rate(Metric("headway_output_tokens_total", by=("class",)))
-EXPRESSIONS: tuple[Expression, ...] = (MET, BUDGET, *_COUNTS.values(), TOKENS)
+EXPRESSIONS: tuple[Expression, ...] = (MET, BUDGET, BURNS, *_COUNTS.values(), TOKENS)
 #: From this part of a bound on a figure is near it.
 _NEAR = 0.8
 
@@ -62,7 +62,7 @@ def _row(reading: SourceReading, status: Status, name: str) -> dict[str, Cell]:
         "Running": Cell(away or written(reading[panels.IN_FLIGHT_BY_CLASS].latest(name), "count")),
         "Requests": Cell(written(reading[panels.ARRIVALS_BY_CLASS].latest(name), "per_s")),
         "Tokens": Cell(away or _share(reading[TOKENS].latest(name), whole)),
-        "Budget left": _budget(reading[BUDGET].latest(name)),
+        "Budget left": _budget(reading[BUDGET].latest(name), reading[BURNS].latest(name)),
     }
 
 
@@ -104,8 +104,10 @@ def _share(value: Point, whole: float) -> str:
     return written(value / whole, "ratio") if value is not None and whole else MISSING
 
 
-def _budget(burnt: Point) -> Cell:
+def _budget(burnt: Point, burns: Point) -> Cell:
+    """What is left of the budget of an hour, and when it ends if it goes on to be used up faster than it comes back."""
     if burnt is None:
         return Cell(MISSING)
     left = max(0.0, 1.0 - burnt)
-    return Cell(written(left, "ratio"), "red" if not left else "orange" if left < 1 - _NEAR else "off")
+    ends = f", ends in {duration(left * LONG_S / burns)}" if left and burns is not None and burns > 1.0 else ""
+    return Cell(f"{written(left, 'ratio')}{ends}", "red" if not left else "orange" if left < 1 - _NEAR else "off")

@@ -21,6 +21,8 @@ LAST_CHANGE = Gauge(Metric("headway_last_change_timestamp_seconds"), largest=Tru
 EXPRESSIONS: tuple[Expression, ...] = (MODEL, BUILD, LAST_CHANGE, panels.PRESET)
 
 _FIRST_REVISION = "1"
+#: So many different presets of several servers are named.
+_NAMED = 3
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,14 +90,18 @@ def identity_of(address: str, reading: SourceReading, status: Status, now_s: flo
 
 
 def _preset(reading: SourceReading) -> tuple[str, str]:
-    """The preset in force and its revision; of several servers with different ones, how many they are."""
+    """The preset in force and its revision; of several servers each of them, or how many they are."""
     lines = reading[panels.PRESET].lines
     in_force = [labels for labels, line in lines.items() if line and line[-1] == 1]
     if len(reading.instances) < 2 or len(in_force) < 2:
         return running_preset(reading)
-    names = sorted({name for name, _ in in_force})
-    revisions = sorted((revision for _, revision in in_force), key=lambda text: (len(text), text))
-    return (f"{len(names)} presets" if len(names) > 1 else f"{names[0]} · revisions {', '.join(revisions)}"), ""
+    ordered = sorted(in_force, key=lambda labels: (labels[0], len(labels[1]), labels[1]))
+    names = list(dict.fromkeys(name for name, _ in ordered))
+    if len(names) == 1:
+        return f"{names[0]} · revisions {', '.join(revision for _, revision in ordered)}", ""
+    if len(ordered) > _NAMED:
+        return f"{len(names)} presets", ""
+    return ", ".join(f"{name} · revision {revision}" for name, revision in ordered), ""
 
 
 def _up_s(status: Status, revision: str, preset_s: float | None) -> float | None:

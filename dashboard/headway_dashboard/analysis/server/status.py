@@ -16,6 +16,8 @@ from headway.api.schema import (
     EngineStatus,
     FallbackState,
     ForecastErrors,
+    LaunchStatus,
+    LogWarning,
     OperatorLimit,
     OperatorStop,
     PrefixStatus,
@@ -40,8 +42,9 @@ class Status:
     ``strategy``, ``adaptive`` (whether the limit follows the engine) and ``objectives`` are of the preset in force;
     without its settings they are empty, and ``adaptive`` is None. ``diagnosis`` is the server's own, None from a server
     that makes none; ``forecast`` says how true its forecasts are. ``silences`` are those of alerts. ``changes`` are the
-    last commands, the newest first, None where the server does not show them. ``servers`` are the statuses, by name, of
-    several servers that this one is made of.
+    last commands, the newest first, None where the server does not show them. ``settings`` are those in force,
+    ``launch`` is how the server was started, ``warnings`` are the last ones of its log. ``servers`` are the statuses,
+    by name, of several servers that this one is made of.
     """
 
     known: bool = False
@@ -74,6 +77,9 @@ class Status:
     diagnosis: Diagnosis | None = None
     forecast: ForecastErrors = field(default_factory=ForecastErrors)
     changes: tuple[AuditEntry, ...] | None = None
+    settings: Mapping[str, Setting] = field(default_factory=dict)
+    launch: LaunchStatus = field(default_factory=LaunchStatus)
+    warnings: tuple[LogWarning, ...] = ()
     servers: Mapping[str, Status] = field(default_factory=dict)
 
     @property
@@ -119,6 +125,9 @@ def status_of(
         objectives=objectives_of(known, now),
         diagnosis=answer.diagnosis,
         forecast=answer.forecast,
+        settings=known,
+        launch=answer.launch,
+        warnings=tuple(answer.warnings),
     )
 
 

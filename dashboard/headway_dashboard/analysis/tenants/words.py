@@ -17,6 +17,7 @@ from headway_policies.usage import SERVER
 TENANT = "tenant"
 #: The most rows of a table; all are in the CSV file.
 MOST_ROWS = 50
+NO_NAME = "(no name)"
 _WAITS_S = 0.5
 _LESS, _MORE = 0.95, 1.05
 _NAMED = 3
@@ -48,7 +49,7 @@ NOTES = {SERVER: "The server's own work, such as a warm-up.", OTHER: "Tenants be
 def cells(use: TenantUse) -> list[Cell]:
     """The row of a tenant."""
     return [
-        Cell(use.name or "(no name)", use.name, NOTES.get(use.name, "")),
+        Cell(_named(use), use.name, NOTES.get(use.name, "")),
         Cell(compact(use.tokens), use.tokens),
         Cell(compact(use.requests), use.requests),
         Cell(compact(use.refused), use.refused),
@@ -105,13 +106,13 @@ def hurt_words(uses: Sequence[TenantUse], name: str | None = None) -> list[str]:
         what = f"waited {duration(use.wait_s)} on the mean"
         if _refused(use):
             what = f"had {use.refused} of {counted(use.requests, 'request', 'requests')} refused and {what}"
-        had = ", ".join(f"{other.name} ({_of(other)})" for other in others)
-        words.append(f"{use.name} {what}, with {_of(use)}. More than entitled to: {had}.")
+        had = ", ".join(f"{_named(other)} ({_of(other)})" for other in others)
+        words.append(f"{_named(use)} {what}, with {_of(use)}. More than entitled to: {had}.")
     if not words:
         below = f"for over {duration(_WAITS_S)} below its entitlement"
         if name is None:
             return [f"No tenant was refused below a fair share, nor made to wait {below}."]
-        return [f"{name} was not refused below a fair share, nor made to wait {below}."]
+        return [f"{name or NO_NAME} was not refused below a fair share, nor made to wait {below}."]
     return words[:_NAMED]
 
 
@@ -153,6 +154,10 @@ def _refused(use: TenantUse) -> bool:
 
 def _waits(use: TenantUse) -> bool:
     return use.share is not None and use.share < (use.entitled or 0.0) and use.wait_s > _WAITS_S
+
+
+def _named(use: TenantUse) -> str:
+    return use.name or NO_NAME
 
 
 def _of(use: TenantUse) -> str:

@@ -172,6 +172,23 @@ class OperatorStop(Answer):
     left_s: float | None = Field(default=None, description="Seconds until it ends by itself; null: a resume ends it.")
 
 
+class LaunchStatus(Answer):
+    """How the server was started: its arguments, and the variables of Headway that are set. Secrets are hidden."""
+
+    arguments: list[str] = Field(default=[])
+    variables: dict[str, str] = Field(default={})
+
+
+class LogWarning(Answer):
+    """A warning or an error of the log, when it was written last, and how often."""
+
+    time: str
+    level: str
+    logger: str
+    message: str
+    times: int = 1
+
+
 class InstanceStatus(Answer):
     """A server behind a router."""
 
@@ -224,6 +241,12 @@ class Status(Answer):
     memory: MemoryStatus = MemoryStatus()
     engine: EngineStatus = EngineStatus()
     instances: list[InstanceStatus] = Field(default=[], description="Of a router: the servers behind it.")
+    launch: LaunchStatus = LaunchStatus()
+    warnings: list[LogWarning] = Field(
+        default=[],
+        description="The last warnings and errors of the log of this process, the newest first; none while "
+        "HEADWAY_LOG_CONTENT lets the content of requests into the log.",
+    )
 
 
 class DeskDump(RootModel[dict[str, Any]]):

@@ -20,6 +20,7 @@ from headway.operator.presets import PresetCatalogue
 from headway.operator.scaling import Fleet, ScaleSignal
 from headway.operator.status.class_status import class_statuses
 from headway.operator.status.diagnostics import Diagnostics
+from headway.operator.status.launch import launch_status, warning_lines
 from headway.operator.status.snapshot import SIMULATED, ServerIdentity, Snapshot
 from headway.release import version, vllm_version
 from headway.supervision import (
@@ -177,6 +178,8 @@ class SnapshotReader:
             memory=self._memory(),
             engine=self._engine(desk, reading.suspects),
             instances=[] if self.fleet is None else list(self.fleet.instances()),
+            launch=launch_status(),
+            warnings=warning_lines(),
         )
 
     def _stopped(self, now_s: float) -> schema.OperatorStop | None:

@@ -47,7 +47,9 @@ def test_a_chart_of_one_series_names_it() -> None:
 
 
 def test_an_objective_is_a_line_with_its_value() -> None:
-    """Dashed and in the colour of its class; one far above what was measured is named at the upper edge."""
+    """Dashed and in the colour of its class; one far above what was measured is named at the upper edge,
+    which no line reaches.
+    """
     found = drawn(
         FIRST_TOKEN_PANEL,
         {
@@ -62,7 +64,7 @@ def test_an_objective_is_a_line_with_its_value() -> None:
     assert {trace["line"]["color"] for trace in found.traces if "realtime" in trace["name"]} == {
         palette.of_class("realtime")
     }
-    assert found.layout["yaxis"]["range"] == [0, pytest.approx(1.0 * 1000 * 1.05)], "a minute would press them flat"
+    assert found.layout["yaxis"]["range"] == [0, pytest.approx(1.0 * 1000 * 1.15)], "a minute would press them flat"
     (edge,) = found.layout["annotations"]
     assert (plain(edge["text"]), edge["y"], edge["yref"]) == ("\u2191 objective of batch (1 min)", 1.0, "paper")
     assert edge["font"]["color"] == palette.of_class("batch")
@@ -129,6 +131,14 @@ def test_long_sequences_are_seen_to_shrink_the_batch() -> None:
     answers: Answers = {panels.BATCH: [32.0, 16.0, 8.0], REQUEST_TOKENS: [500.0, 1000.0, 2000.0]}
     (trace,) = drawn(LENGTH_PANEL, answers).traces
     assert (trace["x"], trace["y"]) == ([500.0, 1000.0, 2000.0], [32.0, 16.0, 8.0])
+
+
+@pytest.mark.parametrize(("time_s", "anchor"), [(1981.0, "left"), (1990.0, "center"), (1999.0, "right")])
+def test_the_words_of_a_mark_are_not_cut_at_an_end(time_s: float, anchor: str) -> None:
+    """Near an end of the chart they stand beside their line, towards the middle."""
+    reading = reading_of({panels.KV_USE: [0.5] * 11})
+    (note,) = figure(panels.KV_PANEL, reading, [Mark(time_s, "latency")]).layout["annotations"]
+    assert note["xanchor"] == anchor
 
 
 def test_all_charts_of_a_reading_have_one_time_axis() -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from readings import reading_of
 
 from headway_dashboard.analysis.catalogue import panels
-from headway_dashboard.analysis.server.class_states import _COUNTS, BUDGET, MET, TOKENS, Cell, class_states
+from headway_dashboard.analysis.server.class_states import _COUNTS, BUDGET, BURNS, MET, TOKENS, Cell, class_states
 from headway_dashboard.analysis.server.objectives import ClassObjectives
 from headway_dashboard.analysis.server.status import Status
 from headway_dashboard.analysis.units import MISSING
@@ -49,6 +49,17 @@ def test_a_bound_that_is_passed_is_red_and_one_that_is_near_is_orange() -> None:
     assert batch["TTFT p95"] == Cell("50 s")
     assert batch["Objectives met"] == Cell("100 % (4 of 4)")
     assert batch["Budget left"] == Cell("10 %", "orange")
+
+
+def test_a_budget_that_is_used_up_faster_than_it_comes_back_has_an_end() -> None:
+    """At what is used up now; a slower use has none, nor has one that is used up."""
+    answers = {
+        BUDGET: {("realtime",): [0.5], ("normal",): [0.5], ("batch",): [1.0]},
+        BURNS: {("realtime",): [10.0], ("normal",): [0.9], ("batch",): [10.0]},
+    }
+    assert row(answers, "realtime")["Budget left"].text == "50 %, ends in 3 min"
+    assert row(answers, "normal")["Budget left"].text == "50 %"
+    assert row(answers, "batch")["Budget left"].text == "0 %"
 
 
 def test_what_is_not_known_is_a_dash_without_a_colour() -> None:

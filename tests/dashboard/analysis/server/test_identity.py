@@ -50,10 +50,13 @@ def test_of_a_server_that_never_answered_the_address_is_known() -> None:
 
 
 def test_several_servers_with_different_presets_have_no_one_preset() -> None:
-    """How many there are is said instead of one of them; one server that has just switched still has one."""
+    """Each is named, and of many how many there are; one server that has just switched still has one."""
     found = reading_of({panels.PRESET: {("balanced", "1"): [1], ("latency", "2"): [1]}})
     several = replace(found, instances={"a:1": Health(END_S), "b:1": Health(END_S)})
-    assert identity_of(ADDRESS, several, Status(), END_S).preset_words == "2 presets"
+    assert identity_of(ADDRESS, several, Status(), END_S).preset_words == "balanced · revision 1, latency · revision 2"
+    many = reading_of({panels.PRESET: {(name, "1"): [1] for name in ("a", "b", "c", "d")}})
+    many = replace(many, instances=several.instances)
+    assert identity_of(ADDRESS, many, Status(), END_S).preset_words == "4 presets"
     assert identity_of(ADDRESS, found, Status(), END_S).preset_words == "latency · revision 2"
 
 

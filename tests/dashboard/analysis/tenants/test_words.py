@@ -20,6 +20,15 @@ def test_who_is_held_back_is_named_with_who_has_more() -> None:
     assert words.hurt_words(tenant_uses(noisy()), "held") != words.hurt_words(tenant_uses(noisy()), "quiet")
 
 
+def test_a_tenant_without_a_name_is_called_so() -> None:
+    """In sentences as in the table, where it is held back and where it has more."""
+    uses = tenant_uses(report(row("", 900), row("b", 100, queue_s=20.0)))
+    assert "More than entitled to: (no name) (90" in words.hurt_words(uses)[0]
+    uses = tenant_uses(report(row("a", 900), row("", 100, queue_s=20.0)))
+    assert words.hurt_words(uses)[0].startswith("(no name) waited 2")
+    assert words.hurt_words(tenant_uses(report(row("", 1))), "")[0].startswith("(no name) was not refused")
+
+
 def test_one_that_only_waits_is_held_back_too() -> None:
     """Where it has less than it is entitled to, beside one with more."""
     uses = tenant_uses(report(row("a", 900), row("b", 100, queue_s=20.0)))
