@@ -338,6 +338,17 @@ def test_on_a_phone_the_classes_are_cards_under_the_verdict(page: Page, busy: st
     assert set(cells) == {NO_COLOUR}
 
 
+def test_the_buttons_of_the_presets_in_a_row_stand_in_one_line(page: Page, busy: str) -> None:
+    """However many lines the cards have."""
+    page.set_viewport_size({"width": 1440, "height": 900})
+    page.goto(f"{busy}/control", wait_until="domcontentloaded")
+    expect(page.locator("[class*='st-key-compare-']")).to_have_count(9)
+    cards, buttons = (page.evaluate(BOXES, [f"[class*='st-key-{kind}-']"]) for kind in ("card", "compare"))
+    rows = {card["top"] for card in cards}
+    assert len(rows) == 3
+    assert len({(card["top"], button["bottom"]) for card, button in zip(cards, buttons, strict=True)}) == len(rows)
+
+
 @long_form("test_pages has the notice, the headline and the tab, analysis/charts the marks")
 def test_a_restart_is_shown_while_it_lasts(page: Page, dashboard: Callable[..., str]) -> None:
     """The notice appears, names the attempt with a progress bar, and disappears; every chart keeps a mark of the

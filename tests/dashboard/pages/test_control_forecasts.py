@@ -78,7 +78,7 @@ def test_a_forecast_that_is_not_what_is_measured_is_not_shown_as_true(
     assert "Forecast, not what is measured: normal" in text
     assert "Forecast: normal" not in text
     assert {"balanced", "latency (not confirmed)"} == {*map(plain, app.table[0].value["Preset"])}
-    assert "After the last switch forecasts were off by (median): tokens_per_s 3 %." in text
+    assert "After the last switch forecasts were off by (median): tokens/s 3 %." in text
     told(stub, ForecastErrors())
     refresh_until(app, lambda: "differs" not in words(app) and "Forecast: normal" in words(app))
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from headway.api.schema import ClassForecast, Forecast, ForecastErrors, Interval, PresetForecast, Quantiles
+from headway_dashboard.analysis.catalogue import palette
 from headway_dashboard.analysis.units import MISSING, compact, counted, duration, written
 
 _ALL = "all"
@@ -85,6 +86,7 @@ def earlier_words(errors: ForecastErrors) -> str:
     """The errors of earlier forecasts after the last switches."""
     if not errors.comparisons or not errors.error_ratio:
         return "No earlier forecast has been compared with what came yet."
-    figures = ", ".join(f"{name} {written(ratio, 'ratio')}" for name, ratio in errors.error_ratio.items())
+    say = palette.words_of(palette.FORECASTS)
+    figures = ", ".join(f"{say(name)} {written(ratio, 'ratio')}" for name, ratio in errors.error_ratio.items())
     switches = "the last switch" if errors.comparisons == 1 else f"the last {errors.comparisons} switches"
     return f"After {switches} forecasts were off by (median): {figures}."

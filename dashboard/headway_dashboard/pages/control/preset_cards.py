@@ -42,6 +42,7 @@ def _card(one: PresetEntry, ceiling: int | None, forecast: Forecast | None, *, r
         st.caption(plain(one.description))
         st.markdown(plain(card_words(one.settings, ceiling)))
         _predicted(one, forecast, running=running, doubted=doubted)
+        st.space("stretch")  # the buttons of a row stand in one line
         chosen = st.session_state[CHOSEN] == one.name
         st.button(
             "Comparing" if chosen else "Compare",

@@ -47,5 +47,5 @@ def test_the_error_of_earlier_forecasts() -> None:
     """By figure, over the switches that were compared."""
     errors = ForecastErrors(comparisons=2, error_ratio={"ttft_p95_s": 0.12, "tokens_per_s": 0.03})
     assert spaced(earlier_words(errors)) == (
-        "After the last 2 switches forecasts were off by (median): ttft_p95_s 12 %, tokens_per_s 3 %."
+        "After the last 2 switches forecasts were off by (median): first token, p95 12 %, tokens/s 3 %."
     )
