@@ -5,8 +5,12 @@ The script knows the bare text of ``/metrics`` and the faults that it has caused
 
 from __future__ import annotations
 
+import json
+import os
 import re
-from collections.abc import Callable, Iterator
+import subprocess
+import sys
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -16,6 +20,7 @@ import streamlit as st
 from app_pages import class_rows, clear_settings, opened, refresh_until, tiles, words
 from engine_parts import engine_core, engine_processes, kill, long_form, ready
 from kept_load import Clients, kept_load
+from live_stand_in import TOKEN, LiveStandIn
 from prometheus_process import running_prometheus, scraping
 from raw_metrics import FINE, Look, RawMetrics, Spread
 from running_server import RunningServer, wait_until
@@ -47,10 +52,26 @@ class Seen:
         return None if found is None else float(found[0].replace(",", ""))
 
 
+class BothMetrics:
+    """The looks at two servers as one: each of the first with the one of the second that is nearest in time."""
+
+    def __init__(self, first: RawMetrics, second: RawMetrics) -> None:
+        self._first, self._second = first, second
+
+    @property
+    def looks(self) -> list[Look]:
+        """Those of both."""
+        others = self._second.looks[:]
+        return [
+            Look(one.time_s, [*one.samples, *min(others, key=lambda other: abs(other.time_s - one.time_s)).samples])
+            for one in self._first.looks[:]
+        ]
+
+
 class Night:
     """The server, its first screen, and the script that looks at the bare metrics."""
 
-    def __init__(self, server: RunningServer, app: AppTest, raw: RawMetrics) -> None:
+    def __init__(self, server: RunningServer, app: AppTest, raw: RawMetrics | BothMetrics) -> None:
         self.server, self.app, self.raw = server, app, raw
 
     def seen(self) -> Seen:
@@ -141,6 +162,7 @@ def night(real_engine: None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) ->
     """A server of two seats, and its Overview."""
     clear_settings(monkeypatch)
     server = RunningServer.headway(tmp_path / "server.log", "--preset", "night", "--no-warmup")
+    server.token = TOKEN
     with server, RawMetrics(server.url).watching() as raw:
         monkeypatch.setenv("HEADWAY_URL", server.url)
         monkeypatch.setenv("HEADWAY_ADMIN_TOKEN", server.token)
@@ -258,3 +280,89 @@ def test_the_first_screen_says_what_the_metrics_say_all_night(night: Night, tmp_
     idles(night)
     assert night.server.stop() == 0
     night.until("the end", lambda seen: [] if "cannot be reached" in seen.sentence else ["it seems to be there"])
+
+
+# ---------------------------------------------------------------------- what stands beside the server
+
+
+def changes(app: AppTest) -> list[str]:
+    """The rows of the last changes, and the words of the marks in the charts."""
+    rows = [" ".join(map(str, row)) for one in app.table for row in one.value.to_numpy().tolist()]
+    figures = [json.loads(one.proto.json).get("figure", {}) for one in app.get("bidi_component")]
+    return rows + [note["text"] for one in figures for note in one.get("layout", {}).get("annotations", ())]
+
+
+def has_a_neighbour(night: Night, patch: pytest.MonkeyPatch) -> None:
+    """Another server, with another preset: each is told with its own, and together they have the counts of both."""
+    raw, alone = night.raw, night.app
+    assert isinstance(raw, RawMetrics)
+    with LiveStandIn("throughput", clients=2) as other, RawMetrics(other.url).watching() as beside:
+        other.engine.base_s = 0.05
+        patch.setenv("HEADWAY_URL", f"{night.server.url},{other.url}")
+        wait_until(lambda: beside.span_s() > WINDOW_S + INTERVAL_S, "the script has looked at both for a window")
+        night.app, night.raw = opened(""), BothMetrics(raw, beside)
+        with loaded(night, FLOOD):
+            night.until("two servers, one of them full", night.disagreements)
+            info = [
+                labels for name, labels, value in night.raw.looks[-1].samples if name == "headway_preset_info" and value
+            ]
+            told = [(labels["preset"], labels["revision"]) for labels in info]
+            assert len(told) == 2, told
+            night.until("two servers", says(night, *(f"{name} · revision {revision}" for name, revision in told)))
+        assert re.search(r"up \d[^·\n]* to \d", words(night.app)), words(night.app)
+        night.until("no switch", lambda _: [one for one in changes(night.app) if "throughput" in one or "◆" in one])
+    patch.setenv("HEADWAY_URL", night.server.url)
+    night.app, night.raw = alone, raw
+    night.server.settle()
+
+
+@contextmanager
+def spinning(processes: int) -> Iterator[None]:
+    """So many processes that only compute."""
+    found = [subprocess.Popen([sys.executable, "-c", "while True: pass"]) for _ in range(processes)]
+    try:
+        yield
+    finally:
+        for one in found:
+            one.kill()
+            one.wait()
+
+
+def taken_by_others(looks: Sequence[Look]) -> bool:
+    """Whether the machine is full, mostly with what is not this server, and the server misses objectives."""
+
+    def busy(look: Look, *processes: str) -> float:
+        return sum(look.total("headway_processor_busy_ratio", process=one) for one in processes)
+
+    first, last = looks[-int(WINDOW_S)], looks[-1]
+    judged, met = (
+        last.total(f"headway_objective_{what}_total", objective="both")
+        - first.total(f"headway_objective_{what}_total", objective="both")
+        for what in ("judged", "met")
+    )
+    full = all(busy(look, "machine") > 0.95 for look in looks[-10:])
+    return full and busy(last, "machine") > 2 * busy(last, "api_server", "engine") and met < 0.9 * judged
+
+
+def is_crowded_out(night: Night) -> None:
+    """Other processes take the processors: they are the cause, and no preset is advised, for none would help."""
+    night.server.use("balanced")
+    with loaded(night, LIGHT):
+        with spinning(4 * (os.cpu_count() or 1)):
+            wait_until(lambda: taken_by_others(night.raw.looks[:]), "the machine is full", 180)
+            seen = night.until(
+                "a busy host", lambda seen: [] if "takes its processors" in seen.sentence else ["no host"]
+            )
+            assert seen.severity in ("degraded", "overloaded"), seen
+            advice = next(part for part in words(night.app).split("\n") if "What would help" in part)
+            assert "what else runs on the machine" in advice
+            assert not [text for text in ("seats", "preset") if text in advice], advice
+        night.until("the host is quiet", lambda seen: ["still"] if "takes its processors" in seen.sentence else [])
+
+
+@long_form("policies/diagnosis has the rules of a busy host, test_several_servers_page a page of two")
+def test_what_stands_beside_the_server_is_told_from_it(night: Night, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Another server, and other work on its machine."""
+    idles(night)
+    has_a_neighbour(night, monkeypatch)
+    is_crowded_out(night)
