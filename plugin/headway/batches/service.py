@@ -248,7 +248,7 @@ class Batches:
 
     async def save(self, batch: Batch, *files: StoredFile) -> None:
         """Write a batch down as it is now, with the files that it has made."""
-        ended, rows = batch.ended, [row_of(one) for one in (batch, *files)]
+        ended, rows = batch.ended, [row_of(batch), *map(row_of, files)]
         await self.disk(self.store.put, rows)
         if ended:
             self.open.pop(batch.id, None)
