@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterator
 import pytest
 from engine_parts import long_form
 from playwright.sync_api import Page, expect
+from real_browser import PLOT
 from stub_server import StubServer
 
 from headway_dashboard.analysis.catalogue.fleet_panels import FLEET_SECTION
@@ -16,7 +17,6 @@ from headway_dashboard.analysis.server.instances import instance_name
 pytestmark = pytest.mark.browser
 
 ROWS = ".headway-rows tbody tr"
-PLOT = ".js-plotly-plot .main-svg"
 #: Whether the chart of ready servers has points over so many seconds.
 KNOWN_FOR_S = """(least) => {
   const { times_ms, traces } = document.querySelector(".st-key-panel-fleet-ready .headway-plot").__headway.figure;

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import re
+import sys
 import time
 from collections.abc import Callable, Iterator
 
@@ -20,6 +21,7 @@ from usage_records import opened, usage_record
 from headway.api import AdminClient
 from headway.api.schema import ForecastErrors
 from headway.logs.last_warnings import LastWarnings, keep_last_warnings
+from headway.operator.status.launch import launch_status
 
 pytestmark = pytest.mark.browser
 
@@ -63,14 +65,24 @@ ANSWERS: dict[Clicks, dict[str, tuple[str, str]]] = {
         "health of each source": (".st-key-headway-sources", r"direct scrape\s*answers.*admin API\s*answers"),
     },
     (SERVER, ("text", "Configuration")): {
-        "launch arguments": (f"{CONFIGURATION} code", r"^(HEADWAY|headway )"),
+        "launch arguments": (f"{CONFIGURATION} code", r"headway serve a-model --port 8000$"),
         "effective configuration": (CONFIGURATION, r"classes\.normal\.max_waiting\s*40"),
     },
 }
 
 
 @pytest.fixture(scope="module")
-def troubled(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+def started() -> Iterator[None]:
+    """This process was started as a server is."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(sys, "argv", ["/usr/bin/headway", "serve", "a-model", "--port", "8000"])
+        launch_status.cache_clear()
+        yield
+    launch_status.cache_clear()
+
+
+@pytest.fixture(scope="module")
+def troubled(started: None, tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     """The dashboard of a server that refuses most of its requests, and of which there is something to tell."""
     folder, preset = tmp_path_factory.mktemp("troubled"), balanced_without_fallback(NARROW)
     preset = preset.model_copy(update={"name": "narrow"})

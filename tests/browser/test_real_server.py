@@ -25,14 +25,13 @@ from raw_metrics import (
     rate_of,
     spread,
 )
-from real_browser import drag
+from real_browser import PLOT, drag
 from running_server import RunningServer, wait_until
 
 from headway.api.routes import TABLE, Role
 
 pytestmark = [pytest.mark.browser, pytest.mark.engine]
 
-PLOT = ".js-plotly-plot .main-svg"
 PAGES = {
     "overview": "Overview",
     "requests": "Requests & priorities",

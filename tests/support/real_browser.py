@@ -18,6 +18,9 @@ FLAGS = [
 ]
 #: Vega measures a sparkline before it has a size; it is not an error of the dashboard.
 HARMLESS = ("Infinite extent",)
+PLOT = ".js-plotly-plot .main-svg"
+#: The line of badges above every page. A badge with a help text may stand there a second time, out of sight.
+BANNER = ".st-key-headway-banner"
 
 
 def chromium_path() -> str | None:
@@ -37,6 +40,12 @@ def chromium() -> Iterator[Browser]:
 def is_local(url: str) -> bool:
     """Whether a request stays on this machine."""
     return url.startswith(("http://127.0.0.1:", "ws://127.0.0.1:", "data:", "blob:"))
+
+
+def wait_for_refresh(page: Page) -> None:
+    """Wait until the first chart has got newer points; until there is one, where a page is being drawn."""
+    last = "() => document.querySelector('.js-plotly-plot')?.__headway?.figure.times_ms.at(-1) ?? 0"
+    page.wait_for_function(f"(before) => ({last})() > before", arg=page.evaluate(last))
 
 
 def drag(page: Page, upto: float = 0.9) -> Locator:

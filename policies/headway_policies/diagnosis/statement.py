@@ -14,6 +14,8 @@ from headway_policies.limits import WHYS
 from headway_policies.units import compact, duration, percent
 
 _FAR_BELOW = 0.5
+#: Fewer sequences on the mean are not too many for any engine.
+_FEW_SEATS = 2.0
 
 
 def statement(facts: Facts, found: Bottleneck) -> str:
@@ -101,6 +103,21 @@ def _partly_free(facts: Facts) -> str:
     """The load of a server that has free seats most of the time: the mean, where none is free at this moment."""
     if facts.seats_now is None or facts.seats_now < (facts.limit_now or 0):
         return _load(facts)
+    return _mean_load(facts)
+
+
+def _long_steps(facts: Facts) -> str:
+    """Tokens come too slowly: the requests that made them so may have ended since."""
+    ended = facts.seats_now is not None and facts.seats_now < (facts.seats_taken or 0.0) / 2
+    load = _mean_load(facts) if ended else _load(facts)
+    if slowed_by_prompts(facts):
+        return f"Long prompts make steps long: {load}"
+    if (facts.seats_taken or 0.0) < _FEW_SEATS:
+        return f"Tokens come more slowly than their objective allows, although few requests run at once: {load}"
+    return f"Too many requests run at once for their objective: {load}"
+
+
+def _mean_load(facts: Facts) -> str:
     mean = _load(replace(facts, seats_now=None, limit_now=None))
     return mean.replace("seats taken", "seats taken on the mean of half a minute", 1)
 
@@ -148,11 +165,7 @@ _STATEMENTS: Mapping[Bottleneck, Callable[[Facts], str]] = {
     Bottleneck.BURSTS: lambda facts: (
         f"Requests arrive in bursts, while on the mean seats are free: {_partly_free(facts)}"
     ),
-    Bottleneck.LONG_STEPS: lambda facts: (
-        f"Long prompts make steps long: {_load(facts)}"
-        if slowed_by_prompts(facts)
-        else f"Too many requests run at once for their objective: {_load(facts)}"
-    ),
+    Bottleneck.LONG_STEPS: _long_steps,
     Bottleneck.FIRST_TOKENS: lambda facts: (
         f"No request waits for a seat, so their prompts take long to compute: {_load(facts)}"
     ),

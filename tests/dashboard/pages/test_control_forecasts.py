@@ -56,13 +56,16 @@ def predicted() -> Forecast:
 
 
 def test_a_visit_asks_for_a_forecast_and_the_cards_show_it(control: Open, stub: StubServer) -> None:
-    """By itself, where the role allows it and traffic is recorded; with a table by class."""
+    """By itself, where the role allows it and traffic is recorded; presets against classes first, then by class."""
     stub.forced["GET", "/headway/v1/traffic"] = (200, TRAFFIC)
     stub.forced["POST", "/headway/v1/presets/forecast"] = (200, predicted().model_dump(mode="json"))
     app = control(stub.url)
     text = again_until(app, "Forecast: normal: TTFT p95 800 ms (600 ms to 1.1 s), 240 tokens/s, 2 % refused")
     assert "No earlier forecast has been compared" in text
-    assert list(app.table[0].value["Class"])[:3] == ["realtime", "normal", "all"]
+    matrix, by_class = app.table[0].value, app.table[1].value
+    assert list(matrix.columns) == ["Preset", "realtime", "normal", "Tokens/s"]
+    assert [*map(plain, matrix["Preset"])] == ["balanced", "latency"]
+    assert list(by_class["Class"])[:3] == ["realtime", "normal", "all"]
 
 
 def test_a_forecast_that_is_not_what_is_measured_is_not_shown_as_true(
@@ -77,7 +80,8 @@ def test_a_forecast_that_is_not_what_is_measured_is_not_shown_as_true(
     text = again_until(app, "The forecast of balanced differs.", "Forecast, not confirmed: normal")
     assert "Forecast, not what is measured: normal" in text
     assert "Forecast: normal" not in text
-    assert {"balanced", "latency (not confirmed)"} == {*map(plain, app.table[0].value["Preset"])}
+    for drawn in app.table[:2]:
+        assert {"balanced", "latency (not confirmed)"} == {*map(plain, drawn.value["Preset"])}
     assert "After the last switch forecasts were off by (median): tokens/s 3 %." in text
     told(stub, ForecastErrors())
     refresh_until(app, lambda: "differs" not in words(app) and "Forecast: normal" in words(app))

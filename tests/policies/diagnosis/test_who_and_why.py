@@ -170,6 +170,20 @@ def test_a_machine_that_is_busy_with_other_work_is_named(
 
 
 @pytest.mark.parametrize(
+    ("mean", "now", "said"),
+    [
+        (8.6, None, "Too many requests run at once for their objective: 9 of 32 seats taken, no request waits."),
+        (8.6, 0, "Too many requests run at once for their objective: 9 of 32 seats taken on the mean of half a minute"),
+        (1.2, 1, "Tokens come more slowly than their objective allows, although few requests run at once: 1 of 32"),
+    ],
+)
+def test_slow_tokens_are_blamed_on_requests_only_where_many_ran(mean: float, now: int | None, said: str) -> None:
+    """By the mean, where those that ran have ended: "too many, 0 of 32 seats taken" contradicts itself."""
+    facts = replace(WELL, classes=SLOW, seats_taken=mean, seats_now=now, limit_now=None if now is None else 32)
+    assert diagnose(facts).statement.startswith(said)
+
+
+@pytest.mark.parametrize(
     ("more", "bottleneck"),
     [
         ({"doubling_gain": 0.6}, Bottleneck.SEATS),

@@ -1,14 +1,57 @@
-"""Forecasts of presets as text: a line for a card, a table by class, what they rest on, and their recent error."""
+"""Forecasts of presets as text: presets against classes, a line for a card, a table by class, what they rest on, and
+their recent error.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import NamedTuple
 
 from headway.api.schema import ClassForecast, Forecast, ForecastErrors, Interval, PresetForecast, Quantiles
 from headway_dashboard.analysis.catalogue import palette
 from headway_dashboard.analysis.units import MISSING, compact, counted, duration, written
 
 _ALL = "all"
+
+
+class Figure(NamedTuple):
+    """A cell of the matrix; ``best``: no preset has a better one, and some have a worse one."""
+
+    text: str
+    best: bool = False
+
+
+def matrix(forecast: Forecast, urgency: Sequence[str]) -> dict[str, dict[str, Figure]]:
+    """By preset: for each class, the most urgent first, the requests within the objectives of the preset and p95 of
+    their first tokens; and the tokens/s of all.
+    """
+    presets = forecast.presets
+    known = dict.fromkeys(name for preset in presets for name in preset.classes)
+    names = [*(name for name in urgency if name in known), *(name for name in known if name not in urgency)]
+    columns = {name: _class_column([preset.classes.get(name) for preset in presets]) for name in names}
+    tokens = [preset.tokens_per_s.value for preset in presets]
+    columns["Tokens/s"] = [Figure(compact(value), best) for value, best in zip(tokens, _best(tokens), strict=True)]
+    return {
+        preset.name: {title: cells[place] for title, cells in columns.items()} for place, preset in enumerate(presets)
+    }
+
+
+def _class_column(found: Sequence[ClassForecast | None]) -> list[Figure]:
+    """One class under each preset; nothing where a preset does not have the class, or it has no request."""
+    offered = [own if own is not None and own.offered else None for own in found]
+    good = [own.good_ratio.value if own is not None and own.good_ratio is not None else None for own in offered]
+    return [
+        Figure(MISSING if own is None else f"{_ratio(own.good_ratio)}, TTFT p95 {_seconds(own.ttft_s.p95)}", best)
+        for own, best in zip(offered, _best(good), strict=True)
+    ]
+
+
+def _best(values: Sequence[float | None]) -> list[bool]:
+    """Which of these are the largest, in two digits; none where all known ones are."""
+    shown = [None if value is None else float(f"{value:.2g}") for value in values]
+    known = [value for value in shown if value is not None]
+    largest = max(known, default=None)
+    return [value is not None and value == largest > min(known) for value in shown]
 
 
 def card_line(forecast: PresetForecast, urgency: Sequence[str]) -> str:

@@ -59,5 +59,4 @@ def setting_rows(settings: Mapping[str, Setting]) -> list[dict[str, str]]:
 def launch_words(launch: LaunchStatus) -> str:
     """The variables and arguments of the start, as they would stand in a shell; empty where they are not known."""
     lines = [f"{name}={shlex.quote(value)}" for name, value in launch.variables.items()]
-    arguments = " ".join(shlex.quote(word) for word in launch.arguments)
-    return "\n".join([*lines, f"headway {arguments}"] if arguments else lines)
+    return "\n".join([*lines, shlex.join(launch.arguments)] if launch.arguments else lines)

@@ -1,4 +1,5 @@
-"""The predicted effect of the presets: the button, the progress, what the forecast rests on, and a table by class.
+"""The predicted effect of the presets: the button, the progress, what it rests on, presets against
+classes, and a table by class.
 
 Where the forecast of the preset in force is not what is measured, a sentence says so, and the figures of the other
 presets are marked as not confirmed. They are not scaled: refusals and times grow by no common factor.
@@ -6,11 +7,13 @@ presets are marked as not confirmed. They are not scaled: refusals and times gro
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
+
 import streamlit as st
 
 from headway.api import PresetList
 from headway.api.schema import Forecast
-from headway_dashboard.analysis.changes.forecast_words import basis_words, class_rows
+from headway_dashboard.analysis.changes.forecast_words import Figure, basis_words, class_rows, matrix
 from headway_dashboard.analysis.changes.preset_changes import by_urgency
 from headway_dashboard.components import table
 from headway_dashboard.components.banner import plain
@@ -82,11 +85,35 @@ def forecast_table(forecast: Forecast | None, presets: PresetList, doubted: str)
     if forecast is None:
         return
     settings, running = {preset.name: preset.settings for preset in presets.presets}, presets.current.name
+
+    def named(name: str) -> str:
+        return f"{name} ({NOT_CONFIRMED})" if doubted and name != running else name
+
+    _matrix(forecast, by_urgency(settings.get(running, {})), named)
     rows = [
-        {"Preset": f"{preset.name} ({NOT_CONFIRMED})" if doubted and preset.name != running else preset.name, **row}
+        {"Preset": named(preset.name), **row}
         for preset in forecast.presets
         for row in class_rows(preset, by_urgency(settings.get(preset.name, {})))
     ]
     with st.expander("Forecast by class"):
         st.caption("Each figure is the median of the replays, with the least and the largest where they differ.")
         table(rows)
+
+
+def _matrix(forecast: Forecast, urgency: Sequence[str], named: Callable[[str], str]) -> None:
+    """Presets against classes; the best figure of a column is bold."""
+    rows = [
+        {"Preset": plain(named(name)), **{title: _cell(figure) for title, figure in figures.items()}}
+        for name, figures in matrix(forecast, urgency).items()
+    ]
+    with st.container(border=True, gap="xsmall", key="headway-forecast-matrix"):
+        st.markdown(
+            "**Forecast: presets against classes**",
+            help="Requests within the objectives of the preset itself, and p95 of their first tokens. The best of a "
+            "column is bold.",
+        )
+        st.table(rows, border="horizontal", hide_index=True)
+
+
+def _cell(figure: Figure) -> str:
+    return f"**{plain(figure.text)}**" if figure.best else plain(figure.text)

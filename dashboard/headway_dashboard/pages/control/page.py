@@ -73,8 +73,9 @@ def _presets(
     job = ask_on_opening(settings, rights)
     doubted = doubt(server_status)
     forecast_bar(settings, job, server_status, rights)
-    chosen = cards(listed, ceiling, job.state().forecast, doubted=bool(doubted))
-    forecast_table(job.state().forecast, listed, doubted)
+    forecast = job.state().forecast
+    forecast_table(forecast, listed, doubted)
+    chosen = cards(listed, ceiling, forecast, doubted=bool(doubted))
     say(RESULT)
     if chosen is None or chosen.name == listed.current.name:
         st.caption("Choose Compare on a preset to see what it would change before it is applied.")

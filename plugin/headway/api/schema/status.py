@@ -175,7 +175,7 @@ class OperatorStop(Answer):
 class LaunchStatus(Answer):
     """How the server was started: its arguments, and the variables of Headway that are set. Secrets are hidden."""
 
-    arguments: list[str] = Field(default=[])
+    arguments: list[str] = Field(default=[], description="The program comes first.")
     variables: dict[str, str] = Field(default={})
 
 

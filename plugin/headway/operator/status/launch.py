@@ -10,6 +10,7 @@ import re
 import sys
 from collections.abc import Iterator, Mapping, Sequence
 from functools import cache
+from pathlib import Path
 from typing import Final
 
 from headway.api import schema
@@ -33,8 +34,9 @@ _LOGIN: Final = re.compile(r"//[^/\s]*@")
 
 @cache
 def launch_status() -> schema.LaunchStatus:
-    """The arguments of this process, and the variables that are set for it."""
-    return schema.LaunchStatus(arguments=list(shown_arguments(sys.argv[1:])), variables=shown_variables(os.environ))
+    """The program of this process with its arguments, and the variables that are set for it."""
+    arguments = [Path(sys.argv[0]).name, *shown_arguments(sys.argv[1:])]
+    return schema.LaunchStatus(arguments=arguments, variables=shown_variables(os.environ))
 
 
 def shown_arguments(arguments: Sequence[str]) -> Iterator[str]:

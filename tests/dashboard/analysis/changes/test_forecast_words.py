@@ -4,8 +4,15 @@ from __future__ import annotations
 
 from predicted import forecast
 
-from headway.api.schema import ForecastErrors
-from headway_dashboard.analysis.changes.forecast_words import basis_words, card_line, class_rows, earlier_words
+from headway.api.schema import ForecastErrors, Interval, PresetForecast
+from headway_dashboard.analysis.changes.forecast_words import (
+    Figure,
+    basis_words,
+    card_line,
+    class_rows,
+    earlier_words,
+    matrix,
+)
 
 URGENCY = ["realtime", "normal", "batch"]
 
@@ -33,6 +40,25 @@ def test_the_table_has_each_class_in_its_order_and_all() -> None:
     assert [row["Class"] for row in rows] == ["realtime", "normal", "all"]
     assert rows[0]["TTFT p95"] == "—"
     assert spaced(rows[1]["Refused"]) == "2 %"
+
+
+def test_presets_against_classes_with_the_best_of_each_column() -> None:
+    """The most urgent class first; nothing is best where all are alike, and a class without requests has no figure."""
+    made = forecast("latency", "balanced", "serial")
+    presets = [_within(one, good) for one, good in zip(made.presets, (0.972, 0.5, 0.971), strict=True)]
+    found = matrix(made.model_copy(update={"presets": presets}), URGENCY)
+    assert [list(row) for row in found.values()] == [["realtime", "normal", "Tokens/s"]] * 3
+    assert [row["normal"].best for row in found.values()] == [True, False, True]
+    assert spaced(found["balanced"]["normal"].text) == "50 %, TTFT p95 800 ms (600 ms to 1.1 s)"
+    assert found["latency"]["realtime"] == Figure("—")
+    assert found["latency"]["Tokens/s"] == Figure("240")
+
+
+def _within(preset: PresetForecast, good: float) -> PresetForecast:
+    """The same with so many requests of class normal within the objectives."""
+    ratio = Interval(value=good, low=good, high=good)
+    classes = {**preset.classes, "normal": preset.classes["normal"].model_copy(update={"good_ratio": ratio})}
+    return preset.model_copy(update={"classes": classes})
 
 
 def test_what_a_forecast_rests_on() -> None:

@@ -57,6 +57,6 @@ def test_lines_settings_and_the_start_are_shown_as_they_are() -> None:
         ["2026-01-01 00:00:00", "warning", "disk", "headway.x", "3"]
     ]
     assert [list(row.values()) for row in setting_rows({"b": 2, "a": True})] == [["a", "true"], ["b", "2"]]
-    launch = LaunchStatus(arguments=["serve", "a model"], variables={"HEADWAY_PRESET": "latency"})
+    launch = LaunchStatus(arguments=["headway", "serve", "a model"], variables={"HEADWAY_PRESET": "latency"})
     assert launch_words(launch) == "HEADWAY_PRESET=latency\nheadway serve 'a model'"
     assert launch_words(LaunchStatus()) == ""
