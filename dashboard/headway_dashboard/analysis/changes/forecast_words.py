@@ -49,9 +49,9 @@ def _class_column(found: Sequence[ClassForecast | None]) -> list[Figure]:
 def _best(values: Sequence[float | None]) -> list[bool]:
     """Which of these are the largest, in two digits; none where all known ones are."""
     shown = [None if value is None else float(f"{value:.2g}") for value in values]
-    known = [value for value in shown if value is not None]
-    largest = max(known, default=None)
-    return [value is not None and value == largest > min(known) for value in shown]
+    known = {value for value in shown if value is not None}
+    largest = max(known) if len(known) > 1 else None
+    return [largest is not None and value == largest for value in shown]
 
 
 def card_line(forecast: PresetForecast, urgency: Sequence[str]) -> str:
