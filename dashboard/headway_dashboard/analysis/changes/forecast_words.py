@@ -41,9 +41,14 @@ def _class_column(found: Sequence[ClassForecast | None]) -> list[Figure]:
     offered = [own if own is not None and own.offered else None for own in found]
     good = [own.good_ratio.value if own is not None and own.good_ratio is not None else None for own in offered]
     return [
-        Figure(MISSING if own is None else f"{_ratio(own.good_ratio)}, TTFT p95 {_seconds(own.ttft_s.p95)}", best)
-        for own, best in zip(offered, _best(good), strict=True)
+        Figure(MISSING if own is None else _median(own), best) for own, best in zip(offered, _best(good), strict=True)
     ]
+
+
+def _median(own: ClassForecast) -> str:
+    """The share within objectives, and p95 of first tokens, by the median of the replays alone."""
+    good, first_s = (None if one is None else one.value for one in (own.good_ratio, own.ttft_s.p95))
+    return f"{written(good, 'ratio')}, TTFT {written(first_s, 'seconds')}"
 
 
 def _best(values: Sequence[float | None]) -> list[bool]:

@@ -109,8 +109,8 @@ def _matrix(forecast: Forecast, urgency: Sequence[str], named: Callable[[str], s
     with st.container(border=True, gap="xsmall", key="headway-forecast-matrix"):
         st.markdown(
             "**Forecast: presets against classes**",
-            help="Requests within the objectives of the preset itself, and p95 of their first tokens. The best of a "
-            "column is bold.",
+            help="Requests within the objectives of the preset itself, and p95 of their first tokens, by the median of "
+            "the replays. The best of a column is bold.",
         )
         st.table(rows, border="horizontal", hide_index=True)
 
