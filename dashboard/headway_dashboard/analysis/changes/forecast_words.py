@@ -4,7 +4,7 @@ their recent error.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 from headway.api.schema import ClassForecast, Forecast, ForecastErrors, Interval, PresetForecast, Quantiles
@@ -26,8 +26,7 @@ def matrix(forecast: Forecast, urgency: Sequence[str]) -> dict[str, dict[str, Fi
     their first tokens; and the tokens/s of all.
     """
     presets = forecast.presets
-    known = dict.fromkeys(name for preset in presets for name in preset.classes)
-    names = [*(name for name in urgency if name in known), *(name for name in known if name not in urgency)]
+    names = _ordered(dict.fromkeys(name for preset in presets for name in preset.classes), urgency)
     columns = {name: _class_column([preset.classes.get(name) for preset in presets]) for name in names}
     tokens = [preset.tokens_per_s.value for preset in presets]
     columns["Tokens/s"] = [Figure(compact(value), best) for value, best in zip(tokens, _best(tokens), strict=True)]
@@ -77,9 +76,13 @@ def _first(forecast: PresetForecast, urgency: Sequence[str]) -> tuple[str, Class
 
 def class_rows(forecast: PresetForecast, urgency: Sequence[str]) -> list[dict[str, str]]:
     """A row for each class, the most urgent first, and one for all."""
-    known = [name for name in urgency if name in forecast.classes]
-    names = [*known, *(name for name in forecast.classes if name not in known)]
-    return [_row(name, forecast.classes[name]) for name in names] + [_row(_ALL, forecast.all)]
+    rows = [_row(name, forecast.classes[name]) for name in _ordered(forecast.classes, urgency)]
+    return [*rows, _row(_ALL, forecast.all)]
+
+
+def _ordered(names: Mapping[str, object], urgency: Sequence[str]) -> list[str]:
+    """The names of classes: those of which the urgency is known, then the others."""
+    return [*(name for name in urgency if name in names), *(name for name in names if name not in urgency)]
 
 
 def _row(name: str, own: ClassForecast) -> dict[str, str]:
