@@ -15,7 +15,6 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import replace
 from typing import Any
 
 from vllm.v1.metrics.loggers import AggregateStatLoggerBase
@@ -77,10 +76,8 @@ class HeadwayStatLogger(AggregateStatLoggerBase):
         """The new steps that EngineCore has written down; None where it writes none of this rank."""
         if self._ring is None or rank >= self._ranks:
             return None
-        steps = self._ring.read_rank(rank)
-        if not steps and not self._ring.written[rank]:
-            return None
-        return [(replace(load, **self._known()), sequences) for load, sequences in steps]
+        steps = self._ring.read_rank(rank, self._known)
+        return steps if steps or self._ring.written[rank] else None
 
     def _counted(self, scheduler_stats: Any, iteration_stats: Any, rank: int) -> tuple[Load, int]:
         """A step as vLLM counts it, and the number of its sequences."""

@@ -40,6 +40,7 @@ from headway_policies.desk.capacity import Capacity, CapReason
 from headway_policies.desk.crash import give_up, start_over
 from headway_policies.desk.dispatch import SLICE, Dispatcher
 from headway_policies.desk.effects import Effect, WakeAt
+from headway_policies.desk.engine_steps import EngineSteps
 from headway_policies.desk.forecast import Forecast
 from headway_policies.desk.lifecycle import Lifecycle
 from headway_policies.desk.mode import Block, Mode, Stages
@@ -68,6 +69,7 @@ class Desk:
         self._lifecycle = lifecycle = Lifecycle(mode, scheduler, forecast, objectives, self.ledger)
         self._dispatcher = Dispatcher(mode, scheduler, lifecycle, forecast, objectives)
         self._admission = Admission(mode, scheduler, objectives, lifecycle.crash_suspects)
+        self._steps = EngineSteps(capacity, scheduler, forecast, objectives)
         self._armed_s: float | None = None
 
     # ------------------------------------------------------------------ events of a ticket
@@ -156,12 +158,7 @@ class Desk:
 
     def observe(self, load: Load, now_s: float) -> list[Effect]:
         """The engine made a step."""
-        forecast, scheduler = self._forecast, self._scheduler
-        taken, queued = scheduler.seats.taken, len(scheduler.queue)
-        self._capacity.observe(load, taken, queued, forecast.sizes, forecast.pace.ratio, now_s)
-        scheduler.observe(load)
-        self._objectives.observed()
-        return self._filled(now_s)
+        return self._filled(now_s) if self._steps.made(load, now_s) else []
 
     def switch(self, preset: Preset, now_s: float, rungs: frozenset[Rung] | None = None) -> list[Effect]:
         """Put another preset in force. No waiting ticket is dropped, no running one is ended.
@@ -339,6 +336,7 @@ class Desk:
 
     def read(self, now_s: float) -> DeskReading:
         """The answers to all other questions, made anew for each call: it costs about as much as an arrival."""
+        self._steps.catch_up(now_s)
         parts = self._capacity, self._forecast, self._scheduler, self._objectives, self._lifecycle
         return read(self.mode, self.ledger, *parts, now_s)
 
@@ -346,9 +344,8 @@ class Desk:
 
     def _begin(self, now_s: float) -> None:
         """Before any event: open a list of effects, settle the tickets whose time has run out, and fill their seats."""
-        capacity, lifecycle = self._capacity, self._lifecycle
-        if capacity.adapts or capacity.opening.moving:
-            capacity.weigh(now_s)
+        lifecycle = self._lifecycle
+        self._steps.catch_up(now_s)
         lifecycle.effects = []
         self._dispatcher.patience = SLICE
         if lifecycle.deadlines.earliest_s <= now_s or lifecycle.crash_suspects.cleared_s is not None:

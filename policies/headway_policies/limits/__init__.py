@@ -3,6 +3,7 @@
 A limit policy proposes, the governor bounds the proposal; both learn from engine steps.
 """
 
+from headway_policies.limits.equal_steps import EqualSteps, StepReport
 from headway_policies.limits.fit.engine_fit import EngineFit, Unloaded
 from headway_policies.limits.fit.step_time import StepTime, StepTimeFit
 from headway_policies.limits.governor import (
@@ -24,6 +25,7 @@ __all__ = [
     "MEMORY_WHYS",
     "WHYS",
     "EngineFit",
+    "EqualSteps",
     "FixedLimit",
     "Governor",
     "Interval",
@@ -40,6 +42,7 @@ __all__ = [
     "RankLoad",
     "Resolved",
     "Signals",
+    "StepReport",
     "StepTime",
     "StepTimeFit",
     "Unloaded",

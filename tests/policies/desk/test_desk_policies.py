@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from itertools import count
 from typing import Any
 
 import pytest
@@ -262,3 +263,24 @@ def test_an_order_is_made_anew_only_where_its_part_of_the_preset_changes() -> No
     RecordingOrder.booked.clear()
     desk.leave(1, Ending.COMPLETED, 2.0, Usage(10, 10))
     assert RecordingOrder.booked == []
+
+
+def test_steps_that_are_alike_are_heard_together_while_nothing_waits(recorded: type[RecordingLimit]) -> None:
+    """At the latest before the next event and the next question; each by itself while a ticket waits."""
+    desk, times_s = Desk(small_preset(2)), count(0.0, 0.02)
+
+    def heard(steps: int) -> list[tuple[int, int]]:
+        for _ in range(steps):
+            desk.observe(Load(2, 0, 0.5, 0.02), next(times_s))
+        seen = [(signals.load.steps, signals.seats_taken) for signals, _ in recorded.observed]
+        recorded.observed.clear()
+        return seen
+
+    desk.arrive(Ticket(1, "normal", 0.0), next(times_s))
+    assert heard(9) == [(8, 1)]
+    desk.arrive(Ticket(2, "normal", 0.0), next(times_s))
+    assert heard(3) == [(1, 1)]
+    desk.read(next(times_s))
+    assert heard(0) == [(3, 2)]
+    desk.arrive(Ticket(3, "normal", 0.0), next(times_s))
+    assert heard(3) == [(1, 2), (1, 2), (1, 2)]

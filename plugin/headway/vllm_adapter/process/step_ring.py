@@ -19,9 +19,9 @@ import mmap
 import os
 import struct
 import zlib
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import Final, NamedTuple
+from typing import Any, Final, NamedTuple
 
 from headway.vllm_adapter.process.progress import FILE_BYTES, RING_BYTES, VARIABLE, ring_start
 from headway.vllm_adapter.rank_loads import RankLoads
@@ -123,8 +123,8 @@ class StepRingReader:
         self.read()
         self.written = [False] * len(self._rings)
 
-    def read_rank(self, rank: int) -> list[tuple[Load, int]]:
-        """The steps of one rank since the last call."""
+    def read_rank(self, rank: int, known: Callable[[], Mapping[str, Any]] = dict) -> list[tuple[Load, int]]:
+        """The steps of one rank since the last call; ``known`` returns what else is known of the next one of them."""
         ring, expected, found = self._rings[rank], self._next[rank], list[tuple[Load, int]]()
         while (record := _read(ring, expected)) is not None and record[0] >= expected and len(found) < RING_STEPS:
             number, step = record
@@ -136,12 +136,12 @@ class StepRingReader:
             if step == _CLOSED:
                 continue
             own = RankLoad(step.running, step.waiting, step.deferred, step.kv_usage_ratio)
+            facts = self._loads.add(rank, own) | {"first_tokens": step.first_tokens} | known()
             load = Load(
-                **self._loads.add(rank, own),
                 inter_token_s=step.step_s or None,
                 prefill_tokens=step.prompt_tokens,
                 preemptions=step.preemptions,
-                first_tokens=step.first_tokens,
+                **facts,
             )
             found.append((load, step.sequences))
         self._next[rank] = expected

@@ -28,7 +28,6 @@ contexts only grew together, which of them costs is a guess. Before the second l
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Sequence
 from math import inf, sqrt
 from statistics import median
 
@@ -53,9 +52,11 @@ _LEAST_PART = 0.01  # a cost drifts as if it were at least this part of the step
 _SHAPE = (16.0, 1.0, 1.0, 0.0)
 _UNSURE, _UNSURE_RECALLED, _UNSURE_CONTEXT = 6.0, 1.0, 2.0
 _CONTEXT_STEPS = 64  # the context of a sequence is the mean of about so many
-_FOUR = range(4)
 
 _Load = tuple[float, int, int, float]
+_Costs = tuple[float, float, float, float]
+#: The upper half, by rows.
+_Covariance = tuple[float, ...]
 
 
 class StepProfile:
@@ -63,8 +64,8 @@ class StepProfile:
 
     def __init__(self) -> None:
         self.samples = 0
-        self._costs = [0.0] * 4
-        self._covariance = [[0.0] * 4 for _ in _FOUR]
+        self._costs: _Costs = (0.0, 0.0, 0.0, 0.0)
+        self._covariance: _Covariance = (0.0,) * 10
         self._prompts = False
         self._context = 0.0  # of a sequence lately, as a share of the KV cache
         self._noise = _FIRST_NOISE
@@ -84,8 +85,9 @@ class StepProfile:
             return
         load = (1.0, running, prefill_tokens, kv_usage_ratio)
         if not any(self._costs):
+            base, sequence, prefill_token, context = _SHAPE
             size = step_s / _dot(_SHAPE, load)
-            self._take([size * part for part in _SHAPE], _UNSURE)
+            self._take((size * base, size * sequence, size * prefill_token, size * context), _UNSURE)
         self._lately.append(step_s / self._expected_s(load, step_s) - 1)
         if self._lately[-1] > _PAUSE > median(self._lately):
             return
@@ -98,7 +100,7 @@ class StepProfile:
     def start_from(self, costs: StepTime) -> None:
         """Take these costs for the first ones."""
         self._prompts = True
-        self._take([costs.base_s, costs.sequence_s, costs.prefill_token_s, 0.0], _UNSURE_RECALLED)
+        self._take((costs.base_s, costs.sequence_s, costs.prefill_token_s, 0.0), _UNSURE_RECALLED)
 
     @property
     def costs(self) -> StepTime:
@@ -114,38 +116,65 @@ class StepProfile:
         base_s, sequence_s, _, context_s = self._costs
         return base_s + sequence_s + context_s * self._context
 
-    def _take(self, costs: list[float], unsure: float) -> None:
+    def _take(self, costs: _Costs, unsure: float) -> None:
         """Take these costs, each unsure by so large a share of it."""
-        self._costs = costs
-        doubts = [unsure * cost for cost in costs[:3]] + [_UNSURE_CONTEXT * costs[0]]
-        self._covariance = [[doubts[i] ** 2 if i == j else 0.0 for j in _FOUR] for i in _FOUR]
+        base, sequence, prefill_token = ((unsure * cost) ** 2 for cost in costs[:3])
+        context = (_UNSURE_CONTEXT * costs[0]) ** 2
+        self._costs, self._covariance = costs, (base, 0, 0, 0, sequence, 0, 0, prefill_token, 0, context)
 
     def _expected_s(self, load: _Load, step_s: float) -> float:
         """The time of a step by the costs; at least a part of what it took."""
         return max(_dot(self._costs, load), step_s / _UNEXPECTED)
 
     def _learn(self, load: _Load, step_s: float) -> None:
-        """Move the costs by what this step took longer than they say."""
-        costs, covariance = self._costs, self._covariance
-        expected_s, missing_s = self._expected_s(load, step_s), step_s - _dot(costs, load)
-        spread = [_dot(row, load) for row in covariance]
+        """Move the costs by what this step took longer than they say. Written out, since both processes do this at each
+        step: ``s`` is the covariance times the load, and the noise of the speed and of the drift is added to both.
+        """
+        _, running, tokens, usage = load
+        c0, c1, c2, c3 = self._costs
+        p00, p01, p02, p03, p11, p12, p13, p22, p23, p33 = self._covariance
+        told_s = c0 + c1 * running + c2 * tokens + c3 * usage
+        expected_s = max(told_s, step_s / _UNEXPECTED)
+        s0 = p00 + p01 * running + p02 * tokens + p03 * usage
+        s1 = p01 + p11 * running + p12 * tokens + p13 * usage
+        s2 = p02 + p12 * running + p22 * tokens + p23 * usage
+        s3 = p03 + p13 * running + p23 * tokens + p33 * usage
         noise = (self._noise * expected_s) ** 2
-        changing = self._changing(step_s / expected_s - 1, expected_s / sqrt(_dot(spread, load) + noise))
-        for i in _FOUR:
-            row, part = covariance[i], changing * costs[i]
-            for j in _FOUR:
-                row[j] += part * costs[j]
-            least = _LEAST_PART * expected_s / load[i] if load[i] else 0.0
-            row[i] += (_DRIFT * max(costs[i], least)) ** 2
-        spread = [_dot(row, load) for row in covariance]
-        most_s = _MOST_MOVE * expected_s
-        trusted = min(1.0, most_s / abs(missing_s)) if missing_s else 1.0
-        weight = trusted / (_dot(spread, load) + noise)
-        for i in _FOUR:
-            row, gain = covariance[i], weight * spread[i]
-            costs[i] = max(0.0, costs[i] + gain * missing_s)
-            for j in _FOUR:
-                row[j] -= gain * spread[j]
+        variance = s0 + s1 * running + s2 * tokens + s3 * usage + noise
+        changing = self._changing(step_s / expected_s - 1, expected_s / sqrt(variance))
+        least_s = _LEAST_PART * expected_s
+        d0 = (_DRIFT * max(c0, least_s)) ** 2
+        d1 = (_DRIFT * max(c1, least_s / running)) ** 2
+        d2 = (_DRIFT * (max(c2, least_s / tokens) if tokens else c2)) ** 2
+        d3 = (_DRIFT * (max(c3, least_s / usage) if usage else c3)) ** 2
+        speed = changing * told_s
+        s0 += speed * c0 + d0
+        s1 += speed * c1 + d1 * running
+        s2 += speed * c2 + d2 * tokens
+        s3 += speed * c3 + d3 * usage
+        missing_s, most_s = step_s - told_s, _MOST_MOVE * expected_s
+        trusted = most_s / abs(missing_s) if abs(missing_s) > most_s else 1.0
+        weight = trusted / (s0 + s1 * running + s2 * tokens + s3 * usage + noise)
+        v0, v1, v2, v3 = changing * c0, changing * c1, changing * c2, changing * c3
+        g0, g1, g2, g3 = weight * s0, weight * s1, weight * s2, weight * s3
+        self._covariance = (
+            p00 + v0 * c0 - g0 * s0 + d0,
+            p01 + v0 * c1 - g0 * s1,
+            p02 + v0 * c2 - g0 * s2,
+            p03 + v0 * c3 - g0 * s3,
+            p11 + v1 * c1 - g1 * s1 + d1,
+            p12 + v1 * c2 - g1 * s2,
+            p13 + v1 * c3 - g1 * s3,
+            p22 + v2 * c2 - g2 * s2 + d2,
+            p23 + v2 * c3 - g2 * s3,
+            p33 + v3 * c3 - g3 * s3 + d3,
+        )
+        self._costs = (
+            max(0.0, c0 + g0 * missing_s),
+            max(0.0, c1 + g1 * missing_s),
+            max(0.0, c2 + g2 * missing_s),
+            max(0.0, c3 + g3 * missing_s),
+        )
 
     def _changing(self, error: float, deviations: float) -> float:
         """The variance of the speed at this step; ``deviations`` is what turns its error into standard deviations."""
@@ -159,5 +188,5 @@ class StepProfile:
         return _STEADY + _CHANGING * sure * max(0.0, (alike - _USUAL_ALIKE) / (1 - _USUAL_ALIKE)) ** 2
 
 
-def _dot(one: Sequence[float], other: Sequence[float]) -> float:
+def _dot(one: _Costs, other: _Load) -> float:
     return one[0] * other[0] + one[1] * other[1] + one[2] * other[2] + one[3] * other[3]
