@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator, Mapping
 
 from prometheus_client.core import Metric
 
-from headway.operator.metrics.table import ScrapedCollector, counter, one_gauge
+from headway.operator.metrics.table import ScrapedCollector, by_label, one_gauge
 
 
 class GrammarCollector(ScrapedCollector):
@@ -18,8 +18,5 @@ class GrammarCollector(ScrapedCollector):
 
     def collect(self) -> Iterator[Metric]:
         """Both families."""
-        checks = counter("headway_grammar_checks_total", "result")
-        for result, number in list(self._verdicts.items()):
-            checks.add_metric([result], number)
-        yield checks
+        yield by_label("headway_grammar_checks_total", "result", dict(self._verdicts))
         yield one_gauge("headway_grammars_compiling", self._compiling())

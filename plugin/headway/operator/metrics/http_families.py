@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 
 from prometheus_client.core import Metric
 
-from headway.operator.metrics.table import ScrapedCollector, counter
+from headway.operator.metrics.table import ScrapedCollector, by_label
 
 
 class HttpCollector(ScrapedCollector):
@@ -19,13 +19,6 @@ class HttpCollector(ScrapedCollector):
 
     def collect(self) -> Iterator[Metric]:
         """The families."""
-        yield _counted("headway_route_refusals_total", "reason", self._guarded)
-        yield _counted("headway_retry_budget_refusals_total", "class", self._retries)
-        yield _counted("headway_truncated_responses_total", "class", self._truncated)
-
-
-def _counted(name: str, label: str, counts: Mapping[str, int]) -> Metric:
-    family = counter(name, label)
-    for value, count in list(counts.items()):
-        family.add_metric([value], count)
-    return family
+        yield by_label("headway_route_refusals_total", "reason", dict(self._guarded))
+        yield by_label("headway_retry_budget_refusals_total", "class", dict(self._retries))
+        yield by_label("headway_truncated_responses_total", "class", dict(self._truncated))

@@ -6,22 +6,17 @@ from collections.abc import Iterator, Sequence
 
 from prometheus_client.core import Metric
 
-from headway.operator.metrics.table import gauge, one_gauge
+from headway.operator.metrics.table import by_label, one_gauge
 from headway.supervision import Gpu, Gpus, ProcessorUse, all_pids, memory_limit_bytes, read_processes
 
 
 def machine_families(processors: ProcessorUse, gpus: Gpus | None) -> Iterator[Metric]:
     """A reading. Unknown figures, of a GPU above all, are absent and not 0; so is a GPU of another program."""
     processes = read_processes()
-    resident = gauge("headway_process_resident_bytes", "process")
-    for name, process in processes.items():
-        resident.add_metric([name], process.resident_bytes)
-    yield resident
+    resident = {name: process.resident_bytes for name, process in processes.items()}
+    yield by_label("headway_process_resident_bytes", "process", resident)
     yield one_gauge("headway_memory_limit_bytes", memory_limit_bytes())
-    busy = gauge("headway_processor_busy_ratio", "process")
-    for name, ratio in processors.read(processes).items():
-        busy.add_metric([name], ratio)
-    yield busy
+    yield by_label("headway_processor_busy_ratio", "process", processors.read(processes))
     if gpus is not None:
         yield from _gpus(gpus.read_of(all_pids(processes)))
 
@@ -29,12 +24,7 @@ def machine_families(processors: ProcessorUse, gpus: Gpus | None) -> Iterator[Me
 def _gpus(cards: Sequence[Gpu]) -> Iterator[Metric]:
     if not cards:
         return
-    used = gauge("headway_gpu_memory_used_bytes", "gpu")
-    total = gauge("headway_gpu_memory_total_bytes", "gpu")
-    busy = gauge("headway_gpu_busy_ratio", "gpu")
-    for card in cards:
-        used.add_metric([card.gpu], card.used_bytes)
-        total.add_metric([card.gpu], card.total_bytes)
-        if card.busy_ratio is not None:
-            busy.add_metric([card.gpu], card.busy_ratio)
-    yield from (used, total, busy)
+    yield by_label("headway_gpu_memory_used_bytes", "gpu", {card.gpu: card.used_bytes for card in cards})
+    yield by_label("headway_gpu_memory_total_bytes", "gpu", {card.gpu: card.total_bytes for card in cards})
+    busy = {card.gpu: card.busy_ratio for card in cards if card.busy_ratio is not None}
+    yield by_label("headway_gpu_busy_ratio", "gpu", busy)

@@ -9,7 +9,7 @@ from prometheus_client.core import Metric
 
 from headway.api.schema import StepsStatus
 from headway.operator.attainment import objectives_s
-from headway.operator.metrics.table import counter, gauge, histogram, one_gauge
+from headway.operator.metrics.table import by_label, counter, gauge, histogram, one_counter, one_gauge
 from headway.operator.status.snapshot import Snapshot
 from headway_policies import Block, Cause, Decision, EngineState, Outcome, Reason
 from headway_policies.diagnosis import Bottleneck
@@ -84,87 +84,63 @@ def _server(shot: Snapshot) -> Iterator[Metric]:
     }
     for name, value in plain.items():
         yield one_gauge(name, value)
-    limit = gauge("headway_limit", "kind")
-    limit.add_metric(["live"], status.limit.live)
-    limit.add_metric(["proposed"], status.limit.proposed)
-    limit.add_metric(["reach"], shot.reach)
-    limit.add_metric(["ceiling"], status.limit.ceiling)
-    failed = gauge("headway_policy_failed", "policy")
-    failed.add_metric(["order"], status.ordering.error is not None)
-    failed.add_metric(["limit"], status.limit.reason == "failed")
-    failed.add_metric(["window"], status.window_error is not None)
-    error, samples = gauge("headway_prediction_error_ratio", "of"), gauge("headway_prediction_samples", "of")
-    for of, accuracy in status.prediction.items():
-        error.add_metric([of], accuracy.error_ratio)
-        samples.add_metric([of], accuracy.samples)
-    forecast = gauge("headway_forecast_error_ratio", "figure")
-    for figure, ratio in status.forecast.error_ratio.items():
-        forecast.add_metric([figure], ratio)
-    bottleneck = gauge("headway_bottleneck", "bottleneck")
-    for kind in Bottleneck:
-        bottleneck.add_metric([kind], kind is shot.diagnosis.bottleneck)
-    blocked = gauge("headway_dispatch_held", "hold")
-    for block in Block:
-        blocked.add_metric([block], block in status.holds)
+    limit = status.limit
+    seats = {"live": limit.live, "proposed": limit.proposed, "reach": shot.reach, "ceiling": limit.ceiling}
+    yield by_label("headway_limit", "kind", seats)
+    failed = {
+        "order": status.ordering.error is not None,
+        "limit": limit.reason == "failed",
+        "window": status.window_error is not None,
+    }
+    yield by_label("headway_policy_failed", "policy", failed)
+    yield by_label("headway_dispatch_held", "hold", {block: block in status.holds for block in Block})
+    yield by_label("headway_bottleneck", "bottleneck", {kind: kind is shot.diagnosis.bottleneck for kind in Bottleneck})
+    errors = {of: accuracy.error_ratio for of, accuracy in status.prediction.items()}
+    yield by_label("headway_prediction_error_ratio", "of", errors)
+    samples = {of: accuracy.samples for of, accuracy in status.prediction.items()}
+    yield by_label("headway_prediction_samples", "of", samples)
+    yield by_label("headway_forecast_error_ratio", "figure", status.forecast.error_ratio)
     preset = gauge("headway_preset_info", "preset", "revision")
     preset.add_metric([status.preset.name, str(status.preset.revision)], 1)
-    switched = counter("headway_preset_changes_total", "preset")
-    for name, number in shot.switches.items():
-        switched.add_metric([name], number)
-    warmup = gauge("headway_warmup_duration_seconds", "stage")
-    for stage, took_s in shot.warmup_s.items():
-        warmup.add_metric([stage], took_s)
+    yield preset
+    yield by_label("headway_preset_changes_total", "preset", shot.switches)
+    yield by_label("headway_warmup_duration_seconds", "stage", shot.warmup_s)
     build = gauge("headway_build_info", "version", "backend")
     build.add_metric([status.version, engine.backend], 1)
-    yield from (limit, failed, blocked, bottleneck, error, samples, forecast, preset, switched, warmup, build)
+    yield build
 
 
 def _process(shot: Snapshot) -> Iterator[Metric]:
     """The API server's own process: what it got wrong, and how late its event loop is."""
-    effects, audit = counter("headway_effect_errors_total"), counter("headway_audit_lines_lost_total")
-    effects.add_metric([], shot.effect_errors)
-    audit.add_metric([], shot.audit_lost)
+    yield one_counter("headway_effect_errors_total", shot.effect_errors)
+    yield one_counter("headway_audit_lines_lost_total", shot.audit_lost)
     lag = histogram("headway_loop_lag_seconds")
     lag.add_metric([], shot.loop_lag.buckets, shot.loop_lag.total)
-    yield from (effects, audit, lag, one_gauge("headway_loop_longest_lag_seconds", shot.loop_lag.recent_largest))
+    yield lag
+    yield one_gauge("headway_loop_longest_lag_seconds", shot.loop_lag.recent_largest)
 
 
 def _engine(shot: Snapshot) -> Iterator[Metric]:
-    state = gauge("headway_engine_state", "state")
-    for possible in EngineState:
-        state.add_metric([possible], possible is shot.engine)
     engine = shot.status.engine
-    deaths = counter("headway_engine_deaths_total", "cause")
-    for cause in Cause:
-        deaths.add_metric([cause], engine.deaths.get(cause, 0))
-    hangs = counter("headway_engine_hangs_total")
-    hangs.add_metric([], engine.hangs)
-    preemptions = counter("headway_preemptions_total")
-    preemptions.add_metric([], shot.preemptions)
-    yield from (state, deaths, hangs, preemptions)
+    yield by_label("headway_engine_state", "state", {state: state is shot.engine for state in EngineState})
+    yield by_label("headway_engine_deaths_total", "cause", {cause: engine.deaths.get(cause, 0) for cause in Cause})
+    yield one_counter("headway_engine_hangs_total", engine.hangs)
+    yield one_counter("headway_preemptions_total", shot.preemptions)
     if engine.steps is not None:
         yield from _steps(engine.steps)
     yield one_gauge("headway_engine_compiling_seconds", shot.compiling_s)
-    stuck = gauge("headway_engine_stuck_seconds", "cause")
-    for why in StuckCause:
-        stuck.add_metric([why], engine.stuck_s if why == engine.stuck else 0.0)
-    yield stuck
+    stuck: dict[str, float] = {cause: engine.stuck_s if cause == engine.stuck else 0.0 for cause in StuckCause}
+    yield by_label("headway_engine_stuck_seconds", "cause", stuck)
 
 
 def _steps(found: StepsStatus) -> Iterator[Metric]:
     """The steps that were planned."""
-    steps = counter("headway_planned_steps_total", "kind")
-    tokens = counter("headway_planned_step_tokens_total", "kind")
-    seconds = counter("headway_planned_step_seconds_total", "kind")
-    figures = (
-        (steps, {"all": found.planned, "pressed": found.pressed, "held": found.held}),
-        (tokens, {"prompt": found.prompt_tokens, "decode": found.decode_tokens, "budget": found.budget_tokens}),
-        (seconds, {"all": found.total_s, "prefill": found.prefill_s, "target": found.target_s}),
-    )
-    for family, values in figures:
-        for kind, value in values.items():
-            family.add_metric([kind], value)
-        yield family
+    steps = {"all": found.planned, "pressed": found.pressed, "held": found.held}
+    tokens = {"prompt": found.prompt_tokens, "decode": found.decode_tokens, "budget": found.budget_tokens}
+    seconds = {"all": found.total_s, "prefill": found.prefill_s, "target": found.target_s}
+    yield by_label("headway_planned_steps_total", "kind", steps)
+    yield by_label("headway_planned_step_tokens_total", "kind", tokens)
+    yield by_label("headway_planned_step_seconds_total", "kind", seconds)
     yield one_gauge("headway_prompt_held_seconds", found.longest_held_s)
 
 
@@ -181,18 +157,12 @@ def _fallback(shot: Snapshot) -> Iterator[Metric]:
 def _memory(shot: Snapshot) -> Iterator[Metric]:
     memory = shot.status.memory
     yield one_gauge("headway_memory_cap_ratio", memory.cap_ratio)
-    clears = counter("headway_cache_clears_total", "cache")
-    for cache, number in memory.cleared.items():
-        clears.add_metric([cache], number)
-    recycles = counter("headway_recycles_total", "trigger")
-    for trigger, number in memory.recycled.items():
-        recycles.add_metric([trigger], number)
+    yield by_label("headway_cache_clears_total", "cache", memory.cleared)
+    yield by_label("headway_recycles_total", "trigger", memory.recycled)
     pauses = histogram("headway_gc_pause_seconds", "generation")
     longest = gauge("headway_gc_longest_pause_seconds", "generation")
     for generation, seen in enumerate(shot.gc_pauses):
         pauses.add_metric([str(generation)], seen.buckets, seen.total)
         longest.add_metric([str(generation)], seen.recent_largest)
-    held = gauge("headway_engine_memory_bytes", "component")
-    for component, size_bytes in shot.engine_bytes.items():
-        held.add_metric([component], size_bytes)
-    yield from (clears, recycles, pauses, longest, held)
+    yield from (pauses, longest)
+    yield by_label("headway_engine_memory_bytes", "component", shot.engine_bytes)

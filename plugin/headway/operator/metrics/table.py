@@ -5,7 +5,7 @@ No name contains a colon and none begins with ``vllm:``: vLLM unregisters every 
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, HistogramMetricFamily, Metric
 from prometheus_client.registry import Collector
@@ -189,6 +189,19 @@ def gauge(name: str, *labels: str) -> GaugeMetricFamily:
 def one_gauge(name: str, value: float) -> GaugeMetricFamily:
     """A gauge without labels."""
     return GaugeMetricFamily(name, TABLE[name][1], value=float(value))
+
+
+def one_counter(name: str, value: float) -> CounterMetricFamily:
+    """A counter without labels."""
+    return CounterMetricFamily(name, TABLE[name][1], value=value)
+
+
+def by_label(name: str, label: str, values: Mapping[str, float]) -> Metric:
+    """A family of gauges or counters with one label, by its values."""
+    family = counter(name, label) if TABLE[name][0] == "counter" else gauge(name, label)
+    for value, number in values.items():
+        family.add_metric([value], number)
+    return family
 
 
 def histogram(name: str, *labels: str) -> HistogramMetricFamily:

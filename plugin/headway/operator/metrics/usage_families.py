@@ -7,7 +7,7 @@ from itertools import product
 
 from prometheus_client.core import Metric
 
-from headway.operator.metrics.table import ScrapedCollector, counter
+from headway.operator.metrics.table import ScrapedCollector, by_label, counter, one_counter
 from headway.usage import ACTIONS, UsageLog
 
 
@@ -19,18 +19,18 @@ class UsageCollector(ScrapedCollector):
 
     def collect(self) -> Iterator[Metric]:
         """The families."""
-        requests = counter("headway_tenant_requests_total", "tenant")
-        refusals = counter("headway_tenant_refusals_total", "tenant")
+        tenants = self._usage.tenants()
+        requests = {tenant: used.requests for tenant, used in tenants.items()}
+        refusals = {tenant: used.refused for tenant, used in tenants.items()}
         tokens = counter("headway_tenant_tokens_total", "tenant", "kind")
-        for tenant, used in self._usage.tenants().items():
-            requests.add_metric([tenant], used.requests)
-            refusals.add_metric([tenant], used.refused)
+        for tenant, used in tenants.items():
             tokens.add_metric([tenant, "computed"], used.prompt_tokens - used.cached_tokens)
             tokens.add_metric([tenant, "cached"], used.cached_tokens)
             tokens.add_metric([tenant, "output"], used.output_tokens)
-        lost = counter("headway_usage_lost_total")
-        lost.add_metric([], self._usage.lost)
-        yield from (requests, refusals, tokens, lost)
+        yield by_label("headway_tenant_requests_total", "tenant", requests)
+        yield by_label("headway_tenant_refusals_total", "tenant", refusals)
+        yield tokens
+        yield one_counter("headway_usage_lost_total", self._usage.lost)
         if self._usage.budgets is not None:
             findings = counter("headway_budget_findings_total", "bound", "action")
             for bound, action in product(self._usage.budgets.bounds(), ACTIONS):

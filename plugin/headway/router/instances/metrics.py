@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from prometheus_client.core import Metric
 
-from headway.operator.metrics.table import ScrapedCollector, counter, gauge, histogram
+from headway.operator.metrics.table import ScrapedCollector, counter, gauge, histogram, one_counter
 from headway.router.instances.pool import InstancePool
 
 
@@ -41,6 +41,5 @@ class InstancesCollector(ScrapedCollector):
                 family.add_metric([name], seen.buckets, seen.total)
             for how in ("answered", "refused", "lost", "aborted"):
                 exchanges.add_metric([name, how], link.ended[how])
-        retries = counter("headway_instance_retries_total")
-        retries.add_metric([], self._pool.retried)
-        yield from (up, seats, own_seats, running, kv_use, *times.values(), exchanges, retries)
+        yield from (up, seats, own_seats, running, kv_use, *times.values(), exchanges)
+        yield one_counter("headway_instance_retries_total", self._pool.retried)
