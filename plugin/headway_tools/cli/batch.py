@@ -43,7 +43,6 @@ _OF_ALL: Final = frozenset({HTTPStatus.UNAUTHORIZED, HTTPStatus.FORBIDDEN})
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
-    """Add the options of this command."""
     parser.add_argument("file", metavar="FILE", help="the requests, a line each")
     parser.add_argument("--out", metavar="FILE", help="the answers (default: FILE with .out.jsonl at its end)")
     parser.add_argument("--in-flight", metavar="N", type=whole, default=32, help="so many lines at once (default: 32)")

@@ -31,7 +31,6 @@ _OTHERS = ("HEADWAY_ADMIN_TOKEN_FILE", "HEADWAY_VIEWER_TOKEN", "HEADWAY_VIEWER_T
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
-    """Add the options of this command."""
     watched = parser.add_mutually_exclusive_group()
     watched.add_argument(
         "--url", action="append", help="a server; several times for several (default: $HEADWAY_URL, a list with commas)"

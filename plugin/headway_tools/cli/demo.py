@@ -24,7 +24,6 @@ exit codes: 0 all checks passed   1 a check or a process failed   2 a port in us
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
-    """Add the options of this command."""
     parser.add_argument(
         "--exit-after",
         type=seconds,

@@ -51,7 +51,6 @@ Sections = dict[str, list[Finding]]
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
-    """Add the options of this command."""
     add_url(parser, default=False)
     add_json(parser)
     parser.add_argument(

@@ -28,7 +28,6 @@ Name the file under rule_files in the configuration of Prometheus. Its time limi
 
 
 def configure(parser: Parser) -> None:
-    """Add the kinds of export."""
     kinds = parser.add_subparsers(dest="kind", metavar="KIND", required=True)
     grafana = add_command(kinds, "grafana", "Write the board of Grafana, as JSON.", _GRAFANA)
     rules = add_command(kinds, "rules", "Write the rules of Prometheus, as YAML.", _RULES)

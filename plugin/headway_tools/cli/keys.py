@@ -110,7 +110,6 @@ _GRACE = timedelta(hours=24)
 
 
 def configure(parser: Parser) -> None:
-    """Add all actions."""
     actions = parser.add_subparsers(dest="action", metavar="add|list|revoke|rotate|budget", required=True)
     for name, add_options, run, summary, epilog in (
         ("add", _add_options, _add, "Make a key for a tenant, and the tenant too where it is new.", _ADD),

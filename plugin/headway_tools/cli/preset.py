@@ -45,7 +45,6 @@ A switch takes effect at once and drops no request: fewer seats drain, more seat
 
 
 def configure(parser: Parser) -> None:
-    """Add all actions."""
     actions = parser.add_subparsers(
         dest="action", metavar="list|show|diff|validate|recommend|forecast|use|keep|undo", required=True
     )

@@ -60,7 +60,6 @@ exit codes: 0 stopped   1 failed   2 wrong usage, bad preset, port in use
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
-    """Add the options of this command."""
     parser.add_argument(
         "--instances", action="append", required=True, metavar="URL[=WEIGHT@CLASS],...",
         help="the servers, or dns+http://NAME:PORT for every address of a name; may be repeated",
@@ -94,7 +93,6 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 
 def run(chosen: argparse.Namespace) -> int:
-    """Route until stopped."""
     folder = preset_dir(chosen.preset_dir, os.environ)
     wanted = chosen.preset or Environment().preset
     catalogue = open_catalogue(folder)

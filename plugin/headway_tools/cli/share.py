@@ -67,7 +67,6 @@ _MOST_SERVERS = 32
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
-    """Add the options of this command."""
     parser.epilog = EPILOG.replace("{expires}", f"{EXPIRES_S:g}")
     parser.add_argument(
         "--server", action="append", required=True, metavar="URL[=WEIGHT]", help="the server of one model; repeat it"

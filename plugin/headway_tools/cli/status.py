@@ -31,7 +31,6 @@ _MOST_INSTANCES = 16
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
-    """Add the options of this command."""
     add_url(parser)
     add_json(parser)
     parser.add_argument("--watch", type=seconds, metavar="S", help="repeat every S seconds")

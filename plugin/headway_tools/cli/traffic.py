@@ -27,7 +27,6 @@ exit codes: 0 done   1 the file cannot be written   2 bad usage   3 not reachabl
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
-    """Add the options of this command."""
     add_url(parser)
     how = parser.add_mutually_exclusive_group()
     how.add_argument("--json", action="store_true", help="print JSON instead of text")
@@ -36,7 +35,6 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 
 def run(chosen: argparse.Namespace) -> int:
-    """Print the traffic, or write it."""
     if chosen.export is not None and not Path(chosen.export).absolute().parent.is_dir():
         raise UsageError(f"{chosen.export}: cannot be written: no such folder")
     with connect(chosen.url, os.environ) as client:

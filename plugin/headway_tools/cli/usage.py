@@ -29,7 +29,6 @@ _GIVEN = ("since", "until", "by", "every", "tenant")
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
-    """Add the options of this command."""
     add_url(parser)
     time = "a time with a zone, or so long ago, such as 30m, 12h or 7d"
     parser.add_argument("--since", metavar="T", help=f"{time} (default: 1d)")
@@ -45,7 +44,6 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 
 def run(chosen: argparse.Namespace) -> int:
-    """Print the figures."""
     asked = {name: value for name in _GIVEN if (value := getattr(chosen, name)) is not None}
     with connect(chosen.url, os.environ) as client:
         if chosen.csv:

@@ -8,7 +8,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
-from headway_dashboard.analysis.queries.expressions import Either, Expression, OfExpression, OfMetric
+from headway_dashboard.analysis.queries.expressions import Either, Expression, OfExpression
 from headway_dashboard.analysis.queries.metric import INSTANCE, Metric
 
 #: Of a window that is sampled anew, the distance of the samples in Prometheus.
@@ -18,14 +18,13 @@ Sign = Literal["<", "==", ">=", ">"]
 
 
 @dataclass(frozen=True, slots=True)
-class Grown(OfMetric):
+class Grown(Expression):
     """The growth of a counter in a window, in seconds, whatever the range of the chart."""
 
     of: Metric
     window_s: float
 
     def promql(self, window: str) -> str:
-        """PromQL; the window given is left unused."""
         return f"sum{self.of.grouping} (increase({self.of.promql()}[{self.window_s:.0f}s]))"
 
 
@@ -41,7 +40,6 @@ class Least(OfExpression):
     window_s: float
 
     def promql(self, window: str) -> str:
-        """PromQL; the window given is that of the expression."""
         return f"min_over_time(({self.of.promql(window)})[{self.window_s:.0f}s:{_STEP}])"
 
 
@@ -53,7 +51,6 @@ class Average(OfExpression):
     window_s: float
 
     def promql(self, window: str) -> str:
-        """PromQL; the window given is that of the expression."""
         return f"avg_over_time(({self.of.promql(window)})[{self.window_s:.0f}s:{_STEP}])"
 
 
@@ -66,12 +63,11 @@ class TimeShare(OfExpression):
     window_s: float
 
     def promql(self, window: str) -> str:
-        """PromQL; the window given is that of the expression."""
         return f"avg_over_time(({self.of.promql(window)} == bool {self.value:g})[{self.window_s:.0f}s:{_STEP}])"
 
 
 @dataclass(frozen=True, slots=True)
-class Kinds(OfMetric):
+class Kinds(Expression):
     """The number of different values of a label, over all servers."""
 
     of: Metric
@@ -83,13 +79,12 @@ class Kinds(OfMetric):
         return tuple(label for label in self.of.by if label != INSTANCE)
 
     def promql(self, window: str) -> str:
-        """PromQL; a gauge needs no window."""
         by = ", ".join(self.by)
         return f"count by ({by}) (count by ({by}, {self.label}) ({self.of.promql()}))"
 
 
 @dataclass(frozen=True, slots=True)
-class Absent(OfMetric):
+class Absent(Expression):
     """1 while Prometheus has no series of a metric; it names the line by the job that the metric is limited to."""
 
     of: Metric
@@ -133,13 +128,7 @@ class Joined(Expression):
     second: Expression
 
     @property
-    def metric(self) -> Metric:
-        """The metric of the first."""
-        return self.first.metric
-
-    @property
     def by(self) -> tuple[str, ...]:
-        """The labels by which the lines of the first are kept apart."""
         return self.first.by
 
     def promql(self, window: str) -> str:

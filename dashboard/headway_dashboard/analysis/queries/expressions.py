@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 from headway_dashboard.analysis.queries.metric import Metric as Metric  # what reads an expression needs it too
-from headway_dashboard.analysis.queries.metric import by_instance, with_metrics
+from headway_dashboard.analysis.queries.metric import by_instance, metrics_of, with_metrics
 
 
 class Expression:
@@ -19,8 +19,8 @@ class Expression:
 
     @property
     def metric(self) -> Metric:
-        """The metric that the expression reads; of several, the one that stands for all."""
-        raise NotImplementedError
+        """The metric that the expression reads; of several, the first, which stands for all."""
+        return next(metrics_of(self))
 
     @property
     def by(self) -> tuple[str, ...]:
@@ -32,18 +32,6 @@ class Expression:
         raise NotImplementedError
 
 
-class OfMetric(Expression):
-    """An expression of one metric."""
-
-    __slots__ = ()
-    of: Metric
-
-    @property
-    def metric(self) -> Metric:
-        """The metric that the expression reads."""
-        return self.of
-
-
 class OfExpression(Expression):
     """An expression that is computed from another one."""
 
@@ -51,18 +39,12 @@ class OfExpression(Expression):
     of: Expression
 
     @property
-    def metric(self) -> Metric:
-        """The metric of the other one."""
-        return self.of.metric
-
-    @property
     def by(self) -> tuple[str, ...]:
-        """The labels by which the other one keeps its lines apart."""
         return self.of.by
 
 
 @dataclass(frozen=True, slots=True)
-class Gauge(OfMetric):
+class Gauge(Expression):
     """The value itself, summed over the labels that are not kept apart; or the largest, the least or the mean of them.
 
     With several servers the sum is over all of them. The sum has a meaning for what can be counted together: requests,
@@ -75,13 +57,12 @@ class Gauge(OfMetric):
     mean: bool = False
 
     def promql(self, window: str) -> str:
-        """PromQL; a gauge needs no window."""
         merge = "min" if self.least else "max" if self.largest else "avg" if self.mean else "sum"
         return f"{merge}{self.of.grouping} ({self.of.promql()})"
 
 
 @dataclass(frozen=True, slots=True)
-class Peak(OfMetric):
+class Peak(Expression):
     """The largest value of a gauge that was sampled since the instant before: what held for less than a step is seen.
 
     Its window is the step of the grid.
@@ -90,25 +71,23 @@ class Peak(OfMetric):
     of: Metric
 
     def promql(self, window: str) -> str:
-        """PromQL with this look back."""
         return f"max{self.of.grouping} (max_over_time({self.of.promql()}[{window}]))"
 
 
 @dataclass(frozen=True, slots=True)
-class Rate(OfMetric):
+class Rate(Expression):
     """A counter's increase a second; ``counted``: the increase itself, over the same window."""
 
     of: Metric
     counted: bool = False
 
     def promql(self, window: str) -> str:
-        """PromQL with this rate window."""
         read = "increase" if self.counted else "rate"
         return f"sum{self.of.grouping} ({read}({self.of.promql()}[{window}]))"
 
 
 @dataclass(frozen=True, slots=True)
-class Quantile(OfMetric):
+class Quantile(Expression):
     """A quantile of a histogram's new observations, its buckets merged first.
 
     Between the bounds of a bucket it is interpolated, and may so come out above every observation. ``longest`` is a
@@ -121,7 +100,6 @@ class Quantile(OfMetric):
     longest: Metric | None = None
 
     def promql(self, window: str) -> str:
-        """PromQL with this rate window."""
         labels = ", ".join(("le", *self.of.by))
         found = f"histogram_quantile({self.share}, sum by ({labels}) (rate({self.of.promql('_bucket')}[{window}])))"
         if self.longest is None:
@@ -130,19 +108,18 @@ class Quantile(OfMetric):
 
 
 @dataclass(frozen=True, slots=True)
-class Mean(OfMetric):
+class Mean(Expression):
     """The exact mean of a histogram's new observations."""
 
     of: Metric
 
     def promql(self, window: str) -> str:
-        """PromQL with this rate window."""
         top, bottom = (f"sum{self.of.grouping} (rate({self.of.promql(part)}[{window}]))" for part in ("_sum", "_count"))
         return f"{top} / ({bottom} > 0)"
 
 
 @dataclass(frozen=True, slots=True)
-class Buckets(OfMetric):
+class Buckets(Expression):
     """A histogram's new observations by bucket: a line for each bound, of the observations at or below it."""
 
     of: Metric
@@ -164,13 +141,7 @@ class Share(Expression):
     part: Expression
     whole: Expression
 
-    @property
-    def metric(self) -> Metric:
-        """The metric of the part."""
-        return self.part.metric
-
     def promql(self, window: str) -> str:
-        """PromQL with this rate window."""
         return f"{self.part.promql(window)} / ({self.whole.promql(window)} > 0)"
 
 
@@ -179,7 +150,6 @@ class Portion(Share):
     """Each line of a rate as a share of one whole: ``whole`` has a single line, and a class filter leaves it alone."""
 
     def promql(self, window: str) -> str:
-        """PromQL with this rate window."""
         matching = f"on ({', '.join(self.whole.by)}) group_left ()"
         return f"{self.part.promql(window)} / {matching} ({self.whole.promql(window)} > 0)"
 
@@ -191,13 +161,7 @@ class Sum(Expression):
     first: Expression
     second: Expression
 
-    @property
-    def metric(self) -> Metric:
-        """The metric of the first."""
-        return self.first.metric
-
     def promql(self, window: str) -> str:
-        """PromQL with this rate window."""
         return f"({self.first.promql(window)} + {self.second.promql(window)})"
 
 
@@ -208,13 +172,7 @@ class Either(Expression):
     first: Gauge
     second: Gauge
 
-    @property
-    def metric(self) -> Metric:
-        """The metric of the first."""
-        return self.first.of
-
     def promql(self, window: str) -> str:
-        """PromQL with this rate window."""
         return f"{self.first.promql(window)} or {self.second.promql(window)}"
 
 
@@ -226,7 +184,6 @@ class Over(OfExpression):
     window_s: float
 
     def promql(self, window: str) -> str:
-        """PromQL; the window given is left unused."""
         return self.of.promql(f"{self.window_s:.0f}s")
 
 
@@ -246,7 +203,6 @@ class Burn(OfExpression):
         return 1 - self.target
 
     def promql(self, window: str) -> str:
-        """PromQL; the window is that of the share."""
         return f"(1 - {self.of.promql(window)}) / {self.budget:.4g}"
 
 
@@ -283,7 +239,6 @@ class Imbalance(OfExpression):
     least: float
 
     def promql(self, window: str) -> str:
-        """PromQL; a gauge needs no window."""
         each, merge = by_instance(self.of).promql(window), self.of.of.grouping
         return f"(max{merge} ({each}) >= {self.least:g}) / avg{merge} ({each})"
 
@@ -295,7 +250,6 @@ class Worst(OfExpression):
     of: Quantile
 
     def promql(self, window: str) -> str:
-        """PromQL with this rate window."""
         return f"max{self.of.of.grouping} ({by_instance(self.of).promql(window)})"
 
 

@@ -77,15 +77,16 @@ def with_metrics(expression: T, change: Callable[[Metric], Metric]) -> T:
 
 def names_of(expression: object) -> tuple[str, ...]:
     """The names of all metrics that an expression reads, each once."""
-    return tuple(dict.fromkeys(name for metric in _metrics(expression) for name in (metric.name, *metric.also)))
+    return tuple(dict.fromkeys(name for metric in metrics_of(expression) for name in (metric.name, *metric.also)))
 
 
-def _metrics(node: object) -> Iterator[Metric]:
+def metrics_of(node: object) -> Iterator[Metric]:
+    """The metrics that an expression reads, in the order of its parts."""
     if isinstance(node, Metric):
         yield node
     elif is_dataclass(node):
         for field in fields(node):
-            yield from _metrics(getattr(node, field.name))
+            yield from metrics_of(getattr(node, field.name))
 
 
 def by_instance(expression: T) -> T:

@@ -28,7 +28,6 @@ _POLL_S = 0.5
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
-    """Add the options of this command."""
     add_command_options(parser)
     parser.add_argument(
         "--wait", type=time_span, metavar="TIME", help="return when no request runs any more, or fail after so long"
@@ -37,7 +36,6 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 
 def run(chosen: argparse.Namespace) -> int:
-    """Send the command, and wait for its end where that is asked for."""
     with connect(chosen.url, os.environ) as client:
         changed = client.drain(reason=chosen.reason, actor=actor_of(chosen))
         print(changed.model_dump_json() if chosen.json else text(changed), flush=True)

@@ -24,7 +24,6 @@ exit codes: 0 done   1 refused   2 no such rung, or one without effect   3 not r
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
-    """Add the options of this command."""
     parser.add_argument("action", nargs="?", choices=("show", "set", "auto"), default="show", help="default: show")
     parser.add_argument("rung", nargs="?", metavar="RUNG", help="the rung, for set")
     add_command_options(parser)
@@ -32,7 +31,6 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 
 def run(chosen: argparse.Namespace) -> int:
-    """Show the ladder, or set a rung."""
     if (chosen.action == "set") != (chosen.rung is not None):
         raise UsageError("set needs a RUNG, and only set does (see: headway fallback --help)")
 

@@ -27,7 +27,6 @@ exit codes: 0 paused   1 refused: draining, or paused without an end   3 not rea
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
-    """Add the options of this command."""
     add_command_options(parser)
     parser.add_argument(
         "--for", dest="expires_s", type=time_span, metavar="TIME",
@@ -37,7 +36,6 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 
 def run(chosen: argparse.Namespace) -> int:
-    """Send the command."""
     expires_s, reason = chosen.expires_s, chosen.reason
     return send(
         chosen,

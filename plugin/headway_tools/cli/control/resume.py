@@ -21,7 +21,6 @@ exit codes: 0 resumed   1 refused: no command blocks dispatch   3 not reachable 
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
-    """Add the options of this command."""
     add_plain_command(parser, AdminClient.resume, text)
 
 

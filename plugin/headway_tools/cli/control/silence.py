@@ -24,7 +24,6 @@ exit codes: 0 done   1 refused: too many alerts are silent   2 wrong name or tim
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
-    """Add the options of this command."""
     parser.add_argument("alert", metavar="ALERT", help="the name of the alert, as the dashboard shows it")
     until = parser.add_mutually_exclusive_group(required=True)
     until.add_argument(
@@ -36,7 +35,6 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 
 def run(chosen: argparse.Namespace) -> int:
-    """Send the command."""
     return send(
         chosen,
         lambda client: client.silence(chosen.alert, chosen.expires_s, reason=chosen.reason, actor=actor_of(chosen)),

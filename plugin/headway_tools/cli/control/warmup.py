@@ -23,7 +23,6 @@ exit codes: 0 accepted   1 refused: this server cannot, or not now   3 not reach
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
-    """Add the options of this command."""
     add_plain_command(parser, AdminClient.warm_up, text)
 
 

@@ -88,7 +88,6 @@ _CLASSES = {"realtime": 0.2, "normal": 0.6, "batch": 0.2}
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
-    """Add the options of this command."""
     listed = "\n".join(
         f"  {workload.name:<15} {workload.summary}" for workload in WORKLOADS.values() if not workload.closed
     )
@@ -137,7 +136,6 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 
 def run(chosen: argparse.Namespace) -> int:
-    """Load, measure, report."""
     source = _source(chosen)
     _check_ramp(chosen)
     for path in (chosen.csv, chosen.html):

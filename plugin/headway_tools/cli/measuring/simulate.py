@@ -80,7 +80,6 @@ _cost = partial(positive, what="a number from 0 to below 1e9", most=1e9, zero=Tr
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
-    """Add the options of this command."""
     listed = "\n".join(f"  {workload.name:<15} {workload.summary}" for workload in WORKLOADS.values())
     parser.epilog = EPILOG.replace("{workloads}", listed).replace("{usual}", USUAL_WORDS)
     _add_what(parser.add_argument_group("what is compared"))
@@ -137,7 +136,6 @@ def _add_engine(group: argparse._ArgumentGroup) -> None:
 
 
 def run(chosen: argparse.Namespace) -> int:
-    """Simulate and report."""
     _check_output(chosen)
     if chosen.timeline:
         return show_timeline(chosen)

@@ -70,7 +70,6 @@ _MAX_STEPS = 32
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
-    """Add the options of this command."""
     parser.epilog = EPILOG.replace("{expires}", f"{GRACE_S:g}")
     add_url(parser)
     parser.add_argument("--seats", type=_numbers, default=(), metavar="N,...", help="try these numbers of seats only")
@@ -96,7 +95,6 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 
 def run(chosen: argparse.Namespace) -> int:
-    """Sweep, restore, suggest."""
     _check(chosen)
     with connect(chosen.url, os.environ) as client:
         live = Live.of(client, chosen.actor or os.environ.get("USER") or None)

@@ -47,7 +47,6 @@ _POLL_S = 0.5
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
-    """Add the options of this command."""
     add_url(parser)
     add_json(parser)
     parser.add_argument("names", nargs="*", metavar="NAME", help="presets of the server, or one file (default: all)")
@@ -58,7 +57,6 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 
 def run(chosen: argparse.Namespace) -> int:
-    """Print the forecast."""
     if not 1 <= chosen.within <= 600:
         raise UsageError("--within: from 1 to 600 seconds")
     if not 10 <= chosen.span <= 1800:

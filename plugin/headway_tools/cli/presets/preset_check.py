@@ -70,7 +70,6 @@ class Verdict:
 
 
 def configure_diff(parser: argparse.ArgumentParser) -> None:
-    """Add the options of diff."""
     parser.add_argument("one", metavar="A", help="a preset or a file")
     parser.add_argument("other", metavar="B", help="a preset or a file")
     parser.add_argument("--preset-dir", metavar="DIR", help="a folder with your own presets")
@@ -79,7 +78,6 @@ def configure_diff(parser: argparse.ArgumentParser) -> None:
 
 
 def configure_validate(parser: argparse.ArgumentParser) -> None:
-    """Add the options of validate."""
     parser.add_argument("files", metavar="FILE", nargs="+", help="a preset file")
     parser.add_argument(
         "--accept",

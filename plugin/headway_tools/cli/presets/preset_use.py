@@ -90,7 +90,6 @@ class Said(TypedDict):
 
 
 def configure_use(parser: argparse.ArgumentParser) -> None:
-    """Add the options of ``use``."""
     parser.add_argument("name", metavar="NAME", help="a preset of the server")
     add_command_options(parser)
     trial = parser.add_argument_group("on trial")
@@ -105,13 +104,11 @@ def configure_use(parser: argparse.ArgumentParser) -> None:
 
 
 def configure_keep(parser: argparse.ArgumentParser) -> None:
-    """Add the options of ``keep``."""
     add_command_options(parser)
     parser.set_defaults(run=_keep)
 
 
 def configure_undo(parser: argparse.ArgumentParser) -> None:
-    """Add the options of ``undo``."""
     parser.add_argument(
         "revision",
         nargs="?",

@@ -41,7 +41,6 @@ _milliseconds = partial(positive, what="a number of milliseconds above 0 and up 
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
-    """Add the options of this command."""
     add_url(parser, default=False)
     add_json(parser)
     aim = parser.add_mutually_exclusive_group()
@@ -55,7 +54,6 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 
 def run(chosen: argparse.Namespace) -> int:
-    """Print the recommendation."""
     needs = Needs(chosen.latency_sensitive, chosen.throughput, chosen.offline, chosen.inter_token_slo_ms)
     if needs == Needs() and not chosen.json and sys.stdin.isatty():
         needs = _ask()
