@@ -18,7 +18,7 @@ from typing import Any
 import gpu_check
 import psutil
 import pytest
-from gpu.hardware import _over_time, watched
+from gpu.hardware import GpuLoad, _over_time, watched
 from gpu.life import Life
 from gpu.parts import in_process, keep
 from gpu.report import held, text, written
@@ -28,7 +28,6 @@ from until import until
 from virtual_time import on_virtual_time
 
 from headway_tools.console.exits import INTERRUPTED
-from headway_tools.doctor.gpus import GpuLoad
 
 ROOT = Path(__file__).parents[2]
 RECORDED = Path(__file__).parent / "results"

@@ -57,11 +57,6 @@ def arrivals(seed: int, rate_per_s: float) -> Iterator[Request]:
     return heapq.merge(*streams, key=lambda request: request.at_s)
 
 
-def plan(seed: int, rate_per_s: float, length_s: float) -> list[Request]:
-    """The requests of the first ``length_s`` seconds."""
-    return list(between(seed, rate_per_s, 0.0, length_s))
-
-
 def between(seed: int, rate_per_s: float, begin_s: float, end_s: float = math.inf) -> Iterator[Request]:
     """The requests from ``begin_s`` to ``end_s``, with times that count from ``begin_s``."""
     due = itertools.dropwhile(lambda request: request.at_s < begin_s, arrivals(seed, rate_per_s))

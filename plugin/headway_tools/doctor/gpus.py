@@ -4,40 +4,18 @@ from __future__ import annotations
 
 import shutil
 import subprocess
-from dataclasses import dataclass
 from typing import Final
 
 _WITHIN_S: Final = 20.0
 
 
-@dataclass(frozen=True, slots=True)
-class GpuLoad:
-    """The load of a GPU now; None for what its driver does not tell, such as of a slice of a card (MIG)."""
-
-    memory_mib: float | None
-    busy_percent: float | None
-    power_w: float | None
-
-
 def gpus() -> list[str]:
     """A line for each GPU: name, total and free memory in MiB, driver. Raises OSError where the driver does not say."""
-    return _asked("name,memory.total,memory.free,driver_version", "csv,noheader")
+    return asked("name,memory.total,memory.free,driver_version", "csv,noheader")
 
 
-def gpu_loads() -> list[GpuLoad]:
-    """The load of each GPU now. Raises OSError where the driver does not say."""
-    lines = _asked("memory.used,utilization.gpu,power.draw", "csv,noheader,nounits")
-    return [GpuLoad(*(_number(cell) for cell in (*line.split(","), "", "", "")[:3])) for line in lines]
-
-
-def _number(cell: str) -> float | None:
-    try:
-        return float(cell)
-    except ValueError:
-        return None
-
-
-def _asked(fields: str, form: str) -> list[str]:
+def asked(fields: str, form: str) -> list[str]:
+    """The lines of these fields, one for each GPU. Raises OSError where the driver does not say."""
     program = shutil.which("nvidia-smi")
     if program is None:
         raise FileNotFoundError("nvidia-smi is not there")

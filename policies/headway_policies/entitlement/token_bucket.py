@@ -29,13 +29,6 @@ class TokenBucket:
         self._level = self.burst
         self._seen_s: float | None = None
 
-    def take(self, amount: float, now_s: float) -> float:
-        """Take the amount and return 0, or take nothing and return the seconds until it fits; infinite: never."""
-        wait_s = self.wait_s(amount, now_s)
-        if not wait_s:
-            self.charge(amount)
-        return wait_s
-
     def charge(self, amount: float) -> None:
         """Take the amount in any case: a shortfall becomes a debt. The time is that of the last other call."""
         self._level -= amount

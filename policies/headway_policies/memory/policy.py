@@ -136,11 +136,6 @@ class MemoryPolicy:
         self._server_base_bytes: int | None = None
         self._engine_base_bytes: int | None = None
 
-    @property
-    def cap_ratio(self) -> float:
-        """The share of the limit that may be used."""
-        return self._cap.ratio
-
     def update(self, reading: MemoryReading, config: Memory, now_s: float) -> list[Remedy]:
         """The actions that follow from a reading; the cap only when it changed. To be called every few seconds."""
         self._remember(reading, config)

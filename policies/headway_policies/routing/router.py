@@ -6,7 +6,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
-from headway_policies.request import Ticket
 from headway_policies.routing.instance import Instance
 
 
@@ -21,11 +20,6 @@ class Demand:
     prefix: tuple[int, ...] = ()
     seats: int = 1
     class_name: str = ""
-
-    @classmethod
-    def of(cls, ticket: Ticket) -> Demand:
-        """The demand of a ticket, with the most tokens it can hold."""
-        return cls(ticket.total_tokens, ticket.prompt_tokens, ticket.prefix, ticket.seats, ticket.class_name)
 
 
 class Router(Protocol):

@@ -8,15 +8,38 @@ import os
 import platform
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager, suppress
+from dataclasses import dataclass
 from statistics import mean, pstdev
 from typing import Any
 
 from serving.machine import processor
 
 from headway.release import version, vllm_version
-from headway_tools.doctor.gpus import GpuLoad, gpu_loads, gpus
+from headway_tools.doctor.gpus import asked, gpus
 
 _LOOK_EVERY_S = 2.0
+
+
+@dataclass(frozen=True, slots=True)
+class GpuLoad:
+    """The load of a GPU now; None for what its driver does not tell, such as of a slice of a card (MIG)."""
+
+    memory_mib: float | None
+    busy_percent: float | None
+    power_w: float | None
+
+
+def gpu_loads() -> list[GpuLoad]:
+    """The load of each GPU now. Raises OSError where the driver does not say."""
+    lines = asked("memory.used,utilization.gpu,power.draw", "csv,noheader,nounits")
+    return [GpuLoad(*(_number(cell) for cell in (*line.split(","), "", "", "")[:3])) for line in lines]
+
+
+def _number(cell: str) -> float | None:
+    try:
+        return float(cell)
+    except ValueError:
+        return None
 
 
 def versions() -> dict[str, Any]:

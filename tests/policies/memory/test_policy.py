@@ -89,8 +89,7 @@ def test_seats_come_back_below_the_lower_threshold_only() -> None:
     config = Memory(lower_after_s=0.0, raise_after_s=10.0, min_ratio=0.8, clear_every_s=10_000.0)
     supervisor = MemoryPolicy(0.0)
     supervisor.update(USUAL, config, 0.0)
-    supervisor.update(seen(gpu_usage_ratio=0.99), config, 1.0)
-    assert supervisor.cap_ratio == 0.8
+    assert CapSeats(0.8) in supervisor.update(seen(gpu_usage_ratio=0.99), config, 1.0)
     for now_s in range(2, 100):
         assert supervisor.update(seen(gpu_usage_ratio=0.975), config, float(now_s)) == []
     quiet = seen(gpu_usage_ratio=0.97)
@@ -161,7 +160,7 @@ configs = st.builds(
 @given(st.lists(st.tuples(st.floats(0.1, 120.0), readings), max_size=60), configs)
 def test_whatever_the_readings_it_stays_gentle(history: list[tuple[float, MemoryReading]], config: Memory) -> None:
     """Clears keep their distance, and happen only when few run or memory presses; the share stays in its bounds."""
-    supervisor, now_s, cleared_s = MemoryPolicy(0.0), 0.0, None
+    supervisor, now_s, cleared_s, cap_ratio = MemoryPolicy(0.0), 0.0, None, 1.0
     for gap_s, reading in history:
         now_s += gap_s
         for one in supervisor.update(reading, config, now_s):
@@ -172,10 +171,12 @@ def test_whatever_the_readings_it_stays_gentle(history: list[tuple[float, Memory
                     assert why == "GPU memory" or reading.running <= config.clear_max_running
                     cleared_s = now_s
                 case CapSeats(ratio):
+                    cap_ratio = ratio
                     assert config.min_ratio <= ratio <= 1
                 case Recycle(why):
                     assert config.recycle_every_s is not None or config.recycle_growth_bytes is not None
     calm = MemoryReading()
     for step in range(15):
-        supervisor.update(calm, config, now_s + 1 + step * (config.raise_after_s + 1))
-    assert supervisor.cap_ratio == 1.0
+        for effect in supervisor.update(calm, config, now_s + 1 + step * (config.raise_after_s + 1)):
+            cap_ratio = effect.ratio if isinstance(effect, CapSeats) else cap_ratio
+    assert cap_ratio == 1.0

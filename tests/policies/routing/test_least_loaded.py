@@ -8,7 +8,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from headway_policies.request import Ticket
 from headway_policies.routing import Demand, Instance, LeastLoaded
 
 SHORT = Demand(tokens=128, prompt_tokens=64)
@@ -127,12 +126,6 @@ def test_a_request_of_several_sequences_prefers_an_instance_that_has_a_seat_for_
     fleet = [Instance("small", 2, 0), Instance("large", 16, 8), Instance("full", 4, 4)]
     assert ROUTER.choose(replace(SHORT, seats=4), fleet) == "large"
     assert ROUTER.choose(replace(SHORT, seats=12), fleet) == "large"
-
-
-def test_the_demand_of_a_ticket_is_what_it_can_hold() -> None:
-    """Prompt and answer of each of its sequences."""
-    ticket = Ticket(1, "normal", 0.0, seats=2, prompt_tokens=100, max_tokens=50, prefix=(7,))
-    assert Demand.of(ticket) == Demand(300, 100, (7,), 2, ticket.class_name)
 
 
 @pytest.mark.parametrize(

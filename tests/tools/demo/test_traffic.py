@@ -17,16 +17,21 @@ from headway_tools.demo.traffic import (
     OUTPUT_TOKENS,
     PHASES,
     PROMPT_TOKENS,
+    Request,
     arrivals,
     between,
     mix,
     overload,
     phase_at,
-    plan,
 )
 
 seeds = st.integers(0, 2**32)
 rates = st.floats(0.1, 20)
+
+
+def plan(seed: int, rate_per_s: float, length_s: float) -> list[Request]:
+    """The requests of the first ``length_s`` seconds."""
+    return list(between(seed, rate_per_s, 0.0, length_s))
 
 
 @given(seeds, rates)

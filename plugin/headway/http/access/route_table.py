@@ -95,11 +95,6 @@ class RouteTable:
                 return route
         return None
 
-    def of(self, access: RouteAccess) -> list[str]:
-        """The paths of one access, sorted."""
-        patterns = (route for several in self._patterns.values() for _, route in several)
-        return sorted(route.path for route in (*self._exact.values(), *patterns) if route.access is access)
-
     def _add(self, route: Route) -> None:
         if "{" not in route.path:
             self._exact[route.path] = route
