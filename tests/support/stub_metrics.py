@@ -12,7 +12,7 @@ from stub_world import CLASSES, GC_BOUNDS, GIB, World
 from headway_policies import Cause, Outcome, Reason
 from headway_policies.fallback.degradation import Degradation
 from headway_policies.fallback.rungs import Rung, Trigger
-from headway_policies.memory.policy import Cache
+from headway_policies.memory.settings import Cache
 
 
 class WorldMetrics:

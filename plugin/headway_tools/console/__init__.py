@@ -19,7 +19,7 @@ from headway_tools.console.installation import install_command
 from headway_tools.console.known_presets import absolute, find_preset, is_file_name, open_catalogue, preset_dir
 from headway_tools.console.machine import Machine, cpu_backend, read_machine
 from headway_tools.console.metrics_page import check_lines, fetch_metrics
-from headway_tools.console.output import check_folder, warn, write_file
+from headway_tools.console.output import check_folder, csv_text, warn, write_file
 from headway_tools.console.parser import (
     Parser,
     add_command,
@@ -60,6 +60,7 @@ __all__ = [
     "check_lines",
     "connect",
     "cpu_backend",
+    "csv_text",
     "fetch_metrics",
     "find_preset",
     "formatter",

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import csv
+import io
 import sys
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from headway_tools.console.exits import UsageError
@@ -18,6 +21,15 @@ def check_folder(path: str) -> None:
     """Refuse a file that could not be written at the end. Raises UsageError."""
     if not Path(path).absolute().parent.is_dir() or Path(path).is_dir():
         raise UsageError(f"{path}: cannot be written: no such folder, or it is one")
+
+
+def csv_text(rows: Sequence[Mapping[str, object]]) -> str:
+    """The rows as CSV under the keys of the first one."""
+    out = io.StringIO()
+    writer = csv.DictWriter(out, fieldnames=list(rows[0]), lineterminator="\n")
+    writer.writeheader()
+    writer.writerows(rows)
+    return out.getvalue()
 
 
 def write_file(path: str, text: str) -> None:

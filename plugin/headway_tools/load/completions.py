@@ -125,9 +125,7 @@ class Completions:
             async with self._session.get(f"{self.url}/v1/models", allow_redirects=False, timeout=within) as answer:
                 status, body = answer.status, await answer.content.read(_MAX_MODELS_BYTES)
         except (aiohttp.InvalidURL, aiohttp.NonHttpUrlClientError):
-            raise UnsuitableServerError(
-                f"not a URL of a server: {self.url!r}; it looks like http://HOST:8000"
-            ) from None
+            raise self._no_url() from None
         except (aiohttp.ClientError, OSError, TimeoutError):
             raise UnreachableServerError(f"no server answers at {self.url}; is it running?") from None
         if status == HTTPStatus.UNAUTHORIZED:

@@ -18,8 +18,8 @@ from math import inf
 
 from headway.api import AdminError, RoleError, StaleError
 from headway_policies.sharing import SeatShares, Share
-from headway_tools.sharing.reading import ServerReading, Shared
-from headway_tools.sharing.server import EXPIRES_S
+from headway_tools.sharing.reading import ServerReading
+from headway_tools.sharing.server import EXPIRES_S, SharedServer
 
 #: A change of a server's limit is a revision and a line of its audit: at most so often; and a renewal.
 CHANGE_EVERY_S = 4.0
@@ -47,7 +47,7 @@ class Standing:
 class Arbiter:
     """Shares ``total`` seats between servers. Raises ValueError where there are more servers than seats."""
 
-    def __init__(self, servers: Sequence[Shared], total: int, shares: SeatShares | None = None) -> None:
+    def __init__(self, servers: Sequence[SharedServer], total: int, shares: SeatShares | None = None) -> None:
         if not 0 < len(servers) <= total:
             raise ValueError(f"{len(servers)} servers need a seat each, and there are {total}")
         self._servers = {server.url: server for server in servers}

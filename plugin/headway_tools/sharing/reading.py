@@ -1,11 +1,10 @@
-"""The state of one server at one moment, and the part of it that an arbiter needs."""
+"""The state of one server at one moment, as an arbiter needs it."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
 from math import ceil, inf
-from typing import Protocol
 
 from headway.api import Status
 from headway_policies.sharing import ModelLoad
@@ -38,29 +37,6 @@ class ServerReading:
     def committed(self) -> int:
         """The seats that requests hold or may take."""
         return max(self.limit, self.taken)
-
-
-class Shared(Protocol):
-    """A server as the arbiter uses it. Every method raises AdminError; a command holds for ``EXPIRES_S``."""
-
-    @property
-    def url(self) -> str:
-        """The address of the server, which is its name."""
-
-    def look(self) -> ServerReading:
-        """Read its figures."""
-
-    def set_limit(self, seats: int) -> None:
-        """Limit the server to so many seats for a time."""
-
-    def pause(self) -> None:
-        """Suspend its dispatch for a time, or renew the pause."""
-
-    def resume(self) -> None:
-        """End the pause."""
-
-    def give_back(self) -> None:
-        """End the pause and the arbiter's limit; what another client has set stays."""
 
 
 def demand_seats(status: Status) -> int:

@@ -14,7 +14,10 @@ EXPIRES_S = 30.0
 
 
 class SharedServer:
-    """The server behind a client. Use it from one thread at a time."""
+    """The server behind a client. Every method raises AdminError; a command holds for ``EXPIRES_S``.
+
+    Use it from one thread at a time.
+    """
 
     def __init__(
         self,

@@ -11,10 +11,9 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import Protocol
 
 from headway_tools.console import FailedError
-from headway_tools.load.scrape import Counts
+from headway_tools.tuning.live import Live
 from headway_tools.tuning.step import Objectives, Step, step_of
 
 RATIO = 1.5
@@ -26,36 +25,6 @@ _SHOW_EVERY_S = 0.5
 
 #: Called with what is done, and the share of it that is done.
 Progress = Callable[[str, float], None]
-
-
-class Server(Protocol):
-    """The server as a sweep needs it."""
-
-    @property
-    def sleep(self) -> Callable[[float], None]:
-        """Waits so many seconds."""
-        ...
-
-    @property
-    def now_s(self) -> Callable[[], float]:
-        """A monotonic clock."""
-        ...
-
-    def counts(self) -> Counts:
-        """The counts of a scrape."""
-        ...
-
-    def set_limit(self, seats: int, window_ms: float | None, for_s: float) -> None:
-        """Put the preset on so many seats for this time."""
-        ...
-
-    def drained(self, seats: int, window_ms: float | None, for_s: float) -> None:
-        """Wait until no more than so many are taken."""
-        ...
-
-    def check(self) -> None:
-        """Raise where another client has changed the preset."""
-        ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,7 +84,7 @@ class Sweep:
     """Takes the steps. ``swept`` is complete up to the last step that was measured, also after an exception."""
 
     def __init__(
-        self, server: Server, objectives: Objectives, *, settle_s: float, measure_s: float, progress: Progress
+        self, server: Live, objectives: Objectives, *, settle_s: float, measure_s: float, progress: Progress
     ) -> None:
         self.swept = Swept(objectives)
         self._server = server

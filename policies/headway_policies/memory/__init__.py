@@ -4,7 +4,8 @@ They read bytes and ratios, and return actions.
 """
 
 from headway_policies.memory.gc_policy import full_collection_due
-from headway_policies.memory.policy import Cache, CapSeats, Clear, Memory, MemoryPolicy, MemoryReading, Recycle, Remedy
+from headway_policies.memory.policy import CapSeats, Clear, MemoryPolicy, MemoryReading, Recycle, Remedy
+from headway_policies.memory.settings import Cache, Memory
 
 __all__ = [
     "Cache",

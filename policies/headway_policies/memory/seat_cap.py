@@ -7,33 +7,9 @@ share of the limit, so the limit policy goes on unchanged; at least one seat sta
 
 from __future__ import annotations
 
-from typing import Protocol
+from headway_policies.memory.settings import Memory
 
 _INCREASE_RATIO = 0.1
-
-
-class SeatCapSettings(Protocol):
-    """The bounds and the pace of changes of the share."""
-
-    @property
-    def lower_after_s(self) -> float:
-        """The time for which pressure must last before seats fall."""
-        ...
-
-    @property
-    def decrease_ratio(self) -> float:
-        """The factor of one fall."""
-        ...
-
-    @property
-    def min_ratio(self) -> float:
-        """The smallest share."""
-        ...
-
-    @property
-    def raise_after_s(self) -> float:
-        """The time for which pressure must be absent before seats come back."""
-        ...
 
 
 class SeatCap:
@@ -44,7 +20,7 @@ class SeatCap:
         self._falling = False
         self._since_s: float | None = None
 
-    def update(self, settings: SeatCapSettings, now_s: float, *, pressed: bool, quiet: bool) -> float:
+    def update(self, settings: Memory, now_s: float, *, pressed: bool, quiet: bool) -> float:
         """Lower or raise the share where its condition has lasted long enough; returns the share from now on."""
         falling = pressed and self.ratio > settings.min_ratio
         rising = quiet and not pressed and self.ratio < 1.0
@@ -58,5 +34,5 @@ class SeatCap:
             self._since_s = now_s  # the next move needs a time of its own
         return self.ratio
 
-    def _lower(self, settings: SeatCapSettings) -> float:
+    def _lower(self, settings: Memory) -> float:
         return max(settings.min_ratio, round(self.ratio * settings.decrease_ratio, 6))

@@ -21,7 +21,7 @@ from headway.operator.install import EngineParts
 from headway.supervision.engine_recycle import CannotReplaceError, NotNowError
 from headway.supervision.supervisor import Supervisor
 from headway_policies import AdmissionState, Cause, bundled_presets
-from headway_policies.memory.policy import Memory
+from headway_policies.memory.settings import Memory
 
 OPERATOR = "operator-token-0123456789-0123456789"
 VIEWER = "viewer-token-0123456789-0123456789ab"

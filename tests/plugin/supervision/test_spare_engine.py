@@ -16,7 +16,7 @@ from headway.errors import NoEngineError, Refused
 from headway.operator.install import EngineParts
 from headway.supervision.supervisor import Supervisor
 from headway_policies import AdmissionState, Cause, Recovery
-from headway_policies.memory.policy import Memory
+from headway_policies.memory.settings import Memory
 
 ME = Caller("ann", "operator")
 START_S = 8.0

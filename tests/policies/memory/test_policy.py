@@ -9,7 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from headway_policies.memory.policy import Cache, CapSeats, Clear, Memory, MemoryPolicy, MemoryReading, Recycle, Remedy
+from headway_policies.memory.policy import CapSeats, Clear, MemoryPolicy, MemoryReading, Recycle, Remedy
+from headway_policies.memory.settings import Cache, Memory
 
 MIB, GIB = 2**20, 2**30
 USUAL = MemoryReading(running=4, kv_usage_ratio=0.5, gpu_usage_ratio=0.90, server_bytes=2 * GIB, engine_bytes=8 * GIB)

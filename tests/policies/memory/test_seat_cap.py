@@ -9,8 +9,8 @@ from small_presets import small_preset
 
 from headway_policies import Desk
 from headway_policies.desk.capacity import CapReason
-from headway_policies.memory.policy import Memory
 from headway_policies.memory.seat_cap import SeatCap
+from headway_policies.memory.settings import Memory
 
 TERMS = Memory(lower_after_s=10.0, raise_after_s=30.0, decrease_ratio=0.8, min_ratio=0.5)
 PRESSED, BETWEEN, QUIET = (True, False), (False, False), (False, True)

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import csv
-import io
 import json
 import sys
 from collections.abc import Mapping, Sequence
@@ -12,7 +10,7 @@ from dataclasses import dataclass
 
 from headway_simulator.report.page import page
 from headway_simulator.studies.knee import RULE
-from headway_tools.console import Exit, table, write_file
+from headway_tools.console import Exit, csv_text, table, write_file
 from headway_tools.load.ramp import RampStep, knee
 from headway_tools.tuning.curve import Curve, Point, curve_chart, text_curve
 
@@ -38,7 +36,7 @@ class Ramped:
 def show_ramp(chosen: argparse.Namespace, ramped: Ramped) -> int:
     """Print, write what is asked for, and return the exit code. Raises UsageError where a file cannot be written."""
     if chosen.csv:
-        write_file(chosen.csv, _as_csv(ramped))
+        write_file(chosen.csv, csv_text([_row(step) for step in ramped.steps]))
     if chosen.html:
         write_file(chosen.html, _as_page(ramped))
     bend = knee(ramped.steps)
@@ -87,15 +85,6 @@ def _as_json(ramped: Ramped, bend: RampStep | None) -> Mapping[str, object]:
         "steps": [_row(step) for step in ramped.steps],
         "knee": None if bend is None else _row(bend),
     }
-
-
-def _as_csv(ramped: Ramped) -> str:
-    out = io.StringIO()
-    rows = [_row(step) for step in ramped.steps]
-    writer = csv.DictWriter(out, fieldnames=list(rows[0]), lineterminator="\n")
-    writer.writeheader()
-    writer.writerows(rows)
-    return out.getvalue()
 
 
 def _as_page(ramped: Ramped) -> str:

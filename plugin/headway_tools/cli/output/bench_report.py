@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import csv
-import io
 import json
 import sys
 from collections.abc import Callable, Mapping
@@ -14,7 +12,7 @@ from math import isfinite
 from headway_simulator.engine_model.capacity import Slo
 from headway_simulator.report.report import spread_ms
 from headway_simulator.report.summary import ALL
-from headway_tools.console import Exit, milliseconds, table, warn, write_file
+from headway_tools.console import Exit, csv_text, milliseconds, table, warn, write_file
 from headway_tools.load.measured import ClassMeasured, Measured
 from headway_tools.load.run import Compared
 from headway_tools.load.served import FAILED, REFUSED
@@ -125,12 +123,7 @@ def as_csv(outcome: Outcome) -> str:
         for name, arm in outcome.arms.items()
         for which, part in arm.by_class().items()
     ]
-    out = io.StringIO()
-    writer = csv.DictWriter(out, fieldnames=list(rows[0]), lineterminator="\n")
-    writer.writeheader()
-    for row in rows:
-        writer.writerow({key: _cell(value) for key, value in row.items()})
-    return out.getvalue()
+    return csv_text([{key: _cell(value) for key, value in row.items()} for row in rows])
 
 
 def _facts(outcome: Outcome) -> list[str]:

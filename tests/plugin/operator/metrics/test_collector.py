@@ -26,7 +26,7 @@ from headway.operator.presets import PresetCatalogue
 from headway.supervision.memory.probe import Gpu, Gpus
 from headway.supervision.memory.report import TRIGGERS
 from headway_policies import Block, Decision, Ending, Outcome, Reason
-from headway_policies.memory.policy import Cache
+from headway_policies.memory.settings import Cache
 from headway_policies.step import StepFigures
 
 WITHOUT_GPU = {"headway_gpu_memory_used_bytes", "headway_gpu_memory_total_bytes", "headway_gpu_busy_ratio"}

@@ -26,7 +26,7 @@ from headway.supervision.memory import probe as memory_probe
 from headway.supervision.memory.maintenance import TASK, MemoryMaintenance
 from headway.supervision.memory.probe import MemoryProbe, MemoryUse
 from headway_policies import CapReason, Ending, Load, bundled_presets
-from headway_policies.memory.policy import Cache, Memory
+from headway_policies.memory.settings import Cache, Memory
 
 GIB = 2**30
 CALM = MemoryUse(server_bytes=GIB, engine_bytes=GIB, gpu_usage_ratio=0.5)

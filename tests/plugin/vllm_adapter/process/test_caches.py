@@ -13,7 +13,7 @@ from headway.engine.port import PlainAdapter
 from headway.vllm_adapter.engine_adapter import VllmAdapter
 from headway.vllm_adapter.engine_core_hooks import CLEAR_WORKERS
 from headway.vllm_adapter.process.worker_cache import clear_worker_caches, forget
-from headway_policies.memory.policy import Cache
+from headway_policies.memory.settings import Cache
 
 
 class Engine:
