@@ -6,7 +6,6 @@ import argparse
 import os
 import sys
 
-from headway.api import AdminClient
 from headway.api.schema import BudgetRow, UsageReport, UsageRow
 from headway_policies.units import duration
 from headway_tools.console import Exit, add_json, add_url, connect, table
@@ -47,15 +46,11 @@ def run(chosen: argparse.Namespace) -> int:
     asked = {name: value for name in _GIVEN if (value := getattr(chosen, name)) is not None}
     with connect(chosen.url, os.environ) as client:
         if chosen.csv:
-            _print_csv(client, asked)
+            sys.stdout.write(client.usage_csv(**asked).decode())
         else:
             found = client.usage(**asked)
             print(found.model_dump_json() if chosen.json else text(found))
     return Exit.OK
-
-
-def _print_csv(client: AdminClient, asked: dict[str, str]) -> None:
-    sys.stdout.write(client.usage_csv(**asked).decode())
 
 
 def text(usage: UsageReport) -> str:

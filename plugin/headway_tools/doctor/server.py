@@ -67,7 +67,9 @@ def _check_metrics(session: requests.Session, url: str, *, public: bool) -> Find
         if not public:
             return ok("/metrics is open, on this machine only")
         return warn("/metrics is open to every client", "set HEADWAY_CLOSED_ROUTES=/metrics, and scrape with a token")
-    return ok("/metrics wants a key or a token") if status in _CLOSED else _odd("/metrics", status)
+    if status in _CLOSED:
+        return ok("/metrics wants a key or a token")
+    return fail(f"/metrics answered {status}", "look at the server's log")
 
 
 def _check_ceiling(session: requests.Session, url: str) -> Iterator[Finding]:
@@ -95,10 +97,6 @@ def _check_operator_routes(session: requests.Session, url: str) -> Finding:
     if opened:
         return fail(f"open without a token: {', '.join(opened)}", "serve with Headway's route guard; see the log")
     return ok("the routes of operators want a token")
-
-
-def _odd(path: str, status: int) -> Finding:
-    return fail(f"{path} answered {status}", "look at the server's log")
 
 
 def _status(session: requests.Session, method: str, url: str) -> int:

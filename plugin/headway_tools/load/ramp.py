@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from headway_simulator.studies.knee import knee_of
 from headway_tools.load.completions import Completions
 from headway_tools.load.measured import Measured
-from headway_tools.load.run import Load, Progress, offer
+from headway_tools.load.run import Load, Progress, offer, part_of
 
 #: The steps, as multiples of the capacity.
 LOADS = (0.2, 0.4, 0.6, 0.7, 0.8, 0.9, 1.0, 1.1, 1.25, 1.5)
@@ -46,7 +46,8 @@ async def ramp(
     steps = list[RampStep]()
     for place, load in enumerate(LOADS):
         rate_per_s = load * full_per_s
-        measured = await offer(server, load_at(rate_per_s), _part(progress, place), f"{load:g} of the capacity:")
+        part = part_of(progress, place, len(LOADS))
+        measured = await offer(server, load_at(rate_per_s), part, f"{load:g} of the capacity:")
         steps.append(RampStep(load, rate_per_s, measured))
         if turned(steps):
             break
@@ -64,7 +65,3 @@ def knee(steps: Sequence[RampStep]) -> RampStep | None:
     timed = [step for step in steps if step.first_token_p95_s is not None]
     place = knee_of([step.first_token_p95_s or 0.0 for step in timed], [step.tokens_per_s for step in timed])
     return None if place is None else timed[place]
-
-
-def _part(progress: Progress, done: int) -> Progress:
-    return lambda what, ratio: progress(what, (done + ratio) / len(LOADS))

@@ -134,7 +134,7 @@ async def compare(servers: tuple[Completions, Completions], load: Load, pairs: i
     for place, block in enumerate(load.blocks(pairs)):
         found: dict[int, Measured] = {}
         for arm in (0, 1) if place % 2 == 0 else (1, 0):
-            part = _part(progress, 2 * place + len(found), 2 * pairs)
+            part = part_of(progress, 2 * place + len(found), 2 * pairs)
             found[arm] = await offer(servers[arm], block, part, "AB"[arm])
         compared.pairs.append((found[0], found[1]))
         compared.arms[0].merge(found[0])
@@ -142,7 +142,7 @@ async def compare(servers: tuple[Completions, Completions], load: Load, pairs: i
     return compared
 
 
-def _part(progress: Progress, done: int, of: int) -> Progress:
+def part_of(progress: Progress, done: int, of: int) -> Progress:
     """The progress of one of several equal parts."""
     return lambda what, ratio: progress(what, (done + ratio) / of)
 
@@ -163,17 +163,9 @@ def _rate(ends_s: Sequence[float], within_s: float) -> float:
     return len(counted) / (within_s - full_s)
 
 
-def _goodput_per_s(measured: Measured) -> float | None:
-    return measured.all.good / measured.span_s
-
-
-def _tokens_per_s(measured: Measured) -> float | None:
-    return measured.all.tokens / measured.span_s
-
-
 _FIGURES: dict[str, Callable[[Measured], float | None]] = {
-    "goodput, requests/s": _goodput_per_s,
-    "output, tokens/s": _tokens_per_s,
+    "goodput, requests/s": lambda measured: measured.all.good / measured.span_s,
+    "output, tokens/s": lambda measured: measured.all.tokens / measured.span_s,
     "first token, p50": lambda measured: measured.all.ttft.quantile(0.5),
     "first token, p95": lambda measured: measured.all.ttft.quantile(0.95),
     "inter-token, p50": lambda measured: measured.all.inter_token.quantile(0.5),

@@ -53,11 +53,8 @@ def late_ratio(status: Status, settings: Mapping[str, object]) -> float:
     """
     found = 0.0
     for state in status.classes:
-        objective_s = state.objectives.ttft_s if state.objectives is not None else settings.get(_key(state.name))
+        stated = settings.get(f"classes.{state.name}.ttft_slo_s")
+        objective_s = stated if state.objectives is None else state.objectives.ttft_s
         if isinstance(objective_s, int | float) and objective_s > 0:
             found = max(found, state.oldest_wait_s / objective_s)
     return found
-
-
-def _key(class_name: str) -> str:
-    return f"classes.{class_name}.ttft_slo_s"

@@ -68,6 +68,7 @@ def preset_text(name: str, source: str, settings: Mapping[str, object], swept: S
     else:
         whole = {key: value for key, value in settings.items() if key != "limit.max_seats"}
         parent, body = [], _tables({**whole, **own})
+    description = f"{name} with a limit fixed at the seats that were measured to be worth it: {step.seats}."
     lines = [
         f"# Suggested by `headway tune` on {datetime.now(UTC):%Y-%m-%d}, from {url} under the preset {name}.",
         f"# {seats} seats: {chosen.because}.",
@@ -77,7 +78,7 @@ def preset_text(name: str, source: str, settings: Mapping[str, object], swept: S
         "",
         f"name = {toml_text(name[: _MAX_NAME_CHARS - len(_SUFFIX)] + _SUFFIX)}",
         *parent,
-        f"description = {toml_text(_description(name, step))}",
+        f"description = {toml_text(description)}",
         *top_level(settings, parent),
         *body,
     ]
@@ -166,10 +167,6 @@ def _tables(settings: Mapping[str, object]) -> list[str]:
         if table:
             tables.setdefault(table, []).append(f"{name} = {toml_text(value)}")  # type: ignore[arg-type]  # a setting
     return [line for table, lines in tables.items() for line in ("", f"[{table}]", *lines)]
-
-
-def _description(name: str, step: Step) -> str:
-    return f"{name} with a limit fixed at the seats that were measured to be worth it: {step.seats}."
 
 
 __all__ = ["Choice", "Objectives", "choose", "evidence", "knee", "preset_text"]

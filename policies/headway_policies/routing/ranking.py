@@ -20,8 +20,4 @@ def ranked(router: Router, demand: Demand, instances: Sequence[Instance]) -> lis
     while (chosen := router.choose(demand, left)) is not None:
         names.append(chosen)
         left = [instance for instance in left if instance.name != chosen]
-    return names + [instance.name for instance in sorted(left, key=_load)]
-
-
-def _load(instance: Instance) -> float:
-    return -instance.free_share
+    return names + [instance.name for instance in sorted(left, key=lambda instance: -instance.free_share)]

@@ -7,7 +7,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
-from headway.api.schema import ClassForecast, Forecast, ForecastErrors, Interval, PresetForecast, Quantiles
+from headway.api.schema import ClassForecast, Forecast, ForecastErrors, Interval, PresetForecast
 from headway_dashboard.analysis.catalogue import palette
 from headway_dashboard.analysis.units import MISSING, compact, counted, duration, written
 
@@ -91,16 +91,12 @@ def _row(name: str, own: ClassForecast) -> dict[str, str]:
         "Requests": compact(own.offered),
         "TTFT p50": _seconds(own.ttft_s.p50),
         "TTFT p95": _seconds(own.ttft_s.p95),
-        "Between tokens p95": _p95(own.inter_token_s),
+        "Between tokens p95": _seconds(own.inter_token_s.p95),
         "Completed": _ratio(own.completed_ratio),
         "Refused": _ratio(own.refused_ratio),
         "Timed out": _ratio(own.timed_out_ratio),
         "Within objectives": _ratio(own.good_ratio),
     }
-
-
-def _p95(quantiles: Quantiles) -> str:
-    return _seconds(quantiles.p95)
 
 
 def _seconds(one: Interval | None) -> str:

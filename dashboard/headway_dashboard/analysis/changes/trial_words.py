@@ -78,7 +78,7 @@ def condition_rows(trial: Trial) -> list[dict[str, str]]:
     rows = []
     for condition in trial.conditions:
         read = _read(condition.text)
-        before = MISSING if read is None else figure_text(read.figure, _figure(trial.before, read))
+        before = MISSING if read is None else figure_text(read.figure, _of(trial.before, read.class_name, read.figure))
         now = compact(condition.reading) if read is None and condition.reading is not None else MISSING
         limit = (
             condition.text if read is None else f"{'>' if read.above else '<'} {figure_text(read.figure, read.value)}"
@@ -136,10 +136,6 @@ def _read(text: str) -> Condition | None:
 def _classes(trial: Trial) -> list[str]:
     known = [served for served in (trial.before, trial.now) if served is not None]
     return sorted({name for served in known for name in served.classes})
-
-
-def _figure(served: ServedByClass | None, condition: Condition) -> float | None:
-    return _of(served, condition.class_name, condition.figure)
 
 
 def _of(served: ServedByClass | None, name: str, figure: str) -> float | None:

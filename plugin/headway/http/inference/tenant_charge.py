@@ -15,6 +15,7 @@ from dataclasses import dataclass, field
 from functools import partial
 from http import HTTPStatus
 from math import ceil
+from operator import attrgetter
 
 from headway.admission import Permit, RequestContext, loop_time_s
 from headway.api_errors import BadRequest
@@ -183,12 +184,8 @@ def _least(left: Allowances, states: Iterable[BudgetState]) -> Allowances:
         if unit in found and state.resets_s is not None:
             remaining = max(0.0, state.limit - state.used - state.held)
             found[unit].append(Allowance(state.limit, remaining, max(0.0, state.resets_s - now_s)))
-    least = {unit: min(filter(None, these), key=_remaining, default=None) for unit, these in found.items()}
+    least = {unit: min(filter(None, these), key=attrgetter("remaining"), default=None) for unit, these in found.items()}
     return Allowances(least["requests"], least["tokens"])
-
-
-def _remaining(allowance: Allowance) -> float:
-    return allowance.remaining
 
 
 def _over_rate(refusal: RateRefusal) -> BadRequest:

@@ -50,6 +50,7 @@ def _of_presets(title: str, what: str, names: list[str], values: Sequence[Interv
 
 
 def _by_class(presets: Sequence[PresetForecast], names: list[str], title: str, what: str, pick: Pick) -> Chart:
+    classes = dict.fromkeys(name for preset in presets for name in preset.classes)
     traces: list[Trace] = [
         {
             **_bars(
@@ -57,7 +58,7 @@ def _by_class(presets: Sequence[PresetForecast], names: list[str], title: str, w
             ),
             "marker": {"color": class_hue(name, place)},
         }
-        for place, name in enumerate(_class_names(presets))
+        for place, name in enumerate(classes)
     ]
     caption = f"{what[0].upper()}{what[1:]}, by class: of what is answered; a preset that refuses more may look faster."
     return Chart(title, caption, traces, layout("", what, barmode="group"))
@@ -92,7 +93,3 @@ def _bars(name: str, names: list[str], values: Sequence[Interval | None]) -> Tra
             "arrayminus": [0.0 if value is None else value.value - value.low for value in values],
         },
     }
-
-
-def _class_names(presets: Sequence[PresetForecast]) -> list[str]:
-    return list(dict.fromkeys(name for preset in presets for name in preset.classes))
