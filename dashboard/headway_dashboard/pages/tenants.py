@@ -27,14 +27,14 @@ from headway_dashboard.sources import Source, StatusSource, TenantUsage, read_to
 from headway_dashboard.sources.tenant_usage import NEEDED
 
 _TILE_PX = 130
-_NOT_YET = "It has not answered yet."
+_NOT_YET = "no answer yet"
 _APART = (
     "Each server holds its budgets by itself: what another one counts is not in them, unless they share a database."
 )
 
 
 def chosen_tenant() -> str | None:
-    """The tenant that the address names; None for all. One without a name is empty."""
+    """The tenant that the address names; None for all, empty for the tenant without a name."""
     return next(iter(st.query_params.get_all(words.TENANT)), None)
 
 
@@ -69,7 +69,7 @@ def _problems(found: Mapping[str, TenantUsage]) -> Iterator[str]:
 
 
 def _use(report: UsageReport, of_chosen: UsageReport | None, servers: Mapping[str, TenantUsage]) -> None:
-    """All tenants, or the chosen one; ``servers`` are the answers of which these are the sums."""
+    """All tenants, or the chosen one; ``servers`` are the answers behind the sums."""
     uses, name = tenant_uses(report), chosen_tenant()
     if name is None or of_chosen is None:
         _tiles(words.tiles(uses, jain(uses)))
@@ -82,7 +82,7 @@ def _use(report: UsageReport, of_chosen: UsageReport | None, servers: Mapping[st
         st.button("All tenants", key="tenants-all", on_click=_show_all)
     mine = next((use for use in uses if use.name == name), None)
     if mine is None:
-        st.caption("It has asked for nothing in this range.")
+        st.caption("The tenant has asked for nothing in this range.")
     else:
         _tiles(words.tiles_of_chosen(mine))
         _held_back(uses, name)

@@ -55,7 +55,7 @@ examples:
   headway keys add --tenant jobs --classes normal,batch --default-class batch --requests-per-minute 600
   headway keys add --tenant chat | wl-copy                      only the key goes to standard output
 
-A tenant that the file does not know is added with the options of the second group. Those of a tenant that it knows are
+A tenant that the file does not know is added with the options of the second group. The terms of a known tenant are
 changed in the file: each is a line of its table [tenants.NAME]. There its caps can be set as well, such as
 caps.output_tokens = 4096. A file that does not exist is made, with mode 0600.
 exit codes: 0 done   2 wrong usage, or a file that cannot be read, changed or understood; then nothing is changed

@@ -65,7 +65,7 @@ def test_one_tenant_is_a_click_away_and_so_is_the_way_back(watching: Callable[..
 def test_a_tenant_that_asked_for_nothing_is_told(watching: Callable[..., None], stub: StubServer) -> None:
     """It is no error."""
     watching(stub.url, **VIEWER)
-    again_until(opened("tenants", {"tenant": "nobody"}), "It has asked for nothing in this range.")
+    again_until(opened("tenants", {"tenant": "nobody"}), "The tenant has asked for nothing in this range.")
 
 
 def test_without_a_token_the_page_says_what_to_do(watching: Callable[..., None], stub: StubServer) -> None:

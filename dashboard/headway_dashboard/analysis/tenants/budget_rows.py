@@ -12,7 +12,7 @@ from headway_dashboard.analysis.tenants.words import MOST_ROWS
 from headway_dashboard.analysis.units import MISSING, compact, written
 
 HELP = (
-    "What is used, and held by requests in progress, counts. A tenant's rate is that of the range above, an "
+    "Past use counts, and what requests in progress hold. A tenant's rate is that of the range above, an "
     "organisation's that of the hour, day or month until now."
 )
 _SPANS: Final = {"hour": timedelta(hours=1), "day": timedelta(days=1)}

@@ -24,7 +24,7 @@ OTHER = "(other)"
 class TenantUse:
     """The use of one tenant. Ratios are None where they mean nothing: of the server itself, and of many counted as one.
 
-    ``fair_ratio`` is 1 where it had its fair share or all that it wanted.
+    ``fair_ratio`` is 1 where the tenant had its fair share, or all that it wanted.
     """
 
     name: str
@@ -71,7 +71,7 @@ def max_min(wanted: Mapping[str, float], weights: Mapping[str, float], whole: fl
 
 
 def jain(uses: Iterable[TenantUse]) -> float | None:
-    """Jain's index of what each had of its fair share; None for fewer than two tenants."""
+    """Jain's index of the tenants' parts of their fair shares; None for fewer than two tenants."""
     ratios = [use.fair_ratio for use in uses if use.fair_ratio is not None]
     squares = sum(ratio * ratio for ratio in ratios)
     return None if len(ratios) < 2 or not squares else sum(ratios) ** 2 / (len(ratios) * squares)

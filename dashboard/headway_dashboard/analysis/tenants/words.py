@@ -22,8 +22,8 @@ _WAITS_S = 0.5
 _LESS, _MORE = 0.95, 1.05
 _NAMED = 3
 FAIR_HELP = (
-    "What the tenant had of its max-min fair share: the tokens of all, given out by weight, to nobody more than it "
-    "asked for; a refused request counts as one of its mean size. 100 %: a fair share, or all that it asked for."
+    "The tokens of the tenant, of its max-min fair share: the tokens of all tenants, divided by weight, to none more "
+    "than it asked for. A refused request counts with the tenant's mean size. 100 %: a fair share, or all it asked for."
 )
 JAIN_HELP = (
     "Jain's index of x, the tokens of each tenant over its fair share (the last column): (Σx)² / (n·Σx²). 1: each of n "
@@ -32,7 +32,7 @@ JAIN_HELP = (
 HEADINGS = (
     Heading("Tenant"),
     Heading("Tokens", "Of prompts and answers, of the requests that ended in the range.", numeric=True),
-    Heading("Requests", "Those that ended in the range.", numeric=True),
+    Heading("Requests", "Requests that ended in the range.", numeric=True),
     Heading("Refused", "Refused, or given up for a time-out.", numeric=True),
     Heading("Seat time", "Time on seats, of all sequences.", numeric=True),
     Heading("Wait", "The mean time of its requests without a seat.", numeric=True),
@@ -96,7 +96,7 @@ def hurt(uses: Iterable[TenantUse]) -> list[TenantUse]:
 
 
 def hurt_words(uses: Sequence[TenantUse], name: str | None = None) -> list[str]:
-    """A sentence for each tenant that was held back, with those that had more meanwhile; of one tenant, if named."""
+    """A sentence for each tenant that was held back, or for ``name`` alone, with the tenants that had more."""
     more = [use for use in uses if (use.fair_ratio or 0.0) > _MORE or (use.share or 0.0) > _MORE * (use.entitled or 1)]
     words = []
     for use in hurt(uses):
@@ -132,7 +132,7 @@ def tiles(uses: Sequence[TenantUse], index: float | None) -> Mapping[str, tuple[
     """The key figures of all tenants: the text and the help of each."""
     told = [use for use in uses if use.share is not None]
     return {
-        "Tenants": (compact(len(told)), "That asked for anything in the range."),
+        "Tenants": (compact(len(told)), "Tenants that asked for anything in the range."),
         "Held back": (f"{len(hurt(uses))} of {len(told)}", "Refused below a fair share, or waited below their "
                       f"entitlement for over {duration(_WAITS_S)} on the mean."),
         "Jain's index": (MISSING if index is None else f"{index:.2f}", JAIN_HELP),
@@ -148,7 +148,7 @@ def tiles_of_chosen(use: TenantUse) -> Mapping[str, tuple[str, str]]:
 
 
 def _refused(use: TenantUse) -> bool:
-    """Whether a tenant was refused something of its fair share; a ratio of None had nothing at all."""
+    """Whether a tenant was refused a part of its fair share; with a ratio of None the tenant had nothing at all."""
     return bool(use.refused) and use.entitled is not None and (use.fair_ratio or 0.0) < _LESS
 
 

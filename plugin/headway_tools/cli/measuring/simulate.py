@@ -62,7 +62,7 @@ strike every preset alike. The ceiling, and loads with it, stay those of the und
 A load of 1.0 is the fluid ceiling: the most requests a second that any policy could serve within the objectives.
 Goodput and ceiling are by the same objectives for all presets: those that the first one states for its classes on this
 engine (ttft_slo_s, inter_token_slo_ms; the ceiling keeps the shortest time between tokens), or --slo-ttft-ms and
---slo-inter-token-ms ({usual} are usual). What each further preset states judges it in rows of its own.
+--slo-inter-token-ms ({usual} are usual). Each further preset is judged by its own as well, in further rows.
 Traces have the columns TIMESTAMP, ContextTokens, GeneratedTokens. --like takes the constants of the engine from the
 status of a running server, `headway serve` or `headway route`, which fits them from its own steps; it needs the admin
 token (HEADWAY_ADMIN_TOKEN), and constants that are given win. Without it they are those of a 135 M model on two CPU
