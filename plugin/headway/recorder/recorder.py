@@ -75,11 +75,9 @@ class Recorder:
         self.speed = SpeedLog()
 
     def stepped(self, load: Load, now_s: float) -> None:
-        """Record a step of the engine."""
         self.speed.stepped(load, now_s)
 
     def first_token(self, ticket: Ticket, delay_s: float, now_s: float) -> None:
-        """Record the delay of a request's first token after its arrival."""
         self.served.first_token(ticket.class_name, delay_s, now_s)
 
     def ended(self, ticket: Ticket, outcome: Outcome, now_s: float, tokens: int = 0, pace_s: float = 0.0) -> None:
@@ -89,7 +87,6 @@ class Recorder:
         self.served.ended(ticket, outcome, now_s, tokens, pace_s)
 
     def arrived(self, ticket: Ticket) -> None:
-        """Record an arrival."""
         ring = self._ring
         if self._began_s is None:
             self._began_s = ticket.arrived_s

@@ -46,11 +46,9 @@ class SafeWindow:
         return self._longest_s
 
     def arrived(self, seats: int, now_s: float) -> None:
-        """Pass an arrival on."""
         self._notify("arrived", lambda window: window.arrived(seats, now_s))
 
     def batch_done(self, seats: int, duration_s: float, now_s: float) -> None:
-        """Pass the end of a batch on."""
         self._notify("batch_done", lambda window: window.batch_done(seats, duration_s, now_s))
 
     def reason(self, gathered: Gathered, now_s: float) -> WindowReason:

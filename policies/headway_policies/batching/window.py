@@ -120,11 +120,9 @@ class FixedWindow:
     window_s: float
 
     def length_s(self, gathered: Gathered, now_s: float) -> float:
-        """The length given."""
         return self.window_s
 
     def reason(self, gathered: Gathered, now_s: float) -> WindowReason:
-        """Always the same."""
         return WindowReason.FIXED
 
     def arrived(self, seats: int, now_s: float) -> None:

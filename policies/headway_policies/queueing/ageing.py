@@ -29,7 +29,6 @@ class AgeingOrder(ClassQueues):
         self._step_s = step_s
 
     def head(self, now_s: float, excluded: Collection[str] = ()) -> Ticket | None:
-        """The head of the class with the smallest key."""
         best, best_s = None, inf
         for queue in self._queues:
             oldest = queue.oldest() if queue.waiting and queue.name not in excluded else None

@@ -79,7 +79,6 @@ class Fifo:
         self._tickets: OrderedDict[int, Ticket] = OrderedDict()
 
     def push(self, ticket: Ticket, tokens: float, now_s: float) -> None:
-        """Add a ticket at the end."""
         self._tickets[ticket.id] = ticket
 
     def restore(self, ticket: Ticket, tokens: float, now_s: float) -> None:
@@ -88,11 +87,9 @@ class Fifo:
         self._tickets.move_to_end(ticket.id, last=False)
 
     def head(self, now_s: float) -> Ticket | None:
-        """The oldest ticket."""
         return next(iter(self._tickets.values()), None)
 
     def remove(self, ticket_id: int) -> Ticket | None:
-        """Take a ticket out."""
         return self._tickets.pop(ticket_id, None)
 
     def charge(self, ticket: Ticket, tokens: float) -> None:
@@ -112,11 +109,9 @@ class Fifo:
         return len(self._tickets)
 
     def oldest(self) -> Ticket | None:
-        """The first ticket."""
         return next(iter(self._tickets.values()), None)
 
     def newest(self) -> Ticket | None:
-        """The last ticket."""
         return next(reversed(self._tickets.values()), None)
 
     def __contains__(self, ticket_id: int) -> bool:
@@ -142,14 +137,12 @@ class Edf(Fifo):
         self._heap: list[tuple[float, float, int]] = []
 
     def push(self, ticket: Ticket, tokens: float, now_s: float) -> None:
-        """Add a ticket by its deadline."""
         asked = ticket.asked
         allowed_s = self._allowed_s if asked is NO_TIMEOUTS else _allowed_s(asked.shortened_by(self._terms))
         self._tickets[ticket.id] = ticket
         heappush(self._heap, (ticket.arrived_s + allowed_s, ticket.arrived_s, ticket.id))
 
     def head(self, now_s: float) -> Ticket | None:
-        """The ticket with the earliest deadline."""
         while self._heap:
             ticket = self._tickets.get(self._heap[0][2])
             if ticket is not None:
@@ -170,7 +163,6 @@ class ByArrival(Edf):
     """The longest-waiting ticket first, whenever it was added."""
 
     def push(self, ticket: Ticket, tokens: float, now_s: float) -> None:
-        """Add a ticket by its arrival."""
         self._tickets[ticket.id] = ticket
         heappush(self._heap, (ticket.arrived_s, ticket.arrived_s, ticket.id))
 
@@ -204,7 +196,6 @@ class Hrrn(Fifo):
         return max(firsts, key=ratio, default=None)
 
     def remove(self, ticket_id: int) -> Ticket | None:
-        """Remove a ticket from its bucket."""
         ticket = self._tickets.pop(ticket_id, None)
         if ticket is not None:
             octave = frexp(self._size_of.pop(ticket_id))[1]

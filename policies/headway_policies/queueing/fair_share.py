@@ -96,7 +96,6 @@ class FairShare(Fifo):
         return None if tenant is None else next(iter(tenant.tickets.values()))
 
     def remove(self, ticket_id: int) -> Ticket | None:
-        """Remove a ticket."""
         ticket = self._tickets.pop(ticket_id, None)
         if ticket is not None:
             tenant = self._waiting[ticket.tenant]

@@ -50,14 +50,12 @@ class SafeOrder:
     # ------------------------------------------------------------------ records
 
     def push(self, ticket: Ticket, class_name: str, tokens: float, now_s: float) -> None:
-        """Add a ticket to the queue of a class."""
         if self._notify("push", lambda order: order.push(ticket, class_name, tokens, now_s)):
             self._order.push(ticket, class_name, tokens, now_s)
         self._places[ticket.id] = _Place(ticket, class_name, tokens, now_s)
         self._waiting[class_name] += 1
 
     def remove(self, ticket_id: int) -> Ticket | None:
-        """Remove a ticket from any position."""
         place = self._places.pop(ticket_id, None)
         if place is None:
             return None
@@ -66,16 +64,13 @@ class SafeOrder:
         return place.ticket
 
     def charge(self, ticket: Ticket, class_name: str, tokens: float) -> None:
-        """The ticket is dispatched next."""
         if self._notify("charge", lambda order: order.charge(ticket, class_name, tokens)):
             self._order.charge(ticket, class_name, tokens)
 
     def correct(self, ticket: Ticket, class_name: str, tokens: float) -> None:
-        """The ticket has ended: charge so many tokens more (below 0: fewer)."""
         self._notify("correct", lambda order: order.correct(ticket, class_name, tokens))
 
     def waiting(self, class_name: str) -> int:
-        """The number of waiting tickets of a class."""
         return self._waiting[class_name]
 
     def __len__(self) -> int:
@@ -88,8 +83,6 @@ class SafeOrder:
     # ------------------------------------------------------------------ decisions
 
     def head(self, now_s: float, excluded: Collection[str] = ()) -> Ticket | None:
-        """The ticket to dispatch next, from the classes that are not excluded."""
-
         def wrong(ticket: Ticket | None) -> bool:
             if ticket is None:
                 return any(self._waiting[name] for name in self._classes if name not in excluded)
@@ -98,8 +91,6 @@ class SafeOrder:
         return self._query("head", lambda order: order.head(now_s, excluded), wrong)
 
     def worst_below(self, priority: int) -> Ticket | None:
-        """The newest ticket of the least urgent class that has one, if that class is less urgent than ``priority``."""
-
         def wrong(ticket: Ticket | None) -> bool:
             if ticket is None:
                 return any(self._waiting[name] for name, terms in self._classes.items() if terms.priority < priority)
@@ -108,8 +99,6 @@ class SafeOrder:
         return self._query("worst_below", lambda order: order.worst_below(priority), wrong)
 
     def oldest(self) -> Iterator[Ticket]:
-        """The longest-waiting ticket of each class that has one."""
-
         def wrong(tickets: list[Ticket]) -> bool:
             names = [self._places[ticket.id].class_name for ticket in tickets if self._waits(ticket)]
             return len(names) != len(tickets) or sorted(names) != sorted(+self._waiting)

@@ -16,7 +16,6 @@ class StrictOrder(ClassQueues):
     """Strict priority between classes."""
 
     def head(self, now_s: float, excluded: Collection[str] = ()) -> Ticket | None:
-        """The head of the most urgent class that has one."""
         for queue in self._queues:
             if queue.waiting and queue.name not in excluded:
                 return queue.head(now_s)

@@ -38,7 +38,6 @@ class MetricsCollector(ScrapedCollector):
         self._processors = ProcessorUse()
 
     def collect(self) -> Iterator[Metric]:
-        """A consistent scrape."""
         yield from snapshot_families(self._snapshot())
         yield from machine_families(self._processors, self._gpus)
 

@@ -17,6 +17,5 @@ class GrammarCollector(ScrapedCollector):
         self._compiling = compiling
 
     def collect(self) -> Iterator[Metric]:
-        """Both families."""
         yield by_label("headway_grammar_checks_total", "result", dict(self._verdicts))
         yield one_gauge("headway_grammars_compiling", self._compiling())

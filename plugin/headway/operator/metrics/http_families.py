@@ -18,7 +18,6 @@ class HttpCollector(ScrapedCollector):
         self._truncated = truncated
 
     def collect(self) -> Iterator[Metric]:
-        """The families."""
         yield by_label("headway_route_refusals_total", "reason", dict(self._guarded))
         yield by_label("headway_retry_budget_refusals_total", "class", dict(self._retries))
         yield by_label("headway_truncated_responses_total", "class", dict(self._truncated))

@@ -125,13 +125,11 @@ class Meters(Collector):
         meter.batches.add(batches, 0.0)
 
     def first_token(self, class_name: str, delay_s: float, prefill_s: float) -> None:
-        """A ticket's first token came this long after its arrival, and after its dispatch."""
         meter, now_s = self._classes[class_name], self._clock_s()
         meter.first_token.add(delay_s, now_s)
         meter.prefill.add(prefill_s, now_s)
 
     def ended(self, ended: EndedRequest) -> None:
-        """A request ended."""
         meter = self._classes[ended.class_name]
         if ended.usage is not None:
             meter.prompt_tokens += ended.usage.prompt_tokens
@@ -168,7 +166,6 @@ class Meters(Collector):
         return list(self.collect())
 
     def collect(self) -> Iterator[Metric]:
-        """All families."""
         yield from self._durations()
         batch = histogram("headway_batch_size")
         read = self._batch.read(0.0)

@@ -213,5 +213,4 @@ class ScrapedCollector(Collector):
     """A collector that names no families ahead of a scrape: to register it takes no reading."""
 
     def describe(self) -> Iterable[Metric]:
-        """No families."""
         return []

@@ -18,7 +18,6 @@ class UsageCollector(ScrapedCollector):
         self._usage = usage
 
     def collect(self) -> Iterator[Metric]:
-        """The families."""
         tenants = self._usage.tenants()
         requests = {tenant: used.requests for tenant, used in tenants.items()}
         refusals = {tenant: used.refused for tenant, used in tenants.items()}

@@ -17,7 +17,6 @@ class InstancesCollector(ScrapedCollector):
         self._pool = pool
 
     def collect(self) -> Iterator[Metric]:
-        """All families."""
         healthy = {link.address.name for link in self._pool.healthy()}
         up = gauge("headway_instance_up", "instance_name")
         seats = gauge("headway_instance_seats", "instance_name")
