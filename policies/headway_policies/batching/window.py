@@ -20,13 +20,9 @@ has four regions, named by ``reason``:
     latency   first tokens come late: the longest window shrinks as their mean goes from half of the objective to all
               of it, where it is 0; a breached objective outranks an under-filled batch
 
-While the GPU is under-used (below 80 % of the time, by NVML) patience grows with what it lacks, to twice as much for
-one that is idle; the longest window, the objective and the limit end it as ever. That matters where batches follow one
-another and the GPU waits for the host: simulated, 2 to 8 % fewer batches, and a mean time within 2 %. Where the GPU is
-under-used because few requests come, g is above both patiences, and nothing changes.
-
-The texts stretch the window whenever the load is low. A longer window helps only while other requests are about to
-arrive: on an idle server the whole window would be added to each answer, and the batch would still have one member.
+While the GPU is under-used (below 80 % of the time, by NVML) patience grows with what the GPU lacks, to twice as much
+for an idle one: where batches follow one another and the GPU waits for the host, 2 to 8 % fewer batches (simulated).
+Where few requests come, g is above both patiences: a longer window would only be added to each answer.
 
 Bound: the wait of one batch costs its members at most what the next request saves, if the gap is as expected. Weak
 spots: b includes whatever else varies (the longest answer of the batch); with bins, arrivals in every bin count for

@@ -1,11 +1,8 @@
 """Several fronts before the same instances: how many seats of each instance one of them may fill.
 
-Decision: every front serves, and its part of the seats is a lease that the fronts agree on among themselves. Peers do
-it otherwise: llm-d's picker has a leader by a lease of Kubernetes, and its other replicas stand by; Envoy's circuit
-breakers and Finagle's aperture bound each client for itself, so nothing bounds the sum; Doorman leases from a master,
-which has to be elected. An instance with Headway is the last word on its own limit in any case: what is sent beyond it
-waits there, in the order of classes, or is refused there and tried elsewhere. Plain vLLM has no such gate below its
-``--max-num-seqs``, and what it says of the other front is up to a second old.
+Every front serves, and its part of the seats is a lease that the fronts agree on among themselves, without a leader (as
+llm-d's picker has) and without a master (as Doorman has). An instance with Headway keeps its own limit in any case;
+plain vLLM has no gate below its ``--max-num-seqs``, and what it says of the other front is up to a second old.
 
 Every round, twice a second, a front
 

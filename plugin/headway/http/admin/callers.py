@@ -6,16 +6,13 @@
     403    the token may only read
     414    the query is too long
 
-All of it is decided before anything of the body is read. A locked address is refused whatever token it sends, so that
-its answers do not tell a right one. The machine's own addresses are the exception: there a right token is always
-taken, or any local program with an outdated token would lock out the operator. Its wrong tokens are refused as
-elsewhere; a token has at least 32 characters, and cannot be guessed even without the lock-out.
+All of it is decided before the body is read. A locked address is refused whatever token it sends, so that its answers
+do not tell a right one. From the machine's own addresses a right token is always taken, or any local program with an
+outdated token would lock out the operator; a token has at least 32 characters, and cannot be guessed.
 
-The ``Origin`` of a command is not checked. The token is read from ``Authorization: Bearer`` alone, which no browser
-adds to the request of a page by itself, as it adds a cookie or the password of Basic; neither of those is a credential
-here. Where a proxy adds the token to every request, a command from a page of another site is still refused: its type,
-``application/json``, makes the browser send a preflight, which the route guard refuses
-(``headway.http.access.route_guard``); any other type is 415.
+The ``Origin`` of a command is not checked: no browser adds ``Authorization: Bearer`` to a page's request by itself.
+Where a proxy adds it, a command from a page of another site needs a preflight for its type, ``application/json``, which
+``headway.http.access.route_guard`` refuses; any other type is 415.
 """
 
 from __future__ import annotations

@@ -14,10 +14,8 @@ smaller than ``vllm serve`` does.
   core.
 
 ``--max-num-seqs`` and ``--max-num-batched-tokens`` are vLLM's own (128 sequences and 2048 tokens for each worker on a
-CPU), and never lowered: what a sequence costs that does not run is not worth it. Its rows in the worker's buffers take
-5 bytes for each token of the longest sequence (v1/worker/gpu_input_batch.py), or 4 of those and 4 for each word of the
-vocabulary (v1/worker/gpu/states.py), about 1 MiB for 128k of both; its KV blocks come out of a cache of a fixed size.
-Seen: 41 MiB more for 1024 sequences than for 64, of 2.1 GiB (SmolLM2-135M, 8192 tokens).
+CPU), and never lowered: a seat that is not taken costs next to nothing. Measured: 41 MiB more for 1024 sequences than
+for 64, of 2.1 GiB (SmolLM2-135M, 8192 tokens).
 
 A variable or a flag of the user's wins, on the command line or in ``--config``. Nothing here looks at vLLM, which takes
 seconds to import.
