@@ -117,6 +117,7 @@ ERRORS: Final[Mapping[str, ErrorTerms]] = {
     "result_too_long": ErrorTerms(HTTPStatus.BAD_GATEWAY),
     "too_many_connections": ErrorTerms(HTTPStatus.SERVICE_UNAVAILABLE, Advice.LATER),
     "bodies_full": ErrorTerms(HTTPStatus.SERVICE_UNAVAILABLE, Advice.LATER),
+    "storage_locked": ErrorTerms(HTTPStatus.SERVICE_UNAVAILABLE, Advice.LATER),
     "storage_full": ErrorTerms(HTTPStatus.INSUFFICIENT_STORAGE, Advice.NEVER),
     **{
         str(reason): ErrorTerms(status, Advice.LATER if retry else Advice.NEVER)

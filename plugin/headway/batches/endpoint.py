@@ -25,6 +25,7 @@ from headway.batches.service import (
     FileInUseError,
     NoFileError,
     StorageFullError,
+    StorageLockedError,
     TenantFullError,
     TooManyBatchesError,
 )
@@ -41,6 +42,7 @@ _BATCHES: Final = "/v1/batches"
 _MOST_FILES: Final = 10_000
 _MOST_BATCHES: Final = 100
 _AGAIN_S: Final = 60
+_LOCKED_AGAIN_S: Final = 5
 _OFF: Final = f"Files and batches are off on this server: its operator turns them on with {Environment.batch_dir.name}."
 
 _Short = Annotated[str, Meta(max_length=64)]
@@ -176,8 +178,7 @@ class BatchRoutes:
             batch = await self._on.add_batch(sender, file, wanted.endpoint, window, wanted.metadata)
         except TooManyBatchesError:
             text = "Too many batches have not ended. Wait for one to end, or cancel one."
-            again = ((b"retry-after", str(_AGAIN_S).encode()),)
-            raise BadRequest(HTTPStatus.TOO_MANY_REQUESTS, text, "too_many_batches", again) from None
+            raise BadRequest(HTTPStatus.TOO_MANY_REQUESTS, text, "too_many_batches", _after(_AGAIN_S)) from None
         except NoFileError:
             raise _no_file("input_file_id") from None
         return JSONResponse(batch.shown())
@@ -213,6 +214,9 @@ def _answering(handler: Callable[[Request], Awaitable[Response]]) -> Callable[[R
             return await handler(request)
         except StorageFullError as error:
             bad = BadRequest(HTTPStatus.INSUFFICIENT_STORAGE, str(error), "storage_full")
+        except StorageLockedError as error:
+            again = _after(_LOCKED_AGAIN_S)
+            bad = BadRequest(HTTPStatus.SERVICE_UNAVAILABLE, str(error), "storage_locked", again)
         except TenantFullError as error:
             bad = BadRequest(HTTPStatus.REQUEST_ENTITY_TOO_LARGE, str(error), "tenant_storage_full")
         except ClientDisconnect:
@@ -223,6 +227,10 @@ def _answering(handler: Callable[[Request], Awaitable[Response]]) -> Callable[[R
         return Response(bad.body(request.scope["path"]), bad.status, headers)
 
     return handle
+
+
+def _after(seconds: int) -> tuple[tuple[bytes, bytes]]:
+    return ((b"retry-after", str(seconds).encode()),)
 
 
 def _sender(request: Request) -> Sender:

@@ -32,7 +32,7 @@ from headway.batches.folder import LineFile, lines_of
 from headway.batches.metrics import BatchCollector
 from headway.batches.objects import Batch, Status, StoredFile
 from headway.batches.pace import Pace, window_s
-from headway.batches.service import Batches, StorageFullError
+from headway.batches.service import Batches, StorageFullError, StorageLockedError
 from headway.batches.validation import problems
 from headway.openai.batch_file import BatchLine, answer_line, error_line, read_line
 from headway.operator import Control
@@ -48,7 +48,7 @@ _MAX_RUNNING: Final = 32
 _MAX_HELD_BYTES: Final = 64 * 1024 * 1024
 _TURN_S: Final = 1.0
 _FULL_AGAIN_S: Final = 5.0
-_UNWRITTEN: Final = (StorageFullError, OSError, sqlite3.OperationalError)
+_UNWRITTEN: Final = (StorageFullError, StorageLockedError, OSError, sqlite3.OperationalError)
 _TIDY_EVERY_S: Final = 3600.0
 #: Lines that are read or checked at once, on a thread, and the pause between: others have the processor meanwhile.
 _SLICE: Final = 200
@@ -105,7 +105,7 @@ class BatchRunner:
         return has_room and running < self.share() and self.has_turn(batch)
 
     async def persist(self, write: Callable[[], Awaitable[T]]) -> T:
-        """Write something, however long the disk is full."""
+        """Write something, however long the disk is full or the database locked."""
         while True:
             try:
                 done = await write()

@@ -43,6 +43,10 @@ class StorageFullError(Exception):
     """The disk, or what the folder may hold, is full: nothing was changed."""
 
 
+class StorageLockedError(Exception):
+    """Another process has locked the database: nothing was changed."""
+
+
 class TenantFullError(Exception):
     """A tenant's files have as many bytes, or are as many, as they may: nothing was changed.
 
@@ -123,12 +127,16 @@ class Batches:
         return self._start_s + _passed_s()
 
     async def disk(self, work: Callable[P, R], *args: P.args, **named: P.kwargs) -> R:
-        """Do this on the disk's thread. Raises StorageFullError where the disk is full."""
+        """Do this on the disk's thread. Raises StorageFullError where the disk is full, StorageLockedError where
+        another process keeps the database locked.
+        """
         try:
             return await asyncio.get_running_loop().run_in_executor(self._thread, lambda: work(*args, **named))
         except (OSError, sqlite3.Error) as error:
             if is_full(error):
                 raise StorageFullError("The disk of this server is full.") from error
+            if is_locked(error):
+                raise StorageLockedError("Another process has locked the database of batches.") from error
             raise
 
     async def free(self, tenant: str) -> Free:
@@ -285,3 +293,8 @@ def is_full(error: Exception) -> bool:
     if isinstance(error, OSError):
         return error.errno in _FULL
     return getattr(error, "sqlite_errorname", "") == "SQLITE_FULL"
+
+
+def is_locked(error: Exception) -> bool:
+    """Whether an error says that another process has locked the database."""
+    return getattr(error, "sqlite_errorname", "").startswith(("SQLITE_BUSY", "SQLITE_LOCKED"))

@@ -37,6 +37,8 @@ COMMIT;
 #: The rows of so many batches of a tenant are kept, the newest; and of so many of all.
 MAX_TENANT_BATCHES: Final = 10_000
 MAX_BATCHES: Final = 100_000
+#: So long a call waits for another process that has locked the database; answers of lines are written behind it.
+_LOCKED_S: Final = 1.0
 _PUT: Final = (
     "INSERT INTO objects (id, kind, tenant, open, size_bytes, source, created_s, document)"
     " VALUES (?, ?, ?, ?, ?, ?, ?, ?)"
@@ -53,7 +55,7 @@ class BatchStore:
 
     def __init__(self, path: Path) -> None:
         os.close(os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600))
-        self._connection = sqlite3.connect(path, isolation_level=None, check_same_thread=False)
+        self._connection = sqlite3.connect(path, _LOCKED_S, isolation_level=None, check_same_thread=False)
         try:
             self._set_up()
         except BaseException:

@@ -79,6 +79,34 @@ async def test_a_batch_whose_output_cannot_be_made_waits(tmp_path: Path, monkeyp
         assert (await server.ended(await server.create(requests(3))))["status"] == "completed"
 
 
+async def test_a_database_that_another_process_has_locked_is_waited_for(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """A client is told when to come again and nothing is changed; a batch in work goes on once it is unlocked."""
+    engine = Engine()
+    engine.takes_s = 0.02
+    monkeypatch.setattr(store, "_LOCKED_S", 0.05)
+    monkeypatch.setattr(runner, "_FULL_AGAIN_S", 0.05)
+    async with serving(tmp_path, engine, seats=2) as server:
+        batch = await server.create(requests(30))
+        await server.until(batch, lambda now: now["request_counts"]["completed"] >= 3)
+        with closing(sqlite3.connect(tmp_path / "batches.db", isolation_level=None)) as other:
+            other.execute("BEGIN IMMEDIATE")
+            form: Any = {"data": {"purpose": "batch"}, "files": {"file": b"x"}}
+            wanted = {"input_file_id": batch["input_file_id"], "endpoint": CHAT, "completion_window": "24h"}
+            for path, asked in (("/v1/files", form), ("/v1/batches", {"json": wanted})):
+                reply = await server.ask("POST", path, **asked)
+                assert (reply.status_code, reply.json()["error"]["code"]) == (503, "storage_locked")
+                assert int(reply.headers["retry-after"]) > 0
+            await server.until(batch, lambda now: now["status"] == "finalizing")
+            while not any("batches wait" in line.message for line in caplog.records):  # noqa: ASYNC110 - no event
+                await asyncio.sleep(0.01)
+            other.execute("ROLLBACK")
+        assert (await server.ended(batch))["request_counts"]["completed"] == 30
+        assert [one["id"] for one in (await server.ask("GET", "/v1/batches")).json()["data"]] == [batch["id"]]
+    assert len(engine.asked) == 30
+
+
 async def test_a_batch_is_cancelled_where_that_cannot_be_written(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
