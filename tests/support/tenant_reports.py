@@ -19,7 +19,11 @@ def row(tenant: str, tokens: int, requests: int = 10, refused: int = 0, **more: 
 
 
 def report(
-    *rows: UsageRow, shares: dict[str, float] | None = None, budgets: Sequence[BudgetRow] = (), by: str = "tenant"
+    *rows: UsageRow,
+    shares: dict[str, float] | None = None,
+    budgets: Sequence[BudgetRow] = (),
+    by: str = "tenant",
+    organisations: dict[str, str] | None = None,
 ) -> UsageReport:
     """What was used from noon until five minutes later."""
     total = row(
@@ -30,6 +34,7 @@ def report(
     return UsageReport(
         since="2026-11-28T12:00:00Z", until="2026-11-28T12:05:00Z", kept_since=None, by=by.split(","), rows=list(rows),
         total=total, waiting=0, lost=0, budgets=list(budgets), shares=shares or {},
+        organisations=organisations or {},
     )  # fmt: skip
 
 
@@ -42,6 +47,7 @@ def noisy() -> UsageReport:
         row("quiet", 40, 4),
         row("(server)", 10, 1),
         shares={"held": 2.0},
+        organisations={"loud": "acme", "held": "acme"},
         budgets=[
             BudgetRow(owner="tenant loud", bound="tokens_per_month", limit=10_000.0, used=9_100.0, **month),
             BudgetRow(owner="organisation acme", bound="requests_per_month", limit=1_000.0, used=100.0, **month),

@@ -71,11 +71,16 @@ class UsageReader:
             if tenant is None or tenant in (owner.members or (owner.name,))
         ]
 
-    def shares(self, found: UsageReport) -> dict[str, float]:
-        """The shares of the tenants of an answer, as far as a keys file has them. Call it on the event loop."""
+    def of_tenants(self, found: UsageReport) -> dict[str, dict[str, Any]]:
+        """Of the tenants of an answer that a keys file has, the shares and organisations. Call it on the event loop."""
         budgets, names = self._usage.budgets, {row.group.get("tenant") for row in found.rows}
         known = () if budgets is None else budgets.tenants()
-        return {entitlement.tenant: entitlement.share for entitlement in known if entitlement.tenant in names}
+        mine = [entitlement for entitlement in known if entitlement.tenant in names]
+        owners = ((one.tenant, owner) for one in mine for owner in one.budgets if owner.members)
+        return {
+            "shares": {one.tenant: one.share for one in mine},
+            "organisations": {tenant: owner.name for tenant, owner in owners},
+        }
 
 
 def csv_lines(usage: UsageReport) -> Iterator[str]:

@@ -5,8 +5,10 @@ from __future__ import annotations
 import argparse
 import os
 import sys
+import time
 
-from headway.api.schema import BudgetRow, UsageReport, UsageRow
+from headway.api.budget_ends import ends, rate_per_s
+from headway.api.schema import UsageReport, UsageRow
 from headway_policies.units import duration
 from headway_tools.console import Exit, add_json, add_url, connect, table
 
@@ -49,12 +51,12 @@ def run(chosen: argparse.Namespace) -> int:
             sys.stdout.write(client.usage_csv(**asked).decode())
         else:
             found = client.usage(**asked)
-            print(found.model_dump_json() if chosen.json else text(found))
+            print(found.model_dump_json() if chosen.json else text(found, chosen.tenant))
     return Exit.OK
 
 
-def text(usage: UsageReport) -> str:
-    """The figures as text."""
+def text(usage: UsageReport, tenant: str | None = None) -> str:
+    """The figures as text, those of one tenant where it was asked for."""
     lines = [f"from {usage.since} until {usage.until}"]
     if usage.kept_since is not None and usage.kept_since > usage.since:
         lines.append(f"nothing is kept from before {usage.kept_since}")
@@ -62,7 +64,7 @@ def text(usage: UsageReport) -> str:
         lines.append(f"{usage.lost} requests could not be counted, since the server started")
     if usage.waiting:
         lines.append(f"{usage.waiting} requests are not written yet")
-    budgets = _budgets(usage.budgets)
+    budgets = _budgets(usage, tenant)
     if not usage.rows:
         return "\n".join([*lines, "no request has ended in this time", *budgets])
     timed, priced = any(row.start is not None for row in usage.rows), usage.currency is not None
@@ -81,16 +83,18 @@ def text(usage: UsageReport) -> str:
     return "\n".join([*lines, "", table(head, rows, indent=""), "", note, *budgets])
 
 
-def _budgets(rows: list[BudgetRow]) -> list[str]:
-    """The budgets: what is used of each bound, and what requests in progress hold."""
-    if not rows:
-        return []
-    cells = [
-        [row.owner, row.bound, f"{row.used:,.0f}", f"{row.held:,.0f}", f"{row.limit:,.0f}",
-         f"{(row.used + row.held) / row.limit:.0%}", row.resets or "-"]
-        for row in rows
-    ]  # fmt: skip
-    return ["", table(["budget of", "bound", "used", "in progress", "limit", "taken", "counts anew"], cells, indent="")]
+def _budgets(usage: UsageReport, tenant: str | None) -> list[str]:
+    """The budgets: what is used of each bound, what requests in progress hold, and when it ends at the range's rate."""
+    cells = []
+    for row in usage.budgets:
+        per_s = rate_per_s(usage, row, tenant)
+        cells.append(
+            [row.owner, row.bound, f"{row.used:,.0f}", f"{row.held:,.0f}", f"{row.limit:,.0f}",
+             f"{(row.used + row.held) / row.limit:.0%}", row.resets or "-",
+             "-" if per_s is None else f"{per_s * 3600:,.0f}", ends(row, per_s, time.time()) or "-"]
+        )  # fmt: skip
+    head = ["budget of", "bound", "used", "in progress", "limit", "taken", "counts anew", "an hour", "ends at that"]
+    return ["", table(head, cells, indent="")] if cells else []
 
 
 def _cells(row: UsageRow, *, priced: bool) -> list[str]:

@@ -48,14 +48,15 @@ def test_costs_are_shown_where_there_are_prices() -> None:
 
 
 def test_budgets_stand_below_the_figures() -> None:
-    """With what is taken of each bound, by what has ended and what runs."""
+    """With what is taken of each bound, by what has ended and what runs, and with its end, an organisation's too."""
     budget = BudgetRow(
-        owner="tenant acme", bound="tokens_per_day", limit=2000.0, used=900.0, held=100.0, resets="2026-01-03T00:00:00Z"
-    )
-    lines = usage.text(found(budgets=[budget])).splitlines()
-    assert lines[-1].split() == [
-        "tenant", "acme", "tokens_per_day", "900", "100", "2,000", "50%", "2026-01-03T00:00:00Z",
-    ]  # fmt: skip
+        owner="organisation acme", bound="tokens_per_day", limit=2000.0, used=900.0, held=100.0,
+        resets="2026-01-03T00:00:00Z",
+    )  # fmt: skip
+    of_all = found(budgets=[budget], organisations={"acme": "acme"})
+    cells = ["organisation", "acme", "tokens_per_day", "900", "100", "2,000", "50%", "2026-01-03T00:00:00Z"]
+    assert usage.text(of_all).splitlines()[-1].split() == [*cells, "44", "it", "lasts"]
+    assert usage.text(of_all, "acme").splitlines()[-1].split() == [*cells, "-", "-"]
     assert "tokens_per_day" in usage.text(found(rows=[], budgets=[budget]))
 
 

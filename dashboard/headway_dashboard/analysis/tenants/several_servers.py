@@ -40,6 +40,7 @@ def _sum_of_reports(one: UsageReport, other: UsageReport) -> UsageReport:
             "lost": one.lost + other.lost,
             "budgets": [*one.budgets, *other.budgets],
             "shares": {**one.shares, **other.shares},
+            "organisations": {**one.organisations, **other.organisations},
         }
     )
 

@@ -55,3 +55,6 @@ class UsageReport(Answer):
     shares: dict[str, float] = Field(
         default={}, description="By tenant of the rows, its share by the keys file; any other tenant has 1."
     )
+    organisations: dict[str, str] = Field(
+        default={}, description="By tenant of the rows, its organisation, where that has a budget."
+    )

@@ -37,8 +37,8 @@ async def _usage(control: Control, request: Request, caller: Caller) -> Response
         text = f"The usage database cannot be read now: {error}."
         raise ProblemError(HTTPStatus.SERVICE_UNAVAILABLE, text, {"Retry-After": "5"}) from None
     if form == "json":
-        of_tenants = {"budgets": control.usage.budgets(asked.get("tenant")), "shares": control.usage.shares(found)}
-        return answer(found.model_copy(update=of_tenants))
+        budgets = control.usage.budgets(asked.get("tenant"))
+        return answer(found.model_copy(update={"budgets": budgets, **control.usage.of_tenants(found)}))
     headers = {"Content-Disposition": 'attachment; filename="usage.csv"'}
     return Response("".join(csv_lines(found)), headers=headers, media_type=api.USAGE.other_media)
 

@@ -9,8 +9,8 @@ from headway_dashboard.analysis.tenants.several_servers import by_database, summ
 
 
 def test_what_two_databases_have_is_added_by_tenant() -> None:
-    """Also tenants of one of them alone, and the shares of both; a fair share is one of the sums."""
-    other = report(row("quiet", 460, 40), row("new", 500, 5), shares={"new": 3.0})
+    """Also tenants of one of them alone, and the shares and organisations of both; a fair share is one of the sums."""
+    other = report(row("quiet", 460, 40), row("new", 500, 5), shares={"new": 3.0}, organisations={"new": "zenith"})
     both = summed([noisy(), other])
     uses = {use.name: use for use in tenant_uses(both)}
     assert {name: (use.tokens, use.requests) for name, use in uses.items()} == {
@@ -18,6 +18,7 @@ def test_what_two_databases_have_is_added_by_tenant() -> None:
     }  # fmt: skip
     assert both.total.prompt_tokens + both.total.output_tokens == 1970
     assert both.shares == {"held": 2.0, "new": 3.0}
+    assert both.organisations == {"loud": "acme", "held": "acme", "new": "zenith"}
     assert uses["loud"].share == 900 / 1960
     assert (jain(tenant_uses(both)) or 0) > (jain(tenant_uses(noisy())) or 0)
 

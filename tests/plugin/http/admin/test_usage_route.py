@@ -22,6 +22,7 @@ from headway.engine.port import PlainAdapter
 from headway.operator.install import Surroundings, install, prepare
 from headway.operator.presets import PresetCatalogue
 from headway.usage import TenantBudgets, UsageLog, UsageStore, reader
+from headway_policies.budgets import Budget, Owned
 from headway_policies.entitlement import Entitlement
 from headway_policies.usage import Prices, UsageRecord
 
@@ -64,16 +65,22 @@ async def test_the_rows_are_by_tenant_with_costs(tmp_path: Path) -> None:
         assert sum(row["requests"] for row in by_day) == 3
 
 
-async def test_the_shares_of_the_keys_file_are_with_the_tenants_of_the_rows(tmp_path: Path) -> None:
+async def test_the_shares_and_organisations_of_the_keys_file_are_with_the_tenants_of_the_rows(tmp_path: Path) -> None:
     """None of others, and none where rows are not by tenant."""
     async with counted(tmp_path / "usage.db") as (client, usage):
         assert (await client.get(PATH)).json()["shares"] == {}
-        listed = [Entitlement("large", share=3.0), Entitlement("away", share=2.0)]
+        acme = Owned("acme", Budget(), {"large": Budget(), "away": Budget()})
+        listed = [
+            Entitlement("large", share=3.0, budgets=(Owned("large", Budget()), acme)),
+            Entitlement("away", share=2.0),
+        ]
         usage.budgets = TenantBudgets(usage, lambda: listed)
         usage.add(record("large", 30))
         usage.add(record("small", 10))
-        assert (await client.get(PATH)).json()["shares"] == {"large": 3.0}
-        assert (await client.get(PATH, params={"by": "class"})).json()["shares"] == {}
+        found = (await client.get(PATH)).json()
+        assert (found["shares"], found["organisations"]) == ({"large": 3.0}, {"large": "acme"})
+        found = (await client.get(PATH, params={"by": "class"})).json()
+        assert (found["shares"], found["organisations"]) == ({}, {})
 
 
 @pytest.mark.parametrize(
