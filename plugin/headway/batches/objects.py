@@ -68,7 +68,8 @@ class Batch(Struct):
     """A batch. ``output_id`` and ``errors_id`` name its files from the beginning; clients see them at the end.
 
     ``ending`` is the state in which a batch that is finalised will end, ``times_s`` when it came into each state,
-    ``late`` whether it would miss its window at its pace.
+    ``late`` whether it would miss its window at its pace. ``seen_s`` is when it was last written: what its window had
+    left then is what it has left when a server starts (0: not known).
     """
 
     id: str
@@ -81,6 +82,7 @@ class Batch(Struct):
     output_id: str
     errors_id: str
     metadata: dict[str, str] | None = None
+    seen_s: int = 0
     status: Status = Status.VALIDATING
     ending: Status = Status.COMPLETED
     total: int = 0

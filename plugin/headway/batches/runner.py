@@ -50,6 +50,7 @@ _TURN_S: Final = 1.0
 _FULL_AGAIN_S: Final = 5.0
 _UNWRITTEN: Final = (StorageFullError, StorageLockedError, OSError, sqlite3.OperationalError)
 _TIDY_EVERY_S: Final = 3600.0
+_NOTE_EVERY_S: Final = 60.0
 #: Lines that are read or checked at once, on a thread, and the pause between: others have the processor meanwhile.
 _SLICE: Final = 200
 _PAUSE_S: Final = 0.005
@@ -71,14 +72,18 @@ class BatchRunner:
 
     async def run(self) -> None:
         """Run what there is, and what comes, until cancelled."""
-        tidied_s = float("-inf")
+        tidied_s, noted_s = float("-inf"), time.monotonic()
         try:
             while True:
                 self.batches.wake.clear()
                 self._start()
                 with suppress(TimeoutError):
-                    async with asyncio.timeout(_TIDY_EVERY_S):
+                    async with asyncio.timeout(_NOTE_EVERY_S):
                         await self.batches.wake.wait()
+                if time.monotonic() > noted_s + _NOTE_EVERY_S:
+                    noted_s = time.monotonic()
+                    with suppress(*_UNWRITTEN):
+                        await self.batches.note()
                 if time.monotonic() > tidied_s + _TIDY_EVERY_S:
                     tidied_s = time.monotonic()
                     with suppress(*_UNWRITTEN):  # the next time, then

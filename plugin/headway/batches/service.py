@@ -16,7 +16,7 @@ from typing import Final, NamedTuple, ParamSpec, TypeVar
 
 from headway.batches.folder import BatchFolder, FolderInUseError
 from headway.batches.objects import Batch, Status, StoredFile, new_batch_id, new_file_id
-from headway.batches.store import BatchStore, row_of
+from headway.batches.store import BatchStore, Row, row_of
 from headway.batches.upload import PURPOSE, Upload
 from headway.errors import HeadwayError
 from headway.http.access.identity import Sender
@@ -79,7 +79,8 @@ class Batches:
 
     ``wake`` is set where there is something new to do; ``lines`` counts the lines that are over by their outcome.
     ``now_s`` is the wall clock of the start and the time since then: one that jumps changes no window, and makes no
-    file old. Touched on the event loop only.
+    file old. A window counts the time in which a server runs with the folder, by what was written of it: so a server
+    that starts with a wrong clock neither ends it nor makes it longer. Touched on the event loop only.
 
     What depends on the rows as they are is one piece of work of the disk's thread: nothing comes between.
     """
@@ -95,6 +96,8 @@ class Batches:
         self._adding = asyncio.Lock()
         self._added = 0
         self.open: dict[str, Batch] = {batch.id: batch for batch in store.open_batches()}
+        for batch in self.open.values():
+            batch.expires_s += int(self.now_s()) - batch.seen_s if batch.seen_s else 0
         self.wake = asyncio.Event()
         self._thread = ThreadPoolExecutor(1, "headway batches")
         self._closed = False
@@ -217,7 +220,7 @@ class Batches:
             now_s = int(self.now_s())
             batch = Batch(
                 new_batch_id(), sender, endpoint, file.id, window[0], now_s, now_s + window[1], new_file_id(),
-                new_file_id(), metadata,
+                new_file_id(), metadata, now_s,
             )  # fmt: skip
             try:
                 await self.disk(self._add_batch, batch)
@@ -256,14 +259,23 @@ class Batches:
 
     async def save(self, batch: Batch, *files: StoredFile) -> None:
         """Write a batch down as it is now, with the files that it has made."""
-        ended, rows = batch.ended, [row_of(batch), *map(row_of, files)]
+        ended, rows = batch.ended, [self._row(batch), *map(row_of, files)]
         await self.disk(self.store.put, rows)
         if ended:
             self.open.pop(batch.id, None)
 
+    def _row(self, batch: Batch) -> Row:
+        batch.seen_s = int(self.now_s())
+        return row_of(batch)
+
+    async def note(self) -> None:
+        """Write down what the windows of all open batches have left: nothing else writes those that wait."""
+        await self.disk(self.store.put, [self._row(batch) for batch in self.open.values() if not batch.ended])
+
     async def tidy(self) -> None:
-        """Remove files and ended batches whose time is over, and ended batches that are too many."""
-        await self.disk(lambda: self._remove(*self.store.old(self.now_s()), *self.store.beyond()))
+        """Remove files and ended batches whose time is over by both clocks, and ended batches that are too many."""
+        now_s = min(self.now_s(), time.time())
+        await self.disk(lambda: self._remove(*self.store.old(now_s), *self.store.beyond()))
 
     def _remove(self, *ids: str) -> None:
         if ids:

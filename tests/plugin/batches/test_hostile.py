@@ -18,9 +18,9 @@ from typing import Any
 import pytest
 from batch_server import CHAT, ZENITH, Engine, requests, serving
 
-from headway.batches import Batches, runner, store
+from headway.batches import Batches, runner, service, store
 from headway.batches.folder import LineFile
-from headway.batches.objects import Batch
+from headway.batches.objects import Batch, Status
 from headway.batches.service import StorageFullError
 from headway.errors import HeadwayError
 from headway.http.access.identity import Sender
@@ -45,6 +45,62 @@ async def test_a_clock_that_jumps_ends_no_window_and_no_file(
         assert done["created_at"] <= done["completed_at"] < done["created_at"] + DAY_S
         await server.ended(await server.create(requests(1)))  # which has the runner look for old files
         assert len(await server.lines(done["output_file_id"])) == 20
+
+
+@pytest.mark.parametrize("hours", [30, -30, 9000, -9000])
+async def test_a_start_with_a_wrong_clock_neither_ends_a_batch_nor_keeps_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, hours: int
+) -> None:
+    """A window goes on with what it had left, over that start and the next with the right clock, and then ends."""
+    engine, right, steady = Engine(), time.time, service._passed_s
+    engine.takes_s = 30
+    passed_s = off_s = 0.0
+    monkeypatch.setattr(time, "time", lambda: right() + passed_s + off_s)
+    monkeypatch.setattr(service, "_passed_s", lambda: steady() + passed_s)
+    monkeypatch.setattr(runner, "_NOTE_EVERY_S", 0.01)
+    made: list[dict[str, Any]] = []
+    for off_s in (0.0, hours * 3600.0, 0.0):  # noqa: B007 - the clock above reads it
+        async with serving(tmp_path, engine, seats=1) as server:
+            made = made or [await server.create(requests(1)), await server.create(requests(1))]
+            left_s = [batch.expires_s - server.batches.now_s() for batch in server.batches.open.values()]
+            assert left_s == pytest.approx([DAY_S - passed_s] * 2, abs=60)
+            passed_s += 9 * 3600
+            found = server.batches
+            if passed_s < DAY_S:
+                while not all(  # noqa: ASYNC110 - nothing sets an event for it
+                    abs(batch.expires_s - batch.seen_s - DAY_S + passed_s) < 60
+                    for batch in await found.disk(found.store.open_batches)
+                ):
+                    await asyncio.sleep(0.01)
+            else:
+                assert {(await server.ended(batch))["status"] for batch in made} == {"expired"}
+
+
+async def test_a_start_with_a_clock_that_is_ahead_removes_no_file_once_it_is_right(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A file is old where both clocks say so."""
+    async with serving(tmp_path, Engine()) as server:
+        file_id = await server.upload(b"x")
+    right = time.time
+    off_s = 60 * DAY_S
+    monkeypatch.setattr(time, "time", lambda: right() + off_s)
+    async with serving(tmp_path, Engine()) as server:
+        for off_s, status in ((0.0, 200), (60 * DAY_S, 404)):  # noqa: B007 - the clock above reads it
+            await server.batches.tidy()
+            assert (await server.ask("GET", f"/v1/files/{file_id}")).status_code == status
+
+
+async def test_what_a_window_has_left_is_noted_of_no_batch_whose_end_is_not_written(tmp_path: Path) -> None:
+    """The end is written with the files that the batch has made: a server that is killed before runs it to its end."""
+    engine = Engine()
+    engine.takes_s = 30
+    async with serving(tmp_path, engine) as server:
+        batch = server.batches.open[(await server.create(requests(1)))["id"]]
+        was, batch.status = batch.status, Status.COMPLETED
+        await server.batches.note()
+        assert [one.id for one in await server.batches.disk(server.batches.store.open_batches)] == [batch.id]
+        batch.status = was
 
 
 async def test_a_disk_that_is_full_where_old_files_are_removed_stops_no_batch(
