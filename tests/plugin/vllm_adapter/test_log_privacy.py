@@ -9,6 +9,7 @@ import os
 import subprocess
 import sys
 import warnings
+from argparse import Namespace
 from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
@@ -17,8 +18,11 @@ import pytest
 import uvicorn
 from vllm_source import found_source
 
+from headway.api_server.settings import Settings
 from headway.errors import HeadwayError
 from headway.logs import ContentRecords
+from headway.operator.status.launch import warning_lines
+from headway.vllm_adapter.endpoint import HeadwayEndpoint
 from headway.vllm_adapter.log_privacy import CONTENT, RULES, hide_content, hide_engine_content, warn_of_content
 
 SECRET = "what-the-client-sent"
@@ -111,6 +115,25 @@ def test_there_is_no_warning_where_it_is_hidden(said: pytest.MonkeyPatch, caplog
     """The usual case."""
     warn_of_content()
     assert not caplog.records
+
+
+@pytest.mark.parametrize(("content", "kept"), [("0", ["disk full"]), ("1", [])])
+async def test_a_server_whose_log_has_content_keeps_no_line_for_its_status(
+    said: pytest.MonkeyPatch, content: str, kept: list[str]
+) -> None:
+    """Viewers may read the status, and not the log."""
+    said.setenv("HEADWAY_LOG_CONTENT", content)
+    said.setattr(HeadwayEndpoint, "_guard_requests", lambda *_: None)
+    endpoint, loggers = HeadwayEndpoint(), [logging.getLogger(name) for name in ("headway", "vllm")]
+    endpoint._settings = Settings.from_environment()
+    before = [logger.handlers[:] for logger in loggers]
+    try:
+        await endpoint.init_state(None, None, Namespace())
+        logging.getLogger("headway.tried").warning("disk full")
+        assert [line.message for line in warning_lines()] == kept
+    finally:
+        for logger, handlers in zip(loggers, before, strict=True):
+            logger.handlers[:] = handlers
 
 
 def test_an_unknown_word_hides_nothing_in_silence(said: pytest.MonkeyPatch) -> None:
