@@ -11,12 +11,14 @@ from __future__ import annotations
 import asyncio
 import atexit
 import logging
+from collections.abc import Callable
 from functools import partial
 from typing import Any
 
 from prometheus_client import CollectorRegistry
 
 from headway.admission import ModelNames
+from headway.api.schema import BatchStatus
 from headway.background_tasks import report_every
 from headway.engine import EngineAdapter
 from headway.errors import HeadwayError
@@ -70,8 +72,8 @@ class EngineService:
     ``source`` makes the requests of warm-ups, ``warm_up`` says that the engine is not ready before one, ``replacer``
     puts another engine in its place, ``other_model`` answers what the ladder diverts, ``fleet`` says that the engine is
     several instances. ``owns_process``: Python's collector is Headway's to set. ``usage`` is the accounting, where
-    there is one, ``exported`` the metrics over OTLP of one that serves. Raises ValueError where the engine has a gate
-    already, or the registry the metrics of another engine.
+    there is one, ``batches`` returns those that have not ended, ``exported`` has the metrics over OTLP of one that
+    serves. Raises ValueError where the engine has a gate already, or the registry the metrics of another engine.
     """
 
     def __init__(
@@ -91,6 +93,7 @@ class EngineService:
         fleet: Fleet | None = None,
         owns_process: bool = True,
         usage: UsageLog | None = None,
+        batches: Callable[[], list[BatchStatus]] = list,
     ) -> None:
         self.parts = prepare(
             engine,
@@ -123,6 +126,7 @@ class EngineService:
             fleet=fleet,
             lacks=lacks,
             usage=usage,
+            batches=batches,
         )
         self.control = install(self.parts, catalogue, around)
         self._usage = usage

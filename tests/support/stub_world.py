@@ -65,6 +65,7 @@ class World:
         self.rung_steps: Counter[tuple[str, str]] = Counter()
         self.degraded: Counter[tuple[str, str]] = Counter()
         self.cap_ratio = 1.0
+        self.batches: list[schema.BatchStatus] = []
         self.cleared: Counter[str] = Counter()
         self.recycled: Counter[str] = Counter()
         self.recycling = False
@@ -279,6 +280,7 @@ class World:
             warmup=self.warmup,
             memory=schema.MemoryStatus(cap_ratio=self.cap_ratio, recycling=self.recycling, longest_gc_pause_s=0.031),
             engine=engine,
+            batches=self.batches,
         )
 
     def current(self) -> schema.PresetStatus:

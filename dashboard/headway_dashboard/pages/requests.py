@@ -15,6 +15,10 @@ from headway_dashboard.pages.page_reading import Page, PageReading
 from headway_dashboard.sources import SourceReading
 
 _TABLE_PX = 420
+_BATCHES_HELP = (
+    "Those of the Batch API that run, then the newest that wait, 48 of a server at most. The time left is that of the "
+    "other lines at the pace of the last fiftieth of the window."
+)
 
 
 def _draw(reading: PageReading) -> None:
@@ -22,6 +26,10 @@ def _draw(reading: PageReading) -> None:
     draw(REQUESTS_SECTION, reading, key="headway-requests")
     if reading.longest_s < HOUR_S:
         st.caption(f"The source holds {duration(reading.longest_s)}: the error share over an hour covers that at most.")
+    if rows := descriptions.batch_rows(reading.status.batches):
+        with st.container(border=True, gap="xsmall", key="headway-batches"):
+            st.markdown("**Batches that have not ended**", help=_BATCHES_HELP)
+            table(rows)
     st.markdown("#### Fallback ladder")
     if words := descriptions.ladder_words(ladder, descriptions.rung(reading.newest)):
         st.markdown(words)

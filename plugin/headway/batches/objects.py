@@ -68,8 +68,8 @@ class Batch(Struct):
     """A batch. ``output_id`` and ``errors_id`` name its files from the beginning; clients see them at the end.
 
     ``ending`` is the state in which a batch that is finalised will end, ``times_s`` when it came into each state,
-    ``late`` whether it would miss its window at its pace. ``seen_s`` is when it was last written: what its window had
-    left then is what it has left when a server starts (0: not known).
+    ``late`` whether it would miss its window at its pace, ``needed_s`` what its lines still need at that. ``seen_s`` is
+    when it was last written: what its window had left then is what it has left when a server starts (0: not known).
     """
 
     id: str
@@ -89,6 +89,7 @@ class Batch(Struct):
     completed: int = 0
     failed: int = 0
     late: bool = False
+    needed_s: float | None = None
     has_output: bool = False
     has_errors: bool = False
     problems: list[LineProblem] = field(default_factory=list)

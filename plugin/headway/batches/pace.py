@@ -48,12 +48,16 @@ class Pace:
         self._passed_s = self._passed_s * kept + mean_s * (1.0 - kept)
         self.at_s = now_s
 
+    def needed_s(self, left: int) -> float | None:
+        """The time that so many lines need; None before the pace is believed."""
+        believed = self._passed_s >= self.window_s / _OF_WINDOW * (1.0 - exp(-0.5))
+        return left * self._passed_s / max(self._done, 1e-9) if believed else None
+
     def judge(self, left: int, left_s: float) -> bool:
         """Whether a batch with so many lines left, and so much time, is late: it was, or is now."""
         if left and left_s <= 0:
             self.late = True
-        elif self._passed_s >= self.window_s / _OF_WINDOW * (1.0 - exp(-0.5)):
-            needed_s = left * self._passed_s / max(self._done, 1e-9)
+        elif (needed_s := self.needed_s(left)) is not None:
             stays = self.late and (left_s < self.window_s * _END or needed_s > left_s * _EASY)
             self.late = stays or needed_s > left_s * _SAFE
         return self.late

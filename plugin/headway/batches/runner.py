@@ -248,6 +248,7 @@ class OneBatch:
         self._pace.done(self._done, now_s)
         self._done = 0
         batch.late = self._pace.judge(batch.left, batch.expires_s - now_s)
+        batch.needed_s = self._pace.needed_s(batch.left)
         if batch.late is not was:
             log.info("batch %s is %s: %d lines are left", batch.id, "in time again" if was else "late", batch.left)
             self._calls.again()

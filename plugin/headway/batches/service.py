@@ -14,6 +14,7 @@ from functools import partial
 from pathlib import Path
 from typing import Final, NamedTuple, ParamSpec, TypeVar
 
+from headway.api.schema import BatchStatus
 from headway.batches.folder import BatchFolder, FolderInUseError
 from headway.batches.objects import Batch, Status, StoredFile, new_batch_id, new_file_id
 from headway.batches.store import BatchStore, Row, row_of
@@ -21,6 +22,7 @@ from headway.batches.upload import PURPOSE, Upload
 from headway.errors import HeadwayError
 from headway.http.access.identity import Sender
 from headway.settings import Environment
+from headway.utc_text import utc_text
 
 log = logging.getLogger(__name__)
 
@@ -30,6 +32,8 @@ R = TypeVar("R")
 #: Of one tenant so many batches may be waiting or running.
 MAX_OPEN: Final = 100
 MAX_ALL_OPEN: Final = 2_000
+#: So many are in the status.
+MOST_SHOWN: Final = 48
 MAX_FILES: Final = 100_000
 MAX_TENANT_FILES: Final = MAX_FILES // 2
 #: After so many new batches the oldest ended ones are counted.
@@ -128,6 +132,25 @@ class Batches:
     def now_s(self) -> float:
         """The time in seconds since 1970."""
         return self._start_s + _passed_s()
+
+    def rows(self) -> list[BatchStatus]:
+        """The batches that have not ended, for the status: those that run, then the newest."""
+        newest_first = list(self.open.values())[::-1]
+        shown = sorted(newest_first, key=lambda batch: batch.status is Status.VALIDATING)
+        return [
+            BatchStatus(
+                id=batch.id,
+                tenant=batch.sender.tenant,
+                state=batch.status,
+                completed=batch.completed,
+                failed=batch.failed,
+                total=batch.total,
+                expires=utc_text(batch.expires_s),
+                late=batch.late,
+                left_s=batch.needed_s,
+            )
+            for batch in shown[:MOST_SHOWN]
+        ]
 
     async def disk(self, work: Callable[P, R], *args: P.args, **named: P.kwargs) -> R:
         """Do this on the disk's thread. Raises StorageFullError where the disk is full, StorageLockedError where

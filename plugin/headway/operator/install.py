@@ -12,6 +12,7 @@ from functools import partial
 from typing import Any
 
 from headway.admission import Gate, Gateway, ModelNames, make_policy_class
+from headway.api.schema import BatchStatus
 from headway.audit import Audit
 from headway.background_tasks import BackgroundTasks
 from headway.engine import EngineAdapter
@@ -93,7 +94,8 @@ class Surroundings:
     ``replace`` puts another engine in place; ``other_model`` answers diverted requests; ``warm_up`` warms the engine
     up before it serves, ``warm_beside_traffic`` while it does. ``fleet``: the engine is several instances, and their
     number is decided for all of them. ``lacks``: abilities that a part of a preset may need and this server lacks;
-    None: not known, and nothing is said of them. ``usage`` takes the records of requests.
+    None: not known, and nothing is said of them. ``usage`` takes the records of requests,
+    ``batches`` are those of the Batch API that have not ended.
     """
 
     identity: ServerIdentity = _UNNAMED
@@ -105,6 +107,7 @@ class Surroundings:
     fleet: Fleet | None = None
     lacks: frozenset[Ability] | None = None
     usage: UsageLog | None = None
+    batches: Callable[[], list[BatchStatus]] = list
 
 
 ALONE = Surroundings()
@@ -159,6 +162,7 @@ def _control(
         supervisor=supervisor,
         fleet=around.fleet,
         lacks=around.lacks,
+        batches=around.batches,
         recorder=parts.recorder,
         forecasts=forecasts,
         warm_engine=around.warm_up,

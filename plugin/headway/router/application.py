@@ -135,6 +135,7 @@ def router_service(
         fleet=_fleet(engine, model) if own is None else None,
         source=source,
         usage=settings.usage,
+        batches=list if settings.batches is None else settings.batches.rows,
     )
     control = service.control
     control.audit.write_to(settings.audit_file)

@@ -154,6 +154,7 @@ class HeadwayEndpoint:
             replacer=replacer,
             other_model=settings.fallback,
             usage=settings.usage,
+            batches=list if settings.batches is None else settings.batches.rows,
         )
         control, gateway = service.control, service.parts.gateway
         self._control = HeadwayEndpoint.serving = state.headway = control

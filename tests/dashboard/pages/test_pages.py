@@ -51,6 +51,25 @@ def test_overview_says_what_would_help(visit: Open, stub: StubServer) -> None:
     assert "headway preset forecast" in [one.value for one in app.code]
 
 
+def test_requests_shows_the_batches_that_have_not_ended(visit: Open, stub: StubServer) -> None:
+    """And nothing of batches where there are none."""
+    app = visit("requests", stub.url, HEADWAY_ADMIN_TOKEN=OPERATOR_TOKEN)
+    assert "Batches that have not ended" not in again_until(app, "Fallback ladder")
+    stub.world.batches = [
+        schema.BatchStatus(
+            id="b7",
+            tenant="acme",
+            state="validating",
+            completed=0,
+            failed=0,
+            total=9,
+            expires="2026-11-22T10:11:12Z",
+        )
+    ]
+    again_until(app, "Batches that have not ended")
+    assert "b7" in [row[0] for one in app.table for row in one.value.to_numpy().tolist()]
+
+
 def test_overview_with_a_gpu(visit: Open) -> None:
     """With GPU figures the panel is the GPU's."""
     with StubServer(gpu=True, moving=True) as stub:

@@ -7,6 +7,7 @@ import errno
 import json
 import os
 from collections import Counter
+from datetime import datetime
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +16,7 @@ from batch_server import ENDS, ZENITH, Engine, request, requests, serving
 from prometheus_client import CollectorRegistry, generate_latest
 from running_server import Scrape
 
-from headway.batches import runner
+from headway.batches import runner, service
 from headway.batches.folder import LineFile
 from headway.batches.metrics import BatchCollector
 from headway.batches.objects import Status
@@ -124,6 +125,28 @@ async def test_the_metrics_follow_the_lines(tmp_path: Path) -> None:
         await server.ended(batch)
         scrape = Scrape(generate_latest(registry).decode())
         assert scrape("headway_batch_lines_total", outcome="failed") == 21
+
+
+async def test_the_status_has_the_batches_that_have_not_ended(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Those that run before those that wait, the newest first, and no more than there is room for."""
+    engine = Engine()
+    engine.takes_s = 30
+    monkeypatch.setattr(service, "MOST_SHOWN", 3)
+    async with serving(tmp_path, engine) as server:
+        done = await server.create(requests(0) + b"{")
+        await server.ended(done)
+        made = [(await server.create(requests(2)))["id"] for _ in range(4)]
+        await server.until({"id": made[0]}, lambda now: now["status"] == "in_progress")
+        server.batches.open[made[0]].needed_s = 7.0
+        rows = server.batches.rows()
+        assert [row.id for row in rows] == [made[0], made[3], made[2]]
+        first = rows[0].model_dump(exclude={"expires", "id"})
+        assert first == {
+            "tenant": "acme", "state": "in_progress", "completed": 0, "failed": 0, "total": 2, "late": False,
+            "left_s": 7.0,
+        }  # fmt: skip
+        ends_s = datetime.fromisoformat(rows[0].expires).timestamp()
+        assert ends_s == server.batches.open[made[0]].expires_s
 
 
 async def test_a_cancelled_batch_keeps_what_it_has(tmp_path: Path) -> None:

@@ -34,6 +34,15 @@ def test_a_batch_is_late_where_the_rest_does_not_fit(per_s: float, seconds: int,
     assert paced(per_s, seconds, left, 86_400 - seconds) is late
 
 
+def test_the_lines_left_need_their_time_at_the_pace() -> None:
+    """Which is known once it was measured for half of its mean."""
+    pace, found = Pace(86_400, 0.0), list[float | None]()
+    for now_s in range(1, 3601):
+        pace.done(2, now_s)
+        found.append(pace.needed_s(1000))
+    assert (found[800], found[-1]) == (None, pytest.approx(500, rel=0.01))
+
+
 def test_a_late_batch_is_in_time_again_once_it_is_easily() -> None:
     """Not at the first line that is faster: a class is not changed at each."""
     pace = Pace(86_400, 0.0)

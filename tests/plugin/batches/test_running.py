@@ -1,4 +1,4 @@
-"""A real `headway route` with a folder of batches, killed in the middle of one."""
+"""A real `headway route` with a folder of batches, killed in the middle of one, which its status has shown."""
 
 from __future__ import annotations
 
@@ -25,6 +25,8 @@ def test_a_killed_server_goes_on_where_its_output_ends(tmp_path: Path) -> None:
         with router:
             batch = created(router)
             wait_until(lambda: asked(router, batch)["request_counts"]["completed"] >= 5, "some lines are over", 30)
+            (shown,) = router.status()["batches"]
+            assert (shown["id"], shown["state"], shown["total"]) == (batch, "in_progress", NUMBER)
             assert router.process is not None
             router.process.kill()
             router.process.wait(10)

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from headway.api.schema import FallbackState, WarmupStatus
+from headway.api.schema import BatchStatus, FallbackState, WarmupStatus
 from headway_dashboard.analysis.catalogue import engine_panels, palette, panels
 from headway_dashboard.analysis.queries.expressions import Expression
 from headway_dashboard.analysis.queries.model import Point, held_s, newest
@@ -23,6 +23,7 @@ from headway_policies.limits import WHYS
 NORMAL = "normal"
 _QUIET = "quiet"
 _MAX_MOVES = 10
+_LONGEST_S = 14 * 86_400.0
 
 #: The effect of each rung on requests, the mildest first.
 RUNGS = {
@@ -104,6 +105,28 @@ def move_rows(ladder: FallbackState) -> list[dict[str, str]]:
         }
         for move in ladder.moves[:_MAX_MOVES]
     ]
+
+
+def batch_rows(batches: Iterable[BatchStatus]) -> list[dict[str, str]]:
+    """A row for each batch of the Batch API that has not ended."""
+    return [
+        {
+            "Batch": batch.id,
+            "Tenant": batch.tenant,
+            "State": batch.state.replace("_", " ") + (", late" if batch.late else ""),
+            "Lines": f"{compact(batch.completed)} done, {compact(batch.failed)} failed, of {compact(batch.total)}",
+            "Time left": _left(batch.left_s),
+            "Window ends (UTC)": batch.expires.replace("T", " ").removesuffix("Z"),
+        }
+        for batch in batches
+    ]
+
+
+def _left(left_s: float | None) -> str:
+    """The time that the lines left need; none is told beyond the longest window."""
+    if left_s is None:
+        return MISSING
+    return duration(left_s) if left_s < _LONGEST_S else "over 14 d"
 
 
 def ladder_words(ladder: FallbackState, by_numbers: str = "") -> str:

@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from headway.api import schema
 from headway.api.schema import (
     AuditEntry,
+    BatchStatus,
     Diagnosis,
     EngineStatus,
     FallbackState,
@@ -43,8 +44,8 @@ class Status:
     without its settings they are empty, and ``adaptive`` is None. ``diagnosis`` is the server's own, None from a server
     that makes none; ``forecast`` says how true its forecasts are. ``silences`` are those of alerts. ``changes`` are the
     last commands, the newest first, None where the server does not show them. ``settings`` are those in force,
-    ``launch`` is how the server was started, ``warnings`` are the last ones of its log. ``servers`` are the statuses,
-    by name, of several servers that this one is made of.
+    ``launch`` is how the server was started, ``warnings`` are the last ones of its log, ``batches`` those that have not
+    ended. ``servers`` are the statuses, by name, of several servers that this one is made of.
     """
 
     known: bool = False
@@ -80,6 +81,7 @@ class Status:
     settings: Mapping[str, Setting] = field(default_factory=dict)
     launch: LaunchStatus = field(default_factory=LaunchStatus)
     warnings: tuple[LogWarning, ...] = ()
+    batches: tuple[BatchStatus, ...] = ()
     servers: Mapping[str, Status] = field(default_factory=dict)
 
     @property
@@ -128,6 +130,7 @@ def status_of(
         settings=known,
         launch=answer.launch,
         warnings=tuple(answer.warnings),
+        batches=tuple(answer.batches),
     )
 
 

@@ -56,6 +56,7 @@ from headway.api.schema.results import (
     WarmupAccepted,
 )
 from headway.api.schema.status import (
+    BatchStatus,
     ClassObjectives,
     ClassStatus,
     DeskDump,
@@ -84,6 +85,7 @@ __all__ = [
     "AuditEntry",
     "AuditKind",
     "AuditLog",
+    "BatchStatus",
     "BudgetRow",
     "ClassForecast",
     "ClassObjectives",

@@ -202,6 +202,20 @@ class InstanceStatus(Answer):
     lacks: list[str] = Field(default=[], description="Facts that it does not report, and that are not known here.")
 
 
+class BatchStatus(Answer):
+    """A batch of the Batch API that has not ended, and its lines."""
+
+    id: str
+    tenant: str
+    state: str = Field(description="validating, in_progress, finalizing or cancelling.")
+    completed: int
+    failed: int
+    total: int
+    expires: str = Field(description="The end of its window.")
+    late: bool = Field(default=False, description="Whether it would miss that at its pace.")
+    left_s: float | None = Field(default=None, description="At its pace; null before a hundredth of its window.")
+
+
 class Status(Answer):
     """The state of the whole server."""
 
@@ -241,6 +255,9 @@ class Status(Answer):
     memory: MemoryStatus = MemoryStatus()
     engine: EngineStatus = EngineStatus()
     instances: list[InstanceStatus] = Field(default=[], description="Of a router: the servers behind it.")
+    batches: list[BatchStatus] = Field(
+        default=[], description="Those that have not ended, 48 at most: those that run, then the newest."
+    )
     launch: LaunchStatus = LaunchStatus()
     warnings: list[LogWarning] = Field(
         default=[],

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import asdict, dataclass
 from typing import Any
 
@@ -71,6 +72,7 @@ class SnapshotReader:
     supervisor: Supervisor | None = None
     fleet: Fleet | None = None
     lacks: frozenset[Ability] | None = None
+    batches: Callable[[], list[schema.BatchStatus]] = list
 
     def not_ready(self) -> list[str]:
         """The reason why the server should receive no traffic; empty when it is ready."""
@@ -178,6 +180,7 @@ class SnapshotReader:
             memory=self._memory(),
             engine=self._engine(desk, reading.suspects),
             instances=[] if self.fleet is None else list(self.fleet.instances()),
+            batches=self.batches(),
             launch=launch_status(),
             warnings=warning_lines(),
         )

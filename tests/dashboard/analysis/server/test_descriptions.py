@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from headway.api.schema import (
+    BatchStatus,
     EngineStatus,
     FallbackMove,
     FallbackState,
@@ -94,6 +95,25 @@ def test_steps_and_moves() -> None:
     rows = descriptions.move_rows(FallbackState(rung="cap", moves=[move] * 30))
     assert len(rows) == 10
     assert rows[0] == {"When (UTC)": "2026-11-21 10:11:12", "Move": "normal → cap", "Why": "an operator's command"}
+
+
+def test_a_batch_has_a_row_with_its_lines_and_its_end() -> None:
+    """The time left is told as far as a window may reach."""
+    batch = BatchStatus(
+        id="batch_1", tenant="acme", state="in_progress", completed=1200, failed=3, total=5000,
+        expires="2026-11-22T10:11:12Z", late=True, left_s=8100.0,
+    )  # fmt: skip
+    assert descriptions.batch_rows([batch]) == [
+        {
+            "Batch": "batch_1", "Tenant": "acme", "State": "in progress, late",
+            "Lines": "1,200 done, 3 failed, of 5,000", "Time left": "2\u00a0h 15\u00a0min",
+            "Window ends (UTC)": "2026-11-22 10:11:12",
+        }
+    ]  # fmt: skip
+    others = [batch.model_copy(update={"left_s": left_s, "late": False}) for left_s in (None, 1e9)]
+    assert [(row["State"], row["Time left"]) for row in descriptions.batch_rows(others)] == [
+        ("in progress", "—"), ("in progress", "over 14 d"),
+    ]  # fmt: skip
 
 
 def test_the_warm_up_from_the_numbers_and_from_the_server() -> None:

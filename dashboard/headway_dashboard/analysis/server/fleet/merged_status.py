@@ -44,6 +44,7 @@ def merged_status(servers: Mapping[str, Status]) -> Status:
         strategy=_same([status.strategy for status in known], ""),
         adaptive=_same([status.adaptive for status in known], None),
         objectives=merged_objectives([status.objectives for status in known]),
+        batches=tuple(batch for status in known for batch in status.batches),
         servers=servers,
     )
 

@@ -4,11 +4,14 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from headway.api.schema import Diagnosis, FallbackState, Silence
+from headway.api.schema import BatchStatus, Diagnosis, FallbackState, Silence
 from headway_dashboard.analysis.server.fleet.merged_status import merged_status
 from headway_dashboard.analysis.server.objectives import ClassObjectives
 from headway_dashboard.analysis.server.status import Status
 
+BATCH = BatchStatus(
+    id="a", tenant="", state="validating", completed=0, failed=0, total=0, expires="2026-11-22T10:11:12Z"
+)
 FIRST = Status(
     known=True,
     version="0.1.0",
@@ -21,6 +24,7 @@ FIRST = Status(
     ladder=FallbackState(rung="normal"),
     objectives={"realtime": ClassObjectives(ttft_slo_s=1.0)},
     diagnosis=Diagnosis(severity="ok", bottleneck="none", statement="Fine."),
+    batches=(BATCH,),
 )
 SECOND = Status(
     known=True,
@@ -33,6 +37,7 @@ SECOND = Status(
     admission="draining",
     ladder=FallbackState(rung="shed"),
     objectives={"realtime": ClassObjectives(ttft_slo_s=1.0)},
+    batches=(BATCH,),
 )
 
 
@@ -49,6 +54,7 @@ def test_counts_are_summed_and_differences_left_out() -> None:
     assert found.ladder.rung == "shed"
     assert found.objectives == FIRST.objectives
     assert found.diagnosis is None
+    assert len(found.batches) == 2
     assert found.servers == {"a": FIRST, "b": SECOND}
 
 
