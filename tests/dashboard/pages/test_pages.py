@@ -67,7 +67,7 @@ def test_requests_shows_the_batches_that_have_not_ended(visit: Open, stub: StubS
         )
     ]
     again_until(app, "Batches that have not ended")
-    assert "b7" in [row[0] for one in app.table for row in one.value.to_numpy().tolist()]
+    assert "b7" in [row[-1] for one in app.table for row in one.value.to_numpy().tolist()]
 
 
 def test_overview_with_a_gpu(visit: Open) -> None:

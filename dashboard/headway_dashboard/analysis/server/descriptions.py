@@ -111,12 +111,13 @@ def batch_rows(batches: Iterable[BatchStatus]) -> list[dict[str, str]]:
     """A row for each batch of the Batch API that has not ended."""
     return [
         {
-            "Batch": batch.id,
             "Tenant": batch.tenant,
             "State": batch.state.replace("_", " ") + (", late" if batch.late else ""),
-            "Lines": f"{compact(batch.completed)} done, {compact(batch.failed)} failed, of {compact(batch.total)}",
+            "Lines done": f"{compact(batch.completed)} of {compact(batch.total)}" if batch.total else MISSING,
+            "Failed": compact(batch.failed),
             "Time left": _left(batch.left_s),
             "Window ends (UTC)": batch.expires.replace("T", " ").removesuffix("Z"),
+            "Batch": batch.id,
         }
         for batch in batches
     ]
