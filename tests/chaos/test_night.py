@@ -185,9 +185,14 @@ def says(night: Night, *parts: str) -> Callable[[Seen], list[str]]:
     return lambda _: [f"no word of {part!r}" for part in parts if part not in words(night.app)]
 
 
-def is_called(*severities: str) -> Callable[[Seen], list[str]]:
-    """A check of the severity."""
-    return lambda seen: [] if seen.severity in severities else [f"severity {seen.severity!r}"]
+def is_called(*severities: str, for_: str = "") -> Callable[[Seen], list[str]]:
+    """A check of the severity, and of a word of its cause: a page that lags behind has that of the moment before."""
+
+    def wrong(seen: Seen) -> list[str]:
+        found = [] if seen.severity in severities else [f"severity {seen.severity!r}"]
+        return found if for_ in seen.sentence.lower() else [*found, f"{for_!r} is no cause"]
+
+    return wrong
 
 
 def idles(night: Night) -> None:
@@ -220,8 +225,7 @@ def loses_its_engine(night: Night) -> None:
     server = night.server
     with kept_load(server.url, LIGHT):
         kill(engine_core(server))
-        seen = night.until("a killed engine", is_called("down"))
-        assert "engine" in seen.sentence.lower(), seen
+        night.until("a killed engine", is_called("down", for_="engine"))
         wait_until(lambda: ready(server), "the engine is replaced", 300)
     night.until("after the replacement", is_called(*FINE_WORDS))
     stopped = engine_processes(server)
@@ -229,8 +233,7 @@ def loses_its_engine(night: Night) -> None:
         for process in stopped:
             process.suspend()
         try:
-            seen = night.until("a hang", is_called("down"))
-            assert "does not respond" in seen.sentence, seen
+            night.until("a hang", is_called("down", for_="does not respond"))
         finally:
             for process in stopped:
                 process.resume()
