@@ -21,7 +21,7 @@ from headway_simulator import WORKLOADS, EngineModel, Variation, simulate
 from headway_simulator.engine_model.capacity import ceiling
 from headway_simulator.run.result import Result, Visit
 
-ENGINES, PART = (200, 5) if LONG else (3, 1)
+ENGINES, PART = (200, 5) if LONG else (2, 1)
 SLACK, FEW, SEEDS = 0.12, 10, (1, 2)
 MIX = {"realtime": 0.3, "normal": 0.4, "batch": 0.3}
 

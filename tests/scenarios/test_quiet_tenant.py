@@ -19,7 +19,7 @@ from headway_simulator import WORKLOADS, EngineModel, Request, simulate
 
 TRAFFIC = replace(WORKLOADS["W1"], classes={"normal": 1.0}, tenants={"loud": 32.0, "quiet": 1.0})
 REQUESTS = 3000  # fewer than fill a queue: then nobody's request is taken
-ENGINES = FAMILY if LONG else {name: FAMILY[name] for name in ("two cores", "L4, 8B", "A100, 8B", "H100, 1B")}
+ENGINES = FAMILY if LONG else {name: FAMILY[name] for name in ("two cores", "H100, 1B")}
 #: By preset and multiple of the ceiling: p99 of the first token beside the other tenant, in times that alone.
 MOST = {("balanced", 0.8): 4.0, ("throughput", 0.8): 2.5, ("balanced", 3.0): 8.0, ("throughput", 3.0): 12.0}
 

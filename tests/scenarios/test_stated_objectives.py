@@ -22,7 +22,7 @@ ENGINES = {
     "dear prompts": (EngineModel(base_s=0.0349, seat_s=0.00175, prefill_s=0.00135), Slo(1.211, 0.0917)),
 }
 LENGTH_S, BEGIN_S = 300.0, 30.0
-SEEDS = range(1, 6 if LONG else 3)
+SEEDS = range(1, 6 if LONG else 2)
 
 
 @cache

@@ -45,11 +45,24 @@ def run(
 
 @cache
 def best_fixed(mix: Mix, slowness: float = 1.0, noise: float = 0.0) -> float:
-    """Good tokens a second of the best fixed limit."""
+    """Good tokens a second of the best fixed limit; the short form looks around the right number alone."""
+    near = [seats for seats in GRID if LONG or 1 / 2 <= seats / aim(mix, slowness) <= 3 / 2]
     arms = [
-        SimulatedEngine(FixedLimit(seats), lambda now_s: mix, lambda now_s: slowness, noise).run(120) for seats in GRID
+        SimulatedEngine(FixedLimit(seats), lambda now_s: mix, lambda now_s: slowness, noise).run(120) for seats in near
     ]
     return max(good_tokens_s(steps, 20, 120) for steps in arms)
+
+
+def phase(now_s: float) -> Mix:
+    """The mix of five phases of a minute."""
+    return PHASES[min(4, int(now_s // 60))]
+
+
+@cache
+def best_single() -> float:
+    """Good tokens a second of the best fixed limit of all phases."""
+    arms = [SimulatedEngine(FixedLimit(seats), phase).run(300) for seats in (14, 18, 20, 22)]
+    return max(good_tokens_s(arm, 0, 300) for arm in arms)
 
 
 @pytest.mark.slow
@@ -115,15 +128,10 @@ def test_a_changing_mix(policy: str, share: float) -> None:
     times the best single fixed limit.
     """
     oracle = sum(60 * best_fixed(mix) for mix in PHASES)
-    steps = run(policy, 300, mix=lambda now_s: PHASES[min(4, int(now_s // 60))])
-    arms = [
-        SimulatedEngine(FixedLimit(seats), lambda now_s: PHASES[min(4, int(now_s // 60))]).run(300)
-        for seats in (14, 18, 20, 22)
-    ]
-    single = max(good_tokens_s(arm, 0, 300) for arm in arms)
+    steps = run(policy, 300, mix=phase)
     reached = good_tokens_s(steps, 0, 300)
     assert reached >= share / 300 * oracle
-    assert reached >= 1.15 * single
+    assert reached >= 1.15 * best_single()
 
 
 def settled_after_s(phase: int) -> int:
@@ -137,7 +145,7 @@ def test_the_model_settles_after_a_phase_change(seed: int) -> None:
     prompts the right number is four, and one prompt more or less in an interval weighs much: from the twelfth second on
     it is 1 to 12, and in the mean of the rest of their minute within a factor of 2.
     """
-    steps = run("model", 300, mix=lambda now_s: PHASES[min(4, int(now_s // 60))], seed=seed)
+    steps = run("model", 300, mix=phase, seed=seed)
     for number, mix in enumerate(PHASES):
         if mix is LONG_PROMPT:
             assert 0.5 <= mean_limit(steps, 60 * number + 12, 60 * number + 60) / aim(mix) <= 2
@@ -158,7 +166,7 @@ def test_the_model_does_not_chase_the_prompts_of_its_own_growth(mix: Mix, monkey
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("kv_capacity_tokens", [3200, 6400, 12_800, 25_600] if LONG else [3200, 12_800])
+@pytest.mark.parametrize("kv_capacity_tokens", [3200, 6400, 12_800, 25_600] if LONG else [3200])
 def test_memory_aware_beats_fixed_limits_in_tight_memory(kv_capacity_tokens: int) -> None:
     """Goal G6: 7 % more tokens than 256 seats (the goal is 8; 7.6 are reached in the smallest cache), at most a quarter
     of the preemptions, and never 2 % below the best of 32, 64 and 256 seats.
