@@ -102,7 +102,7 @@ SHORT_GPU = Scene(_MANY, events=((0.0, "gpu_use", 0.1), (4.0, "gpu_use", 0.97), 
 GROWTH = Scene(_each(1, 3), events=((10.0, "server_bytes", 2**33),), rest_s=30)
 JOBS = Scene((Asked(0.0, "holder", "batch", 15), *_each(5, 6)), rest_s=20)
 OLD = Scene((Asked(45.0, "holder", "urgent", 40), *_each(10, 10)), rest_s=60)
-GROWN = Scene(_each(10, 2), events=((650.0, "engine_bytes", 2**33),), rest_s=100)
+GROWN = Scene(_each(10, 2), events=((40.0, "engine_bytes", 2**33),), rest_s=60)
 
 _DYNAMIC = {"batching.strategy": "dynamic", "batching.seats": 4, "batching.window_ms": 20_000.0}
 _STATIC = {"batching.strategy": "static", "batching.seats": 3, "classes.normal.queue_timeout_s": 50.0}

@@ -191,6 +191,8 @@ async def _played(
             "api_server": ProcessReading(site_machine[0].server_bytes),
             "engine": ProcessReading(site_machine[0].engine_bytes),
         },
+        "headway.supervision.memory.probe.memory_usage_ratio": lambda own_bytes: 0.5,
+        "headway_policies.memory.policy._REPLACE_AGAIN_S": 30.0,  # else ten minutes, of many rounds
         "headway.supervision.memory.probe.ProcessorUse": lambda: SimpleNamespace(machine=lambda _: MachineUse()),
         "headway.supervision.memory.probe.Gpus": lambda: SimpleNamespace(read_of=lambda _: _cards(site_machine[0])),
         "headway.supervision.memory.maintenance.GcControl": lambda pauses: mock.Mock(),
