@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 from dashboard_process import dashboard_process
-from playwright.sync_api import Browser, ConsoleMessage, Page, expect
-from real_browser import HARMLESS, chromium_path, is_local
+from playwright.sync_api import Browser, BrowserContext, Page, expect
+from real_browser import SCREEN, checked_page, chromium_path
 from real_browser import chromium as running_chromium
 
 expect.set_options(timeout=60_000)  # milliseconds; Playwright's own 5 s are too few where other tests run beside these
@@ -30,6 +30,15 @@ def chromium() -> Iterator[Browser]:
         yield browser
 
 
+@pytest.fixture(scope="module")
+def context(chromium: Browser) -> Iterator[BrowserContext]:
+    """What the pages of a module share: the cache of the scripts, which take longer to load than a page to draw."""
+    made = chromium.new_context(viewport=SCREEN)
+    made.set_default_timeout(60_000)
+    yield made
+    made.close()
+
+
 @pytest.fixture
 def dashboard(tmp_path: Path) -> Iterator[Callable[..., str]]:
     """Start ``python -m headway_dashboard`` for a server, or several with commas between them; returns its address."""
@@ -43,27 +52,8 @@ def dashboard(tmp_path: Path) -> Iterator[Callable[..., str]]:
         yield start
 
 
-def _told(message: ConsoleMessage) -> str:
-    """An error of the console, with the address of what it is about."""
-    return f"{message.text} ({message.location.get('url', '')})"
-
-
 @pytest.fixture
-def page(chromium: Browser, dashboard: Callable[..., str]) -> Iterator[Page]:
-    """A page of its own; the test fails on any request beyond this machine and on console errors.
-
-    It asks for ``dashboard`` only to be closed before the dashboard ends.
-    """
-    context = chromium.new_context(viewport={"width": 1280, "height": 900})
-    context.set_default_timeout(60_000)
-    opened = context.new_page()
-    strangers: list[str] = []
-    errors: list[str] = []
-    opened.on("request", lambda request: strangers.append(request.url) if not is_local(request.url) else None)
-    opened.on("websocket", lambda socket: strangers.append(socket.url) if not is_local(socket.url) else None)
-    opened.on("console", lambda message: errors.append(_told(message)) if message.type == "error" else None)
-    opened.on("pageerror", lambda error: errors.append(str(error)))
-    yield opened
-    context.close()
-    assert strangers == []
-    assert [text for text in errors if not any(word in text for word in HARMLESS)] == []
+def page(context: BrowserContext, dashboard: Callable[..., str]) -> Iterator[Page]:
+    """A page of its own. It asks for ``dashboard`` only to be closed before the dashboard ends."""
+    with checked_page(context) as opened:
+        yield opened

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from typing import Any, Literal
+from urllib.parse import urlsplit
 
 import pytest
 import requests
 from dashboard_process import dashboard_process
 from engine_parts import long_form
-from playwright.sync_api import Page, expect
-from real_browser import BANNER, PLOT, drag, wait_for_refresh
+from playwright.sync_api import BrowserContext, Page, expect
+from real_browser import BANNER, PLOT, SCREEN, checked_page, drag, wait_for_refresh
 from stub_server import OPERATOR_TOKEN, StubServer
 
 from headway_dashboard.analysis.catalogue import ALL_PANELS, engine_panels, panels
@@ -25,16 +26,46 @@ PAGES = ("Overview", "Requests & priorities", "Tenants", "Latency & SLO", "Batch
 NO_COLOUR = "rgba(0, 0, 0, 0)"
 #: A chart in its card, or the line that says why there is none.
 PANEL = "[class*='st-key-panel-']"
+#: Whether a chart is zoomed.
+ZOOMED = "() => [...document.querySelectorAll('.js-plotly-plot')].some(plot => plot.__headway?.zoom)"
 
 
 @pytest.fixture(scope="module")
-def busy(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
-    """The address of one dashboard of a busy server, for the tests that only look: each has a session of its own."""
+def stub() -> Iterator[StubServer]:
+    """A busy server."""
     with StubServer(moving=True) as stub:
         stub.world.load = BUSY
-        token = {"HEADWAY_ADMIN_TOKEN": OPERATOR_TOKEN}
-        with dashboard_process(stub.url, tmp_path_factory.mktemp("busy") / "dashboard.log", **token) as running:
-            yield running.url
+        yield stub
+
+
+@pytest.fixture(scope="module")
+def busy(stub: StubServer, tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    """The address of one dashboard of a busy server, for the tests that only look."""
+    token = {"HEADWAY_ADMIN_TOKEN": OPERATOR_TOKEN}
+    with dashboard_process(stub.url, tmp_path_factory.mktemp("busy") / "dashboard.log", **token) as running:
+        yield running.url
+
+
+@pytest.fixture(scope="module")
+def opened(context: BrowserContext, busy: str) -> Iterator[Page]:
+    """One page for many tests: to open a page takes many times as long as to follow a link of it."""
+    with checked_page(context) as opened:
+        yield opened
+
+
+@pytest.fixture
+def overview(opened: Page, busy: str) -> Page:
+    """The Overview with its charts, wide and live, without a choice or a zoom; in the session of the test before, if
+    that left it so.
+    """
+    opened.set_viewport_size(SCREEN)
+    if urlsplit(opened.url).query or not opened.url.startswith(busy) or opened.evaluate(ZOOMED):
+        opened.goto(busy, wait_until="domcontentloaded")
+    else:
+        opened.get_by_role("link", name="Overview").click()
+    expect(opened.get_by_role("link", name="Overview")).to_have_attribute("aria-current", "page")
+    opened.locator(PLOT).nth(3).wait_for()
+    return opened
 
 
 def status(server_url: str, token: str) -> dict[str, Any]:
@@ -80,10 +111,9 @@ def test_switch_the_preset_of_a_stub(page: Page, dashboard: Callable[..., str]) 
         assert stub.world.audit[0].actor == "tester"
 
 
-def test_zoom_survives_refreshes(page: Page, busy: str) -> None:
+def test_zoom_survives_refreshes(overview: Page) -> None:
     """After a drag the chart keeps its node and its range while data go on arriving; a double click ends the zoom."""
-    page.goto(busy, wait_until="domcontentloaded")
-    page.locator(PLOT).first.wait_for()
+    page = overview
     page.evaluate("() => { document.querySelector('.js-plotly-plot').__mine = true; }")
     area = drag(page)
     chosen = page.evaluate("() => document.querySelector('.js-plotly-plot').__headway.zoom")
@@ -111,6 +141,13 @@ def shown_ms(page: Page) -> list[list[int]]:
     return found
 
 
+#: Whether the first chart has points at so many instants.
+KNOWN = """(least) => {
+  const { times_ms, traces } = document.querySelector('.js-plotly-plot').__headway.figure;
+  return times_ms.filter((_, at) => traces.some((trace) => trace.y[at] !== null)).length >= least;
+}"""
+
+
 def expect_time(page: Page, chosen: list[int]) -> None:
     """Wait until every chart shows exactly this time."""
     page.wait_for_function(
@@ -121,14 +158,12 @@ def expect_time(page: Page, chosen: list[int]) -> None:
     )
 
 
-def test_a_dragged_time_is_that_of_all_pages_until_back_to_live(page: Page, busy: str) -> None:
+def test_a_dragged_time_is_that_of_all_pages_until_back_to_live(overview: Page, busy: str) -> None:
     """One button after a drag: the time is in the address, on every page and in a link, and nothing moves it."""
-    page.goto(busy, wait_until="domcontentloaded")
-    page.locator(PLOT).first.wait_for()
+    page = overview
     button = page.get_by_role("button", name="Show this time on all pages")
     expect(button).to_have_count(0)
-    for _ in range(3):
-        wait_for_refresh(page)  # the time has something to show
+    page.wait_for_function(KNOWN, arg=3)  # the time has something to show
     live_ms = shown_ms(page)[0]
     drag(page, upto=0.99)
     expect(button).to_have_count(1)
@@ -153,22 +188,24 @@ def test_a_dragged_time_is_that_of_all_pages_until_back_to_live(page: Page, busy
     page.get_by_role("button", name="Back to live").click()
     page.wait_for_url(f"{busy}/engine")
     wait_for_refresh(page)
-    wait_for_refresh(page)
     assert shown_ms(page)[0][1] > chosen[1]
 
 
-def test_a_pause_stops_every_chart(page: Page, dashboard: Callable[..., str]) -> None:
+def test_a_pause_stops_every_chart(overview: Page, stub: StubServer) -> None:
     """The server goes on, and so does the line above the pages; the charts stay."""
-    with StubServer(moving=True) as stub:
-        page.goto(dashboard(stub.url, OPERATOR_TOKEN), wait_until="domcontentloaded")
-        page.locator(PLOT).first.wait_for()
-        page.get_by_test_id("stButtonGroup").get_by_text("Paused", exact=True).click()
-        page.wait_for_url("**/*to=*")
-        chosen = [int(address(page)[name]) * 1000 for name in ("from", "to")]
-        expect_time(page, chosen)
-        stub.world.ready = False
+    page = overview
+    page.get_by_test_id("stButtonGroup").get_by_text("Paused", exact=True).click()
+    page.wait_for_url("**/*to=*")
+    chosen = [int(address(page)[name]) * 1000 for name in ("from", "to")]
+    expect_time(page, chosen)
+    stub.world.ready = False
+    try:
         expect(page.get_by_text("HeadwayNotReady")).to_be_visible()
         expect_time(page, chosen)
+    finally:
+        stub.world.ready = True
+    page.get_by_role("button", name="Back to live").click()
+    page.wait_for_function("() => window.location.search === ''")
 
 
 @pytest.mark.parametrize(
@@ -192,12 +229,10 @@ def test_a_wall_fits_its_screen(page: Page, busy: str, scheme: Literal["light", 
     assert page.evaluate("() => document.documentElement.scrollWidth <= window.innerWidth")
 
 
-def test_every_chart_and_control_has_a_name(page: Page, busy: str) -> None:
+def test_every_chart_and_control_has_a_name(overview: Page) -> None:
     """A chart is reached with the keyboard and says what it shows; each control of the bar says what it chooses."""
-    page.goto(busy, wait_until="domcontentloaded")
-    page.locator(PLOT).first.wait_for()
+    page = overview
     figures = page.get_by_role("figure")
-    page.locator(".js-plotly-plot").nth(3).wait_for()
     expect(figures).to_have_count(4)
     names = [figures.nth(at).get_attribute("aria-label") or "" for at in range(4)]
     assert len(set(names)) == 4
@@ -218,11 +253,11 @@ def panels_of(title: str) -> int:
     return len(shown) + (title == "Batching & memory")  # the memory of the processes, under a title of its own
 
 
-def test_every_page_draws_all_its_charts_and_fits_a_phone(page: Page, busy: str) -> None:
+def test_every_page_draws_all_its_charts_and_fits_a_phone(overview: Page) -> None:
     """Each chart is drawn, on a wide screen and on a narrow one, and nothing sticks out sideways."""
-    page.goto(busy, wait_until="domcontentloaded")
+    page = overview
     for name in PAGES:
-        page.set_viewport_size({"width": 1280, "height": 900})  # a phone has its menu folded
+        page.set_viewport_size(SCREEN)  # a phone has its menu folded
         page.get_by_role("link", name=name).click()
         expect(page.locator(PANEL)).to_have_count(panels_of(name))
         expect(page.get_by_role("link", name=name)).to_have_attribute("aria-current", "page")
@@ -250,9 +285,9 @@ def test_a_link_is_opened_as_it_was_sent(page: Page, busy: str) -> None:
     assert missing == []
 
 
-def test_a_choice_is_in_the_address_until_it_is_the_default_again(page: Page, busy: str) -> None:
+def test_a_choice_is_in_the_address_until_it_is_the_default_again(overview: Page) -> None:
     """A choice in the bar can be sent as a link, and the default makes it short again."""
-    page.goto(busy, wait_until="domcontentloaded")
+    page = overview
     bar = page.locator(".st-key-headway-bar")
     bar.get_by_text("15m", exact=True).click()
     page.wait_for_url("**/*range=15m")
@@ -286,9 +321,9 @@ CLASS_ROWS = ".headway-class-rows tbody tr"
 BOXES = "(selectors) => [...document.querySelectorAll(selectors)].map(one => one.getBoundingClientRect().toJSON())"
 
 
-def test_a_row_of_the_classes_chooses_its_class(page: Page, busy: str) -> None:
+def test_a_row_of_the_classes_chooses_its_class(overview: Page) -> None:
     """A press shows that class alone on the whole page and in the address, another one all of them; by keyboard too."""
-    page.goto(busy, wait_until="domcontentloaded")
+    page = overview
     row = page.locator(CLASS_ROWS, has_text="batch")
     row.locator("td").nth(2).click()
     page.wait_for_url("**/*classes=batch*")
@@ -305,10 +340,10 @@ def test_a_row_of_the_classes_chooses_its_class(page: Page, busy: str) -> None:
     expect(page.get_by_test_id("stMetric").filter(has_text="Waiting")).not_to_contain_text("only")
 
 
-def test_on_a_phone_the_classes_are_cards_under_the_verdict(page: Page, busy: str) -> None:
+def test_on_a_phone_the_classes_are_cards_under_the_verdict(overview: Page) -> None:
     """Verdict, then a card for each class with every figure under its name, and nothing sticks out sideways."""
+    page = overview
     page.set_viewport_size({"width": 390, "height": 844})
-    page.goto(busy, wait_until="domcontentloaded")
     cards = page.locator(CLASS_ROWS)
     expect(cards).to_have_count(3)
     verdict, *boxes = page.evaluate(BOXES, [".st-key-headway-headline", CLASS_ROWS])
@@ -328,10 +363,11 @@ def test_on_a_phone_the_classes_are_cards_under_the_verdict(page: Page, busy: st
     assert set(cells) == {NO_COLOUR}
 
 
-def test_the_buttons_of_the_presets_in_a_row_stand_in_one_line(page: Page, busy: str) -> None:
+def test_the_buttons_of_the_presets_in_a_row_stand_in_one_line(overview: Page) -> None:
     """However many lines the cards have."""
+    page = overview
     page.set_viewport_size({"width": 1440, "height": 900})
-    page.goto(f"{busy}/control", wait_until="domcontentloaded")
+    page.get_by_role("link", name="Control").click()
     expect(page.locator("[class*='st-key-compare-']")).to_have_count(9)
     cards, buttons = (page.evaluate(BOXES, [f"[class*='st-key-{kind}-']"]) for kind in ("card", "compare"))
     rows = {card["top"] for card in cards}
@@ -339,11 +375,9 @@ def test_the_buttons_of_the_presets_in_a_row_stand_in_one_line(page: Page, busy:
     assert len({(card["top"], button["bottom"]) for card, button in zip(cards, buttons, strict=True)}) == len(rows)
 
 
-def test_a_slow_refresh_does_not_dim_the_page(page: Page, busy: str) -> None:
+def test_a_slow_refresh_does_not_dim_the_page(overview: Page) -> None:
     """Streamlit fades what a running refresh has not redrawn yet; the banner says how old the figures are."""
-    page.goto(busy, wait_until="domcontentloaded")
-    page.locator(PLOT).first.wait_for()
-    opacity = page.get_by_test_id("stElementContainer").first.evaluate(
+    opacity = overview.get_by_test_id("stElementContainer").first.evaluate(
         "one => { one.style.opacity = '0.33'; one.dataset.stale = 'true'; return getComputedStyle(one).opacity }"
     )
     assert opacity == "1"

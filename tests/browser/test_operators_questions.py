@@ -52,14 +52,14 @@ ANSWERS: dict[Clicks, dict[str, tuple[str, str]]] = {
         "who changed what, and why": (CHANGES, r"narrow → latency.*ann.*a try"),
         "error budget left": (".headway-class-rows tbody tr:nth-child(2) [data-title='Budget left']", r"\d\s%"),
     },
-    (TENANTS,): {"which tenant": (".st-key-headway-tenants-held-back", r"held had 14 of 20 requests")},
-    (TENANTS, ("link", "held")): {"what of that tenant": (".st-key-headway-tenant-parts", r"queue full")},
     (("button", "Copy incident"),): {
         "what to tell others": (
             "[data-testid='stPopoverBody'] code",
             r"\d UTC, overloaded, since.*What: .*class normal.*Why: .*Class normal: .*Change .*ann.*Link: http:",
         )
     },
+    (TENANTS,): {"which tenant": (".st-key-headway-tenants-held-back", r"held had 14 of 20 requests")},
+    (TENANTS, ("link", "held")): {"what of that tenant": (".st-key-headway-tenant-parts", r"queue full")},
     (SERVER,): {
         "the log's last warnings": (".st-key-headway-warnings", r"warning\s*the disk is nearly full"),
         "health of each source": (".st-key-headway-sources", r"direct scrape\s*answers.*admin API\s*answers"),
@@ -105,24 +105,29 @@ def troubled(started: None, tmp_path_factory: pytest.TempPathFactory) -> Iterato
         ours.removeHandler(handler)
 
 
-def follow(page: Page, url: str, clicks: Clicks) -> None:
-    """Open the first screen, and click."""
-    assert len(clicks) <= MOST_CLICKS
-    page.goto(url, wait_until="domcontentloaded")
-    expect(page.locator(BAND)).to_be_visible()
-    for role, name in clicks:
-        found = page.get_by_role(role, name=re.compile(f"^{re.escape(name)}"))  # type: ignore[arg-type]  # two of its roles
-        (page.get_by_text(name, exact=True) if role == "text" else found.first).click()
+def click(page: Page, role: str, name: str) -> None:
+    """Click what is named so."""
+    found = page.get_by_role(role, name=re.compile(f"^{re.escape(name)}"))  # type: ignore[arg-type]  # two of its roles
+    (page.get_by_text(name, exact=True) if role == "text" else found.first).click()
 
 
-@pytest.mark.parametrize("clicks", ANSWERS, ids=lambda clicks: ", ".join(name for _, name in clicks) or "at once")
-def test_each_question_is_answered_within_two_clicks(page: Page, troubled: str, clicks: Clicks) -> None:
-    """In words that are seen, where the clicks lead."""
-    follow(page, troubled, clicks)
-    for place, words in ANSWERS[clicks].values():
-        found = page.locator(place).first
-        expect(found).to_be_visible()
-        expect(found).to_contain_text(re.compile(words, re.DOTALL))
+def test_each_question_is_answered_within_two_clicks(page: Page, troubled: str) -> None:
+    """In words that are seen, where the clicks lead; in one session, from the first screen on and from it again."""
+    page.goto(troubled, wait_until="domcontentloaded")
+    before: Clicks = ()
+    for clicks, answers in ANSWERS.items():
+        assert len(clicks) <= MOST_CLICKS
+        if not clicks or clicks[:-1] != before:
+            page.get_by_role("link", name="Overview").click()
+            expect(page.locator(BAND)).to_be_visible()
+            before = ()
+        for role, name in clicks[len(before) :]:
+            click(page, role, name)
+        for place, words in answers.values():
+            found = page.locator(place).first
+            expect(found).to_be_visible()
+            expect(found).to_contain_text(re.compile(words, re.DOTALL))
+        before = clicks
 
 
 def test_whether_another_preset_would_help_is_one_click_away(page: Page, dashboard: Callable[..., str]) -> None:
@@ -134,7 +139,8 @@ def test_whether_another_preset_would_help_is_one_click_away(page: Page, dashboa
         errors = ForecastErrors(comparisons=3, error_ratio={"tokens_per_s": 0.03})
         told = stub.world.status().model_copy(update={"forecast": errors}).model_dump(mode="json")
         stub.forced["GET", "/headway/v1/status"] = (200, told)
-        follow(page, dashboard(stub.url, OPERATOR_TOKEN), (("link", "Control"),))
+        page.goto(dashboard(stub.url, OPERATOR_TOKEN), wait_until="domcontentloaded")
+        click(page, "link", "Control")
         card = page.locator(".st-key-card-latency")
         expect(card).to_contain_text(re.compile("Forecast: normal: TTFT p95 .* refused"))
         expect(page.get_by_text(re.compile("After the last 3 switches forecasts were off by"))).to_be_visible()

@@ -6,7 +6,7 @@ import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from playwright.sync_api import Browser, Locator, Page, sync_playwright
+from playwright.sync_api import Browser, BrowserContext, ConsoleMessage, Locator, Page, ViewportSize, sync_playwright
 
 FLAGS = [
     "--no-sandbox",
@@ -21,6 +21,7 @@ HARMLESS = ("Infinite extent",)
 PLOT = ".js-plotly-plot .main-svg"
 #: The line of badges above every page. A badge with a help text may stand there a second time, out of sight.
 BANNER = ".st-key-headway-banner"
+SCREEN: ViewportSize = {"width": 1280, "height": 900}
 
 
 def chromium_path() -> str | None:
@@ -40,6 +41,27 @@ def chromium() -> Iterator[Browser]:
 def is_local(url: str) -> bool:
     """Whether a request stays on this machine."""
     return url.startswith(("http://127.0.0.1:", "ws://127.0.0.1:", "data:", "blob:"))
+
+
+@contextmanager
+def checked_page(context: BrowserContext) -> Iterator[Page]:
+    """A new page; it is an error if it asks for anything beyond this machine, or writes one to the console."""
+    opened = context.new_page()
+    strangers: list[str] = []
+    errors: list[str] = []
+    opened.on("request", lambda request: strangers.append(request.url) if not is_local(request.url) else None)
+    opened.on("websocket", lambda socket: strangers.append(socket.url) if not is_local(socket.url) else None)
+    opened.on("console", lambda message: errors.append(_told(message)) if message.type == "error" else None)
+    opened.on("pageerror", lambda error: errors.append(str(error)))
+    yield opened
+    opened.close()
+    assert strangers == []
+    assert [text for text in errors if not any(word in text for word in HARMLESS)] == []
+
+
+def _told(message: ConsoleMessage) -> str:
+    """An error of the console, with the address of what it is about."""
+    return f"{message.text} ({message.location.get('url', '')})"
 
 
 def wait_for_refresh(page: Page) -> None:
