@@ -31,4 +31,4 @@ def _curl(server: RunningServer) -> list[str]:
         "import sys, requests; r = requests.post(sys.argv[1], json=eval(sys.argv[2]), timeout=300,"
         " headers={'x-headway-class': 'realtime'}); print(r.status_code, end='')"
     )
-    return [sys.executable, "-c", code, f"{server.url}/v1/completions", repr(body("/v1/completions", 1500))]
+    return [sys.executable, "-c", code, f"{server.url}/v1/completions", repr(body("/v1/completions", 500))]

@@ -24,7 +24,7 @@ from headway.api.routes import Role, Route
 SCHEMA = schemathesis.openapi.from_dict(openapi.document(headway.__version__))
 TOKENS = {Role.OPERATOR: OPERATOR, Role.VIEWER: VIEWER}
 URL = "http://headway"
-EXAMPLES = 200 if LONG else 8
+EXAMPLES = 200 if LONG else 5
 pytestmark = pytest.mark.slow
 #: A status, a type of content, a body or a header that the document does not describe is an error.
 CHECKS = [

@@ -18,7 +18,7 @@ from headway.openai.fields import whole_number
 from headway.openai.routes import route_at
 from headway_policies.entitlement import Entitlement, RequestCaps
 
-CASES = 20_000 if LONG else 300
+CASES = 20_000 if LONG else 150
 PRESET, BY_PREFIX = small_preset(), small_preset(inside="prefix")
 ORDER = PRESET.by_urgency()
 CAPS = RequestCaps(sequences=4, prompts=3, output_tokens=100, logprobs=5, stops=2, logit_bias=2, tools=1)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import json
 from pathlib import Path
+from typing import Any
 
 import pytest
 from load_stand_in import LoadStandIn
@@ -12,7 +13,7 @@ from tcp_servers import closed_address
 
 from headway_tools.cli import main
 from headway_tools.load import api_key
-from headway_tools.load.ramp import LOADS, TURNED
+from headway_tools.load.ramp import LOADS, TURNED, RampStep, ramp
 
 SHORT = ("--duration", "0.4", "--rate", "100", "--timeout", "10")
 
@@ -186,8 +187,21 @@ def test_the_load_is_a_multiple_of_the_measured_capacity(capsys: pytest.CaptureF
 
 
 @pytest.mark.slow
-def test_a_ramp_names_the_knee_and_draws_it(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """Two seats take so much and no more: beyond that the latency grows, and the tokens a second do not."""
+def test_a_ramp_names_the_knee_and_draws_it(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Two seats take so much and no more: beyond that the latency grows, and the tokens a second do not.
+
+    It is climbed once, and shown in each form.
+    """
+    climbed: list[RampStep] = []
+
+    async def once(*of: Any) -> list[RampStep]:
+        if not climbed:
+            climbed.extend(await ramp(*of))
+        return climbed
+
+    monkeypatch.setattr("headway_tools.cli.measuring.bench.ramp", once)
     figures, drawn = tmp_path / "ramp.csv", tmp_path / "ramp.html"
     times = ("--duration", "1.5", "--measure", "1", "--timeout", "20")
     words = ("--ramp", *times, "--clients", "8", "--csv", str(figures))
