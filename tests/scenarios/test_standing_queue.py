@@ -201,7 +201,7 @@ def test_shares_hold_while_waits_are_cut() -> None:
 
     for name in ("normal", "batch"):
         loop.at(0.0, lambda one=name: flood(one))
-    loop.run(240.0)
+    loop.run(120.0)
     served = Counter(
         one.ticket.class_name for one in loop.records if one.completed and (one.dispatched_s or 0.0) >= 60.0
     )
