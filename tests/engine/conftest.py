@@ -1,4 +1,4 @@
-"""Marks of the tests that run on the real vLLM engine, and the server with keys that two files share."""
+"""Marks of the tests that run on the real vLLM engine, and the server with keys that four files share."""
 
 from __future__ import annotations
 

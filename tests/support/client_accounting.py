@@ -87,6 +87,7 @@ class ClientGroup:
 
     server: RunningServer
     clients: list[Client]
+    headers: dict[str, str] = field(default_factory=dict)
     before: Scrape = field(init=False)
 
     def __post_init__(self) -> None:
@@ -94,7 +95,8 @@ class ClientGroup:
 
     async def run(self, spread_s: float = 0.0) -> None:
         """Start all clients, spread over ``spread_s``, and read every response to its end."""
-        async with httpx.AsyncClient(timeout=240, limits=CONNECTIONS) as http, asyncio.TaskGroup() as group:
+        http = httpx.AsyncClient(timeout=240, limits=CONNECTIONS, headers=self.headers)
+        async with http, asyncio.TaskGroup() as group:
             for one in self.clients:
                 group.create_task(one.ask(http, self.server.url))
                 await asyncio.sleep(spread_s / len(self.clients))

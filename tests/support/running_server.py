@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import secrets
 import signal
@@ -242,12 +243,13 @@ class RunningServer:
             return False
 
 
-def assert_queries_stay_out_of_the_log(server: RunningServer) -> None:
-    """Send a token in the query, to Headway's and to vLLM's routes; the access log has the paths and not the token."""
+def assert_queries_stay_out_of_the_log(server: RunningServer, headers: dict[str, str]) -> None:
+    """Send a token in the query, to Headway's and to vLLM's routes; the access log, in JSON lines, has the paths and
+    not the token."""
     secret, targets = "token-that-nobody-may-read", ("/v1/models", "/headway/readyz", "/headway/v1/status", "/nowhere")
     texts = [requests.get(f"{server.url}{target}?token={secret}", timeout=20).text for target in targets]
     chat = {"model": "tiny", "messages": [{"role": "user", "content": "a"}], "max_tokens": 1}
-    answer = requests.post(f"{server.url}/v1/chat/completions?token={secret}", json=chat, timeout=60)
+    answer = requests.post(f"{server.url}/v1/chat/completions?token={secret}", json=chat, headers=headers, timeout=60)
     assert answer.status_code == requests.codes.ok, answer.text
     texts += [server.admin("PUT", f"preset?token={secret}", json={"name": 1}).text, server.admin("GET", "audit").text]
     upgrade = {"Upgrade": "websocket", "Connection": "Upgrade", "Sec-WebSocket-Version": "13"}
@@ -260,7 +262,8 @@ def assert_queries_stay_out_of_the_log(server: RunningServer) -> None:
         '"WebSocket /nowhere"',
     ]
     for line in lines:
-        wait_until(lambda line=line: line in server.log(), f"the log has {line}")  # type: ignore[misc]  # a bound name
+        text = json.dumps(line)[1:-1]
+        wait_until(lambda text=text: text in server.log(), f"the log has {line}")  # type: ignore[misc]  # a bound name
     for text in (*texts, server.log()):
         assert secret not in text
 

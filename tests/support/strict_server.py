@@ -1,4 +1,7 @@
-"""One real server that lets nobody in without a key, and prints all that it can print."""
+"""One real server that lets nobody in without a key, and prints all that it can print.
+
+It is stock `vllm serve` with the plugin named, and vLLM's own admission limit on.
+"""
 
 from __future__ import annotations
 
@@ -11,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from otlp_receiver import OtlpReceiver, otlp_receiver
-from running_server import RunningServer
+from running_server import SEATS, RunningServer
 
 from headway.keys import add_key
 
@@ -42,6 +45,10 @@ _ACCESS = {
 }
 
 
+#: More than wait in any test: vLLM refuses none of them by itself.
+MOST_QUEUED = 100
+
+
 @dataclass(frozen=True, slots=True)
 class StrictServer:
     """The server, its keys file with a key of each tenant, vLLM's own key, and where its traces arrive."""
@@ -60,12 +67,11 @@ def strict_server(folder: Path) -> Iterator[StrictServer]:
     keys = {name: add_key(path, name, now=now, settings=terms).text for name, terms in TENANTS.items()}
     api_key = f"api-key-{secrets.token_hex(6)}"
     with otlp_receiver() as traces:
-        flags = ("--preset", "balanced", "--no-warmup", "--api-key", api_key, *_PRINTED)
-        counted = {"HEADWAY_USAGE_DB": str(folder / "usage.db")}
-        environment = {"HEADWAY_KEYS_FILE": path, **counted, **_ACCESS, **_PRINTS}
-        server = RunningServer.headway(
-            folder / "server.log", *flags, "--otlp-traces-endpoint", traces.endpoint, **environment
-        )
+        own_limit = ("--max-num-queued-reqs", str(MOST_QUEUED), *SEATS, "--scheduling-policy", "priority")
+        flags = (*own_limit, "--api-key", api_key, *_PRINTED, "--otlp-traces-endpoint", traces.endpoint)
+        started = {"HEADWAY_PRESET": "balanced", "HEADWAY_WARMUP": "0"}
+        counted = {"HEADWAY_KEYS_FILE": path, "HEADWAY_USAGE_DB": str(folder / "usage.db")}
+        server = RunningServer.plain_vllm(folder / "server.log", *flags, **started, **counted, **_ACCESS, **_PRINTS)
         server.access_log = True
         with server:
             yield StrictServer(server, path, keys, api_key, traces)
