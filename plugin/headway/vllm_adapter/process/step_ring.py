@@ -19,7 +19,7 @@ import mmap
 import os
 import struct
 import zlib
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
@@ -123,7 +123,7 @@ class StepRingReader:
         self.read()
         self.written = [False] * len(self._rings)
 
-    def read_rank(self, rank: int, known: Callable[[], Mapping[str, Any]] = dict) -> list[tuple[Load, int]]:
+    def read_rank(self, rank: int, known: Callable[[], dict[str, Any]] = dict) -> list[tuple[Load, int]]:
         """The steps of one rank since the last call; ``known`` returns what else is known of the next one of them."""
         ring, expected, found = self._rings[rank], self._next[rank], list[tuple[Load, int]]()
         while (record := _read(ring, expected)) is not None and record[0] >= expected and len(found) < RING_STEPS:
