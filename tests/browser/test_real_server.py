@@ -59,6 +59,8 @@ WORDS = {
     "evicted": "evicted by a more urgent one",
 }
 #: A scrape of Prometheus, a refresh of the dashboard and a point of a chart later or earlier, in all.
+#: The server itself takes up to a minute for a forecast.
+_FORECAST_MS = 120_000
 INTERVAL_S = 4.0
 WINDOW_S, BATCH_WINDOW_S = 30.0, 10.0
 LOOKED_S = WINDOW_S + 2 * INTERVAL_S
@@ -259,7 +261,8 @@ def test_a_preset_is_forecast_tried_watched_and_undone(page: Page, watched: Watc
         page.goto(f"{watched.url}/control", wait_until="domcontentloaded")
         page.get_by_role("button", name="Forecast", exact=True).wait_for()
         card = page.locator(".st-key-card-latency")
-        expect(card.get_by_text(re.compile("^Forecast(, not confirmed)?: "))).to_be_visible()  # a busy machine: doubted
+        made = card.get_by_text(re.compile("^Forecast(, not confirmed)?: "))  # a busy machine: doubted
+        expect(made).to_be_visible(timeout=_FORECAST_MS)
         before = server.status()["preset"]
         card.get_by_role("button", name="Compare").click()
         proposal = page.locator(".st-key-headway-proposal")

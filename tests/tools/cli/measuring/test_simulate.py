@@ -317,11 +317,11 @@ def test_what_is_wrong_is_said_in_one_line(words: list[str], issue: str, capsys:
         ('ordering.inside = "faulty_policy:FaultyLine"', "the order: head raised LookupError"),
         (
             'limit.policy = "faulty_policy:FaultyLimit"',
-            "the limit: faulty_policy:FaultyLimit failed 66 times, first at 1.3 s with LookupError: no figure",
+            "the limit: faulty_policy:FaultyLimit failed 62 times, first at 1.5 s with LookupError: no figure",
         ),
         (
             'limit.policy = "faulty_policy:StumblingLimit"',
-            "the limit: faulty_policy:StumblingLimit failed once, first at 1.3 s with KeyError: 'inter_token_s'",
+            "the limit: faulty_policy:StumblingLimit failed once, first at 1.5 s with KeyError: 'inter_token_s'",
         ),
         (
             'batching.strategy = "dynamic"\nbatching.window = "faulty_policy:FaultyWindow"',
