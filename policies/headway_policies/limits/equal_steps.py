@@ -34,8 +34,9 @@ class EqualSteps:
 
     def add(self, load: Load, now_s: float) -> list[StepReport]:
         """Add a step. Returns the reports that are complete by that, in their order."""
-        complete = [] if self._continues(load, now_s) else self.take()
-        if not _plain(load) or load.steps >= _MOST:
+        plain = _plain(load) and load.steps < _MOST
+        complete = [] if plain and self._continues(load, now_s) else self.take()
+        if not plain:
             return [*complete, StepReport(load, now_s)]
         if self._last is None:
             self._first_s, self._step_s, self._steps = now_s, 0.0, 0
@@ -53,7 +54,7 @@ class EqualSteps:
         return [StepReport(load, self._last_s)]
 
     def _continues(self, load: Load, now_s: float) -> bool:
-        """Whether a step is like those so far, and they are not too many with it."""
+        """Whether a plain step is like those so far, and they are not too many with it."""
         last, step_s = self._last, load.inter_token_s
         return (
             last is not None
@@ -64,7 +65,6 @@ class EqualSteps:
             and self._step_s / _FACTOR < step_s < self._step_s * _FACTOR
             and self._steps + load.steps <= _MOST
             and now_s <= self._first_s + _MOST_S
-            and _plain(load)
         )
 
 

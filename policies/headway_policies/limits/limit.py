@@ -134,7 +134,7 @@ class Limit(Protocol):
         ...
 
     def decide(self, signals: Signals, seen: Interval | None, now_s: float) -> None:
-        """Learn from one engine step, and from the interval that it closed, if any, which the fit has learnt."""
+        """Learn from a step, or equal ones, and from the interval that it closed, if any, which the fit has learnt."""
         ...
 
     def learnt(self) -> Learnt | None:
