@@ -9,6 +9,8 @@ import logging
 from dataclasses import dataclass
 from typing import Final
 
+from headway.settings import Environment
+
 MOST: Final = 20
 MAX_CHARS: Final = 300
 _HOLDER: Final = "headway"
@@ -54,8 +56,10 @@ class LastWarnings(logging.Handler):
 
 
 def keep_last_warnings(*loggers: str) -> None:
-    """Keep the last warnings of these loggers and of Headway's. A second call does nothing."""
-    if _holders():
+    """Keep the last warnings of these loggers and of Headway's. A second call does nothing, nor one where the log may
+    have the content of requests.
+    """
+    if _holders() or Environment().log_content:
         return
     handler = LastWarnings()
     for name in (_HOLDER, *loggers):

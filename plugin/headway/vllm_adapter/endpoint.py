@@ -132,8 +132,7 @@ class HeadwayEndpoint:
             return
         hide_content()
         warn_of_content()
-        if not Environment().log_content:
-            keep_last_warnings("vllm")
+        keep_last_warnings("vllm")
         self._context_tokens = _context_tokens(engine_client)
         self._guard_requests(settings, args)
         if engine_client is None:

@@ -141,7 +141,8 @@ def _cpu_start(machine: Machine, ours: ServeWords, environment: Mapping[str, str
     start = choose(machine, ours.engine, config_text(ours.engine), environment, quick=ours.quick_start)
     if start.warning is not None:
         return Finding(Severity.WARN, start.warning, "set VLLM_CPU_KVCACHE_SPACE to what is left, in GiB")
-    return Finding(Severity.OK, f"CPU start: {start.line() or 'as vLLM starts by itself, or as you have set it'}")
+    chosen = start.line() or "as vLLM starts by itself, or as you have set it"
+    return Finding(Severity.OK, f"CPU start: {chosen}{f'; try {start.proposal}' if start.proposal else ''}")
 
 
 def text(found: Sections) -> str:

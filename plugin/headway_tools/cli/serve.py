@@ -48,7 +48,8 @@ All other flags are passed to vLLM unchanged and in order, also --flag=value; al
 
 Added for vLLM, unless you give them or your --config FILE sets them:
   --scheduling-policy priority      a shortage of KV space affects the least urgent class
-  --dtype float32                   on a CPU without AVX-512, where 16-bit floats are several times slower
+  --dtype float32                   on a CPU without AVX-512, where 16-bit floats are several times slower, and with
+                                    --quick-start on one without AVX512_BF16
   --enforce-eager                   on a CPU without a C++ compiler, and with --quick-start
 
 How many sequences the engine can run (--max-num-seqs) is vLLM's own choice for its hardware, and the ceiling of every
@@ -89,6 +90,7 @@ class Plan:
     admin_on: bool
     warnings: tuple[str, ...]
     cpu: str = ""  # what was chosen for the CPU backend
+    proposal: str | None = None  # for it, of a choice that has a price
     quick: str | None = None  # what a quick start has set; None: it is none
 
 
@@ -149,6 +151,7 @@ def make_plan(ours: ServeWords, environ: Mapping[str, str]) -> Plan:
         admin_on=Environment(environ).admin_token is not None,
         warnings=tuple(text for text in warnings if text),
         cpu=cpu.line(),
+        proposal=cpu.proposal,
         quick=quick.words() if quick.asked else None,
     )
 
@@ -181,6 +184,7 @@ def banner(plan: Plan) -> str:
             *([f"  launcher   vLLM's own, with {servers} API servers behind one queue"] if servers > 1 else []),
             *([] if plan.quick is None else [f"  start      quick: {QUICK_PRICE}; {plan.quick or 'all of it is set'}"]),
             *([f"  CPU start  {plan.cpu}"] if plan.cpu else []),
+            *([f"  try        {plan.proposal}"] if plan.proposal else []),
         ]
     )
 

@@ -18,6 +18,7 @@ import psutil
 from headway.control_groups import cpu_quota, memory_left, outermost_memory_limit
 
 _FREE = ("MemFree", "Active(file)", "Inactive(file)", "SReclaimable")
+_WIDE, _BF16 = "avx512f", ("avx512_bf16", "amx_bf16")
 _COMPILERS = ("g++", "c++", "clang++")
 
 
@@ -26,8 +27,9 @@ class Machine:
     """The cores this process may use, and the free bytes of each memory node; a quota may allow fewer ``cpus``.
 
     ``slow_16bit``: an x86 processor without AVX-512, where vLLM's products of 16-bit floats take several times as long
-    as those of 32-bit floats. ``node_sizes`` are the bytes of each memory node as vLLM counts them: no more than the
-    limit of the outermost control group; empty where they are not known.
+    as those of 32-bit floats. ``emulated_bf16``: an x86 processor with AVX-512 and neither AVX512_BF16 nor AMX, where
+    those of prompts and batches do. ``node_sizes`` are the bytes of each memory node as vLLM counts them: no more than
+    the limit of the outermost control group; empty where they are not known.
     """
 
     cores: tuple[int, ...]
@@ -36,6 +38,7 @@ class Machine:
     group_bytes: int | None  # what the limits of control groups leave; None: no limit
     compiles: bool
     slow_16bit: bool = False
+    emulated_bf16: bool = False
     node_sizes: tuple[int, ...] = ()
 
     @property
@@ -54,6 +57,7 @@ def read_machine(environ: Mapping[str, str], root: Path = Path("/")) -> Machine:
     """The present state of this machine; ``root`` is where ``/proc`` and ``/sys`` are."""
     cores = tuple(sorted(os.sched_getaffinity(0)))
     memory, nodes, limit = psutil.virtual_memory(), _nodes(root), outermost_memory_limit(root)
+    flags = _x86_flags(root)
     sizes = [size for size, _ in nodes] or [memory.total]
     return Machine(
         cores=cores,
@@ -62,15 +66,16 @@ def read_machine(environ: Mapping[str, str], root: Path = Path("/")) -> Machine:
         node_sizes=tuple(size if limit is None else min(size, limit) for size in sizes),
         group_bytes=memory_left(root),
         compiles="CXX" in environ or any(shutil.which(name) for name in _COMPILERS),
-        slow_16bit=_slow_16bit(root),
+        slow_16bit=flags is not None and _WIDE not in flags,
+        emulated_bf16=flags is not None and _WIDE in flags and flags.isdisjoint(_BF16),
     )
 
 
-def _slow_16bit(root: Path) -> bool:
-    """Whether 16-bit numbers are slow here: only x86 lists its instructions under ``flags``."""
+def _x86_flags(root: Path) -> frozenset[str] | None:
+    """The instructions of the first processor; None for one that is not x86, which lists none under ``flags``."""
     lines = _text(root / "proc/cpuinfo").splitlines()
     flags = next((line for line in lines if line.startswith("flags")), None)
-    return flags is not None and "avx512f" not in flags.split()
+    return None if flags is None else frozenset(flags.split())
 
 
 def _version(distribution: str) -> str | None:

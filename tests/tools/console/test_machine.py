@@ -54,17 +54,22 @@ def test_a_machine_without_nodes_has_one(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("cpuinfo", "slow"),
+    ("cpuinfo", "slow", "emulated"),
     [
-        pytest.param("processor\t: 0\nflags\t\t: fpu avx2 fma\n", True, id="x86 without"),
-        pytest.param("processor\t: 0\nflags\t\t: fpu avx2 avx512f avx512bw\n", False, id="x86 with"),
-        pytest.param("processor\t: 0\nFeatures\t: fp asimd bf16\n", False, id="another processor"),
-        pytest.param("", False, id="none said"),
+        pytest.param("processor\t: 0\nflags\t\t: fpu avx2 fma\n", True, False, id="x86 without AVX-512"),
+        pytest.param("processor\t: 0\nflags\t\t: fpu avx2 avx512f avx512bw\n", False, True, id="AVX-512 alone"),
+        pytest.param("processor\t: 0\nflags\t\t: fpu avx512f avx512_bf16\n", False, False, id="with AVX512_BF16"),
+        pytest.param("processor\t: 0\nflags\t\t: fpu avx512f amx_bf16\n", False, False, id="with AMX"),
+        pytest.param("processor\t: 0\nFeatures\t: fp asimd bf16\n", False, False, id="another processor"),
+        pytest.param("", False, False, id="none said"),
     ],
 )
-def test_16_bit_floats_are_slow_on_x86_without_avx_512(tmp_path: Path, cpuinfo: str, slow: bool) -> None:
-    """Other processors list no flags."""
-    assert read_machine({}, write(tmp_path, {"proc/cpuinfo": cpuinfo})).slow_16bit is slow
+def test_the_speed_of_16_bit_floats_is_told_by_the_instructions(
+    tmp_path: Path, cpuinfo: str, slow: bool, emulated: bool
+) -> None:
+    """Slow on x86 without AVX-512, emulated where AVX-512 lacks bfloat16; other processors list no flags."""
+    read = read_machine({}, write(tmp_path, {"proc/cpuinfo": cpuinfo}))
+    assert (read.slow_16bit, read.emulated_bf16) == (slow, emulated)
 
 
 @pytest.mark.parametrize(

@@ -84,3 +84,11 @@ def test_nothing_is_kept_that_nobody_asked_for() -> None:
     """As in a wrapped engine, whose log is the program's own."""
     logging.getLogger("headway.tried").warning("disk full")
     assert warning_lines() == []
+
+
+def test_nothing_is_kept_where_the_log_may_have_prompts(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Neither by a server nor by a front."""
+    monkeypatch.setenv("HEADWAY_LOG_CONTENT", "1")
+    keep_last_warnings()
+    logging.getLogger("headway.tried").warning("prompt")
+    assert warning_lines() == []

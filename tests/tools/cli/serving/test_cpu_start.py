@@ -116,6 +116,20 @@ def test_16_bit_weights_become_32_bit_ones_where_those_are_faster(tmp_path: Path
         assert choose(slow, [model, *words], file, {}).flags == ()
 
 
+def test_a_type_that_is_slower_for_one_sequence_is_proposed(tmp_path: Path) -> None:
+    """A quick start, which has slower tokens anyway, takes it."""
+    model = folder_of(tmp_path / "m", '{"dtype": "bfloat16"}')
+    emulated = replace(SMALL, emulated_bf16=True)
+    chosen, quick = choose(emulated, [model], "", {}), choose(emulated, [model], "", {}, quick=True)
+    as_it_comes = choose(SMALL, [model], "", {})
+    assert (chosen.flags, chosen.line()) == (as_it_comes.flags, as_it_comes.line())
+    assert chosen.proposal is not None
+    assert chosen.proposal.startswith("--dtype float32: ")
+    assert (quick.flags, quick.proposal) == (("--dtype", "float32"), None)
+    assert "--dtype float32 (without AVX512_BF16 " in quick.line()
+    assert choose(emulated, [model, "--dtype=bfloat16"], "", {}).proposal is None
+
+
 def test_other_weights_keep_their_type(tmp_path: Path) -> None:
     """Quantised or 32-bit ones, those that would not fit twice, and a model that is not here yet."""
     slow = replace(SMALL, slow_16bit=True)
