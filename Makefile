@@ -1,7 +1,7 @@
 # Every target sets up what it needs; a set-up that is there already costs about a second.
 .DEFAULT_GOAL := help
 .ONESHELL:
-.PHONY: help setup demo fleet fleet-test test test-fast test-long test-versions contract mutants bench bench-batching bench-forecasts bench-prefixes bench-policies bench-engine bench-dashboard bench-fleet bench-front bench-engines gpu-check check audit reference site format lock release clean
+.PHONY: help setup demo fleet fleet-test test test-fast test-long test-versions contract mutants bench bench-batching bench-forecasts bench-prefixes bench-policies bench-engine bench-dashboard bench-fleet bench-front bench-engines gpu-check check audit reference pictures site format lock release clean
 
 PYTHON ?= python3
 BIN := .venv/bin
@@ -118,6 +118,9 @@ audit: ## bandit over the code, and pip-audit over constraints.txt, which asks t
 
 reference: setup ## write the generated pages of the documentation anew
 	@exec $(BIN)/python deploy/site/reference.py
+
+pictures: setup ## the pictures of the dashboard in the READMEs, of the demo's overload; four minutes, needs Chromium
+	@$(BIN)/python deploy/models.py smollm2 && exec $(BIN)/python deploy/site/pictures.py
 
 site: setup ## the documentation as web pages, in out/site/html; fails on a broken link or an unknown name
 	@set -e

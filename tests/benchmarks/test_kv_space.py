@@ -8,6 +8,7 @@ import kv_space
 import pytest
 from accepted import ENGINE
 from engine import PAGE
+from tiers import long_form
 
 from headway_simulator import EngineModel, simulate
 
@@ -21,6 +22,7 @@ def preempted(arm: str, number: int) -> int:
     return simulate(requests, kv_space._arms()[arm], MODEL).preemptions
 
 
+@long_form("it explains a figure of a page that a commit does not measure")
 def test_a_limit_by_kv_space_preempts_at_the_beginning_alone() -> None:
     """Four times the requests preempt hardly more often; with fixed seats they preempt three times as often or more."""
     few, many = (preempted("aware", number) for number in (200, 800))

@@ -191,6 +191,7 @@ def test_a_dragged_time_is_that_of_all_pages_until_back_to_live(overview: Page, 
     assert shown_ms(page)[0][1] > chosen[1]
 
 
+@long_form("tests/dashboard/pages/test_frame has the pause, its place in the address and its end")
 def test_a_pause_stops_every_chart(overview: Page, stub: StubServer) -> None:
     """The server goes on, and so does the line above the pages; the charts stay."""
     page = overview
@@ -271,6 +272,7 @@ def test_every_page_draws_all_its_charts_and_fits_a_phone(overview: Page) -> Non
             )
 
 
+@long_form("the next test has the address, tests/dashboard/pages what each part of it shows")
 def test_a_link_is_opened_as_it_was_sent(page: Page, busy: str) -> None:
     """A deep link with choices: no request is answered with 404, and the choices stay when the page changes."""
     missing: list[str] = []
@@ -363,6 +365,7 @@ def test_on_a_phone_the_classes_are_cards_under_the_verdict(overview: Page) -> N
     assert set(cells) == {NO_COLOUR}
 
 
+@long_form("a matter of looks, and the phone test finds what sticks out")
 def test_the_buttons_of_the_presets_in_a_row_stand_in_one_line(overview: Page) -> None:
     """However many lines the cards have."""
     page = overview

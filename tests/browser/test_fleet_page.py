@@ -77,6 +77,7 @@ def test_a_click_on_a_row_opens_that_server(
     expect(page.get_by_text("3 servers:")).to_have_count(0)
 
 
+@long_form("a click on a row of the same table opens its server above")
 def test_a_column_sorts_the_rows_and_a_refresh_keeps_their_order(
     page: Page, dashboard: Callable[..., str], three: tuple[StubServer, StubServer, StubServer]
 ) -> None:

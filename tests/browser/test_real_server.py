@@ -180,6 +180,7 @@ def agreeing(page: Page, raw: RawMetrics) -> tuple[dict[str, tuple[float, Spread
 
 
 # before the next test, which needs a window of figures: it begins to fill with the server's first reader
+@long_form("tests/engine/test_access has each route of a real server, tests/dashboard/pages the page of a viewer")
 def test_a_viewer_changes_nothing_on_the_page_or_at_the_server(
     page: Page, watched: Watched, dashboard: Callable[..., str]
 ) -> None:

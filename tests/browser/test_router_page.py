@@ -10,6 +10,7 @@ import requests
 from playwright.sync_api import Page, expect
 from running_router import RunningRouter, StandIn
 from running_server import wait_until
+from tiers import long_form
 
 pytestmark = pytest.mark.browser
 
@@ -31,6 +32,7 @@ def asked(router: RunningRouter, prompt: str) -> bool:
     return requests.post(f"{router.url}/v1/completions", json=content, timeout=60).ok
 
 
+@long_form("tests/dashboard/pages has the table, test_real_server pages that follow a server")
 def test_the_instances_of_a_router_are_a_table_that_follows_them(
     page: Page, dashboard: Callable[..., str], routed: tuple[RunningRouter, StandIn, StandIn]
 ) -> None:

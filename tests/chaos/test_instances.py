@@ -72,6 +72,7 @@ async def ask(client: httpx.AsyncClient, router: RunningRouter, number: int) -> 
     return answer.status_code, answer.json()["choices"][0]["text"] if answer.is_success else answer.text
 
 
+@long_form("tests/plugin/router/test_routing kills one of two as well")
 async def test_the_death_of_an_instance_loses_and_doubles_nothing(router: RunningRouter, mortal: Mortal) -> None:
     """Killed while it has requests, a real one with its engine: each one is answered once, with its own prompt, and the
     ledger of the router is balanced."""

@@ -9,6 +9,7 @@ import pytest
 import requests
 from generation_requests import body
 from running_server import RunningServer, wait_until
+from tiers import long_form
 
 
 def nested(times: int) -> dict[str, Any]:
@@ -47,6 +48,7 @@ def refused_as_too_large(answer: requests.Response) -> bool:
     return answer.status_code == 400 and "to compile" in answer.json()["error"]["message"]
 
 
+@long_form("tests/plugin/vllm_adapter/grammars has it with the real compiler, the tests below with a real server")
 def test_grammars_that_take_too_much_are_refused_beside_others_that_do_not(server: RunningServer) -> None:
     """All hostile ones at once, the honest ones meanwhile and after; a second time the refusal is known."""
     before = server.scrape()

@@ -68,6 +68,7 @@ async def test_interactive_moves_its_limit_by_its_model(server: RunningServer) -
     assert 2 <= server.status()["limit"]["live"] <= 64
 
 
+@long_form("test_strategies has a static batch and its end")
 async def test_offline_waits_for_a_full_batch_or_the_flush(server: RunningServer) -> None:
     """Ten of 64: they gather, and run together when the first has waited for the flush."""
     server.use("offline")

@@ -48,6 +48,7 @@ async def test_long_prompts_are_computed_in_steps_within_their_budget(server: Ru
     assert "vLLM shapes its steps itself" not in server.log()
 
 
+@long_form("test_switch switches presets under load, and the test above has the policy")
 async def test_nobody_is_lost_while_the_policy_comes_and_goes_under_load(server: RunningServer) -> None:
     """Switched on and off while streams run and long prompts are computed: every request has all of its tokens."""
     server.use("whole-prompts")

@@ -10,6 +10,7 @@ import httpx
 from client_connections import CONNECTIONS
 from concurrent_requests import Answer, ask, statuses
 from running_server import RunningServer
+from tiers import long_form
 
 WINDOW_MS = 3000  # of the preset dynamic4
 
@@ -109,6 +110,7 @@ async def test_a_dynamic_batch_is_dispatched_when_its_window_ends_or_when_it_is_
     assert all(int(answer.headers["x-headway-queue-ms"]) < WINDOW_MS for answer in full)
 
 
+@long_form("most tests of this folder run under it")
 async def test_continuous_batching_refills_a_seat_while_the_others_run_on(server: RunningServer) -> None:
     """One long request and many short ones on four seats: the short ones pass by the long one, the seats stay full.
 

@@ -35,14 +35,20 @@ from headway_simulator import EngineModel, Request, simulate
 PART_OF = {key: part for part in PARTS for key in part.keys}
 #: Of each part one setting, which in the short form stands for all of it beside ``headway serve`` and simulations.
 OF_EACH_PART = {part.keys[0] for part in PARTS if part.keys}
-#: A server of plain vLLM is ``headway serve`` without its replacer.
-TRIED = [
-    (place, key)
-    for place in LACKS
-    for key in CASES
-    if (place is not Place.PLAIN or PART_OF[key].lacks(LACKS[place]))
-    and (LONG or key in OF_EACH_PART or place in (Place.SERVE, Place.SIMULATE))
-]
+
+
+def is_tried(place: Place, key: str) -> bool:
+    """In the short form every setting in ``headway serve`` and in simulations, and elsewhere what has no effect there:
+    one setting of each part. A server of plain vLLM is ``headway serve`` without its replacer.
+    """
+    if place in (Place.SERVE, Place.SIMULATE):
+        return True
+    if PART_OF[key].lacks(LACKS[place]) is None:
+        return LONG and place is not Place.PLAIN
+    return LONG or key in OF_EACH_PART
+
+
+TRIED = [(place, key) for place in LACKS for key in CASES if is_tried(place, key)]
 #: A program that gives ``headway.wrap`` an engine and nothing else.
 BARE = LACKS[Place.WRAP] | {
     Ability.STEPS, Ability.REPLACER, Ability.OTHER_MODEL, Ability.WARMUP, Ability.STAGES, Ability.CACHES,

@@ -31,7 +31,7 @@ class Remedy:
 
 
 _QUIET_HOST = Remedy(
-    "find what else runs on the machine (`top`) and move it, or give the server processors of its own "
+    "find what else runs on the machine (with top) and move it, or give the server processors of its own "
     "(taskset, a cpuset, CPU requests in Kubernetes)",
     "the other work gets fewer processors",
 )

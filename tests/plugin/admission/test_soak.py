@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tiers import LONG
+from tiers import LONG, long_form
 
 pytestmark = pytest.mark.slow
 
@@ -28,6 +28,7 @@ def soaked() -> dict[str, Any]:
     return found
 
 
+@long_form("test_gateway_machine has histories of its own, tests/chaos a real server")
 def test_every_request_ended_once_as_its_client_saw_it(soaked: dict[str, Any]) -> None:
     """The clients' log and the server's ledger agree; a tenth was cancelled, a twentieth refused."""
     log, ledger = soaked["clients_log"], soaked["ledger"]

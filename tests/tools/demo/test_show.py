@@ -14,6 +14,7 @@ from pathlib import Path
 
 import psutil
 import pytest
+from tiers import long_form
 
 pytestmark = pytest.mark.slow
 
@@ -124,6 +125,7 @@ def test_a_run_that_works_is_summed_up_and_leaves_nothing(start: Start) -> None:
     assert demo.folders() == []
 
 
+@long_form("the first test has the overload, the next ones a demo that is interrupted")
 def test_an_endless_demo_has_one_overload_and_a_summary_when_it_is_interrupted(start: Start) -> None:
     """After the overload the light traffic goes on; Ctrl-C then prints what has been counted, without checks."""
     demo = start("short", "-")

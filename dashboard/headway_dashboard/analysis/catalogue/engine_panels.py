@@ -86,7 +86,7 @@ LIMIT_PANEL = Panel(
     "Seats allowed now, what the limit policy proposes, and the most that any preset can get here.",
     "count",
     (
-        Line("ceiling", panels.CEILING, palette.GREY, "dot", "step"),
+        Line("ceiling", panels.CEILING, palette.GREY, "dot", "step", reference=True),
         Line("proposed", PROPOSED, palette.PURPLE, "dot", "step"),
         Line("live", panels.LIMIT, palette.ORANGE, "dash", "step"),
         Line("seats taken", panels.SEATS, palette.BLUE),

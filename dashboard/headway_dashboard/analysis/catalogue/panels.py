@@ -247,7 +247,7 @@ BATCH_PANEL = Panel(
     "Mean sequences in an engine step. The limit is what the preset in force allows; the ceiling was fixed at start.",
     "count",
     (
-        Line("ceiling", CEILING_OF_ONE, palette.GREY, "dot", "step"),
+        Line("ceiling", CEILING_OF_ONE, palette.GREY, "dot", "step", reference=True),
         Line("limit", LIMIT_OF_ONE, palette.ORANGE, "dash", "step"),
         Line("batch", BATCH, palette.BLUE),
     ),

@@ -30,6 +30,7 @@ from headway_policies.limits import RankLoad
 
 log = logging.getLogger(__name__)
 
+_NUMBER: Final = struct.Struct("<Q")
 _FIELDS: Final = struct.Struct("<Q2d7I")
 _RECORD: Final = struct.Struct(f"<{_FIELDS.size}sI")
 _RECORD_BYTES: Final = 64
@@ -65,9 +66,12 @@ def _ring(path: Path, rank: int) -> memoryview:
     return memoryview(mapped)[start : start + RING_BYTES]
 
 
-def _read(ring: memoryview, place: int) -> tuple[int, EngineStep] | None:
-    """The number and the step of a record; None where it is not whole."""
-    fields, checksum = _RECORD.unpack_from(ring, place % RING_STEPS * _RECORD_BYTES)
+def _read(ring: memoryview, place: int, least: int = 0) -> tuple[int, EngineStep] | None:
+    """The number and the step of a record; None where it is not whole, or older than the ``least`` number."""
+    at = place % RING_STEPS * _RECORD_BYTES
+    if _NUMBER.unpack_from(ring, at)[0] < least:
+        return None
+    fields, checksum = _RECORD.unpack_from(ring, at)
     if zlib.crc32(fields) != checksum:
         return None
     number, *step = _FIELDS.unpack(fields)
@@ -126,7 +130,7 @@ class StepRingReader:
     def read_rank(self, rank: int, known: Callable[[], dict[str, Any]] = dict) -> list[tuple[Load, int]]:
         """The steps of one rank since the last call; ``known`` returns what else is known of the next one of them."""
         ring, expected, found = self._rings[rank], self._next[rank], list[tuple[Load, int]]()
-        while (record := _read(ring, expected)) is not None and record[0] >= expected and len(found) < RING_STEPS:
+        while len(found) < RING_STEPS and (record := _read(ring, expected, expected)) is not None:
             number, step = record
             if number > expected:  # overwritten, and the oldest of those that are left are about to be
                 expected = number - RING_STEPS // 2

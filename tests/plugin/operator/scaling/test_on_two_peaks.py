@@ -8,6 +8,7 @@ from typing import cast
 import pytest
 from scaled_fleet import Day, ScaledRun, ScaledShell, simulate_scaled
 from simulated_fleet import OneDesk
+from tiers import long_form
 
 from headway.admission import Gate
 from headway.operator.scaling.load_reader import LoadReader
@@ -68,6 +69,7 @@ def _missed(run: ScaledRun) -> float:
     return 1.0 - summarise("", run.result, SLO, span_s=DAY_S).all.attained_ratio
 
 
+@long_form("tests/policies/scaling learns from such days, test_load_reader has the readings")
 def test_two_days_are_learnt_and_the_third_is_served_ahead() -> None:
     """From its own traffic alone: far fewer misses than without the days before, for few more hours; and without them
     no more of either than with a capacity that is known beforehand."""
