@@ -19,7 +19,7 @@ from headway_simulator.engine_model.capacity import Slo, ceiling
 from headway_simulator.engine_model.engine import EngineModel
 from headway_simulator.engine_model.variation import Variation
 from headway_simulator.report.class_slo import stated_by
-from headway_simulator.report.summary import Summary, jain, max_min, spread, summarise
+from headway_simulator.report.summary import Summary, spread, summarise
 from headway_simulator.run.bare import Bare
 from headway_simulator.run.result import Result
 from headway_simulator.run.shell import simulate
@@ -46,9 +46,7 @@ __all__ = [
     "Visit",
     "Workload",
     "ceiling",
-    "jain",
     "lognormal",
-    "max_min",
     "plain",
     "read_trace",
     "simulate",

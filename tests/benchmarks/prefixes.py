@@ -26,7 +26,7 @@ from serving.client import Answer, closed_loop, started
 from serving.figures import mean_of
 
 from headway_policies.batching import Batching
-from headway_simulator import jain
+from headway_policies.usage import jain
 from headway_simulator.traffic.workload import Request
 
 ROOT = Path(__file__).resolve().parents[2]

@@ -14,7 +14,8 @@ from serving.arms import stated
 
 from headway_policies import Preset
 from headway_policies.queueing import OrderSettings
-from headway_simulator import WORKLOADS, Clients, Visit, jain, max_min, simulate, spread
+from headway_policies.usage import jain, max_min
+from headway_simulator import WORKLOADS, Clients, Visit, simulate, spread
 
 SEEDS = (1, 2, 3)
 QUOTA = 0.1

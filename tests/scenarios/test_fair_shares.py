@@ -17,7 +17,8 @@ from tiers import LONG, long_form
 
 from headway_policies import Outcome
 from headway_policies.queueing.fair_share import CREDIT_TICKETS
-from headway_simulator import WORKLOADS, EngineModel, Slo, jain, max_min, simulate
+from headway_policies.usage import jain, max_min
+from headway_simulator import WORKLOADS, EngineModel, Slo, simulate
 
 SEEDS = range(5 if LONG else 1)
 FOR_S, WARM_S = (4000.0, 100.0) if LONG else (400.0, 50.0)

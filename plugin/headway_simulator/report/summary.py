@@ -8,6 +8,7 @@ from collections.abc import Container, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from headway_policies import Outcome
+from headway_policies.usage import jain, max_min
 from headway_simulator.engine_model.capacity import Slo
 from headway_simulator.report.class_slo import ClassSlo
 from headway_simulator.run.result import Result
@@ -166,23 +167,6 @@ def spread(values: Iterable[float | None]) -> Spread:
         return Spread(None, None, None, None)
     mean_s = sum(known) / len(known)
     return Spread(mean_s, *(known[max(math.ceil(ratio * len(known)) - 1, 0)] for ratio in (0.5, 0.95, 0.99)))
-
-
-def jain(shares: Sequence[float]) -> float:
-    """Jain's index (Jain, Chiu, Hawe 1984): 1 when all shares are equal, 1/n when one has all."""
-    squares = sum(share**2 for share in shares)
-    return sum(shares) ** 2 / (len(shares) * squares) if squares else 1.0
-
-
-def max_min(demands: Mapping[str, float], capacity: float) -> dict[str, float]:
-    """The max-min fair split: no one gets more than asked, and the rest goes to the others in equal parts."""
-    shares: dict[str, float] = {}
-    left, rest = capacity, len(demands)
-    for name in sorted(demands, key=lambda name: demands[name]):
-        shares[name] = min(demands[name], left / rest)
-        left -= shares[name]
-        rest -= 1
-    return shares
 
 
 def fairness(asked: Mapping[str, float], served: Mapping[str, float]) -> float:

@@ -6,8 +6,10 @@ query        which sums a reader asks for
 report       the rows of an answer, with their costs
 prices       prices by class and model
 top_tenants  the tenants that have a label of their own in the metrics
+fair_shares  what each would have of the whole by max-min fairness, and Jain's index
 """
 
+from headway_policies.usage.fair_shares import jain, max_min
 from headway_policies.usage.prices import Price, Prices, PricesError
 from headway_policies.usage.query import DIMENSIONS, PERIODS, QueryError, UsageQuery, read_query
 from headway_policies.usage.record import SERVER, Figures, Group, UsageRecord, kv_token_s
@@ -36,7 +38,9 @@ __all__ = [
     "bounded",
     "costed",
     "folded",
+    "jain",
     "kv_token_s",
+    "max_min",
     "read_query",
     "roll_up",
     "total",

@@ -13,8 +13,9 @@ from dataclasses import asdict, dataclass, fields
 from statistics import mean, median
 from typing import TYPE_CHECKING, Any, TypeVar
 
+from headway_policies.usage import max_min
 from headway_simulator.engine_model.capacity import Slo
-from headway_simulator.report.summary import fairness, max_min
+from headway_simulator.report.summary import fairness
 from serving.client import Answer
 
 if TYPE_CHECKING:

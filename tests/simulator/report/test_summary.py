@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 from small_presets import small_preset, terms
 
 from headway_policies import Ledger, Outcome, Reason
 from headway_simulator.engine_model.capacity import Slo
 from headway_simulator.engine_model.engine import EngineModel
 from headway_simulator.report.class_slo import ClassSlo, stated_by
-from headway_simulator.report.summary import jain, max_min, spread, summarise
+from headway_simulator.report.summary import spread, summarise
 from headway_simulator.run.result import Result
 from headway_simulator.run.visit import Visit
 from headway_simulator.traffic.workload import Request
@@ -168,27 +166,8 @@ def test_percentiles_are_by_nearest_rank() -> None:
 
 def test_fairness_is_measured_against_the_max_min_share() -> None:
     """A tenant that asked for little and got it all is served as fairly as one that asked for much and got the rest."""
-    assert max_min({"greedy": 100, "small": 10}, 50) == {"small": 10, "greedy": 40}
     fair = [served(0, 1, 2, tokens=90, tenant="greedy"), served(0, 1, 2, tokens=10, tenant="small")]
     unasked = [refused(0, tenant="greedy") for _ in range(9)]
     assert summarise("x", result(*fair, *unasked), SLO).jain == pytest.approx(1.0)
     starved = [served(0, 1, 2, tokens=90, tenant="greedy"), refused(0, tenant="small")]
     assert summarise("x", result(*starved, *unasked), SLO).jain == pytest.approx(0.5)
-
-
-@given(st.lists(st.floats(0, 1e6), min_size=1, max_size=20))
-def test_the_index_of_jain_lies_between_one_of_n_and_one(shares: list[float]) -> None:
-    """Whatever the shares."""
-    assert 1 / len(shares) - 1e-9 <= jain(shares) <= 1 + 1e-9
-
-
-@given(st.dictionaries(st.text(max_size=3), st.floats(0.1, 1e3), min_size=1, max_size=8), st.floats(0.1, 1e4))
-def test_a_max_min_split_gives_no_more_than_asked_and_wastes_nothing(
-    demands: dict[str, float], capacity: float
-) -> None:
-    """And no tenant that got less than it asked for got less than another one."""
-    shares = max_min(demands, capacity)
-    assert sum(shares.values()) == pytest.approx(min(capacity, sum(demands.values())))
-    assert all(shares[name] <= demands[name] + 1e-9 for name in demands)
-    short = [shares[name] for name in demands if shares[name] < demands[name] - 1e-6]
-    assert all(max(shares.values()) <= one + 1e-6 for one in short)

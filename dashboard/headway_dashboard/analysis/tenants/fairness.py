@@ -4,8 +4,7 @@ share       of the tokens of all tenants
 entitled    the tenant's weight (its share in the keys file, else 1) over the weights of all that asked for anything
 wanted      its tokens, and for each refused request as many as the others of it had on the mean
 fair        the max-min fair share: the tokens of all, given out by weight, to nobody more than it wanted
-            (Bertsekas and Gallager, Data Networks, 6.5.2)
-Jain        of x = tokens / fair: (sum x)^2 / (n * sum x^2) (Jain, Chiu and Hawe, 1984)
+Jain        Jain's index of x = tokens / fair
 """
 
 from __future__ import annotations
@@ -14,7 +13,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 from headway.api.schema import UsageReport, UsageRow
-from headway_policies.usage import SERVER
+from headway_policies.usage import SERVER, fair_shares
 
 #: The tenants beyond those that the accounting keeps apart, counted as one.
 OTHER = "(other)"
@@ -44,7 +43,7 @@ def tenant_uses(report: UsageReport) -> list[TenantUse]:
     told = {name: row for name, row in rows.items() if name not in (SERVER, OTHER)}
     tokens = {name: _tokens(row) for name, row in told.items()}
     weights = {name: report.shares.get(name, 1.0) for name in told}
-    fair = max_min(_wanted(told), weights, sum(tokens.values()))
+    fair = fair_shares.max_min(_wanted(told), sum(tokens.values()), weights)
     whole = sum(_tokens(row) for name, row in rows.items() if name != SERVER)
     found = []
     for name, row in rows.items():
@@ -61,20 +60,10 @@ def tenant_uses(report: UsageReport) -> list[TenantUse]:
     return sorted(found, key=lambda use: (-use.tokens, use.name))
 
 
-def max_min(wanted: Mapping[str, float], weights: Mapping[str, float], whole: float) -> dict[str, float]:
-    """The whole, given out in proportion to the weights, to nobody more than it wanted."""
-    given, left, weight = dict.fromkeys(wanted, 0.0), whole, sum(weights[name] for name in wanted)
-    for name in sorted(wanted, key=lambda one: wanted[one] / weights[one]):
-        given[name] = min(wanted[name], left * weights[name] / weight)
-        left, weight = left - given[name], weight - weights[name]
-    return given
-
-
 def jain(uses: Iterable[TenantUse]) -> float | None:
     """Jain's index of the tenants' parts of their fair shares; None for fewer than two tenants."""
     ratios = [use.fair_ratio for use in uses if use.fair_ratio is not None]
-    squares = sum(ratio * ratio for ratio in ratios)
-    return None if len(ratios) < 2 or not squares else sum(ratios) ** 2 / (len(ratios) * squares)
+    return fair_shares.jain(ratios) if len(ratios) > 1 and any(ratios) else None
 
 
 def _tokens(row: UsageRow) -> int:

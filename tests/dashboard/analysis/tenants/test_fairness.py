@@ -3,30 +3,9 @@
 from __future__ import annotations
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 from tenant_reports import noisy, report, row
 
-from headway_dashboard.analysis.tenants.fairness import OTHER, TenantUse, jain, max_min, tenant_uses
-
-AMOUNTS = st.floats(0, 1e9)
-
-
-@given(st.dictionaries(st.sampled_from("abcde"), st.tuples(AMOUNTS, st.floats(0.1, 10)), min_size=1), AMOUNTS)
-def test_a_max_min_share_leaves_nothing_and_gives_nobody_too_much(
-    tenants: dict[str, tuple[float, float]], whole: float
-) -> None:
-    """Who has not all that it wanted has the largest share by weight of all."""
-    wanted = {name: amount for name, (amount, _) in tenants.items()}
-    weights = {name: weight for name, (_, weight) in tenants.items()}
-    given_ = max_min(wanted, weights, whole)
-    assert sum(given_.values()) == pytest.approx(min(whole, sum(wanted.values())), abs=1e-3)
-    most = max(given_[name] / weights[name] for name in given_)
-    for name, amount in given_.items():
-        assert amount <= wanted[name]
-        assert amount == pytest.approx(wanted[name], abs=1e-3) or amount / weights[name] == pytest.approx(
-            most, rel=1e-6
-        )
+from headway_dashboard.analysis.tenants.fairness import OTHER, TenantUse, jain, tenant_uses
 
 
 def test_shares_and_entitlements_are_of_the_tenants_alone() -> None:
