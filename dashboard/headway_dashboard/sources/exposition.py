@@ -24,7 +24,7 @@ _ENGINE_FACTS = re.compile(r"^vllm:.*_info$")
 
 
 def canonical(name: str) -> str:
-    """The one spelling under which a metric is stored."""
+    """The spelling under which a metric is stored."""
     return _ENGINE.sub("vllm:", name)
 
 

@@ -60,7 +60,7 @@ class TenantUsageSource(Polled[TenantUsage]):
 
 
 def read_together(sources: Mapping[str, TenantUsageSource]) -> dict[str, TenantUsage]:
-    """What each source says. The first reading waits a second at most, for all together."""
+    """The usage report of each source. The first reading waits a second at most, for all together."""
     for source in sources.values():
         source.begin()
     until_s = time.monotonic() + FIRST_WAIT_S

@@ -166,7 +166,7 @@ class Batches:
             raise
 
     async def free(self, tenant: str) -> Free:
-        """What the files of a tenant may have more. Raises StorageFullError or TenantFullError."""
+        """The room that is left for files of a tenant. Raises StorageFullError or TenantFullError."""
         return await self.disk(self._free, tenant)
 
     def comes(self, tenant: str, size_bytes: int, free: Free) -> None:

@@ -47,7 +47,7 @@ class LastWarnings(logging.Handler):
             del self._kept[next(iter(self._kept))]
 
     def newest_first(self) -> list[Warned]:
-        """What is kept."""
+        """All lines that are kept."""
         self.acquire()
         try:
             return list(reversed(self._kept.values()))

@@ -36,7 +36,7 @@ def matrix(forecast: Forecast, urgency: Sequence[str]) -> dict[str, dict[str, Fi
 
 
 def _class_column(found: Sequence[ClassForecast | None]) -> list[Figure]:
-    """One class under each preset; nothing where a preset does not have the class, or it has no request."""
+    """The forecast of a class under each preset; nothing where a preset lacks the class or has no request."""
     offered = [own if own is not None and own.offered else None for own in found]
     good = [own.good_ratio.value if own is not None and own.good_ratio is not None else None for own in offered]
     return [

@@ -1,4 +1,4 @@
-"""What to tell others: the state of the server in plain text, made to be copied into a chat or a ticket."""
+"""The text of an incident: the state of the server, to be copied into a chat or a ticket."""
 
 from __future__ import annotations
 

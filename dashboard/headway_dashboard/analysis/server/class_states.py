@@ -105,7 +105,7 @@ def _share(value: Point, whole: float) -> str:
 
 
 def _budget(burnt: Point, burns: Point) -> Cell:
-    """What is left of the budget of an hour, and when it ends if it goes on to be used up faster than it comes back."""
+    """The rest of the error budget of an hour, and its end at the present rate where that is above the allowed one."""
     if burnt is None:
         return Cell(MISSING)
     left = max(0.0, 1.0 - burnt)

@@ -51,7 +51,7 @@ class Condition:
 
 
 def condition(health: Health, activity: Activity, now_s: float, interval_s: float) -> Condition:
-    """The one condition that holds.
+    """The condition that holds.
 
     Refusals make a server *down* after two in a row. Silence first makes the numbers *stale*; after half a minute of it
     the server counts as down as well.

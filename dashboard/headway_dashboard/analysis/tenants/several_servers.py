@@ -20,7 +20,7 @@ def by_database(reports: Mapping[str, UsageReport]) -> dict[str, list[str]]:
 
 
 def summed(reports: Iterable[UsageReport]) -> UsageReport:
-    """One report of the same question to several databases; without costs, and with the budgets of all."""
+    """The sum of the reports of several databases on the same question; without costs, and with the budgets of all."""
     return reduce(_sum_of_reports, reports)
 
 

@@ -16,7 +16,7 @@ _KEY = "changed_server"
 def changed_server(
     settings: Settings, source: Source, server_status: StatusSource
 ) -> tuple[Settings, Source, StatusSource]:
-    """The one server that is changed, with its figures and status; with several the visitor is asked which."""
+    """The server that is changed, with its figures and status; with several the visitor is asked which."""
     if settings.others:
         names = [instance_name(url) for url in settings.urls]
         with st.container(horizontal=True, vertical_alignment="bottom", gap="small", key="headway-changed-server"):
