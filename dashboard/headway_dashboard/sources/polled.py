@@ -26,7 +26,7 @@ class Polled(ABC, Generic[Answer]):
         self, client: AdminClient, unknown: Answer, interval_s: float, clock: Callable[[], float] = time.monotonic
     ) -> None:
         self._client = client
-        self._newest = unknown
+        self._newest = self._unknown = unknown
         self._interval_s = interval_s
         self._clock = clock
         self._read_s = 0.0
@@ -37,7 +37,7 @@ class Polled(ABC, Generic[Answer]):
         self._thread: threading.Thread | None = None
 
     def read(self, wait_s: float = FIRST_WAIT_S) -> Answer:
-        """The newest answer. Only the very first reading waits, a second at most, for the first one."""
+        """The newest answer. The first reading, and the first one after a while, wait for one, a second at most."""
         self.begin()
         self._told.wait(wait_s)
         self._told.set()
@@ -46,6 +46,9 @@ class Polled(ABC, Generic[Answer]):
     def begin(self) -> None:
         """Ask from now on, without a wait."""
         with self._lock:
+            if self._thread is not None and self._rests():
+                self._told.clear()
+                self._newest = self._unknown
             self._read_s = self._clock()
             if self._thread is None and not self._stop.is_set():
                 self._thread = threading.Thread(target=self._run, name=f"headway {type(self).__name__}", daemon=True)
@@ -71,10 +74,14 @@ class Polled(ABC, Generic[Answer]):
 
     def _run(self) -> None:
         while not self._stop.is_set():
-            if self._clock() - self._read_s > _FORGET_S:
-                self._looked.clear()
+            self._looked.clear()  # before the question: a reader that comes after it is noticed
+            if self._rests():
                 self._looked.wait(_FORGET_S)
                 continue
             began_s = time.monotonic()
             self.poll()
             self._stop.wait(max(0.0, self._interval_s - (time.monotonic() - began_s)))
+
+    def _rests(self) -> bool:
+        """Whether no page has read for a while."""
+        return self._clock() - self._read_s > _FORGET_S

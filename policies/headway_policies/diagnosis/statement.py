@@ -59,7 +59,7 @@ def _engine_speed(facts: Facts) -> str:
         gain = facts.doubling_gain or 0.0
         more = f"about {percent(gain)} more" if gain >= 0.01 else "no more"
         why = f"twice as many would give {more} tokens a second"
-    return f"Limited by the engine: {_load(facts)} More seats will not help ({why})."
+    return f"Limited by the engine: {_taken(facts)} More seats will not help ({why})."
 
 
 def _reserved_seats(facts: Facts) -> str:
@@ -74,8 +74,9 @@ def _request_size(facts: Facts) -> str:
 
 def _well(facts: Facts) -> str:
     """There is room; how much depends on the seats alone."""
-    used = used_ratio(facts)
-    if not facts.seats_taken and all(row.idle for row in facts.classes):
+    used = max(used_ratio(facts), used_ratio(replace(facts, seats_taken=facts.seats_now, limit=facts.limit_now)))
+    busy_now = facts.seats_now or facts.queued_now
+    if not facts.seats_taken and not busy_now and all(row.idle for row in facts.classes):
         room = "Idle"
     elif used >= AT_LIMIT:
         room = "At capacity, without delay"
@@ -106,10 +107,15 @@ def _partly_free(facts: Facts) -> str:
     return _mean_load(facts)
 
 
+def _taken(facts: Facts) -> str:
+    """The load of a server whose seats were taken: the mean, where most of them are free at this moment."""
+    ended = facts.seats_now is not None and facts.seats_now < (facts.seats_taken or 0.0) / 2
+    return _mean_load(facts) if ended else _load(facts)
+
+
 def _long_steps(facts: Facts) -> str:
     """Tokens come too slowly: the requests that made them so may have ended since."""
-    ended = facts.seats_now is not None and facts.seats_now < (facts.seats_taken or 0.0) / 2
-    load = _mean_load(facts) if ended else _load(facts)
+    load = _taken(facts)
     if slowed_by_prompts(facts):
         return f"Long prompts make steps long: {load}"
     if (facts.seats_taken or 0.0) < _FEW_SEATS:
@@ -149,10 +155,10 @@ _STATEMENTS: Mapping[Bottleneck, Callable[[Facts], str]] = {
         f"use, {round(100 * (facts.own_busy or 0.0))} % by this server. {_load(facts)}"
     ),
     Bottleneck.ENGINE_SPEED: _engine_speed,
-    Bottleneck.SEATS: lambda facts: f"Limited by the seats of this preset: {_load(facts)}",
-    Bottleneck.CEILING: lambda facts: f"Limited by the seats that this engine was started with: {_load(facts)}",
+    Bottleneck.SEATS: lambda facts: f"Limited by the seats of this preset: {_taken(facts)}",
+    Bottleneck.CEILING: lambda facts: f"Limited by the seats that this engine was started with: {_taken(facts)}",
     Bottleneck.CAPPED_SEATS: lambda facts: (
-        f"Fewer seats are open than the preset has, for the memory, a restart or a lost instance: {_load(facts)}"
+        f"Fewer seats are open than the preset has, for the memory, a restart or a lost instance: {_taken(facts)}"
     ),
     Bottleneck.BATCH_FORMATION: lambda facts: (
         f"Requests wait for a batch ({facts.strategy} batching) although seats are free: {_partly_free(facts)}"

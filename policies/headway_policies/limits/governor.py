@@ -224,16 +224,18 @@ class Governor:
             self._note(error, now_s)
             return
         self._failed, self._growing = False, None
+        holds = self._memory.seats(seen) if self._memory is not None else None
         if now_s - self._timed_s > self._settings.stale_after_s:  # no token was timed: no reason to stay low
             proposal = max(proposal, self._fixed)
         target, why = self._bounded(seen, proposal, now_s)
-        self._allowed, self._decided = self._clamp(seen, target, why)
+        self._allowed, self._decided = self._clamp(holds, target, why)
         careful = now_s < self._careful_until_s
-        if proposal > self._allowed and not careful:
+        aim = proposal if holds is None else min(proposal, holds)
+        if aim > self._allowed and not careful:
             if self._decided == "step" and self._allowed > before:
-                self._growing, self._steps = proposal, 0
-            elif self._decided == "idle" and now_s >= self._grows_from_s:
-                self._growing, self._steps = proposal, _GROWTH_STEPS  # as soon as a request waits
+                self._growing, self._steps = aim, 0
+            elif self._decided == "idle" and now_s >= self._grows_from_s and not self._saturation.saturated:
+                self._growing, self._steps = aim, _GROWTH_STEPS  # as soon as a request waits
         if self._allowed < before:
             self._fell_s = now_s
         if self._allowed < before or (careful and self._allowed > before):
@@ -248,13 +250,13 @@ class Governor:
         wanted = signals.seats_taken + signals.next_seats
         if self._steps < _GROWTH_STEPS or wanted <= self._allowed:
             return
-        if signals.load.preemptions:
+        if signals.load.preemptions or signals.load.kv_usage_ratio > 1 - self._settings.kv_reserve_ratio:
             self._growing = None
             return
         if between_s is None or between_s > slo_s:  # a step with the prompts of a burst is no reason to end it
             return
         self._allowed = self._within(min(proposal, max(wanted, int(_STEP_UP_RATIO * signals.seats_taken) + 1)))
-        self._steps = 0
+        self._steps, self._decided = 0, "step"
         if self._allowed >= min(proposal, self._max_seats):
             self._growing = None
 
@@ -303,9 +305,10 @@ class Governor:
             return "saturated"
         return "settling" if proposal > self._allowed and now_s < self._grows_from_s else None
 
-    def _clamp(self, seen: Interval, target: int, why: str) -> tuple[int, str]:
-        """The target within the bounds, and the reason: that of a bound where one applied."""
-        holds = self._memory.seats(seen) if self._memory is not None else None
+    def _clamp(self, holds: int | None, target: int, why: str) -> tuple[int, str]:
+        """The target within the bounds and the sequences that the KV cache ``holds``, and the reason: that of a bound
+        where one applied.
+        """
         if holds is not None and holds < target:
             target, why = holds, "kv"
         if target < self._min_seats:

@@ -7,7 +7,7 @@ trial        the conditions and the time of one trial, and its end
 
 from headway_policies.trial.condition import Condition, ConditionError
 from headway_policies.trial.figures import ALL, FIGURES, Served
-from headway_policies.trial.trial import NO_TRIAL, Trial, TrialEnd, TrialResult, TrialTerms
+from headway_policies.trial.trial import NO_TRIAL, Trial, TrialEnd, TrialResult, TrialTerms, read_condition
 
 __all__ = [
     "ALL",
@@ -20,4 +20,5 @@ __all__ = [
     "TrialEnd",
     "TrialResult",
     "TrialTerms",
+    "read_condition",
 ]

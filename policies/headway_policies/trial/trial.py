@@ -10,11 +10,11 @@ whose engine restarts, or that drains, do not depend on the preset.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 
-from headway_policies.trial.condition import Condition
+from headway_policies.trial.condition import Condition, ConditionError
 from headway_policies.trial.figures import Served
 
 #: The length of a trial without ``revert_after_s``.
@@ -40,6 +40,19 @@ class TrialTerms:
 
 
 NO_TRIAL = TrialTerms()
+
+
+def read_condition(text: str, class_names: Collection[str] | None, revert_after_s: float | None) -> Condition:
+    """Read a condition of a trial. Raises ConditionError, also where the trial would end before the condition could
+    hold, and keep the preset: with ``revert_after_s`` it takes it back.
+    """
+    found = Condition.parse(text, class_names)
+    if revert_after_s is None and found.for_s >= WATCH_S:
+        raise ConditionError(
+            f"'{found}' cannot hold: a trial without a time to go back after ends after {WATCH_S:g} s, and keeps the "
+            f"preset; set that time, or a shorter one after 'for'"
+        )
+    return found
 
 
 class TrialEnd(StrEnum):

@@ -123,6 +123,18 @@ def test_the_statement_has_whole_numbers_of_now() -> None:
     assert later.symptoms == diagnose(pressed).symptoms
 
 
+def test_no_verdict_of_means_stands_beside_a_load_that_belies_it() -> None:
+    """Neither at the start of a burst nor after its end; until the means have followed."""
+    burst = {"seats_now": 32, "limit_now": 32, "queued_now": 9}
+    for calm in (replace(WELL, seats_taken=0.0), replace(WELL, seats_taken=8.7)):
+        later = restated(diagnose(calm), replace(calm, **burst))
+        assert later.statement.startswith("At capacity, without delay: 32 of 32 seats taken, 9 waiting")
+    over = replace(FULL, seats_taken=31.4, limit=31.9, queued=50.7, seats_now=1, limit_now=32, queued_now=0)
+    assert restated(diagnose(FULL), over).statement.startswith(
+        "Limited by the seats of this preset: 31 of 32 seats taken on the mean of half a minute"
+    )
+
+
 def test_no_statement_says_that_seats_are_free_beside_seats_that_are_not() -> None:
     """Where all are taken at this moment, the mean is said, and that it is one."""
     reserved = replace(WELL, seats_taken=28, queued=4, reserved_seats=4, limit_now=32, queued_now=4)

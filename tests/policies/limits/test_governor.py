@@ -8,6 +8,7 @@ import pytest
 from intervals import show, signals
 
 from headway_policies import FixedLimit, Limit, Signals
+from headway_policies.limits import governor
 from headway_policies.limits.aimd import Aimd
 from headway_policies.limits.governor import WHYS, Fixed, Governor, make_limit
 from headway_policies.limits.limit import Interval, LimitSettings
@@ -286,10 +287,10 @@ def test_between_its_decisions_it_goes_on_doubling_every_second_step() -> None:
 
 @pytest.mark.parametrize(
     ("inter_token_s", "more"),
-    [(SLOW_S, {}), (0.04, {"limited": False}), (0.04, {"preemptions": 1})],
-    ids=["over the SLO", "no request waits", "a preemption"],
+    [(SLOW_S, {}), (0.04, {"limited": False}), (0.04, {"preemptions": 1}), (0.04, {"kv_usage_ratio": 0.99})],
+    ids=["over the SLO", "no request waits", "a preemption", "the KV cache is full"],
 )
-def test_it_does_not_go_on_where_it_might_not_grow(inter_token_s: float, more: dict[str, int]) -> None:
+def test_it_does_not_go_on_where_it_might_not_grow(inter_token_s: float, more: dict[str, float]) -> None:
     """The next decision judges that."""
     assert grows_between_intervals(inter_token_s, **more) == [33] * 7
 
@@ -332,4 +333,36 @@ def test_what_was_proposed_without_a_queue_is_taken_as_soon_as_a_request_waits()
     limit.observe(signals(16, SLOW_S, limited=True), 0.09)
     assert limit.seats(0.1) == 16
     limit.observe(signals(16, limited=True), 0.1)
-    assert limit.seats(0.1) == 33
+    assert (limit.seats(0.1), limit.why) == (33, "step")
+
+
+def test_between_its_decisions_it_grows_no_further_than_the_kv_cache_holds() -> None:
+    """Eight sequences take a third of it: 23 fit, however many are proposed when a burst comes."""
+    limit = governed(Says(200), memory_aware=True)
+    for number in range(8):
+        limit.observe(signals(8, kv_usage_ratio=0.32, limited=False), number / 100)
+    assert limit.why == "idle"
+    for number in range(8, 14):
+        taken = limit.seats(0.1)
+        limit.observe(signals(taken, kv_usage_ratio=0.04 * taken, limited=True), number / 100)
+    assert limit.seats(0.2) == 23
+
+
+class Saturated:
+    """An engine that more sequences only make slower."""
+
+    saturated = True
+
+    def update(self, seen: Interval) -> None:
+        """Nothing changes that."""
+
+
+def test_a_saturated_engine_grows_no_more_between_the_decisions(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nor where no request waited at the decision."""
+    monkeypatch.setattr(governor, "Saturation", Saturated)
+    limit = governed(Says(64))
+    for number in range(8):
+        limit.observe(signals(16, limited=False), number / 100)
+    for number in range(8, 12):
+        limit.observe(signals(16, limited=True), number / 100)
+    assert limit.seats(0.2) == 16

@@ -2,10 +2,21 @@
 
 from __future__ import annotations
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from headway_policies.trial import ALL, NO_TRIAL, Condition, Served, Trial, TrialEnd, TrialTerms
+from headway_policies.trial import (
+    ALL,
+    NO_TRIAL,
+    Condition,
+    ConditionError,
+    Served,
+    Trial,
+    TrialEnd,
+    TrialTerms,
+    read_condition,
+)
 from headway_policies.trial.trial import WATCH_S
 
 SLOW = Condition.parse("ttft_p95_s > 2 for 5 s")
@@ -62,3 +73,12 @@ def test_a_condition_has_held_when_it_was_true_at_every_look(course: list[float 
         assert (end is not None) == (run > for_s)
         if end is not None:
             break
+
+
+def test_a_condition_that_could_not_hold_before_the_end_is_refused() -> None:
+    """The trial would keep a preset that fails all the time. With a time to go back after it does not."""
+    for text in ("error_ratio > 0.05 for 10m", "error_ratio > 0.05 for 15m"):
+        with pytest.raises(ConditionError, match=r"cannot hold: a trial .* ends after 600 s"):
+            read_condition(text, None, None)
+        assert read_condition(text, None, 60.0) == Condition.parse(text)
+    assert read_condition("error_ratio > 0.05 for 599s", None, None).for_s == 599

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Collection
 from dataclasses import dataclass, replace
 
-from headway_policies.trial import Condition, ConditionError
+from headway_policies.trial import Condition, ConditionError, read_condition
 
 LEAST_S = 1.0
 MOST_S = 86_400.0
@@ -29,7 +29,7 @@ class Terms:
 def read_terms(after: str, conditions: str, class_names: Collection[str]) -> Terms:
     """Read both fields of the form; ``class_names`` are those of the preset that is tried, empty: not known."""
     revert_after_s, problems = _time(after)
-    good, bad = _conditions(conditions, class_names or None)
+    good, bad = _conditions(conditions, class_names or None, revert_after_s)
     return Terms(revert_after_s, tuple(good), (*problems, *bad))
 
 
@@ -60,14 +60,16 @@ def _time(text: str) -> tuple[float | None, tuple[str, ...]]:
     return value_s, ()
 
 
-def _conditions(text: str, class_names: Collection[str] | None) -> tuple[list[str], list[str]]:
+def _conditions(
+    text: str, class_names: Collection[str] | None, revert_after_s: float | None
+) -> tuple[list[str], list[str]]:
     lines = [line.strip() for line in text.splitlines() if line.strip()]
     good, bad = list[str](), list[str]()
     if len(lines) > MOST_CONDITIONS:
         bad.append(f"Revert if: {len(lines)} conditions; at most {MOST_CONDITIONS} are possible.")
     for place, line in enumerate(lines[:MOST_CONDITIONS], start=1):
         try:
-            good.append(str(Condition.parse(line, class_names)))
+            good.append(str(read_condition(line, class_names, revert_after_s)))
         except ConditionError as error:
             bad.append(f"Revert if, condition {place}: {error}.")
     return good, bad

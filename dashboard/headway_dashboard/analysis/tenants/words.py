@@ -101,13 +101,14 @@ def hurt_words(uses: Sequence[TenantUse], name: str | None = None) -> list[str]:
     words = []
     for use in hurt(uses):
         others = sorted((other for other in more if other is not use), key=lambda other: -(other.share or 0.0))[:_NAMED]
-        if not others or name not in (None, use.name):
+        if name not in (None, use.name):
             continue
         what = f"waited {duration(use.wait_s)} on the mean"
         if _refused(use):
             what = f"had {use.refused} of {counted(use.requests, 'request', 'requests')} refused and {what}"
         had = ", ".join(f"{_named(other)} ({_of(other)})" for other in others)
-        words.append(f"{_named(use)} {what}, with {_of(use)}. More than entitled to: {had}.")
+        more_than = f" More than entitled to: {had}." if had else ""
+        words.append(f"{_named(use)} {what}, with {_of(use)}.{more_than}")
     if not words:
         below = f"for over {duration(_WAITS_S)} below its entitlement"
         if name is None:
@@ -153,7 +154,7 @@ def _refused(use: TenantUse) -> bool:
 
 
 def _waits(use: TenantUse) -> bool:
-    return use.share is not None and use.share < (use.entitled or 0.0) and use.wait_s > _WAITS_S
+    return use.share is not None and use.share < _LESS * (use.entitled or 0.0) and use.wait_s > _WAITS_S
 
 
 def _named(use: TenantUse) -> str:

@@ -28,7 +28,7 @@ from headway.http.admin.answers import Handler, action, answer, command
 from headway.http.admin.problem import ProblemError
 from headway.operator import Control
 from headway_policies.preset import Issue, shown
-from headway_policies.trial import Condition, ConditionError, TrialTerms
+from headway_policies.trial import Condition, ConditionError, TrialTerms, read_condition
 
 
 async def _preset(control: Control, request: Request, caller: Caller) -> Response:
@@ -62,7 +62,7 @@ def _trial_terms(control: Control, request: Request, caller: Caller, wanted: sch
     found, wrong = list[Condition](), list[Issue]()
     for place, text in enumerate(wanted.revert_if or ()):
         try:
-            found.append(Condition.parse(text, class_names))
+            found.append(read_condition(text, class_names, wanted.revert_after_s))
         except ConditionError as error:
             wrong.append(Issue(f"revert_if.{place}", str(error), shown(text)))
     if wrong:

@@ -119,6 +119,19 @@ def test_with_a_token_the_whole_status_is_read(stub: StubServer, telling: Callab
     }
 
 
+def test_after_a_while_without_a_reader_the_old_status_is_not_shown(
+    stub: StubServer, telling: Callable[..., ServerStatusSource]
+) -> None:
+    """The first reading waits for a new one, as the very first did."""
+    now = [0.0]
+    source = telling(OPERATOR_TOKEN, clock=lambda: now[0])
+    assert source.read(10.0).engine.state == "up"
+    stub.world.state = "restarting"
+    now[0] = 3600.0
+    assert source.read(10.0).engine.state == "restarting"
+    source.close()
+
+
 def test_the_status_of_a_server_without_a_ladder(stub: StubServer, telling: Callable[..., ServerStatusSource]) -> None:
     """The other parts of an older version's status are read."""
     stub.forced["GET", "/headway/v1/fallback"] = (404, {"detail": "Not Found"})

@@ -37,6 +37,21 @@ def test_one_that_only_waits_is_held_back_too() -> None:
     assert words.hurt_words(uses)[0].startswith("No tenant was refused")
 
 
+def test_tenants_that_have_nearly_the_same_hold_nobody_back() -> None:
+    """In an overload all wait, and shares are never quite equal."""
+    uses = tenant_uses(report(row("a", 495, queue_s=20.0), row("b", 505, queue_s=20.0)))
+    assert words.hurt(uses) == []
+
+
+def test_one_that_is_held_back_is_named_also_where_no_other_has_much_more() -> None:
+    """The tile counts it."""
+    uses = tenant_uses(report(row("a", 940, 200, 100), *(row(name, 1020, 10) for name in "bcd")))
+    assert [use.name for use in words.hurt(uses)] == ["a"]
+    (sentence,) = words.hurt_words(uses)
+    assert sentence.startswith("a had 100 of ")
+    assert "More than entitled to" not in sentence
+
+
 def test_one_that_is_refused_with_more_than_its_share_is_held_back_by_nobody() -> None:
     """A flood is refused: that is no harm of others."""
     uses = tenant_uses(report(row("loud", 900, 90, 60), row("quiet", 100)))
