@@ -117,6 +117,7 @@ async def test_a_total_timeout_is_a_504_that_says_not_to_retry(server: RunningSe
 
 async def test_a_total_timeout_in_a_stream_ends_it_with_one_error_event(server: RunningServer) -> None:
     """Tokens were sent already: the stream ends well-formed, with exactly one error event."""
+    server.use("fixed8")
     before = server.scrape()("headway_outcomes_total", outcome="expired_running")
     began, clock = asyncio.Barrier(len(ROUTES) + 1), asyncio.get_running_loop().time
     async with httpx.AsyncClient(timeout=60, limits=CONNECTIONS) as client:

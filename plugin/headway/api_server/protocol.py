@@ -56,6 +56,7 @@ class BoundedProtocol(HttpToolsProtocol):
     _unread_bytes = 0  # fed to the parser since it last began a request, or gave a part of a body
     _field_bytes = _fields = 0
     _counted = False  # among all connections
+    _upgraded = False  # another protocol has the connection
     _open = False  # a request has begun and is not complete
     _in_head = True
     _refusal: HTTPStatus | None = None
@@ -81,6 +82,7 @@ class BoundedProtocol(HttpToolsProtocol):
     def handle_websocket_upgrade(self) -> None:
         """Pass the connection to another protocol; it stays counted until that has lost it."""
         super().handle_websocket_upgrade()
+        self._upgraded = True
         protocol = self.transport.get_protocol()
         lost = protocol.connection_lost
 
@@ -96,6 +98,8 @@ class BoundedProtocol(HttpToolsProtocol):
         super().data_received(data)
         if self._unread_bytes > self.bounds.max_header_bytes + MAX_TARGET_BYTES and not self.transport.is_closing():
             self._refuse(HTTPStatus.REQUEST_HEADER_FIELDS_TOO_LARGE)
+        elif self._is_idle():  # blank lines begin no request, and have ended uvicorn's limit of an idle connection
+            self._limit_wait()
 
     def on_message_begin(self) -> None:
         """Note the first byte of a request."""
@@ -172,6 +176,11 @@ class BoundedProtocol(HttpToolsProtocol):
         if self._counted:
             self._counted = False
             self.all_connections.leave(self._address())
+
+    def _is_idle(self) -> bool:
+        """Whether no request is under way, and no time limit either."""
+        busy = self._open or self._upgraded or self._limit is not None or self.transport.is_closing()
+        return not busy and (self.cycle is None or self._answered())
 
     def _answered(self) -> bool:
         """Whether the last request that was handed to the application has its whole answer."""

@@ -175,6 +175,18 @@ async def test_a_connection_whose_body_came_after_the_answer_does_not_stay_open(
 
 
 @on_virtual_time
+async def test_blank_lines_after_an_answer_keep_no_connection_open() -> None:
+    """They begin no request, however many come."""
+    connection = Connection()
+    await connection.feed(b"GET / HTTP/1.1\r\n\r\n")
+    for _ in range(11):
+        await asyncio.sleep(2)
+        await connection.feed(b"\r\n")
+    assert connection.statuses == [200]
+    assert connection.pipe.closed
+
+
+@on_virtual_time
 async def test_a_head_that_is_here_is_not_waited_for() -> None:
     """Nor is a connection that becomes a websocket."""
     connection = Connection()

@@ -96,6 +96,7 @@ class DeferredResponse:
         self._tier = None if context.service_tier is None else TierEcho(path, context.service_tier)
         self._start: Message | None = None
         self._deferred: list[Message] = []
+        self._cap: asyncio.Timeout | None = None
 
     @property
     def started(self) -> bool:
@@ -160,9 +161,13 @@ class DeferredResponse:
                     await self._refuse()
         return self._context.refused is not None and self.state not in _OPEN
 
-    def limit(self, cap: asyncio.Timeout) -> None:
-        """The request was aborted: bound the time for its last event. A complete answer is sent to its end."""
-        if self._streams_events() or not self.started:
+    def limit(self, cap: asyncio.Timeout | None) -> None:
+        """The request was aborted: bound the time for its last event. A complete answer is sent to its end.
+
+        None: the application has returned, and its time is bounded no longer.
+        """
+        self._cap = cap
+        if cap is not None and (self._streams_events() or not self.started):
             cap.reschedule(asyncio.get_running_loop().time() + _LAST_EVENT_S)
 
     def ending(self, *, crashed: bool) -> Ending:
@@ -241,11 +246,22 @@ class DeferredResponse:
             for name, value in self._charge.headers():
                 headers.append(name.decode(), value.decode())
 
+    async def _answered_elsewhere(self) -> bool:
+        """Let another model answer, or a fixed reply. That has a time-out of its own, in place of the application's."""
+        cap = None if self._cap is None or self._cap.expired() else self._cap
+        if cap is not None:
+            cap.reschedule(None)
+        try:
+            return self._fallback is not None and await self._fallback.take()
+        finally:
+            if cap is not None:
+                cap.reschedule(asyncio.get_running_loop().time() + _LAST_EVENT_S)
+
     async def _refuse(self) -> None:
         refused = self._context.refused
         assert refused is not None
         self._go(ResponseEvent.REFUSE)
-        if not self.started and self._fallback is not None and await self._fallback.take():
+        if not self.started and await self._answered_elsewhere():
             return
         status = self._queue_full_status if refused.status == HTTPStatus.TOO_MANY_REQUESTS else refused.status
         if self.started:

@@ -157,6 +157,7 @@ class AdmissionMiddleware:
                     await self.app(scope, receive, send)
                     await response.finish()
                 finally:
+                    response.limit(None)
                     context.on_given_up = None
                     if context.permit is not None:
                         context.permit.on_abort = None

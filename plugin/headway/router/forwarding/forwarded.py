@@ -77,12 +77,12 @@ class Forwarded:
         route, own = self.asked.route, value_of(fields.pop(_FIRST_LIMIT, None))
         limits = {name: limit for name in LIMITS if (limit := value_of(fields.get(name))) is not None}
         named = list(limits)
-        if any(_is_number(limit) and float(limit) < 0 for limit in limits.values()):
+        if any(map(_is_negative, limits.values())):
             named = [_FIRST_LIMIT]  # no limit to llama.cpp alone
         elif not all(map(_is_limit, limits.values())) or (route.limit_needed and not named):
             return self
         elif not named and _is_limit(own):
-            tokens = min(tokens, int(float(own)))
+            tokens = min(tokens, own if isinstance(own, int) else int(float(own)))
         return self._with(fields | dict.fromkeys(named or [route.limit], Raw(b"%d" % tokens)))
 
     def _with(self, fields: Fields) -> Forwarded:
@@ -151,6 +151,12 @@ def _is_limit(value: object) -> bool:
         return value >= 1
     number = float(value)  # type: ignore[arg-type]  # it is one
     return number >= 1 and number.is_integer()
+
+
+def _is_negative(value: object) -> bool:
+    """Whether the value is a number below 0, or a text that a lenient reader takes for one."""
+    number = float(value) if isinstance(value, str) and _is_number(value) else value
+    return isinstance(number, int | float) and number < 0
 
 
 def _is_number(value: object) -> bool:

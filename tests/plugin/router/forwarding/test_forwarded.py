@@ -12,6 +12,9 @@ from headway.router.forwarding.forwarded import NOT_RETURNED, Forwarded, beyond_
 from headway.router.forwarding.usage import UsageReader
 from headway_policies import Usage
 
+#: More than a float holds.
+HUGE = 10**400
+
 
 def test_headers_of_the_client_and_of_its_connection_are_not_forwarded() -> None:
     """Keys, cookies, hops; what this server knows better replaces what the client says."""
@@ -49,6 +52,9 @@ def test_headers_of_the_hop_are_not_returned() -> None:
         ("/v1/completions", {"max_tokens": 9, "n_predict": 7}, {"max_tokens": 5}),
         ("/v1/completions", {"max_tokens": -1}, {"max_tokens": -1, "n_predict": 5}),
         ("/v1/completions", {"max_tokens": -1, "n_predict": -1}, {"max_tokens": -1, "n_predict": 5}),
+        ("/v1/completions", {"max_tokens": -HUGE}, {"max_tokens": -HUGE, "n_predict": 5}),
+        ("/v1/completions", {"n_predict": HUGE}, {"max_tokens": 5}),
+        ("/v1/completions", {"n_predict": f"{HUGE}"}, {"max_tokens": 5}),
     ],
 )
 def test_a_lower_limit_is_written_into_the_body(target: str, body: object, expected: object) -> None:
