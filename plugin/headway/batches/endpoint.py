@@ -137,7 +137,12 @@ class BatchRoutes:
 
     async def _content(self, request: Request) -> Response:
         file = await self._known_file(request)
-        return FileResponse(self._on.folder.file(file.id), media_type="application/jsonl")
+        path = self._on.folder.file(file.id)
+        try:
+            stat = await self._on.disk(path.stat)
+        except FileNotFoundError:  # deleted a moment ago
+            raise _no_file(None) from None
+        return FileResponse(path, media_type="application/jsonl", stat_result=stat)
 
     async def _delete(self, request: Request) -> Response:
         file = await self._known_file(request)

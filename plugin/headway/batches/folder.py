@@ -16,7 +16,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Final
 
-from headway.openai.batch_file import MAX_LINE_BYTES, number_of
+from headway.openai.batch_file import MAX_LINE_BYTES, MAX_LINES, number_of
 
 _FILES: Final = "files"
 
@@ -106,15 +106,16 @@ class LineFile:
 
 
 def lines_of(path: Path) -> Iterator[tuple[int, bytes]]:
-    """The lines of an input with their numbers from 1, without empty ones; a line that is too long ends it.
+    """The lines of an input with their numbers from 1, without empty ones; a line that is too long ends it, and the
+    first that is one too many, empty or not.
 
-    Such a line comes cut off, one byte longer than it may be.
+    A line that is too long comes cut off, one byte longer than it may be.
     """
     number = 0
     with path.open("rb") as file:
         while text := file.readline(MAX_LINE_BYTES + 1):
             number += 1
-            if text.strip():
+            if text.strip() or number > MAX_LINES:
                 yield number, text
-            if len(text) > MAX_LINE_BYTES:
+            if len(text) > MAX_LINE_BYTES or number > MAX_LINES:
                 return

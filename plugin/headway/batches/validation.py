@@ -12,9 +12,8 @@ from contextlib import closing
 from typing import Final
 
 from headway.batches.objects import LineProblem
-from headway.openai.batch_file import MAX_LINE_BYTES, LineError, read_line
+from headway.openai.batch_file import MAX_LINE_BYTES, MAX_LINES, LineError, read_line
 
-MAX_LINES: Final = 1_000_000
 #: The most problems of a file that its batch lists.
 MAX_PROBLEMS: Final = 20
 _ADD: Final = "INSERT INTO ids VALUES (?, ?) ON CONFLICT DO NOTHING"
@@ -22,24 +21,23 @@ _ADD: Final = "INSERT INTO ids VALUES (?, ?) ON CONFLICT DO NOTHING"
 
 def problems(lines: Iterable[tuple[int, bytes]], endpoint: str) -> Iterator[LineProblem | None]:
     """The problem of each line in turn, None for a good one. Ends after the last that is listed."""
-    count = found = 0
+    number = found = 0
     with closing(sqlite3.connect("", isolation_level=None, check_same_thread=False)) as ids:
         ids.execute("CREATE TABLE ids (id TEXT PRIMARY KEY, line INTEGER) WITHOUT ROWID")
         ids.execute("BEGIN")
         for number, text in lines:
-            count += 1
-            problem = _problem(ids, number, text, endpoint, full=count > MAX_LINES)
+            problem = _problem(ids, number, text, endpoint)
             yield problem
             found += problem is not None
-            if found >= MAX_PROBLEMS or count > MAX_LINES:
+            if found >= MAX_PROBLEMS or number > MAX_LINES:
                 return
-    if not count:
+    if not number:
         yield LineProblem("empty_file", "The input file has no lines.")
 
 
-def _problem(ids: sqlite3.Connection, number: int, text: bytes, endpoint: str, *, full: bool) -> LineProblem | None:
-    if full:
-        return LineProblem("too_many_lines", f"An input file has at most {MAX_LINES} lines.", number)
+def _problem(ids: sqlite3.Connection, number: int, text: bytes, endpoint: str) -> LineProblem | None:
+    if number > MAX_LINES:
+        return LineProblem("too_many_lines", f"An input file has at most {MAX_LINES} lines, with empty ones.", number)
     if len(text) > MAX_LINE_BYTES:
         return LineProblem("line_too_long", f"A line has at most {MAX_LINE_BYTES} bytes.", number)
     try:

@@ -13,7 +13,7 @@ import os
 import re
 import tempfile
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from pathlib import Path
@@ -93,7 +93,10 @@ def rotate_key(path: str, key_id: str, *, now: datetime, grace: timedelta) -> tu
     """
     with _edited(path) as file:
         number, old = file.find(key_id)
-        expires = None if old.expires is None else now + (old.expires - old.created)
+        expires = old.expires
+        if expires is not None:
+            with suppress(OverflowError):  # beyond the year 9999: it ends with the old one
+                expires = now + (expires - old.created)
         made = _make(_free_id(key_id.partition("~")[0], "~", 2, file.ring), old.tenant, now, expires, old.note)
         ends = max(now + grace, old.created)
         ends = ends if old.expires is None else min(ends, old.expires)

@@ -21,6 +21,7 @@ from headway.openai.routes import ROUTES, Seats
 
 #: The longest line of an input.
 MAX_LINE_BYTES: Final = 4 * 1024 * 1024
+MAX_LINES: Final = 1_000_000
 MAX_ID_CHARS: Final = 256
 #: The routes that a line may name: all that generate, embed or score and take JSON.
 ENDPOINTS: Final = tuple(route.path for route in ROUTES if route.seats in (Seats.EACH, Seats.ONE) and not route.form)
@@ -28,6 +29,7 @@ ENDPOINTS: Final = tuple(route.path for route in ROUTES if route.seats in (Seats
 #: Errors of the server that are no refusals are tried again so often.
 _MOST_TRIES: Final = 3
 _WAITS_S: Final = (0.2, 60.0)
+_DIGITS: Final = 9  # of a number of seconds that is read
 _REFUSALS: Final = frozenset({HTTPStatus.TOO_MANY_REQUESTS, HTTPStatus.SERVICE_UNAVAILABLE})
 
 _NUMBER = re.compile(rb'\{"id":"batch_req_([0-9]{1,9})"')
@@ -82,14 +84,15 @@ def read_line(text: bytes, endpoint: str | None = None) -> BatchLine:
 def again_after_s(status: int, headers: Mapping[str, str], tries: int) -> float | None:
     """The wait before a line is sent again, after so many tries; None where its answer is final.
 
-    A refusal for want of room is never final, however often it comes; any other error of the server is after a few
-    tries. Header names are in lower case, or found in any.
+    A refusal for want of room is never final, however often it comes, nor is one for a budget that comes back; any
+    other error of the server is after a few tries. Header names are in lower case, or found in any.
     """
-    if headers.get("x-should-retry") == "false":
+    text = headers.get("retry-after", "")
+    waits = status in _REFUSALS and headers.get("x-headway-reason") == "budget" and text
+    if headers.get("x-should-retry") == "false" and not waits:
         return None
     if status in _REFUSALS:
-        text = headers.get("retry-after", "")
-        asked_s = float(text) if text.isascii() and text.isdecimal() and len(text) < 6 else 1.0
+        asked_s = float(text[:_DIGITS]) if text.isascii() and text.isdecimal() else 1.0
         return min(max(asked_s, _WAITS_S[0]), _WAITS_S[1])
     if status >= HTTPStatus.INTERNAL_SERVER_ERROR and tries < _MOST_TRIES:
         return float(2**tries)

@@ -31,7 +31,8 @@ _MOST_ROWS: Final = 200_000
 _OWNERS_A_TURN: Final = 100
 _BY: Final = ("tenant", "outcome")
 _NOTHING: Final = MappingProxyType(dict.fromkeys(Unit, 0.0))
-#: The rows of which the sum of a period is made: hours and days begin with a minute in every time zone.
+#: The rows of which the sum of a period is made: hours and days begin with a minute in every time zone. A month may
+#: begin within an hour row, which counts whole: a bound is not exceeded, and up to 45 minutes before it count, too.
 _ROWS_OF: Final = {Span.HOUR: Period.MINUTE, Span.DAY: Period.MINUTE, Span.MONTH: Period.HOUR}
 
 
@@ -140,7 +141,7 @@ class TenantBudgets:
         found = {}
         for span, period in _ROWS_OF.items():
             start_s = calendar.stretch(span, now_s).start_s
-            query = UsageQuery(-int(-start_s // period) * period, int(now_s) + period, period, False, _BY)
+            query = UsageQuery(int(start_s // period) * period, int(now_s) + period, period, False, _BY)
             by_tenant: dict[str, dict[Unit, float]] = {}
             for row in self._usage.store.read(query, _MOST_ROWS):
                 (tenant, outcome), figures = row.group, row.figures

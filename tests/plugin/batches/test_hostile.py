@@ -16,10 +16,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from batch_server import CHAT, ZENITH, Engine, requests, serving
+from batch_server import CHAT, ZENITH, Engine, request, requests, serving
 
-from headway.batches import Batches, runner, service, store
-from headway.batches.folder import LineFile
+from headway.batches import Batches, folder, runner, service, store, validation
+from headway.batches.folder import LineFile, lines_of
 from headway.batches.objects import Batch, Status
 from headway.batches.service import StorageFullError
 from headway.errors import HeadwayError
@@ -318,3 +318,17 @@ async def test_a_broken_folder_refuses_the_start(tmp_path: Path, kind: str) -> N
         Batches.from_environment({"HEADWAY_BATCH_DIR": str(folder)})
     assert "\n" not in str(caught.value)
     assert kept.read_bytes() == before
+
+
+def test_empty_lines_count_as_lines(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Else a file of nothing else would hold up the disk thread of all tenants for minutes."""
+    for module in (folder, validation):
+        monkeypatch.setattr(module, "MAX_LINES", 100)
+    path = tmp_path / "in.jsonl"
+    path.write_bytes(b"\n" * 5_000 + request(1))
+    assert list(lines_of(path)) == [(101, b"\n")]
+    (problem,) = validation.problems(lines_of(path), CHAT)
+    assert problem is not None
+    assert (problem.code, problem.line) == ("too_many_lines", 101)
+    path.write_bytes(b"\n" * 99 + request(1))
+    assert list(validation.problems(lines_of(path), CHAT)) == [None]

@@ -139,6 +139,14 @@ def test_rotating_never_lengthens_the_life_of_the_old_key(path: Path) -> None:
     assert (made.key.expires, old.expires) == (None, datetime(2025, 12, 24, 12, tzinfo=UTC))
 
 
+def test_a_key_that_never_really_expires_can_be_rotated(path: Path) -> None:
+    """Its successor cannot live as long from now on: it ends with the year 9999, too."""
+    path.write_text(path.read_text().replace("2026-03-01T12:00:00Z", "9999-12-31T23:59:59Z"))
+    made, old = rotate_key(str(path), "bob", now=NOW, grace=timedelta(0))
+    assert made.key.expires == datetime(9999, 12, 31, 23, 59, 59, tzinfo=UTC)
+    assert old.expires == NOW
+
+
 @pytest.mark.parametrize("key_id", ["carol", "", "ada~2", "ad"])
 def test_a_key_that_is_not_there_is_an_error(path: Path, key_id: str) -> None:
     """The file stays as it was."""

@@ -12,12 +12,14 @@ from headway.openai.batch_file import again_after_s
     [
         (200, {}, 0, None), (400, {"retry-after": "1"}, 0, None), (429, {"retry-after": "7"}, 99, 7.0),
         (503, {"retry-after": "0"}, 0, 0.2), (429, {"retry-after": "99999"}, 0, 60.0), (429, {}, 0, 1.0),
-        (429, {"retry-after": "9" * 400}, 0, 1.0), (429, {"retry-after": "Wed, 21 Oct"}, 0, 1.0),
+        (429, {"retry-after": "9" * 400}, 0, 60.0), (429, {"retry-after": "Wed, 21 Oct"}, 0, 1.0),
         (429, {"retry-after": "7", "x-should-retry": "false"}, 0, None),
+        (429, {"retry-after": "35200", "x-should-retry": "false", "x-headway-reason": "budget"}, 99, 60.0),
+        (429, {"x-should-retry": "false", "x-headway-reason": "budget"}, 0, None),
         (500, {}, 0, 1.0), (502, {}, 2, 4.0), (500, {}, 3, None),
     ],
-    ids=["good", "wrong", "refused", "at once", "too long", "unsaid", "no number", "a date", "told not to", "an error",
-         "an error again", "an error for good"],
+    ids=["good", "wrong", "refused", "at once", "too long", "unsaid", "far too long", "a date", "told not to",
+         "a used budget", "more than a budget", "an error", "an error again", "an error for good"],
 )  # fmt: skip
 def test_a_refusal_comes_again_until_it_gets_through(
     status: int, headers: dict[str, str], tries: int, wait_s: float | None

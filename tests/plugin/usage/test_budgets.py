@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import asyncio
 import time
+from datetime import datetime
 from pathlib import Path
+from zoneinfo import ZoneInfo
 
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from headway.usage import TenantBudgets, UsageLog, UsageStore, refusal_of
-from headway_policies.budgets import Action, Bound, Budget, Finding, Owned, Span, Unit
+from headway_policies.budgets import Action, Bound, Budget, Calendar, Finding, Owned, Span, Unit
 from headway_policies.entitlement import Entitlement
 from headway_policies.usage import Figures, Group, UsageRecord
 
@@ -116,6 +118,25 @@ def test_a_clock_that_is_set_right_finds_what_was_used(
         assert (server.run(a, 31), server.run(a, 30), server.run(a, 1)) == (False, True, False)
         server.refresh()
         assert server.used() == 100
+    finally:
+        server.stop()
+
+
+@pytest.mark.parametrize("zone", ["UTC", "Asia/Kolkata", "Asia/Kathmandu", "America/St_Johns"])
+def test_the_first_minutes_of_a_month_are_found_in_every_time_zone(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, zone: str
+) -> None:
+    """Where it begins within an hour of UTC as well."""
+    now = [datetime(2026, 10, 1, 0, 10, tzinfo=ZoneInfo(zone)).timestamp()]
+    monkeypatch.setattr(time, "time", lambda: now[0])
+    a = tenant(calendar=Calendar(ZoneInfo(zone)))
+    server = Server(tmp_path / "usage.db", a)
+    assert server.run(a, 100)
+    server.stop()
+    now[0] += 5 * 3600
+    server = Server(tmp_path / "usage.db", a)
+    try:
+        assert (server.used(), server.run(a, 1)) == (100, False)
     finally:
         server.stop()
 

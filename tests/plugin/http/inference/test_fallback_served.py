@@ -8,6 +8,7 @@ from collections import Counter
 from typing import Any
 
 import httpx
+import pytest
 from engines import installed
 from small_presets import small_preset, terms
 from starlette.applications import Starlette
@@ -20,9 +21,12 @@ from virtual_time import on_virtual_time
 
 from headway.engine.fake import FakeEngine, FakeParams
 from headway.fallback import FixedReply
+from headway.fallback.answer import ForwardResult
 from headway.fallback.client import FallbackClient
+from headway.fallback.diverted_request import DivertedRequest
 from headway.fallback.settings import FallbackSettings
 from headway.http.inference.middleware import AdmissionMiddleware
+from headway_policies import Reason
 from headway_policies.fallback.degradation import Degradation
 
 CHAT, RESPONSES = "/v1/chat/completions", "/v1/responses"
@@ -134,6 +138,28 @@ async def test_a_fixed_reply_answers_what_would_be_diverted() -> None:
     for refused in (await site.post(path=RESPONSES), await site.post(**{"x-headway-hop": "1"})):
         assert (refused.status_code, said(refused), "retry-after" in refused.headers) == (503, "engine_lost", True)
     assert site.control.gateway.gate.degraded[("normal", Degradation.FIXED_REPLY)] == 2
+
+
+class SlowReply(FixedReply):
+    """Takes longer than an application has for its last event."""
+
+    async def serve(self, request: DivertedRequest) -> ForwardResult:
+        """Answer after a while."""
+        await asyncio.sleep(5.0)
+        return await super().serve(request)
+
+
+@on_virtual_time
+@pytest.mark.parametrize("reason", [Reason.ENGINE_LOST, Reason.OUT_OF_MEMORY])
+async def test_what_answers_instead_of_a_lost_engine_has_a_time_of_its_own(reason: Reason) -> None:
+    """The request ran, and had no token yet: its application is not waited for, but the other answer is."""
+    site = Site(SlowReply(TEXT), step_s=1.0)
+    asked = asyncio.create_task(site.post())
+    await asyncio.sleep(0.5)
+    site.control.fallback_controller.put_on("divert")
+    site.control.gateway.gate.engine_lost(reason)
+    assert said(await asked) == "fixed reply"
+    assert site.outcomes() == {"engine_lost": 1}
 
 
 @on_virtual_time
