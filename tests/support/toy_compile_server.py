@@ -7,7 +7,7 @@ import sys
 import time
 from typing import Any
 
-from headway.vllm_adapter.grammars.compile_server import CompileServer
+from headway.vllm_adapter.grammars.compile_server import CompileServer, first_frame
 from headway.vllm_adapter.grammars.frames import Frames, Report, Verdict, packed
 
 
@@ -39,11 +39,9 @@ def main() -> int:
     silence = os.open(os.devnull, os.O_RDWR)
     for standard in (0, 1):
         os.dup2(silence, standard)
-    found: list[Any] = []
-    while not found:
-        found += frames.feed(os.read(orders, 1 << 16))
+    start = first_frame(frames, orders)
     os.write(reports, packed(Report(0, Verdict.FITS)))
-    CompileServer(compile_one, found[0].limits, orders, reports).run(frames)
+    CompileServer(compile_one, start.limits, orders, reports).run(frames)
     return 0
 
 

@@ -25,7 +25,10 @@ class FallbackSource:
         told = self._prometheus.read(questions)
         direct = self._scrape.read(dict.fromkeys(questions, ()))
         health = next((answer.health for answer in told.values()), Health())
-        if self._prometheus.reachable and any(answer.series or answer.note for answer in told.values()):
+        asked = any(questions.values())  # without a question an answer has the servers alone
+        if self._prometheus.reachable and any(
+            answer.series or answer.note or (not asked and answer.instances) for answer in told.values()
+        ):
             return told
         if health.trouble is None and all(answer.health.last_ok_s is None for answer in direct.values()):
             return told

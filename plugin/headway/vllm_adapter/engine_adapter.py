@@ -24,6 +24,7 @@ from headway.vllm_adapter.engine_core_hooks import (
     SET_LIMITS,
 )
 from headway.vllm_adapter.grammars import GrammarGuard, GrammarTooLargeError
+from headway.vllm_adapter.most_active import most_active
 from headway.vllm_adapter.process.progress import ProgressReader
 from headway.vllm_adapter.process.ranks import ranks_of
 from headway_policies import Block, Progress, Usage
@@ -262,9 +263,11 @@ class VllmAdapter:
         return self._progress
 
     def engine_seats(self, engine: Any) -> int | None:
-        """``--max-num-seqs`` of all ranks; less where vLLM's own admission limit, for all ranks together, is less."""
+        """The sequences that all ranks run at most; less where vLLM's own admission limit, for all ranks together, is
+        less.
+        """
         scheduler = engine.vllm_config.scheduler_config
-        seats = int(ranks_of(engine.vllm_config) * scheduler.max_num_seqs)
+        seats = ranks_of(engine.vllm_config) * most_active(scheduler)
         most = getattr(scheduler, "max_num_queued_reqs", None)
         return seats if most is None else max(1, min(seats, int(most)))
 

@@ -17,6 +17,7 @@ from headway.errors import HeadwayError
 from headway.patches import switched_off
 from headway.vllm_adapter.log_format import log_json_lines
 from headway.vllm_adapter.log_privacy import hide_engine_content
+from headway.vllm_adapter.most_active import most_active
 from headway.vllm_adapter.process.cpu_yield import yield_cpu
 from headway.vllm_adapter.process.death_cause import listen_for_death_cause, listen_for_failed_starts
 from headway.vllm_adapter.process.engine_sockets import remove_when_killed
@@ -123,10 +124,10 @@ def get_dispatch_blocks(core: Any) -> list[str]:
 
 
 def set_limits(core: Any, limits: dict[str, Any]) -> None:
-    """Set the given limits of the scheduler, at most what the model runner was started for, and the step policy."""
+    """Set the given limits of the scheduler, at most what the engine was started for, and the step policy."""
     scheduler = core.scheduler
     if "max_num_active_reqs" in limits:
-        most = int(scheduler.scheduler_config.max_num_seqs)
+        most = most_active(scheduler.scheduler_config)
         setattr(scheduler, _active_name(scheduler), max(1, min(int(limits["max_num_active_reqs"]), most)))
     if "step" in limits and "steps" not in switched_off():
         shape_steps(core, limits["step"])

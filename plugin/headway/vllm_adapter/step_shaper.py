@@ -80,6 +80,7 @@ class StepShaper:
         self._kv = getattr(scheduler, "kv_cache_manager", None)
         self._in_flight: deque[tuple[Any, float, int, int, float, Plan | None]] = deque(maxlen=_IN_FLIGHT)
         self._plan: Plan | None = None
+        self._off = False
         self._prompts_left = False
         self._decoding = 0
         self._ended_s = 0.0
@@ -108,7 +109,8 @@ class StepShaper:
                 if interval > 1:
                     setattr(scheduler, _INTERVAL, interval)
         try:
-            self._scheduled(output, began_s, planned=budget is not None)
+            if not self._off:
+                self._scheduled(output, began_s, planned=budget is not None)
         except Exception as error:
             self._give_up(error)
         return output
@@ -116,7 +118,8 @@ class StepShaper:
     def update_from_output(self, scheduler_output: Any, *arguments: Any, **options: Any) -> Any:
         """vLLM's own, and the end of a step."""
         try:
-            self._ended(scheduler_output)
+            if not self._off:
+                self._ended(scheduler_output)
         except Exception as error:
             self._give_up(error)
         return self._update(scheduler_output, *arguments, **options)
@@ -124,7 +127,7 @@ class StepShaper:
     def _budget(self) -> tuple[int, int] | None:
         """The tokens of the next step and the most of them for a prompt, 0 for no bound; None: vLLM's own."""
         scheduler = self._scheduler
-        if not (scheduler.running and (self._prompts_left or scheduler.waiting)):
+        if self._off or not (scheduler.running and (self._prompts_left or scheduler.waiting)):
             return None
         try:
             return self._planned()
@@ -176,10 +179,9 @@ class StepShaper:
                 return
 
     def _give_up(self, error: Exception) -> None:
-        """Leave the scheduler to itself for good."""
+        """Leave the scheduler to itself for good. Its methods stay replaced: others may have been put around them."""
         log.warning("the step policy is off, vLLM shapes its steps itself: %s: %s", type(error).__name__, error)
-        self.policy.terms = None
-        self._scheduler.schedule, self._scheduler.update_from_output = self._schedule, self._update
+        self.policy.terms, self._off = None, True
 
 
 def _prompt(request: Any, now_s: float) -> Prompt:

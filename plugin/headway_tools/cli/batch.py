@@ -54,6 +54,8 @@ def configure(parser: argparse.ArgumentParser) -> None:
 def run(chosen: argparse.Namespace) -> int:
     """Send what has no answer yet."""
     path = Path(chosen.file)
+    if not path.name:
+        raise UsageError(f"{chosen.file!r}: is no file of requests")
     out = path.with_suffix(".out.jsonl") if chosen.out is None else Path(chosen.out)
     if out.absolute() == path.absolute():
         raise UsageError(f"{out}: is the file of the requests; name another with --out")

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable
+from dataclasses import replace
 
 import live_stand_in
 import pytest
@@ -95,6 +97,12 @@ def test_a_press_that_arrives_twice_is_one_order(monkeypatch: pytest.MonkeyPatch
     assert carry_out(settings, "recycle", ask)
     assert carry_out(settings, "recycle", ask)
     assert len(sent) == 4
+    assert carry_out(replace(settings, url="http://127.0.0.1:2"), "undo", ask, once=(1, 3))
+    assert len(sent) == 5, "another server has the same revision"
+    later_s = time.monotonic() + 60
+    monkeypatch.setattr("headway_dashboard.pages.control.command_form.time.monotonic", lambda: later_s)
+    assert carry_out(replace(settings, url="http://127.0.0.1:2"), "undo", ask, once=(1, 3))
+    assert len(sent) == 6, "so has a server that was started anew"
 
 
 def test_a_trial_that_was_taken_back_says_why(control: Open, stub: StubServer) -> None:

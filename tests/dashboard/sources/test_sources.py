@@ -4,13 +4,17 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable
+from types import SimpleNamespace
+from typing import cast
 
 import pytest
 import requests
 from stub_server import StubServer
 
 from headway_dashboard.analysis.catalogue import panels
+from headway_dashboard.analysis.queries.reading import Health, SourceReading
 from headway_dashboard.analysis.server import newest_values
+from headway_dashboard.analysis.view import Span
 from headway_dashboard.sources import FallbackSource, PrometheusSource, ScrapeSource, read
 
 Until = Callable[[Callable[[], bool]], None]
@@ -154,3 +158,14 @@ def test_while_prometheus_is_away_the_scrape_answers(stub: StubServer, nobody: s
     assert reading.source == "direct scrape"
     assert "not reachable" in reading.note
     source.close()
+
+
+def test_prometheus_says_which_servers_there_are_while_it_answers() -> None:
+    """Also where nothing else is asked, and it knows the servers by other names than the direct scrape."""
+    span, well = Span(300.0), Health(last_ok_s=1.0)
+    told = SourceReading({}, well, 2.0, "", instances={"gpu-1:8000": well, "gpu-2:8000": well})
+    own = SourceReading({}, well, 2.0, "", instances={"127.0.0.1:8000": well})
+    prometheus = SimpleNamespace(reachable=True, read=lambda questions: {span: told})
+    scrape = SimpleNamespace(begin=lambda: None, read=lambda questions: {span: own})
+    source = FallbackSource(cast(PrometheusSource, prometheus), cast(ScrapeSource, scrape))
+    assert list(source.read({span: ()})[span].instances) == ["gpu-1:8000", "gpu-2:8000"]

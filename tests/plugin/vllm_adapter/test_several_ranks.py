@@ -56,6 +56,8 @@ def test_the_ceiling_is_that_of_all_ranks() -> None:
     two = Ranks([], [])
     assert VllmAdapter().engine_seats(engine(two)) == 32
     assert VllmAdapter().engine_seats(engine(two, max_num_queued_reqs=20)) == 20
+    assert VllmAdapter().engine_seats(engine(two, max_num_active_seqs=4)) == 8
+    assert VllmAdapter().engine_seats(engine(two, max_num_active_seqs=None)) == 32
     assert VllmAdapter().engine_seats(engine(Ranks([]))) == 16
 
 

@@ -143,6 +143,18 @@ def test_it_goes_on_below_a_step_policy_and_after_that_gave_up(file: Path, monke
     assert len(recorded(core, file, StandInRequest(16, 5))) == 5
 
 
+def test_it_goes_on_above_a_step_policy_that_gives_up(file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As in a server with one API process, which sets its limits before the first step."""
+    scheduler = SeveralClients(MODEL)
+    core = core_of(scheduler, monkeypatch)
+    set_limits(core, {"step": StepTerms(0.4, None, {}).plain()})
+    shaper = core.headway_step_shaper
+    assert isinstance(shaper, StepShaper)
+    assert len(recorded(core, file, StandInRequest(16, 5))) == 5
+    shaper._give_up(ValueError("another vLLM"))
+    assert len(recorded(core, file, StandInRequest(16, 5))) == 5
+
+
 def test_an_error_leaves_the_step_as_it_is(
     file: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:

@@ -82,6 +82,13 @@ def test_a_wrong_file_is_named(tmp_path: Path, text: bytes, said: str, capsys: p
     assert not (tmp_path / "in.out.jsonl").exists()
 
 
+@pytest.mark.parametrize("file", ["", ".", "/"])
+def test_what_is_no_file_is_wrong_usage(file: str, capsys: pytest.CaptureFixture[str]) -> None:
+    """As a variable that is not set."""
+    assert main(["batch", file]) == 2
+    assert f"{file!r}: is no file of requests" in capsys.readouterr().err
+
+
 def test_a_server_that_is_not_there(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     path = tmp_path / "in.jsonl"
     path.write_bytes(requests(1))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable
 
 import streamlit as st
@@ -14,6 +15,7 @@ from headway_dashboard.settings import Settings
 
 REASON_CHARS = 400
 ACTOR_CHARS = 80
+_REPEATED_S = 30.0  # a server that was started anew meanwhile has the same revision
 
 #: Sends a command with its reason and its author, and says what came of it. Raises AdminError.
 Ask = Callable[[AdminClient, str, str], str]
@@ -53,11 +55,12 @@ def carry_out(
 ) -> bool:
     """Ask the server, keep its answer for the page, and say whether it did what was asked.
 
-    ``once`` names a command that makes sense a single time, such as a switch from a certain revision: a browser whose
-    connection broke may report the same press again, and then the first answer stands.
+    ``once`` names a command that makes sense a single time at a server, such as a switch from a certain revision: a
+    browser whose connection broke may report the same press again a moment later, and then the first answer stands.
     """
     state, kept = st.session_state, result or f"{key}_result"
-    if once is not None and state.get(f"{kept}_once") == once:
+    sent, sent_s = state.get(f"{kept}_once", (None, 0.0))
+    if once is not None and sent == (settings.url, once) and time.monotonic() < sent_s + _REPEATED_S:
         return True
     if must_log_in():
         state[kept] = ("warning", f"Nothing was {done}: log in first.")
@@ -71,7 +74,7 @@ def carry_out(
     finally:
         client.close()
     state[kept] = ("success", text)
-    state[f"{kept}_once"] = once
+    state[f"{kept}_once"] = (settings.url, once), time.monotonic()
     return True
 
 

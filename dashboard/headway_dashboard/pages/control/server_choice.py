@@ -20,9 +20,15 @@ def changed_server(
     if settings.others:
         names = [instance_name(url) for url in settings.urls]
         with st.container(horizontal=True, vertical_alignment="bottom", gap="small", key="headway-changed-server"):
-            name = st.selectbox("Server to change", names, key=_KEY, width=260)
+            name = st.selectbox("Server to change", names, key=_KEY, on_change=_forget_answers, width=260)
             st.caption(f"This page shows and changes {plain(name)} alone, one of {len(names)} servers.")
         return watched_at(settings, name)
     if isinstance(source, ChosenSource) and source.name != instance_name(settings.url):
         st.warning(f"{plain(source.name)} is known from Prometheus only: this page changes {plain(settings.url)}.")
     return settings, source, server_status
+
+
+def _forget_answers() -> None:
+    """Another server was chosen: the answers on the page are not its own."""
+    for name in [name for name in st.session_state if str(name) == "result" or str(name).endswith("_result")]:
+        del st.session_state[name]

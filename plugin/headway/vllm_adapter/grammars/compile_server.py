@@ -59,6 +59,7 @@ class CompileServer:
         """Serve until the input ends; ``frames`` may hold what was read before."""
         self._frames = frames or self._frames
         try:
+            self._carry_out(b"")  # an order may have come with what was read before
             while True:
                 for key, _ in self._selector.select(self._left_s()):
                     if key.fd != self._orders:
@@ -73,12 +74,15 @@ class CompileServer:
     def _read(self) -> bool:
         """Carry out the orders that have come; False at the end of the input."""
         data = os.read(self._orders, _READ_BYTES)
+        self._carry_out(data)
+        return bool(data)
+
+    def _carry_out(self, data: bytes) -> None:
         for order in self._frames.feed(data):
             if order.fields is None:
                 self._end(order.number)
             else:
                 self._begin(order)
-        return bool(data)
 
     def _begin(self, order: Order) -> None:
         verdicts, writing = os.pipe()
@@ -213,7 +217,7 @@ def _backend_class(name: str) -> Any:
     return LMFormatEnforcerBackend
 
 
-def _first(frames: Frames, orders: int) -> Any:
+def first_frame(frames: Frames, orders: int) -> Any:
     """The first frame of the input; None where the input ends before."""
     while data := os.read(orders, _READ_BYTES):
         for frame in frames.feed(data):
@@ -229,7 +233,7 @@ def main() -> int:
     for standard in (0, 1, 2):
         os.dup2(silence, standard)
     frames = Frames()
-    start = _first(frames, orders)
+    start = first_frame(frames, orders)
     if not isinstance(start, Start):
         return 1
     try:

@@ -61,7 +61,7 @@ class GrammarTooLargeError(Exception):
 class _Compilation:
     """A grammar that is being compiled, and the number of requests that wait for it."""
 
-    task: asyncio.Task[Verdict]
+    task: asyncio.Task[Verdict | None]
     waiting: int = 0
 
 
@@ -192,6 +192,8 @@ class GrammarGuard:
             if not found.waiting:
                 found.task.cancel()
                 self._compiling.pop(key, None)
+        if verdict is None:  # the process was killed again and again, with the engine or by this grammar
+            return Verdict.TOO_LARGE
         if self._unusable:
             return verdict
         self._known[key] = verdict
@@ -199,7 +201,8 @@ class GrammarGuard:
             self._known.popitem(last=False)
         return verdict
 
-    async def _in_turn(self, fields: Mapping[str, Any], tenant: str) -> Verdict:
+    async def _in_turn(self, fields: Mapping[str, Any], tenant: str) -> Verdict | None:
+        """The verdict of the process; None where it has ended at each try."""
         line = self._lines.setdefault(tenant, _Line())
         line.users += 1
         try:
@@ -213,7 +216,7 @@ class GrammarGuard:
             line.users -= 1
             if not line.users:
                 del self._lines[tenant]
-        return Verdict.TOO_LARGE
+        return None
 
     async def _compile(self, fields: dict[str, Any]) -> Verdict | None:
         """The verdict of the process; None where the process has ended meanwhile."""

@@ -237,7 +237,10 @@ def _arms(chosen: argparse.Namespace, model: EngineModel) -> list[Arm]:
         return strategy_arms(chosen.strategies, model)
     catalogue = open_catalogue(preset_dir(chosen.preset_dir, os.environ))
     wanted = chosen.preset or ([] if chosen.engine_alone else [DEFAULT_PRESET])
-    presets = {preset.name: preset for preset in (find_preset(name, catalogue).preset for name in wanted)}
+    presets: dict[str, Preset] = {}
+    for preset in (find_preset(name, catalogue).preset for name in wanted):
+        if presets.setdefault(preset.name, preset) != preset:
+            raise UsageError(f"two presets are named {preset.name!r}: give one of the files another name")
     arms = [Arm(name, preset, model) for name, preset in presets.items()]
     return [*arms, Arm("engine alone", None, model)] if chosen.engine_alone else arms
 

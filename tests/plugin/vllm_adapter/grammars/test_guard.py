@@ -108,6 +108,17 @@ async def test_requests_with_the_same_grammar_wait_for_one_compilation() -> None
         await guard.check(params("after it"), "a")
 
 
+async def test_a_grammar_that_is_there_before_the_process_reads_is_compiled() -> None:
+    """The request that has started the process left meanwhile."""
+    async with guarding() as guard:
+        first = asyncio.create_task(guard.check(params("left"), "a"))
+        await until(lambda: guard._process is not None)
+        first.cancel()
+        await asyncio.wait([first])
+        async with asyncio.timeout(30):
+            await guard.check(params("good"), "b")
+
+
 async def test_a_process_that_ends_is_started_again() -> None:
     """Its grammar is compiled again, once; a grammar that ends the process each time is refused, once the
     last process has been waited for.
@@ -131,6 +142,8 @@ async def test_a_process_that_ends_is_started_again() -> None:
         with pytest.raises(GrammarTooLargeError):
             await deadly
         assert [process.returncode for process in killed] == [-signal.SIGKILL] * 2
+        assert not guard._compiling
+        assert len(guard._known) == 2, "what no process has said is not kept"
 
 
 async def test_a_process_that_is_killed_while_it_starts_is_started_again(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -120,6 +120,15 @@ def test_a_call_and_the_page_set_the_same(page: LimitsPage) -> None:
     assert get_limits(core) == get_limits(called)
 
 
+def test_the_operators_own_bound_is_never_raised() -> None:
+    """``--max-num-active-seqs`` lies below what the model runner was started for."""
+    core = SimpleNamespace(scheduler=StandInScheduler(FAMILY["two cores"], max_num_active_seqs=8))
+    set_limits(core, {"max_num_active_reqs": 100})
+    assert get_limits(core) == {"max_num_active_reqs": 8}
+    set_limits(core, {"max_num_active_reqs": 4})
+    assert get_limits(core) == {"max_num_active_reqs": 4}
+
+
 def test_an_engine_without_the_file_is_left_as_it_is(monkeypatch: pytest.MonkeyPatch) -> None:
     """There is nobody that would write."""
     monkeypatch.setenv(VARIABLE, "/nowhere")

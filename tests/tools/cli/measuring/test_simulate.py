@@ -206,6 +206,15 @@ def test_the_workload_with_adapters_brings_an_engine_that_runs_two(capsys: pytes
         assert json.loads(capsys.readouterr().out)["model"]["most_adapters"] == most
 
 
+def test_two_presets_of_one_name_are_not_compared(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """As a copy of a bundled one has: one of them would be left out. The same preset twice is one."""
+    own = tmp_path / "mine.toml"
+    own.write_text('name = "balanced"\nextends = "balanced"\n[batching]\nseats = 2\n', encoding="utf-8")
+    assert main([*SHORT, "--preset", "balanced", "--preset", str(own)]) == 2
+    assert "two presets are named 'balanced': give one of the files another name" in capsys.readouterr().err
+    assert main([*SHORT, "--preset", "balanced", "--preset", "balanced"]) == 0
+
+
 def like(stub: Stub, error_ratio: float = 0.03) -> list[str]:
     """The words for the engine of a server that has fitted its step time."""
     stub.step_time = StepTime(base_s=0.02, sequence_s=0.002, prompt_token_s=0.0004, error_ratio=error_ratio)
