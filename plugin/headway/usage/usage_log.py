@@ -60,7 +60,7 @@ class UsageLog:
         self._added = self._settled = 0
         self._thread: threading.Thread | None = None
         self._wake, self._hurry = threading.Event(), threading.Event()
-        self._round = threading.Condition()
+        self._round, self._starting = threading.Condition(), threading.Lock()
         self._closed = self._failing = False
         self._pruned_s = time.monotonic() - _PRUNE_EVERY_S
 
@@ -139,12 +139,14 @@ class UsageLog:
     def _start(self) -> None:
         """Start the thread, with the first record: a fork before that has no thread and can start its own.
 
-        At its end a process can start no thread (Python 3.12): then ``close`` writes.
+        At its end a process can start no thread (Python 3.12): then ``close`` writes. Records may come from several
+        threads at once; the database has one connection, of this thread.
         """
         thread = threading.Thread(target=self._run, name="headway usage", daemon=True)
-        with suppress(RuntimeError):
-            thread.start()
-            self._thread = thread
+        with self._starting, suppress(RuntimeError):
+            if self._thread is None:
+                thread.start()
+                self._thread = thread
 
     def _run(self) -> None:
         while not self._closed:

@@ -8,6 +8,7 @@ import sqlite3
 import subprocess
 import sys
 import threading
+import time
 from contextlib import closing
 from pathlib import Path
 
@@ -29,6 +30,27 @@ def test_what_was_added_is_written_within_a_second_and_is_the_owners_alone(tmp_p
     assert requests(path).requests == 501
     assert usage.lost == 0
     assert path.stat().st_mode & 0o777 == 0o600
+
+
+def test_records_of_several_threads_are_written_by_one(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The first ones may come at once: two writers with one connection would end the process."""
+    started, start = list[threading.Thread](), threading.Thread.start
+
+    def slowly(thread: threading.Thread) -> None:
+        if thread.name == "headway usage":
+            started.append(thread)
+            time.sleep(0.1)
+        start(thread)
+
+    monkeypatch.setattr(threading.Thread, "start", slowly)
+    with opened(tmp_path / "usage.db") as usage:
+        adding = [threading.Thread(target=usage.add, args=(record(),)) for _ in range(4)]
+        for thread in adding:
+            thread.start()
+        for thread in adding:
+            thread.join()
+        assert usage.flush(10)
+    assert len(started) == 1
 
 
 @pytest.mark.slow
