@@ -24,9 +24,8 @@ from headway.vllm_adapter.engine_core_hooks import (
     SET_LIMITS,
 )
 from headway.vllm_adapter.grammars import GrammarGuard, GrammarTooLargeError
-from headway.vllm_adapter.most_active import most_active
 from headway.vllm_adapter.process.progress import ProgressReader
-from headway.vllm_adapter.process.ranks import ranks_of
+from headway.vllm_adapter.process.ranks import most_active, ranks_of
 from headway_policies import Block, Progress, Usage
 from headway_policies.memory import Cache
 from headway_policies.preset import Ability

@@ -17,7 +17,6 @@ from headway.errors import HeadwayError
 from headway.patches import switched_off
 from headway.vllm_adapter.log_format import log_json_lines
 from headway.vllm_adapter.log_privacy import hide_engine_content
-from headway.vllm_adapter.most_active import most_active
 from headway.vllm_adapter.process.cpu_yield import yield_cpu
 from headway.vllm_adapter.process.death_cause import listen_for_death_cause, listen_for_failed_starts
 from headway.vllm_adapter.process.engine_sockets import remove_when_killed
@@ -25,7 +24,7 @@ from headway.vllm_adapter.process.interrupted_start import interruptible
 from headway.vllm_adapter.process.limits_page import follow_limits_page
 from headway.vllm_adapter.process.parent_watch import watch_starts
 from headway.vllm_adapter.process.progress import prepare_progress, report_compilations, report_progress
-from headway.vllm_adapter.process.ranks import bind_ranks
+from headway.vllm_adapter.process.ranks import bind_ranks, most_active
 from headway.vllm_adapter.process.worker_cache import clear_worker_caches
 from headway.vllm_adapter.process.worker_memory import engine_memory
 from headway.vllm_adapter.step_recorder import record_steps

@@ -25,6 +25,14 @@ def ranks_of(config: Any) -> int:
     return int(getattr(getattr(config, "parallel_config", None), "data_parallel_size", 1) or 1)
 
 
+def most_active(scheduler_config: Any) -> int:
+    """The sequences that a rank runs at most: ``--max-num-active-seqs``, where vLLM has it and it is given, else the
+    ``--max-num-seqs`` of the model runner.
+    """
+    most = getattr(scheduler_config, "max_num_active_seqs", None)
+    return int(scheduler_config.max_num_seqs if most is None else min(most, scheduler_config.max_num_seqs))
+
+
 def bind_ranks(manager: type[Any] | None) -> None:
     """Have the processes that this class of vLLM's starts begin and end as one engine. Further calls do nothing."""
     watch: Any = getattr(manager, "monitor_engine_liveness", None)
