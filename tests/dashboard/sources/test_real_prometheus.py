@@ -57,15 +57,20 @@ def test_panels_read_their_series_from_prometheus(
     wanted = (panels.LIMIT, panels.PRESET, panels.KV_USE, panels.TOKENS, panels.BATCH, *panels.TTFT_PANEL.expressions)
     asked = (*wanted, panels.QUEUED_BY_CLASS, panels.GPU_TOTAL)
     until(lambda: newest(read(source, asked, 300.0)[panels.TTFT_P95_BY_CLASS].line("normal")) is not None)
-    # at first Prometheus may extrapolate the sum from more scrapes than the count
-    until(lambda: 0 < (newest(read(source, asked, 300.0)[panels.BATCH].line()) or 0) <= 32)
     reading = read(source, asked, 300.0)
+
+    def settled() -> bool:
+        nonlocal reading
+        reading = read(source, asked, 300.0)
+        # at first Prometheus may extrapolate the sum from more scrapes than the count; a scrape may miss its second
+        return 0 < (newest(reading[panels.BATCH].line()) or 0) <= 32 and reading.health.trouble is None
+
+    until(settled)
     assert reading.source == "Prometheus"
     assert newest(reading[panels.LIMIT].line()) == 32
     assert newest(reading[panels.TOKENS].line()) is not None
     assert set(reading[panels.QUEUED_BY_CLASS].lines) == {("realtime",), ("normal",), ("batch",)}
     assert reading[panels.GPU_TOTAL].empty
-    assert reading.health.trouble is None
     assert reading[panels.LIMIT].line()[0] is None
     assert isinstance(panels.ERROR_SHARE, Share)
     share = (panels.ERROR_SHARE, panels.ERROR_SHARE.whole, *panels.ERROR_PANEL.expressions)
@@ -89,8 +94,13 @@ def test_prometheus_refuses_no_panel(prometheus: str, until: Callable[..., None]
     source = PrometheusSource(prometheus, interval_s=1.0)
     until(lambda: newest(read(source, (panels.TOKENS,), 300.0)[panels.TOKENS].line()) is not None)
     shown = {one for page in ALL_PANELS.values() for panel in page for one in panel.expressions}
-    until(lambda: read(source, tuple(shown), 300.0).series.keys() >= shown)
-    assert read(source, tuple(shown), 300.0).health.trouble is None
+
+    def all_shown() -> bool:
+        reading = read(source, tuple(shown), 300.0)
+        # on a busy machine one scrape may miss its second: then Prometheus does not reach the server
+        return reading.series.keys() >= shown and reading.health.trouble is None
+
+    until(all_shown)
     source.close()
 
 
