@@ -60,10 +60,25 @@ class Gateway:
 
     # ------------------------------------------------------------------ one call
 
-    def reserve(self, context: RequestContext, seats: int) -> Permit:
-        """The permit of a context, issued on first use. Raises Refused.
+    def announce(self, context: RequestContext, answers: int) -> None:
+        """Note how many answers vLLM is about to generate for each prompt, and reserve their seats. Raises Refused.
 
-        Where a dead engine is not replaced, each new request reports its death: a program has no supervisor.
+        A request whose grammar is compiled first gets them afterwards; it is refused here where it is too wide.
+        """
+        asked = context.asked
+        if context.bypass or asked.detached:
+            return
+        context.answers = max(1, answers, asked.answers if asked.route.sampling else 1)
+        if context.seated_early:
+            self.reserve(context, context.answers)
+        else:
+            self._check_width(context.answers * asked.prompts)
+
+    def reserve(self, context: RequestContext, seats: int) -> Permit:
+        """The permit of a context, issued on first use: for the answers that were announced, or for its first call.
+
+        Raises Refused. Where a dead engine is not replaced, each new request reports its death: a program has no
+        supervisor.
         """
         if self.link.loop.own is None:
             self.link.begin()
@@ -73,7 +88,7 @@ class Gateway:
             if context.on_arrival is not None:
                 arrival, context.on_arrival = context.on_arrival, None
                 arrival()
-            sequences = max(1, seats * context.asked.prompts)
+            sequences = max(seats, context.answers) * context.asked.prompts
             self._check_width(sequences)
             permit = self._enter(context, sequences)
             permit.on_stop, permit.on_abort = partial(self._stop_calls, permit), context.on_given_up

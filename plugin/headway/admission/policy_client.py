@@ -36,11 +36,11 @@ class PolicyClient:
     _headway_base: ClassVar[Any]
 
     def check_admission(self, n: int = 1, request_id: str | None = None) -> None:
-        """Reserve a seat before the prompt is rendered; later, inside the engine, only vLLM's own check."""
+        """Reserve the seats before the prompt is rendered; later, inside the engine, only vLLM's own check."""
         gateway, context = self._headway_gateway, REQUEST_CONTEXT.get()
-        if request_id is None and context is not None and context.seated_early:
+        if request_id is None and context is not None:
             try:
-                gateway.reserve(context, max(1, n))
+                gateway.announce(context, n)
             except Refused as refused:
                 raise gateway.link.adapter.error(refused) from None
         self._headway_base.check_admission(self, n, request_id)

@@ -36,10 +36,11 @@ class RequestContext:
 
     ``share`` weighs its tenant against others of its class, ``key`` is the name of the key that it came with,
     ``service_tier`` the tier that its response names. ``lowered``: it asked for a class above its rights.
-    ``most_tokens`` bounds each of its answers, whatever it asks for. ``bypass`` marks the server's own requests, which
-    pass without a permit. ``invalid`` is what the engine, or a check before it, found wrong. ``on_arrival`` is called
-    once, when the request first asks for a permit, ``on_entered`` when it has it, ``on_given_up`` when it is aborted,
-    ``on_own_call`` for each engine call that outlives it, with the context of that call.
+    ``answers`` is the number of answers to each prompt, where the engine was told of it before its first call, and
+    ``most_tokens`` bounds each of them, whatever the request asks for. ``bypass`` marks the server's own requests,
+    which pass without a permit. ``invalid`` is what the engine, or a check before it, found wrong. ``on_arrival`` is
+    called once, when the request first asks for a permit, ``on_entered`` when it has it, ``on_given_up`` when it is
+    aborted, ``on_own_call`` for each engine call that outlives it, with the context of that call.
     """
 
     class_name: str | None = None
@@ -52,6 +53,7 @@ class RequestContext:
     key: str = ""
     lowered: LoweredClass | None = None
     service_tier: str | None = None
+    answers: int = 1
     most_tokens: int | None = None
     bypass: bool = False
     permit: Permit | None = None

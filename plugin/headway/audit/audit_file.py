@@ -47,7 +47,8 @@ class AuditFile:
         self._max_bytes = max_bytes
         self._kept = kept
         self._descriptor: int | None = _open(self.path)
-        self._torn = False  # the last line was not written whole
+        self._torn = _ends_torn(self._descriptor)  # the last line was not written whole
+        self._unmoved = False
         self._lines: queue.Queue[bytes | None] = queue.Queue(MAX_WAITING)
         self._thread: threading.Thread | None = None
         self._closed = False
@@ -162,19 +163,34 @@ class AuditFile:
             if _is_at(self._descriptor, self.path):
                 return self._descriptor
             os.close(self._descriptor)
-            self._descriptor, self._torn = None, False
+            self._descriptor = None
         self._descriptor = _open(self.path)
+        self._torn = _ends_torn(self._descriptor)
         return self._descriptor
 
     def _rotated(self, descriptor: int) -> int:
-        """Move the file aside, unless another process has just done so; returns the new one. Raises OSError."""
+        """Move the file aside, unless another process has just done so; returns the new one. Raises OSError.
+
+        Where the file cannot be moved, as in a folder that is not the server's, it grows on: no line is lost.
+        """
         fcntl.flock(descriptor, fcntl.LOCK_EX)  # ends when the descriptor is closed
-        if _is_at(descriptor, self.path):
-            names = [self.path, *(Path(f"{self.path}.{number}") for number in range(1, self._kept + 1))]
-            for older, newer in zip(names[:0:-1], names[-2::-1], strict=True):
-                if newer.exists():
-                    newer.replace(older)
+        try:
+            if _is_at(descriptor, self.path):
+                self._move()
+        except OSError as error:
+            fcntl.flock(descriptor, fcntl.LOCK_UN)
+            if not self._unmoved:
+                log.warning("audit file %s: cannot be rotated: %s; it grows beyond its size", self.path, error.strerror)
+            self._unmoved = True
+            return descriptor
+        self._unmoved = False
         return self._current()
+
+    def _move(self) -> None:
+        names = [self.path, *(Path(f"{self.path}.{number}") for number in range(1, self._kept + 1))]
+        for older, newer in zip(names[:0:-1], names[-2::-1], strict=True):
+            if newer.exists():
+                newer.replace(older)
 
     def _warn(self, cause: str) -> None:
         if not self._failing:
@@ -189,12 +205,24 @@ class AuditFile:
 
 def _open(path: Path) -> int:
     """Open a regular file for appending. Raises OSError; a pipe or a device would block, or keep nothing."""
-    flags = os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC | os.O_NONBLOCK
-    descriptor = os.open(path, flags, 0o600)
+    flags = os.O_APPEND | os.O_CREAT | os.O_CLOEXEC | os.O_NONBLOCK
+    try:
+        descriptor = os.open(path, os.O_RDWR | flags, 0o600)
+    except PermissionError:  # the server may append to it, and not read it
+        descriptor = os.open(path, os.O_WRONLY | flags, 0o600)
     if not stat.S_ISREG(os.fstat(descriptor).st_mode):
         os.close(descriptor)
         raise OSError(0, "not a regular file")
     return descriptor
+
+
+def _ends_torn(descriptor: int) -> bool:
+    """Whether the file ends within a line: the power was cut, or the disk full. False where it cannot be read."""
+    size = os.fstat(descriptor).st_size
+    try:
+        return size > 0 and os.pread(descriptor, 1, size - 1) != b"\n"
+    except OSError:
+        return False
 
 
 def _taken_back(descriptor: int, size: int, written: int) -> bool:

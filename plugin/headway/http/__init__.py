@@ -11,7 +11,7 @@ It depends on ASGI and Starlette, and not on vLLM.
 from headway.http.admin import Tokens, routes
 from headway.http.inference import AdmissionMiddleware, RequestRules
 from headway.http.limits import MAX_TARGET_BYTES, Bounds, Budget, RequestLimits
-from headway.http.log_privacy import hide_queries
+from headway.http.log_privacy import hide_secrets
 
 __all__ = [
     "MAX_TARGET_BYTES",
@@ -21,6 +21,6 @@ __all__ = [
     "RequestLimits",
     "RequestRules",
     "Tokens",
-    "hide_queries",
+    "hide_secrets",
     "routes",
 ]

@@ -97,7 +97,13 @@ def rotate_key(path: str, key_id: str, *, now: datetime, grace: timedelta) -> tu
         if expires is not None:
             with suppress(OverflowError):  # beyond the year 9999: it ends with the old one
                 expires = now + (expires - old.created)
-        made = _make(_free_id(key_id.partition("~")[0], "~", 2, file.ring), old.tenant, now, expires, old.note)
+        made = _make(
+            _free_id(key_id.partition("~")[0][:_MAX_ID_NAME_CHARS], "~", 2, file.ring),
+            old.tenant,
+            now,
+            expires,
+            old.note,
+        )
         ends = max(now + grace, old.created)
         ends = ends if old.expires is None else min(ends, old.expires)
         wanted = copy.deepcopy(file.table)

@@ -31,6 +31,7 @@ _MAX_NAME_CHARS: Final = 256
 #: No model generates more; vLLM lowers what exceeds its context.
 _MOST_TOKENS: Final = 999_999_999
 
+_ANSWERS: Final = ("n", "best_of")
 _GRAMMARS: Final = ("structured_outputs", "response_format", "text", "output_config", "tools")
 _PLAIN_BYTES: Final = 4096
 #: The marks of a grammar that is not plain (vllm_adapter/grammars/plain.py), and an escape, which may hide one.
@@ -77,7 +78,7 @@ def read_asked(route: Route, body: bytes) -> Asked:
         fields,
         sampling,
         prompts=prompts,
-        answers=max(1, whole_number(fields.get("n")) or 1, whole_number(fields.get("best_of")) or 1),
+        answers=_answers(fields, sampling),
         prompt_tokens=(len(body) - _media_bytes(body)) // _BYTES_PER_TOKEN // prompts,
         prompt_bytes=len(body),
         max_tokens=_max_tokens(fields, sampling),
@@ -85,7 +86,7 @@ def read_asked(route: Route, body: bytes) -> Asked:
         model=model[:_MAX_NAME_CHARS] if isinstance(model, str) else None,
         streams=is_true(fields.get("stream")),
         detached=route.api is Api.RESPONSES and is_true(fields.get("background")),
-        large_grammar=any(_may_be_large(fields[name]) for name in _GRAMMARS if name in fields),
+        large_grammar=_names_large_grammar(fields) or _names_large_grammar(sampling),
     )
 
 
@@ -99,11 +100,21 @@ def _prompts(route: Route, fields: Fields) -> int:
     return max(1, found)
 
 
+def _answers(*layers: Fields) -> int:
+    """The largest number of answers that a body names."""
+    numbers = [whole_number(fields[name]) for fields in layers for name in _ANSWERS if name in fields]
+    return max((1, *(number for number in numbers if number is not None)))
+
+
 def _max_tokens(*layers: Fields) -> int | None:
     """The largest of the limits that a body names: several keys mean the same."""
     numbers = [whole_number(fields[name]) for fields in layers for name in LIMITS if name in fields]
     most = max((number for number in numbers if number is not None), default=-1)
     return None if most < 0 else min(most, _MOST_TOKENS)
+
+
+def _names_large_grammar(fields: Fields) -> bool:
+    return any(_may_be_large(fields[name]) for name in _GRAMMARS if name in fields)
 
 
 def _may_be_large(grammar: Raw) -> bool:

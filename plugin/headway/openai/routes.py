@@ -77,8 +77,9 @@ class Route:
 
     ``prompts`` are the fields that may hold several prompts, ``prefix`` those of the prompt in the order in which a
     chat template renders them. ``limit`` names the usual limit of the output, which may lack where it is not
-    ``limit_needed``. ``form``: the body may be a form. ``unread``: vLLM counts tokens and generates nothing, so that
-    the admission middleware passes the request on unread.
+    ``limit_needed``. ``sampling``: it stands in ``sampling_params``, as the number of answers does. ``form``: the body
+    may be a form. ``unread``: vLLM counts tokens and generates nothing, so that the admission middleware passes the
+    request on unread.
     """
 
     path: str
@@ -90,6 +91,7 @@ class Route:
     prefix: tuple[str, ...] = ()
     limit: str = "max_tokens"
     limit_needed: bool = False
+    sampling: bool = False
     api: Api = Api.OPENAI
     form: bool = False
     unread: bool = False
@@ -133,7 +135,7 @@ ROUTES: Final = (
     ),
     *_posts(BodySize.MEDIA, "/v1/messages/count_tokens", seats=Seats.NONE, api=Api.ANTHROPIC, unread=True),
     *_posts(BodySize.MEDIA, "/v1/messages/render", api=Api.ANTHROPIC),
-    *_posts(BodySize.MEDIA, "/inference/v1/generate", seats=Seats.EACH, prefix=("token_ids",)),
+    *_posts(BodySize.MEDIA, "/inference/v1/generate", seats=Seats.EACH, prefix=("token_ids",), sampling=True),
     *_posts(BodySize.MEDIA, "/invocations", prompts=_TEXTS + _BATCHES),  # the body of any route
     *_posts(BodySize.MEDIA, "/v1/audio/transcriptions", "/v1/audio/translations", seats=Seats.EACH, form=True),
     *_posts(

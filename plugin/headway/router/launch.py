@@ -18,7 +18,7 @@ from headway.admission import loop_time_s
 from headway.api_server import Settings
 from headway.api_server.protocol import bound_protocol
 from headway.errors import HeadwayError
-from headway.http import hide_queries
+from headway.http import hide_secrets
 from headway.logs import JsonLines, keep_last_warnings
 from headway.router.addresses import Address, DnsName
 from headway.router.application import RouterService, router_service
@@ -160,5 +160,5 @@ def set_up_log() -> None:
     if Environment().log_format == "json":
         for handler in logging.getLogger().handlers:
             handler.setFormatter(JsonLines())
-    hide_queries()
+    hide_secrets()
     keep_last_warnings()

@@ -38,7 +38,7 @@ from headway.batches import start_batches
 from headway.checks.start import check_start, inference_keys
 from headway.engine_service import EngineService
 from headway.errors import HeadwayError
-from headway.http import AdmissionMiddleware, Bounds, hide_queries, routes
+from headway.http import AdmissionMiddleware, Bounds, hide_secrets, routes
 from headway.http.inference import Retries, TenantCharges
 from headway.logs import keep_last_warnings
 from headway.operator import Control, Listed, ServerIdentity, follows_engine, stated_seats
@@ -90,7 +90,7 @@ class HeadwayEndpoint:
         """
         log_json_lines()
         log_as_vllm_does()
-        hide_queries()
+        hide_secrets()
         if Environment().behind_queue:
             self._guard = OwnServerGuard(app)
             return
@@ -228,7 +228,7 @@ def _grammar_guard(vllm_config: Any, processor_s: int, most_in_line: int = MOST_
     """The guard of grammars; None where grammars are not to be checked, or no tokenizer can compile them."""
     if not processor_s or vllm_config.model_config.skip_tokenizer_init:
         return None
-    return GrammarGuard(vllm_config, Limits(processor_s=processor_s), most_in_line=most_in_line)
+    return GrammarGuard(vllm_config, Limits.of_processor(processor_s), most_in_line=most_in_line)
 
 
 def _context_tokens(engine_client: Any) -> int | None:

@@ -206,7 +206,7 @@ async def started(
     """An engine with so many seats of its own, its queue in order of priority; it is shut down at the end.
 
     ``kv_tokens``: the size of its KV cache; ``learnt``: the folder that its limit starts from, "" for none. Its weights
-    have the type that ``headway serve`` would choose here.
+    have the type that ``headway serve`` chooses or proposes here.
     """
     eager = not prepare()
     os.environ["HEADWAY_CACHE_DIR"] = learnt
@@ -252,8 +252,9 @@ def on_gpu() -> bool:
 
 
 def dtype() -> Literal["auto", "float32"]:
-    """The type of the weights: as the model has them, or 32-bit where 16-bit ones are slow."""
-    return "float32" if cpu_backend() and read_machine(os.environ).slow_16bit else "auto"
+    """The type of the weights: as the model has them, or 32-bit where 16-bit ones are slow or emulated."""
+    machine = read_machine(os.environ)
+    return "float32" if cpu_backend() and (machine.slow_16bit or machine.emulated_bf16) else "auto"
 
 
 async def open_loop(send: Send, requests: Sequence[Request], length_s: float, *, early: bool = False) -> list[Answer]:

@@ -8,6 +8,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from headway_tools.console.machine import read_machine
 from serving.client import dtype
 
 
@@ -34,10 +35,12 @@ def in_words(machine: Mapping[str, Any]) -> str:
 
 
 def processor() -> str:
-    """The processor: its name where the system tells it, and whether it lacks AVX-512."""
+    """The processor: its name where the system tells it, and what makes its 16-bit floats slow."""
     try:
         lines = Path("/proc/cpuinfo").read_text(encoding="utf-8").splitlines()
     except OSError:
         lines = []
     name = next((line.partition(":")[2].strip() for line in lines if line.startswith("model name")), "")
-    return f"{name or platform.machine()}{' without AVX-512' if dtype() == 'float32' else ''}"
+    machine = read_machine(os.environ)
+    lacks = " without AVX-512" if machine.slow_16bit else " without AVX512_BF16" if machine.emulated_bf16 else ""
+    return f"{name or platform.machine()}{lacks}"

@@ -16,9 +16,11 @@ from headway.admission.request_context import REQUEST_CONTEXT, RequestContext
 from headway.engine.fake import FakeOutput, FakeParams
 from headway.engine.port import Ended, PlainAdapter
 from headway.errors import TooWideError
-from headway.openai.asked import Asked
+from headway.openai.asked import Asked, read_asked
+from headway.openai.routes import route_at
 from headway.operator.install import install, prepare
 from headway.operator.presets import PresetCatalogue
+from headway_policies import Ending
 
 
 @on_virtual_time
@@ -114,6 +116,36 @@ async def test_the_bound_of_a_request_can_be_set(
     engine.check_admission(n)
     assert context.permit is not None
     assert context.permit.ticket.seats == prompts * n == control.gateway.sequences
+
+
+@on_virtual_time
+async def test_a_request_whose_grammar_is_compiled_first_is_as_wide(context: RequestContext) -> None:
+    """It is refused before its first call where it is too wide; else that call takes the seats of all its answers."""
+    engine, control = behind_a_gate(4, max_num_seqs=8)
+    context.asked = Asked(large_grammar=True)
+    with pytest.raises(TooWideError, match="asks for 9 sequences"):
+        engine.check_admission(9)
+    engine.check_admission(4)
+    assert context.permit is None
+    assert await read(engine, "a") == 3
+    assert context.permit is not None
+    assert context.permit.ticket.seats == 4
+    context.permit.leave(Ending.COMPLETED)
+    await assert_no_residue(control)
+
+
+@on_virtual_time
+async def test_answers_that_vllm_does_not_announce_are_read_in_the_body(context: RequestContext) -> None:
+    """The route that takes token ids announces one answer, whatever ``n`` its sampling parameters have."""
+    engine, _ = behind_a_gate(4, max_num_seqs=8)
+    route = route_at("/inference/v1/generate")
+    context.asked = read_asked(route, b'{"token_ids": [1], "sampling_params": {"n": 9}}')
+    with pytest.raises(TooWideError, match="asks for 9 sequences"):
+        engine.check_admission(1)
+    context.asked = read_asked(route, b'{"token_ids": [1], "sampling_params": {"n": 3}}')
+    engine.check_admission(1)
+    assert context.permit is not None
+    assert context.permit.ticket.seats == 3
 
 
 class Inputs(ServingEngine):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import fcntl
 import json
 import logging
 import os
@@ -227,6 +228,63 @@ def test_a_file_that_cannot_be_used_is_an_error_at_the_start(
         AuditFile.from_environment({name: text.replace("{}", str(tmp_path)) for name, text in environment.items()})
     assert "HEADWAY_AUDIT_FILE" in str(caught.value)
     assert "\n" not in str(caught.value)
+
+
+def test_a_line_that_the_power_cut_spoils_no_other_one(tmp_path: Path) -> None:
+    """The next server begins a line of its own, also where the file was put in place while it ran."""
+    path = tmp_path / "audit.jsonl"
+    path.write_text('{"number":0}\n{"num')
+    with opened(path) as file:
+        file.write({"number": 1})
+        written(file)
+        path.rename(tmp_path / "moved")
+        path.write_text('{"num')
+        file.write({"number": 2})
+        written(file)
+    assert (tmp_path / "moved").read_text() == '{"number":0}\n{"num\n{"number":1}\n'
+    assert path.read_text() == '{"num\n{"number":2}\n'
+
+
+def test_a_file_that_may_not_be_moved_grows_on(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """In a folder of another user: one warning, no line is lost, and no other server waits for the lock."""
+    path = tmp_path / "audit.jsonl"
+
+    def replace(self: Path, target: Path) -> Path:
+        raise PermissionError(errno.EACCES, "Permission denied")
+
+    monkeypatch.setattr(Path, "replace", replace)
+    with opened(path, max_bytes=500) as file:
+        for number in range(20):
+            file.write({"number": number, **ENTRY})
+        written(file)
+        with path.open() as other:
+            fcntl.flock(other, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        assert file.lost == 0
+    assert numbers(path) == list(range(20))
+    assert [record.levelname for record in caplog.records] == ["WARNING"]
+    assert "cannot be rotated: Permission denied" in caplog.text
+
+
+def test_a_file_that_may_be_appended_to_and_not_be_read_is_used(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As a folder of logs may be set up."""
+    path, real = tmp_path / "audit.jsonl", os.open
+
+    def opening(name: Path, flags: int, mode: int = 0o777) -> int:
+        if flags & os.O_ACCMODE == os.O_RDWR:
+            raise PermissionError(errno.EACCES, "Permission denied")
+        return real(name, flags, mode)
+
+    path.write_text('{"number":0}\n')
+    monkeypatch.setattr(os, "open", opening)
+    with opened(path) as file:
+        file.write({"number": 1})
+        written(file)
+    monkeypatch.undo()
+    assert numbers(path) == [0, 1]
 
 
 def test_a_pipe_is_refused_at_once(tmp_path: Path) -> None:

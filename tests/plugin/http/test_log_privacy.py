@@ -1,4 +1,4 @@
-"""No query string of a request reaches a log line of the web server."""
+"""No query string of a request, and no header or message of a WebSocket, reaches a log line of the web server."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from starlette.responses import PlainTextResponse
 from starlette.routing import Route, WebSocketRoute
 from starlette.websockets import WebSocket
 
-from headway.http.log_privacy import hide_queries, without_query
+from headway.http.log_privacy import hide_secrets, without_secrets
 
 SECRET = "token-that-nobody-may-read"
 LOGGERS = ("uvicorn.access", "uvicorn.error", "uvicorn.asgi", "uvicorn")
@@ -42,7 +42,7 @@ def lines() -> Iterator[list[str]]:
     before = [(one, one.level, list(one.handlers), list(one.filters), one.propagate) for one in loggers]
     handler.setLevel(1)
     try:
-        hide_queries()
+        hide_secrets()
         for logger in loggers:
             logger.handlers, logger.propagate = [handler], False
             logger.setLevel(1)
@@ -57,27 +57,35 @@ async def _ask(port: int) -> None:
     async with httpx.AsyncClient(trust_env=False) as client:
         for target in ("/here", "/nowhere", "/here%3Fquoted"):
             await client.get(f"http://127.0.0.1:{port}{target}?token={SECRET}&x=?{SECRET}")
+    message = bytes([0x81, 0x80 + len(SECRET), 0, 0, 0, 0]) + SECRET.encode()
     for path in ("ws", "nowhere"):
         reader, writer = await asyncio.open_connection("127.0.0.1", port)
         upgrade = "Upgrade: websocket\r\nConnection: Upgrade\r\nSec-WebSocket-Version: 13"
         key = "Sec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ=="
-        writer.write(f"GET /{path}?token={SECRET} HTTP/1.1\r\nHost: a\r\n{upgrade}\r\n{key}\r\n\r\n".encode())
-        await reader.readuntil(b"\r\n\r\n")
+        writer.write(f"GET /{path}?token={SECRET} HTTP/1.1\r\nHost: a\r\n{upgrade}\r\n{key}\r\n".encode())
+        writer.write(f"Authorization: Bearer {SECRET}\r\n\r\n".encode())
+        if b"101" in await reader.readuntil(b"\r\n\r\n"):
+            writer.write(message)
+            await reader.read()
         writer.close()
         with suppress(ConnectionError):
             await writer.wait_closed()
 
 
-@pytest.mark.parametrize("level", ["info", "trace"])
+@pytest.mark.parametrize("level", ["info", "debug", "trace"])
 @pytest.mark.parametrize("http", ["h11", "httptools"])
-async def test_no_log_line_of_the_web_server_has_a_query(lines: list[str], http: str, level: str) -> None:
-    """HTTP, refused HTTP and WebSockets, with each of the server's parsers: the path is in the line, no query is."""
+async def test_no_log_line_of_the_web_server_has_a_secret(lines: list[str], http: str, level: str) -> None:
+    """HTTP, refused HTTP and WebSockets, with each of the server's parsers: the path is in the line, no query is.
+
+    Nor is a header of a WebSocket, or a message.
+    """
 
     async def here(request: Request) -> PlainTextResponse:
         return PlainTextResponse(request.query_params["token"])
 
     async def talk(websocket: WebSocket) -> None:
         await websocket.accept()
+        await websocket.send_text(await websocket.receive_text())
         await websocket.close()
 
     app = Starlette(routes=[Route("/here", here), WebSocketRoute("/ws", talk)])
@@ -102,9 +110,9 @@ async def test_no_log_line_of_the_web_server_has_a_query(lines: list[str], http:
 def test_the_filter_outlives_the_set_up_of_logging(lines: list[str]) -> None:
     """uvicorn and vLLM configure their loggers when they start, after the plugin has been attached."""
     logging.config.dictConfig(uvicorn.config.LOGGING_CONFIG)
-    hide_queries()
+    hide_secrets()
     for name in ("uvicorn.access", "uvicorn.error", "uvicorn.asgi"):
-        assert logging.getLogger(name).filters.count(without_query) == 1
+        assert logging.getLogger(name).filters.count(without_secrets) == 1
 
 
 @pytest.mark.parametrize(
@@ -119,5 +127,5 @@ def test_lines_that_are_no_requests_stay_as_they_are(message: str, arguments: tu
     """A question mark alone is no query string."""
     record = logging.LogRecord("uvicorn.error", logging.INFO, "-", 1, message, arguments, None)
     before = record.getMessage()
-    assert without_query(record)
+    assert without_secrets(record)
     assert record.getMessage() == before

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import stat
 import threading
 from datetime import UTC, datetime, timedelta
@@ -137,6 +138,14 @@ def test_rotating_never_lengthens_the_life_of_the_old_key(path: Path) -> None:
     assert rotate_key(str(path), "bob", now=NOW, grace=365 * DAY)[1].expires == datetime(2026, 3, 1, 12, tzinfo=UTC)
     made, old = rotate_key(str(path), "ada", now=datetime(2025, 1, 1, tzinfo=UTC), grace=timedelta(0))
     assert (made.key.expires, old.expires) == (None, datetime(2025, 12, 24, 12, tzinfo=UTC))
+
+
+def test_a_key_with_the_longest_name_can_be_rotated(path: Path) -> None:
+    """The number of its successor takes the place of its last letters."""
+    path.write_text(path.read_text().replace('"bob"', f'"{"b" * 64}"'))
+    made, _ = rotate_key(str(path), "b" * 64, now=NOW, grace=DAY)
+    assert re.fullmatch("b+~2", made.key.id)
+    assert made.key.tenant == "chat"
 
 
 def test_a_key_that_never_really_expires_can_be_rotated(path: Path) -> None:

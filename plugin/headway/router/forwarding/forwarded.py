@@ -11,6 +11,7 @@ from msgspec import Raw, structs
 from headway.http.inference import PRIORITY_HEADERS
 from headway.openai.asked import NOTHING, Asked
 from headway.openai.fields import LIMITS, Fields, value_of, written
+from headway.openai.routes import Route
 from headway_policies import Usage
 
 Headers = tuple[tuple[str, str], ...]
@@ -34,6 +35,8 @@ NOT_RETURNED: Final = frozenset({
 PRIORITY: Final = "x-headway-priority"
 #: llama.cpp reads this limit before those, and takes one below 0 for none; others do not know it.
 _FIRST_LIMIT: Final = "n_predict"
+#: The parameters of a route that takes token ids.
+_SAMPLING: Final = "sampling_params"
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,19 +74,16 @@ class Forwarded:
         Unchanged where it has no fields, where its limit is none, or where its route wants one and it has none: that
         is for the instance to refuse.
         """
-        fields = dict(self.asked.fields)
-        if not fields:
+        asked = self.asked
+        if not asked.fields:
             return self
-        route, own = self.asked.route, value_of(fields.pop(_FIRST_LIMIT, None))
-        limits = {name: limit for name in LIMITS if (limit := value_of(fields.get(name))) is not None}
-        named = list(limits)
-        if any(map(_is_negative, limits.values())):
-            named = [_FIRST_LIMIT]  # no limit to llama.cpp alone
-        elif not all(map(_is_limit, limits.values())) or (route.limit_needed and not named):
+        if not asked.route.sampling:
+            limited = _limited(asked.fields, asked.route, tokens)
+            return self if limited is None else self._with(limited)
+        limited = _limited(asked.sampling, asked.route, tokens)
+        if limited is None or not isinstance(value_of(asked.fields.get(_SAMPLING)), dict):
             return self
-        elif not named and _is_limit(own):
-            tokens = min(tokens, own if isinstance(own, int) else int(float(own)))
-        return self._with(fields | dict.fromkeys(named or [route.limit], Raw(b"%d" % tokens)))
+        return self._with({**asked.fields, _SAMPLING: Raw(written(limited))})
 
     def _with(self, fields: Fields) -> Forwarded:
         return replace(self, body=written(fields), asked=structs.replace(self.asked, fields=fields))
@@ -118,6 +118,21 @@ class Piece:
     usage: Usage | None = None
     whole: bool = False
     tokens: int = 0
+
+
+def _limited(fields: Fields, route: Route, tokens: int) -> Fields | None:
+    """The fields with at most this many output tokens; None where the instance refuses the limit that they have."""
+    found = dict(fields)
+    own = value_of(found.pop(_FIRST_LIMIT, None))
+    limits = {name: limit for name in LIMITS if (limit := value_of(found.get(name))) is not None}
+    named = list(limits)
+    if any(map(_is_negative, limits.values())):
+        named = [_FIRST_LIMIT]  # no limit to llama.cpp alone
+    elif not all(map(_is_limit, limits.values())) or (route.limit_needed and not named):
+        return None
+    elif not named and _is_limit(own):
+        tokens = min(tokens, own if isinstance(own, int) else int(float(own)))
+    return found | dict.fromkeys(named or [route.limit], Raw(b"%d" % tokens))
 
 
 def beyond_connection(headers: Iterable[tuple[str, str]], but: Iterable[str] = ()) -> Headers:

@@ -127,7 +127,7 @@ class CompileServer:
     def _end_overdue(self) -> None:
         now_s = time.monotonic()
         for verdicts in [fd for fd, child in self._children.items() if child.until_s <= now_s]:
-            self._report(self._forget(verdicts).number, Verdict.TOO_LARGE)
+            self._report(self._forget(verdicts).number, Verdict.OVERDUE)
 
     def _forget(self, verdicts: int) -> _Child:
         child = self._children.pop(verdicts)

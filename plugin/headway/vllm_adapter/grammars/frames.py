@@ -17,12 +17,16 @@ _LENGTH_BYTES = 4
 
 
 class Verdict(IntEnum):
-    """The result of a compilation. An invalid grammar is the engine's to refuse, in its own words."""
+    """The result of a compilation. An invalid grammar is the engine's to refuse, in its own words.
+
+    ``OVERDUE``: the processors were busy with other work, so the grammar had too little of its time.
+    """
 
     FITS = 1
     INVALID = 2
     TOO_LARGE = 3
     TOO_SLOW = 4
+    OVERDUE = 5
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,6 +36,11 @@ class Limits:
     processor_s: int = 2
     wall_s: float = 20.0
     memory_bytes: int = 512 * 1024 * 1024
+
+    @classmethod
+    def of_processor(cls, processor_s: int) -> Limits:
+        """The limits with so much processor time, and ten times as long in all: other work comes first."""
+        return cls(processor_s, wall_s=10.0 * processor_s)
 
 
 @dataclass(frozen=True, slots=True)

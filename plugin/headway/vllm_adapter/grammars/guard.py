@@ -6,7 +6,7 @@ request waits behind it. So a process compiles first (``compile_server``). A gra
 would take the engine too long at each token (``walk``), is refused with 400. A grammar within those bounds costs the
 engine no more.
 
-Plain schemas (``plain``) need no check. A verdict is kept by the hash of the grammar, so a grammar that is used again
+Plain schemas (``plain``) need no check. A verdict on a grammar is kept by its hash, so a grammar that is used again
 costs nothing. The process starts with the first grammar that is not plain, which takes some seconds. A tenant has one
 compilation at a time, and all tenants together use a part of the processors: none keeps the others waiting. A
 compilation for which no request waits any more is ended. Where the process cannot be started this is logged once, and
@@ -38,7 +38,7 @@ _MODULE = "headway.vllm_adapter.grammars.compile_server"
 _READ_BYTES = 1 << 16
 _START_WITHIN_S = 120.0
 _MOST_VERDICTS = 4096
-_LINE_WITHIN_S = 60.0  # where a tenant asks for more than can be compiled
+_LINE_TIMES = 3  # the longest wait in line, in longest compilations: a tenant may ask for more than can be compiled
 MOST_IN_LINE = 256
 _RETRY_AFTER_S = 5
 _TRIES = 2  # where the process ends, which may be another grammar's doing
@@ -116,7 +116,7 @@ class GrammarGuard:
         """Compile the grammar of a request, unless its verdict is known.
 
         Raises GrammarTooLargeError, or Refused where its tenant has too many in line, or the request waits too long
-        there.
+        there, or the processors have too little time for it.
         """
         fields = grammar_of(params)
         if not fields or is_plain(fields):
@@ -183,7 +183,7 @@ class GrammarGuard:
             self._compiling[key] = found
         found.waiting += 1
         try:
-            async with asyncio.timeout(_LINE_WITHIN_S):
+            async with asyncio.timeout(_LINE_TIMES * self._limits.wall_s):
                 verdict = await asyncio.shield(found.task)
         except TimeoutError:
             raise refusal(Reason.QUEUE_TIMEOUT, _RETRY_AFTER_S) from None
@@ -194,6 +194,8 @@ class GrammarGuard:
                 self._compiling.pop(key, None)
         if verdict is None:  # the process was killed again and again, with the engine or by this grammar
             return Verdict.TOO_LARGE
+        if verdict is Verdict.OVERDUE:
+            raise refusal(Reason.QUEUE_TIMEOUT, _RETRY_AFTER_S)
         if self._unusable:
             return verdict
         self._known[key] = verdict

@@ -55,10 +55,17 @@ def test_headers_of_the_hop_are_not_returned() -> None:
         ("/v1/completions", {"max_tokens": -HUGE}, {"max_tokens": -HUGE, "n_predict": 5}),
         ("/v1/completions", {"n_predict": HUGE}, {"max_tokens": 5}),
         ("/v1/completions", {"n_predict": f"{HUGE}"}, {"max_tokens": 5}),
+        ("/inference/v1/generate", {"sampling_params": {}}, {"sampling_params": {"max_tokens": 5}}),
+        ("/inference/v1/generate", {"sampling_params": {"max_tokens": 9}}, {"sampling_params": {"max_tokens": 5}}),
+        ("/inference/v1/generate", {"sampling_params": {"max_tokens": None}}, {"sampling_params": {"max_tokens": 5}}),
+        ("/inference/v1/generate", {"max_tokens": 9}, {"max_tokens": 9}),
+        ("/inference/v1/generate", {"sampling_params": 3}, {"sampling_params": 3}),
     ],
 )
 def test_a_lower_limit_is_written_into_the_body(target: str, body: object, expected: object) -> None:
-    """Under the name that the request uses; llama.cpp reads ``n_predict`` first, and -1 as no limit."""
+    """Under the name that the request uses, and where its route reads it; llama.cpp reads ``n_predict`` first, and -1
+    as no limit.
+    """
     written = json.dumps(body).encode()
     request = Forwarded("POST", target, (), written, read_asked(route_at(target.partition("?")[0]), written))
     assert json.loads(request.at_most(5).body) == expected

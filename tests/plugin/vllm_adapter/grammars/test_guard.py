@@ -16,7 +16,9 @@ import pytest
 import toy_compile_server
 from until import until
 
+from headway.errors import Refused
 from headway.vllm_adapter.grammars import GrammarGuard, GrammarTooLargeError, Limits
+from headway_policies import Reason
 
 LIMITS = Limits(processor_s=1, wall_s=3.0, memory_bytes=1 << 28)
 
@@ -48,15 +50,30 @@ def compilers(guard: GrammarGuard) -> list[psutil.Process]:
     return psutil.Process(guard._process.pid).children()
 
 
-@pytest.mark.parametrize("what", ["spin", "eat", "sleep"])
+@pytest.mark.parametrize("what", ["spin", "eat"])
 async def test_what_takes_too_much_is_refused_and_stays_refused(what: str) -> None:
-    """Processor time, memory, or time; the second request learns it from the first."""
+    """Processor time, or memory; the second request learns it from the first."""
     async with guarding() as guard:
         for _ in range(2):
             with pytest.raises(GrammarTooLargeError, match="1 s of processor time or 256 MiB"):
                 await guard.check(params(what), "a")
         assert (guard.verdicts["too_large"], guard.verdicts["known"], guard.compiling) == (1, 1, 0)
         assert compilers(guard) == []
+
+
+async def test_a_grammar_that_gets_no_processor_in_time_may_come_again() -> None:
+    """Other work has taken the processors, which says nothing of the grammar."""
+    async with guarding() as guard:
+        with pytest.raises(Refused) as refused:
+            await guard.check(params("sleep"), "a")
+        assert (refused.value.reason, refused.value.retry_after_s) == (Reason.QUEUE_TIMEOUT, 5)
+        assert (guard.verdicts["overdue"], guard.verdicts["too_large"], guard._known) == (1, 0, {})
+
+
+def test_more_processor_time_is_more_time_in_all() -> None:
+    """A grammar that the operator allows a minute of processor time is not ended before it had that."""
+    assert Limits.of_processor(Limits().processor_s) == Limits()
+    assert Limits.of_processor(60).wall_s >= 2 * 60
 
 
 async def test_what_fits_passes_and_so_does_what_the_engine_will_refuse() -> None:
