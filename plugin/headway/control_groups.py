@@ -9,13 +9,21 @@ _UNLIMITED = 1 << 62  # what version 1 reports, about
 
 
 def memory_left(root: Path = Path("/")) -> int | None:
-    """The bytes that the limits of memory leave; None without a limit. ``root`` is where ``/proc`` and ``/sys`` are."""
-    return min(_headrooms(root), default=None)
+    """The bytes that the limits of memory leave; None without a limit. ``root`` is where ``/proc`` and ``/sys`` are.
+
+    The pages of files that were read count as used, as vLLM counts them.
+    """
+    return min((max(0, most - used) for most, used, _ in _memory_limits(root)), default=None)
+
+
+def memory_free(root: Path = Path("/")) -> int | None:
+    """The bytes that the limits of memory leave once the kernel takes back the pages of files; None without a limit."""
+    return min((max(0, most - max(0, used - cached)) for most, used, cached in _memory_limits(root)), default=None)
 
 
 def memory_limit(root: Path = Path("/")) -> int | None:
     """The smallest limit of memory in bytes; None without one."""
-    return min((most for most, _ in _memory_limits(root)), default=None)
+    return min((most for most, _, _ in _memory_limits(root)), default=None)
 
 
 def outermost_memory_limit(root: Path = Path("/")) -> int | None:
@@ -29,21 +37,17 @@ def cpu_quota(root: Path = Path("/")) -> float:
     return min(_quotas(root))
 
 
-def _headrooms(root: Path) -> Iterator[int]:
-    """The bytes that each limit of memory leaves."""
-    return (max(0, most - used) for most, used in _memory_limits(root))
-
-
-def _memory_limits(root: Path) -> Iterator[tuple[int, int]]:
-    """Each limit of memory, and what is used of it."""
-    for hierarchy, limit, usage in (
-        ("", "memory.max", "memory.current"),
-        ("memory", "memory.limit_in_bytes", "memory.usage_in_bytes"),
+def _memory_limits(root: Path) -> Iterator[tuple[int, int, int]]:
+    """Each limit of memory, the bytes that are used of it, and those among them that the kernel can take back."""
+    for hierarchy, limit, usage, cached in (
+        ("", "memory.max", "memory.current", ("active_file", "inactive_file", "slab_reclaimable")),
+        ("memory", "memory.limit_in_bytes", "memory.usage_in_bytes", ("total_active_file", "total_inactive_file")),
     ):
         for folder in _groups(root, hierarchy):
             most = _number(folder / limit)
             if most is not None and most < _UNLIMITED:
-                yield most, _number(folder / usage) or 0
+                pages = dict(line.split()[:2] for line in _text(folder / "memory.stat").splitlines() if " " in line)
+                yield most, _number(folder / usage) or 0, sum(int(pages.get(name, "0")) for name in cached)
 
 
 def _quotas(root: Path) -> Iterator[float]:

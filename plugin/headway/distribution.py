@@ -10,8 +10,8 @@ from bisect import bisect_left
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-#: The recent largest value is one of the last 30 to 60 seconds, so that a scrape each half minute misses none.
-PERIOD_S = 30.0
+#: The recent largest value is one of the last 60 to 120 seconds, so that a scrape each minute misses none.
+PERIOD_S = 60.0
 
 
 @dataclass(frozen=True, slots=True)

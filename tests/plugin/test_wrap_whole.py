@@ -31,8 +31,11 @@ ME = Caller(actor="test", role="admin", address="-")
 class StoppableEngine(FakeEngine):
     """A fake engine with a shutdown."""
 
+    ended = False
+
     def shutdown(self, timeout: float | None = None) -> None:
         """Stop everything."""
+        self.ended = True
         self.die()
 
 
@@ -135,6 +138,7 @@ async def test_a_dead_engine_is_replaced_by_the_factory() -> None:
     made: list[StoppableEngine] = []
 
     def factory() -> StoppableEngine:
+        assert plain.ended  # parts of it may have been left
         assert threading.current_thread() is not threading.main_thread()  # a plain function may take its time
         made.append(StoppableEngine(step_s=0.001))
         return made[-1]

@@ -1,9 +1,9 @@
 """A stand-in for vLLM's launcher as a child process: it answers its health route and nothing more.
 
 Run as ``python stand_in_own_server.py DESCRIPTOR SOCKET WORDS...``; the words say what happens: ``refuse`` an error in
-place of the start, ``misuse`` the exit code for that, ``vanish`` an end without a word, ``slow`` no answer yet,
-``mute`` no word of its engine, ``lose`` the end of a process that it has started, when the file behind that word is
-there.
+place of the start, ``orderly`` an end in order, with the file behind that word, ``misuse`` the exit code for that,
+``vanish`` an end without a word, ``slow`` no answer yet, ``mute`` no word of its engine, ``lose`` the end of a process
+that it has started, when the file behind that word is there.
 """
 
 from __future__ import annotations
@@ -11,9 +11,11 @@ from __future__ import annotations
 import http.server
 import json
 import os
+import signal
 import socketserver
 import subprocess
 import sys
+import threading
 import time
 from pathlib import Path
 
@@ -41,6 +43,18 @@ class Answering(http.server.BaseHTTPRequestHandler):
         """Nothing."""
 
 
+def end_in_order(file: str) -> None:
+    """On SIGTERM end one child after the other, as vLLM's launcher does, then write the file and end."""
+    parts = [subprocess.Popen(["sleep", "3600"]) for _ in range(2)]
+    signal.sigwait({signal.SIGTERM})
+    for part in parts:
+        part.kill()
+        part.wait()
+        time.sleep(0.5)
+    Path(file).touch()
+    os._exit(0)
+
+
 def main(descriptor: str, socket: str, *words: str) -> None:
     """Start, do what the words say, and live until it is ended."""
 
@@ -58,6 +72,9 @@ def main(descriptor: str, socket: str, *words: str) -> None:
     say(settings={"behind_queue": os.environ.get("HEADWAY_BEHIND_QUEUE"), "words": words})
     if "mute" not in words:
         say(engine=ENGINE)
+    if "orderly" in words:
+        signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGTERM})
+        threading.Thread(target=end_in_order, args=[words[words.index("orderly") + 1]], daemon=True).start()
     if "lose" in words:
         waits = "import pathlib, sys, time\nwhile not pathlib.Path(sys.argv[1]).exists(): time.sleep(0.02)"
         subprocess.Popen([sys.executable, "-c", waits, words[words.index("lose") + 1]])

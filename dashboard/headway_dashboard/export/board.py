@@ -105,10 +105,12 @@ def _values(name: str, label: str, asked: str) -> dict[str, Any]:
 
 
 def _annotations() -> list[dict[str, Any]]:
-    """Preset changes and starts are marked at the times that the server reports; Grafana reads milliseconds."""
+    """Preset changes and starts are marked at the times that the server reports; Grafana reads milliseconds. The first
+    revision comes with a start.
+    """
     changed = (
         f"1000 * headway_last_change_timestamp_seconds{{{_SERVER}}}"
-        f" * on (job, instance) group_left (preset, revision) headway_preset_info{{{_SERVER}}}"
+        f' * on (job, instance) group_left (preset, revision) headway_preset_info{{{_SERVER},revision!="1"}}'
     )
     ended = f"sum by (job, instance, cause) (increase(headway_engine_deaths_total{{{_SERVER}}}[{WINDOW}])) > 0"
     started, away = f"1000 * process_start_time_seconds{{{_SERVER}}}", f"up{{{_SERVER}}} == 0"

@@ -165,7 +165,11 @@ def _properties(curve: Curve) -> list[dict[str, Any]]:
     if curve.kind == "step":
         properties.append({"id": "custom.lineInterpolation", "value": "stepAfter"})
     if curve.kind == "bar":
-        properties.append({"id": "custom.drawStyle", "value": "bars"})
+        properties += [
+            {"id": "custom.drawStyle", "value": "bars"},
+            {"id": "custom.stacking", "value": {"mode": "normal", "group": "A"}},
+            {"id": "custom.fillOpacity", "value": 80},
+        ]
     if curve.kind == "dots":
         properties.append({"id": "custom.drawStyle", "value": "points"})
     if curve.right:

@@ -9,6 +9,7 @@ from headway_dashboard.analysis.catalogue import ALL_PANELS, palette, panels
 from headway_dashboard.analysis.catalogue.alerts.errors import FAILED_SHARE, TIMEOUT_SHARE
 from headway_dashboard.analysis.catalogue.alerts.resources import GPU_MEMORY_SHARE, MEMORY_SHARE
 from headway_dashboard.analysis.catalogue.panels import Line, Panel, Tile
+from headway_dashboard.analysis.queries.metric import by_instance
 
 #: The page that no page of the dashboard is.
 ALERTS_PAGE = "What the alerts compare"
@@ -18,7 +19,7 @@ WATCHED = (
         "Share of requests that failed in the engine",
         "Of the requests that ended, those that failed in the engine or were lost with it.",
         "ratio",
-        (Line("failed", FAILED_SHARE, palette.RED),),
+        (Line("", by_instance(FAILED_SHARE), palette.RED),),
         idle="no request ended in this time",
     ),
     Panel(
@@ -26,7 +27,7 @@ WATCHED = (
         "Share of requests that ran out of time",
         "Of the requests that ended, those whose time ran out while they waited or ran.",
         "ratio",
-        (Line("out of time", TIMEOUT_SHARE, palette.ORANGE),),
+        (Line("", by_instance(TIMEOUT_SHARE), palette.ORANGE),),
         idle="no request ended in this time",
     ),
     Panel(
@@ -34,7 +35,7 @@ WATCHED = (
         "GPU memory in use, as a share",
         "Used memory of each GPU as a share of all of it.",
         "ratio",
-        (Line("", GPU_MEMORY_SHARE, words=lambda gpu: f"GPU {gpu}"),),
+        (Line("", by_instance(GPU_MEMORY_SHARE)),),
         idle="no GPU figures",
         ceiling=1.0,
     ),
@@ -44,7 +45,7 @@ WATCHED = (
         "Resident memory of the server's processes as a share of the limit of their control group, else of the "
         "machine's memory.",
         "ratio",
-        (Line("of the limit", MEMORY_SHARE, palette.GOLD),),
+        (Line("", by_instance(MEMORY_SHARE), palette.GOLD),),
         ceiling=1.0,
     ),
 )

@@ -27,7 +27,8 @@ def try_button(remedy: Remedy, reading: PageReading) -> None:
     """Draw the button where the remedy is a preset, and this dashboard may change its only server."""
     found, settings = _USE.fullmatch(remedy.command), watched()[0]
     revision = running_preset(reading.newest)[1]
-    if found is not None and settings.role == "operator" and not settings.others and revision:
+    alone = not settings.others and len(reading.newest.instances) < 2  # Prometheus may know more servers than settings
+    if found is not None and settings.role == "operator" and alone and revision:
         terms = with_refusals(Terms(TRY_S), refused_share(reading.newest) or 0.0)
         arguments = (settings, found[1], int(revision), terms)
         st.button(f"Try {found[1]} for 5 min", type="primary", key="try_remedy", on_click=_try, args=arguments)

@@ -120,17 +120,17 @@ class Batcher(Generic[T, R]):
     async def submit(
         self,
         item: T,
-        priority: int | str = 0,
+        priority: int | str | None = None,
         timeout: float | None = None,  # noqa: ASYNC109 - the desk keeps it
         tokens: int | None = None,
     ) -> R:
         """The result for one item.
 
-        ``priority`` from 0, larger is more urgent, or a name of three: batch, normal, realtime; ``timeout`` in seconds,
-        from now. An ``InferenceRequest`` has its own, which count unless given. Raises what ``validate`` or the
-        function raised for this very item, Refused (Rejected, Expired, TimedOut), or UnknownClassError for a priority
-        that does not exist, ValueError for a wrong ``timeout`` or ``tokens``: then nothing has happened. Cancelling
-        takes the item out, or drops its result.
+        ``priority`` from 0, larger is more urgent, or a name of three: batch, normal, realtime; without it, 0.
+        ``timeout`` in seconds, from now. An ``InferenceRequest`` has its own, which count unless given. Raises what
+        ``validate`` or the function raised for this very item, Refused (Rejected, Expired, TimedOut), or
+        UnknownClassError for a priority that does not exist, ValueError for a wrong ``timeout`` or ``tokens``: then
+        nothing has happened. Cancelling takes the item out, or drops its result.
         """
         member = self._enter(item, priority, timeout, tokens)
         try:
@@ -202,17 +202,17 @@ class Batcher(Generic[T, R]):
 
     # ------------------------------------------------------------------ arrivals and ends
 
-    def _enter(self, item: T, priority: int | str, timeout_s: float | None, tokens: int | None) -> Member[T, R]:
+    def _enter(self, item: T, priority: int | str | None, timeout_s: float | None, tokens: int | None) -> Member[T, R]:
         now_s = self._now_s()
         if self._validate is not None:
             plain("validate", self._validate(item))
         if isinstance(item, InferenceRequest):
-            priority = item.priority if priority == 0 else priority
+            priority = item.priority if priority is None else priority
             timeout_s = item.timeout if timeout_s is None else timeout_s
         prompt_tokens, max_tokens = self._size(item, tokens)
         ticket = Ticket(
             next(self._ids),
-            class_name(priority, len(self._desk.preset.classes)),
+            class_name(0 if priority is None else priority, len(self._desk.preset.classes)),
             now_s,
             asked=Timeouts(total_s=None if timeout_s is None else number("timeout", timeout_s)),
             prompt_tokens=prompt_tokens,

@@ -49,7 +49,7 @@ class SyncBatcher(Generic[T, R]):
         return self
 
     def submit(
-        self, item: T, priority: int | str = 0, timeout: float | None = None, tokens: int | None = None
+        self, item: T, priority: int | str | None = None, timeout: float | None = None, tokens: int | None = None
     ) -> Future[R]:
         """Hand in one item, with the terms of ``Batcher.submit``; the future has its result, or its error.
 

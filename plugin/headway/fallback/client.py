@@ -178,10 +178,13 @@ class FallbackClient:
             return ForwardResult.NOT_SERVED, error.verdict
         except (ClientError, OSError, EventTooLargeError, ValueError) as error:  # OSError: TimeoutError as well
             log.info("the fallback model failed: %s", type(error).__name__)
+            # the end of a request's own time says nothing of the model
+            own_end = isinstance(error, TimeoutError) and within_s < self._settings.timeout_s
+            verdict = Verdict.UNDECIDED if own_end else Verdict.FAILURE
             if not answer.begun:
-                return ForwardResult.NOT_SERVED, Verdict.FAILURE
+                return ForwardResult.NOT_SERVED, verdict
             await answer.break_off()
-            return ForwardResult.BROKEN_OFF, Verdict.FAILURE
+            return ForwardResult.BROKEN_OFF, verdict
         return ForwardResult.SERVED, Verdict.SUCCESS
 
     def _opened(self) -> aiohttp.ClientSession:

@@ -64,7 +64,9 @@ class OtherEngine:
                     yield output
             verdict = Verdict.SUCCESS
         except Exception as error:
-            verdict = Verdict.FAILURE
+            # the end of a request's own time says nothing of the engine
+            own_end = isinstance(error, TimeoutError) and until_s is not None and loop.time() >= until_s
+            verdict = Verdict.UNDECIDED if own_end else Verdict.FAILURE
             if shown:
                 raise
             raise NotServedError(f"{type(error).__name__}") from error

@@ -156,6 +156,7 @@ class OwnServerReplacer:
 
     async def start(self) -> None:
         """Start the server again, as the same instance. Raises NoEngineError."""
+        read_death_cause()  # that of an earlier start says nothing of this one
         await self._server.start()
         await wait_until_up(self._server, self._engine.client)
         link = self._engine.pool.links[ADDRESS.name]

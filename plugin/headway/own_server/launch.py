@@ -32,7 +32,7 @@ from headway.router.tls import check_tls
 from headway.vllm_adapter.process.death_cause import forget_death_cause, prepare_death_cause
 from headway.vllm_adapter.process.interrupted_start import INTERRUPTED, TERMINATED
 from headway.vllm_adapter.process.limits_page import LimitsPage
-from headway.vllm_adapter.process.parent_watch import watch_this_process
+from headway.vllm_adapter.process.parent_watch import remove_at_the_end, watch_this_process
 from headway.vllm_adapter.process.progress import ProgressReader, prepare_progress
 from headway.vllm_adapter.process.step_ring import StepRingReader
 from headway_policies.routing import LeastLoaded
@@ -50,7 +50,7 @@ def serve(words: Sequence[str]) -> int:
     set_up_log()
     settings = Settings.from_environment(instances=1)
     watch_this_process()
-    prepare_death_cause()
+    remove_at_the_end(prepare_death_cause())
     prepare_progress()
     try:
         return uvloop.run(_until_stopped(words, settings))

@@ -139,6 +139,8 @@ class OwnServer:
     async def end(self, within_s: float = 0.0) -> None:
         """End the server, in order within the time given, and wait until it has ended; it is not started again."""
         if within_s and self._process is not None and self._process.poll() is None:
+            if self._watching is not None:  # its parts end one after another from here on
+                self._watching.cancel()
             self._process.send_signal(signal.SIGTERM)
             await _ended(self._process, within_s)
         await self._end_process()

@@ -118,6 +118,6 @@ def read_claims(text: str) -> FrontClaims:
         seats = {str(name): int(number) for name, number in said["seats"].items()}
     except (KeyError, TypeError, AttributeError, OverflowError) as error:
         raise ValueError("no claims of a front") from error
-    if not all(0 <= number <= _MOST_SEATS for number in (wanted, limit, *seats.values())):
+    if not (wanted >= 0 and all(0 <= number <= _MOST_SEATS for number in (limit, *seats.values()))):
         raise ValueError("no claims of a front")
-    return FrontClaims(front, wanted, limit, seats)
+    return FrontClaims(front, min(wanted, _MOST_SEATS), limit, seats)

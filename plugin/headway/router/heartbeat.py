@@ -35,6 +35,8 @@ log = logging.getLogger(__name__)
 
 EVERY_S: Final = 1.0
 _WITHIN_S: Final = 2.0
+#: A load that was read so long ago says nothing of now.
+_READ_COUNTS_S: Final = 15.0
 _METRICS, _MODELS = "/metrics", "/v1/models"
 _HEALTH: Final = ("/headway/readyz", "/health", _MODELS)
 #: A server without such a route, or that lets nobody in to it.
@@ -120,13 +122,15 @@ class Heartbeat:
     async def _read(self, link: InstanceLink) -> None:
         """Read the instance's metrics, also while it is not ready and something runs there: they show its progress.
 
-        Without an answer the load stays the last one; its health decides what that means.
+        Without an answer the load stays the last one for a while; its health decides what that means.
         """
         if link.idle and link.health.state(loop_time_s()) is BreakerState.OPEN:
             return
         sent_before, reading = link.sent, await self._reading(link)
         if reading is not None:
             self._engine.pool.read(link, reading, sent_before)
+        elif loop_time_s() - link.read_s > _READ_COUNTS_S:
+            self._engine.pool.unread(link)
         if link.model is None:
             with suppress(aiohttp.ClientError, OSError):
                 await self._read_model(link)

@@ -87,9 +87,9 @@ class _OfServer(Given):
         "days and the instance hours of this one; empty: nowhere",
         "a folder", "`headway` beside vLLM's compile cache",
     )  # fmt: skip
-    status_codes = choice(("headway", "vllm"), "`vllm` answers a full queue with vLLM's 503 instead of 429")
+    status_codes = choice(("headway", "vllm"), "`vllm` answers a refusal for load with vLLM's 503 instead of 429")
     max_header_bytes = whole(32 * _KIB, "all header fields of a request together", least=_KIB)
-    max_body_bytes = whole(32 * _MIB, "the largest body accepted on any route; lowers the bounds of all")
+    max_body_bytes = whole(32 * _MIB, "the largest body of any route but `/v1/files`; lowers the bounds of all")
     max_bodies_bytes = whole(
         128 * _MIB,
         "all bodies together that have come and are not queued yet, no less than one body; in memory they take up to a "

@@ -8,10 +8,13 @@ from __future__ import annotations
 
 import asyncio
 import inspect
+import logging
 from collections.abc import Callable
 from typing import Any
 
 from headway_policies import Cause
+
+log = logging.getLogger(__name__)
 
 #: Makes another engine of the same class. A plain function runs in a thread, a coroutine function on the loop.
 EngineFactory = Callable[[], Any]
@@ -33,6 +36,7 @@ class FactoryReplacer:
         self._class = type(engine)
         self._factory = factory
         self._kept: Any = None
+        self._ended = False
         self.replaced: Callable[[], object] = lambda: None
 
     def cause(self) -> Cause:
@@ -41,12 +45,21 @@ class FactoryReplacer:
 
     def kill(self) -> None:
         """Call the engine's ``shutdown``, where it exists. A new engine that is still being made is not ended."""
+        self._ended = True
         shutdown = getattr(self._class, "shutdown", None)
         if shutdown is not None:
             shutdown(self._engine)
 
     async def start(self) -> None:
-        """Make another engine, and take over its state. Raises TypeError for an engine of another class."""
+        """Make another engine, and take over its state. Raises TypeError for an engine of another class.
+
+        An engine that died by itself is shut down first: parts of it may be there still.
+        """
+        if not self._ended:
+            try:
+                self.kill()
+            except Exception as error:
+                log.warning("the engine that died could not be shut down: %s", type(error).__name__)
         coroutine = inspect.iscoroutinefunction(self._factory)
         new = await self._factory() if coroutine else await asyncio.to_thread(self._factory)
         if type(new) is not self._class:
@@ -54,4 +67,5 @@ class FactoryReplacer:
         vars(new)["headway"] = self._engine.headway
         self._engine.__dict__ = new.__dict__
         self._kept = new  # or its finalizer would shut the shared state down
+        self._ended = False
         self.replaced()

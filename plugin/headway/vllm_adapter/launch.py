@@ -25,11 +25,12 @@ from headway.vllm_adapter.process.death_cause import (
 )
 from headway.vllm_adapter.process.engine_sockets import own_folder, remove_folder
 from headway.vllm_adapter.process.interrupted_start import INTERRUPTED, TERMINATED, interruptible
+from headway.vllm_adapter.process.parent_watch import remove_at_the_end, watch_this_process
 from headway_policies import PresetError
 from headway_policies.close_name import did_you_mean
 
 DRAIN_S = 30
-_DRAIN = "--shutdown-timeout"
+_DRAIN = "shutdown_timeout"
 _USAGE = 2  # the exit code of argparse
 _MAX_CAUSE_CHARS = 400
 _KILLED = "-9}"  # the end of vLLM's list of ended processes with their exit codes
@@ -59,7 +60,8 @@ def serve(vllm_argv: Sequence[str]) -> int:
 
     run_server = _find(_SERVERS, "run_server")
     HeadwayEndpoint.replaces_engine = True
-    prepare_death_cause()
+    watch_this_process()
+    remove_at_the_end(prepare_death_cause())
     silence_resource_trackers()
     interruptible.armed = True
     sockets = own_folder()
@@ -100,13 +102,13 @@ def silence_resource_trackers() -> None:
 def parse(vllm_argv: Sequence[str]) -> Any:
     """The arguments of ``vllm serve``, with the time to drain that ``headway serve`` gives by default."""
     parser = _parser()
+    if parser.get_default(_DRAIN) == 0:
+        parser.set_defaults(**{_DRAIN: DRAIN_S})
     args = parser.parse_args(list(vllm_argv))
     if getattr(args, "model_tag", None) is not None:
         args.model = args.model_tag
     _find(_ARGUMENTS, "validate_parsed_serve_args")(args)
     args.api_server_count = getattr(args, "api_server_count", None)
-    if getattr(args, "shutdown_timeout", None) == 0 and not any(word.startswith(_DRAIN) for word in vllm_argv):
-        args.shutdown_timeout = DRAIN_S
     return args
 
 

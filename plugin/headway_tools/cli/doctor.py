@@ -8,6 +8,7 @@ import os
 import textwrap
 from argparse import Namespace
 from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import asdict
 
 from headway.checks.finding import Finding, Severity, worst
@@ -46,6 +47,17 @@ Nothing is started, generated or changed.
 exit codes: 0 nothing failed   1 something did   2 wrong usage
 """
 _WIDTH = 110
+#: Arguments of vLLM by their names, with their short flags: whole numbers, and switches.
+_NUMBERS = {
+    "data_parallel_size": "-dp", "data_parallel_size_local": "-dpl", "data_parallel_rank": "-dpn",
+    "data_parallel_start_rank": "-dpr", "nnodes": "-n", "max_num_seqs": "", "shutdown_timeout": "",
+}  # fmt: skip
+_YES = ("true", "yes", "on")
+_SWITCHES = {
+    "data_parallel_external_lb": "-dpe", "data_parallel_hybrid_lb": "-dph",
+    "data_parallel_multi_port_external_lb": "-dpm", "enable_elastic_ep": "", "enable_ssl_refresh": "", "grpc": "",
+    "headless": "",
+}  # fmt: skip
 
 Sections = dict[str, list[Finding]]
 
@@ -98,28 +110,47 @@ def arguments(
     """
     config = config_text(engine)
 
-    def given(flag: str) -> str | None:
-        return value_of(engine, flag) or value_in(config, flag)
+    def given(flag: str, short: str = "") -> str | None:
+        return value_of(engine, flag) or (value_of(engine, short) if short else None) or value_in(config, flag)
 
-    timeout, checked, seats = (given(flag) for flag in ("--shutdown-timeout", "--ssl-cert-reqs", "--max-num-seqs"))
+    def number(name: str, short: str) -> int | None:
+        said = given(_flag(name), short)
+        return int(said) if said is not None and said.isascii() and said.isdecimal() else None
+
+    def switched(name: str, short: str) -> bool:
+        flag = _flag(name)
+        return has(engine, flag) or (bool(short) and short in engine) or (value_in(config, flag) or "").lower() in _YES
+
+    checked = given("--ssl-cert-reqs")
     compiled = compiles(engine, config)
     return Namespace(
         host=given("--host"),
         uds=given("--uds"),
         ssl_certfile=given("--ssl-certfile"),
         api_key=_keys(engine) or ([key] if (key := value_in(config, "--api-key")) else None),
-        shutdown_timeout=int(timeout) if timeout is not None and timeout.isdecimal() else None,
-        max_num_seqs=int(seats) if seats is not None and seats.isdecimal() else None,
         workers=workers(engine, config),
         enforce_eager=compiled is False or (quick_start and compiled is None),
-        grpc=has(engine, "--grpc"),
         root_path=given("--root-path"),
         ssl_ca_certs=given("--ssl-ca-certs"),
         ssl_cert_reqs=int(checked) if checked is not None and checked.isdecimal() else checked,
-        enable_ssl_refresh=has(engine, "--enable-ssl-refresh"),
-        headless=has(engine, "--headless"),
         behind_one_queue=behind_queue(engine, config, environ),
+        data_parallel_backend=given("--data-parallel-backend", "-dpb"),
+        kv_transfer_config=_object(given("--kv-transfer-config")),
+        **{name: number(name, short) for name, short in _NUMBERS.items()},
+        **{name: switched(name, short) for name, short in _SWITCHES.items()},
     )
+
+
+def _flag(name: str) -> str:
+    return f"--{name.replace('_', '-')}"
+
+
+def _object(text: str | None) -> object:
+    """The object of a JSON text, which may be quoted; None for anything else, which vLLM refuses."""
+    with suppress(ValueError):
+        found = json.loads((text or "").strip("'"))
+        return found if isinstance(found, dict) else None
+    return None
 
 
 def _keys(engine: Sequence[str]) -> list[str]:

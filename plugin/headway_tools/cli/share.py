@@ -43,7 +43,7 @@ A model of --urgent gets its demand first while its longest wait is at least hal
 class (ttft_slo_s), until that was under a quarter for 10 seconds. Models of --pause are paused meanwhile, and while
 it is short of memory, for --pause-at-most seconds, and then not for as long again; their running requests finish. A
 paused server is not ready. Short of memory: by [memory] of its preset (KV cache, GPU memory), or nine tenths of what
-its processes may use are in use, of its control group or of the machine, and half of what was free once is gone.
+its processes may use are in use, of its control group or of the machine, and half of what was once free is used.
 
 At the end, by Ctrl-C, SIGTERM or an error, each server has the limit of its own preset again. Should this command be
 killed, each server goes back by itself within {expires} seconds, and a pause ends so too. A server that does not answer

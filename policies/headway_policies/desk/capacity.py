@@ -168,6 +168,11 @@ class Capacity:
         """The limit that the policy would set without the shadow mode."""
         return self._capped(self._limit.proposed(now_s))
 
+    @property
+    def stale_s(self) -> float:
+        """The time from which the limit is the preset's number unless the engine reports; infinity where it is not."""
+        return self._limit.stale_s if isinstance(self._limit, Governor) else inf
+
     def due_s(self, now_s: float) -> float | None:
         """The time when time alone opens the next seat; None when it will not."""
         return self.opening.due_s(self.whole(now_s), self._ramp, now_s)

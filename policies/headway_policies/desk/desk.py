@@ -31,6 +31,7 @@ When very many deadlines come at once, an event settles a slice of them and asks
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator
+from math import inf
 
 from headway_policies.desk.admit import Admission, Refuse, Seat
 from headway_policies.desk.books.ledger import Ledger
@@ -372,6 +373,8 @@ class Desk:
                 due_s = shorter(due_s, self._objectives.reserve_again_s)
             if capacity.paced and capacity.pacer is not None and now_s < capacity.pacer.stale_s:
                 due_s = shorter(due_s, capacity.pacer.stale_s)
+            if now_s < capacity.stale_s < inf:
+                due_s = shorter(due_s, capacity.stale_s)
         effects, lifecycle.effects = lifecycle.effects, []
         if due_s is not None and (armed_s is None or due_s < armed_s):
             self._armed_s = due_s

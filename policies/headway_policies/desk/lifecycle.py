@@ -389,9 +389,11 @@ class Lifecycle:
     def _learn(self, record: Record, ending: Ending, usage: Usage | None, now_s: float) -> None:
         """Book the tokens really used; learn lengths from requests that ran to their end."""
         ticket = record.ticket
-        if record.charged and (usage is not None or record.token_s is None):  # else the guess stands
-            used = usage or Usage(ticket.seats * ticket.prompt_tokens, 0)
-            more_tokens = used.prompt_tokens + used.output_tokens - record.expected_tokens
+        if record.charged:
+            more_tokens = 0.0
+            if usage is not None or record.token_s is None:  # else the guess stands
+                used = usage or Usage(ticket.seats * ticket.prompt_tokens, 0)
+                more_tokens = used.prompt_tokens + used.output_tokens - record.expected_tokens
             record.lane.order.correct(ticket, record.queue_class, more_tokens)
         if usage is not None and ending is Ending.COMPLETED:
             self._forecast.completed(record, usage, now_s)

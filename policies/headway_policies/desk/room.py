@@ -78,7 +78,8 @@ class Room:
         for record, _ in zip(reversed(self._lifecycle.unstarted.values()), range(_LOOKED_AT), strict=False):
             priority = self._mode.terms(record.ticket).priority
             lower = found is None or priority < self._mode.terms(found.ticket).priority
-            if priority < urgency and lower and record.seats >= ticket.seats and self._may_go(record, now_s):
+            wide = record.seats >= ticket.seats and self._scheduler.tokens_fit(ticket, without=record)
+            if priority < urgency and lower and wide and self._may_go(record, now_s):
                 found = record
         return found
 

@@ -18,6 +18,7 @@ from headway_policies.batching import (
     make_strategy,
     make_window,
 )
+from headway_policies.desk.books.record import Record
 from headway_policies.desk.books.seats import Seats
 from headway_policies.desk.capacity import Capacity
 from headway_policies.desk.forecast import Forecast
@@ -70,12 +71,8 @@ class Scheduler:
         return self.window if self._preset.batching == preset.batching else _window(preset)
 
     def switch(self, preset: Preset, lanes: list[Lane] | None, window: ReportingWindow, now_s: float) -> None:
-        """Put another preset in force, with its window and its lanes.
-
-        Where the lanes are new, all that wait have to be enqueued again.
-        """
-        before = self._preset
-        self._preset = preset
+        """Put another preset in force, with its window. Where it has new lanes, all that wait are enqueued again."""
+        before, self._preset = self._preset, preset
         if (before.batching.bins, before.batching.seats) != (preset.batching.bins, preset.batching.seats):
             self._bins = LengthBins(preset.batching.bins, preset.batching.seats)
         if before.batching != preset.batching:
@@ -85,7 +82,7 @@ class Scheduler:
         if lanes is not None:
             self.queue.adapters.scatter(now_s)
             self.queue = WaitQueue(preset.classes, preset.queue, lanes, self.queue.adapters)
-        self.queue.classes, self.queue.queue = preset.classes, preset.queue
+        self.queue.bound(preset.classes, preset.queue)
         self._rank(preset)
 
     def observe(self, load: Load) -> None:
@@ -307,7 +304,7 @@ class Scheduler:
         if ticket.seats > more and self.queue.owed(ticket, lane, alone=True):
             room, owed = seats.free(name, limit), True
             more = room + capacity.lent(limit - seats.taken - room)
-        if ticket.seats > min(more, capacity.most_seats - seats.taken) or not self._tokens_fit(ticket):
+        if ticket.seats > min(more, capacity.most_seats - seats.taken) or not self.tokens_fit(ticket):
             return None
         pacer = capacity.pacer
         return ticket if pacer is None or pacer.open(seats.taken, now_s, urgent=True, owed=owed) else None
@@ -315,7 +312,7 @@ class Scheduler:
     def _passing_by(self, lane: Lane, head: Ticket, now_s: float) -> Ticket | None:
         """A ticket that fits into its class's reserve may pass a head that does not fit: the head cannot use it."""
         reserved = self.seats.reserves_above(self.class_of(head))
-        return self._within(reserved, lane, now_s) if reserved and self._tokens_fit(head) else None
+        return self._within(reserved, lane, now_s) if reserved and self.tokens_fit(head) else None
 
     def _claim(self, barred: Collection[str], now_s: float) -> Ticket | None:
         """The next of those that are set aside, where the engine could begin with it."""
@@ -355,15 +352,17 @@ class Scheduler:
 
     def fits(self, ticket: Ticket) -> bool:
         """Whether its seats and its tokens are free."""
-        return self._seats_fit(ticket) and self._tokens_fit(ticket)
+        return self._seats_fit(ticket) and self.tokens_fit(ticket)
 
     def _seats_fit(self, ticket: Ticket) -> bool:
         return self.seats.fit(self.class_of(ticket), ticket.seats, self.capacity.limit)
 
-    def _tokens_fit(self, ticket: Ticket) -> bool:
-        """Within the token budget; a ticket larger than the whole budget runs alone."""
+    def tokens_fit(self, ticket: Ticket, without: Record | None = None) -> bool:
+        """Within the token budget, or alone; where a running ticket is given, once that is gone."""
         budget_tokens = self._preset.batching.max_total_tokens
-        return budget_tokens is None or not self.seats.taken or self.seats.tokens + ticket.total_tokens <= budget_tokens
+        seats, tokens = (0, 0) if without is None else (without.seats, without.ticket.total_tokens)
+        left_tokens = inf if budget_tokens is None else budget_tokens - self.seats.tokens + tokens
+        return self.seats.taken <= seats or ticket.total_tokens <= left_tokens
 
     def _gathering(self, now_s: float) -> Iterable[tuple[Gathered, Lane]]:
         budget_tokens, most_seats = self._preset.batching.max_total_tokens, self.capacity.limit

@@ -169,9 +169,14 @@ class Governor:
         """The limit in force: the preset's number in shadow mode, the governed one otherwise."""
         return self._fixed if self._settings.shadow else self.proposed(now_s)
 
+    @property
+    def stale_s(self) -> float:
+        """The time from which the preset's number is the limit unless the engine reports; infinity while none runs."""
+        return self._seen_s + self._settings.stale_after_s if self._running else math.inf
+
     def proposed(self, now_s: float) -> int:
         """The governed limit; the preset's number while signals are stale or the policy fails."""
-        self._stale = self._running and now_s - self._seen_s > self._settings.stale_after_s
+        self._stale = now_s >= self.stale_s
         return self._fixed if self._stale or self._failed else self._allowed
 
     def observe(self, signals: Signals, now_s: float) -> None:

@@ -102,7 +102,7 @@ class PrefillPacer:
         self._compute(load.steps * load.prefill_tokens)
         self._computed(load.first_tokens)
         set_point_s = self._set_point_s = self._resolved()
-        if load.inter_token_s is not None and set_point_s < math.inf:
+        if load.inter_token_s is not None and 0 < set_point_s < math.inf:
             weight = min(1.0, load.steps / _USED_STEPS)
             used_ratio = min(load.inter_token_s / set_point_s, _FLOOR_STEPS)  # a pause is not a load
             self._used_ratio += weight * (used_ratio - self._used_ratio)

@@ -33,6 +33,7 @@ class ClassQueue:
     waiting: int = 0
     late: ByArrival = field(default_factory=ByArrival)
     late_seats: Counter[str] = field(default_factory=Counter)  # by tenant
+    all_late_seats: int = 0
 
     def head(self, now_s: float) -> Ticket | None:
         """The ticket of the class to dispatch next, or None."""
@@ -88,6 +89,7 @@ class ClassQueues:
         late = one.late.remove(ticket_id)
         if late is None:
             return one.discipline.remove(ticket_id)
+        one.all_late_seats -= late.seats
         one.late_seats[late.tenant] -= late.seats
         if not one.late_seats[late.tenant]:
             del one.late_seats[late.tenant]
@@ -110,6 +112,7 @@ class ClassQueues:
             return False
         one.discipline.remove(ticket.id)
         one.late.push(ticket, 0.0, now_s)
+        one.all_late_seats += ticket.seats
         one.late_seats[ticket.tenant] += ticket.seats
         return True
 
@@ -156,8 +159,8 @@ class ClassQueues:
 
     def late_seats(self, class_name: str, tenant: str | None = None) -> int:
         """The seats that the late tickets of a class want; those of one tenant, if it is given."""
-        seats = self._by_name[class_name].late_seats
-        return seats.total() if tenant is None else seats[tenant]
+        one = self._by_name[class_name]
+        return one.all_late_seats if tenant is None else one.late_seats[tenant]
 
     def oldest(self) -> Iterator[Ticket]:
         """The longest-waiting ticket of each class that has one."""

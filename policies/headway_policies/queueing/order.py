@@ -28,7 +28,7 @@ class Order(Protocol):
         ...
 
     def correct(self, ticket: Ticket, class_name: str, tokens: float) -> None:
-        """The ticket has ended: charge so many tokens more (below 0: fewer)."""
+        """The ticket has ended, or waits again: charge so many tokens more (below 0: fewer; 0: its use is unknown)."""
         ...
 
     def worst_below(self, priority: int) -> Ticket | None:

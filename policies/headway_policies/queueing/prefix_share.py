@@ -30,6 +30,7 @@ from __future__ import annotations
 from collections import OrderedDict
 from dataclasses import dataclass, field
 from heapq import heapify, heappop, heappush
+from math import inf
 from typing import ClassVar
 
 from headway_policies.prediction import PrefixCache
@@ -92,6 +93,7 @@ class PrefixShare(FairShare):
         self._allowance_tokens = 0.0
         self._quantum = 0
         self._overtaken: dict[str, int] = {}
+        self._charges: dict[int, float] = {}
         self._sharers: dict[int, Ticket | _Sharers] = {}
         self._matches: list[tuple[int, int, _Sharers]] = []
         self._listings = 0
@@ -136,6 +138,7 @@ class PrefixShare(FairShare):
         """Charge the tenant by its share, less for what is cached; the engine will hold the prompt from now on."""
         saved_tokens = _SAVED_RATIO * min(ticket.seats * self._cache.matched_tokens(ticket), tokens)
         super().charge(ticket, tokens - saved_tokens)
+        self._charges[ticket.id] = tokens - saved_tokens
         first = self._oldest_of(ticket.tenant) is ticket
         self._overtaken[ticket.tenant] = 0 if first else self._overtaken.get(ticket.tenant, 0) + 1
         if self._waiting[ticket.tenant].served_tokens >= self._allowance_tokens:
@@ -143,8 +146,10 @@ class PrefixShare(FairShare):
         self._cache.dispatched(ticket, tokens)
 
     def correct(self, ticket: Ticket, tokens: float) -> None:
-        """Charge the tenant with so many tokens more or fewer; the engine could not evict the prompt until now."""
-        super().correct(ticket, tokens)
+        """Charge the tenant with so many tokens more or fewer, and return no more than was charged; the engine could
+        not evict the prompt until now.
+        """
+        super().correct(ticket, max(tokens, -self._charges.pop(ticket.id, inf)))
         self._cache.ended(ticket)
 
     def cached(self, block: int) -> None:

@@ -56,6 +56,14 @@ class TenantQueues:
         self._heap: list[tuple[float, int, _Tenant]] = []
         self._entries = 0
 
+    def bounded(self, other: TenantQueues) -> TenantQueues:
+        """The same queues with the bounds of others."""
+        if (self._per_token, self._per_byte) != (other._per_token, other._per_byte):
+            self._per_token, self._per_byte = other._per_token, other._per_byte
+            self._heap = [self._entry(tenant) for tenant in self._tenants.values()]
+            heapify(self._heap)
+        return self
+
     def add(self, ticket: Ticket) -> None:
         """Add a ticket that came after all others of its tenant."""
         tenant = self._tenants.get(ticket.tenant)

@@ -87,6 +87,12 @@ class WaitQueue:
         self.by_class = {name: Sum() for name in self.classes}
         self._tenants = {name: self._shared_by_tenants(terms) for name, terms in self.classes.items()}
 
+    def bound(self, classes: Mapping[str, PriorityClass], queue: QueueSettings) -> None:
+        """Put the bounds of another preset with the same classes in force; what waits beyond them stays."""
+        self.classes, self.queue = classes, queue
+        for name, terms in classes.items():
+            self._tenants[name] = self._tenants[name].bounded(self._shared_by_tenants(terms))
+
     def push(
         self,
         ticket: Ticket,

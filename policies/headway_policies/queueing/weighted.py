@@ -60,6 +60,7 @@ class WeightedOrder(ClassQueues):
         self._credits = dict.fromkeys(share_of, 0.0)
         self._usual_tokens = 1.0
         self._fresh = True  # the queue was empty: earlier charges are dropped
+        self._booked = set[int]()  # the tickets with a charge in these credits
 
     def push(self, ticket: Ticket, class_name: str, tokens: float, now_s: float) -> None:
         """Add a ticket to the queue of its class. After an empty queue all classes start again."""
@@ -93,12 +94,15 @@ class WeightedOrder(ClassQueues):
         self._usual_tokens += (max(tokens, 1.0) - self._usual_tokens) * _MEMORY
         if not self._fresh:
             self._credits[class_name] -= tokens
+            self._booked.add(ticket.id)
         super().charge(ticket, class_name, tokens)
 
     def correct(self, ticket: Ticket, class_name: str, tokens: float) -> None:
-        """Charge the class the difference, or return it; no effect while the queue is empty."""
+        """Charge the class the difference, or return it; no effect for a ticket whose charge was dropped."""
         if self._by_ticket:
             self._begin()
+        if ticket.id in self._booked:
+            self._booked.remove(ticket.id)
             self._credits[class_name] -= tokens
         super().correct(ticket, class_name, tokens)
 
@@ -106,6 +110,7 @@ class WeightedOrder(ClassQueues):
         """Give each class one quantum, once after the queue was empty."""
         if self._fresh:
             self._credits = {name: self._quantum(name) for name in self._weights}
+            self._booked.clear()
             self._fresh = False
 
     def _next_round(self, in_turn: list[ClassQueue]) -> None:

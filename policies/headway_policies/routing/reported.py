@@ -23,6 +23,7 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Iterable
 from dataclasses import dataclass
+from math import inf
 
 from headway_policies.fallback import BreakerState, Verdict
 from headway_policies.routing.health import InstanceHealth
@@ -67,6 +68,7 @@ class ReportedInstance(InstanceHealth):
         self.last: Report | None = None
         self.own = self._others = 0
         self._choices = deque[float]()
+        self._unreached_s = -inf
         self._probe_number: int | None = None  # while it has no result
         self._probe_s = 0.0
 
@@ -94,6 +96,7 @@ class ReportedInstance(InstanceHealth):
 
     def unreachable(self, now_s: float) -> None:
         """Note that the instance did not answer."""
+        self._unreached_s = now_s
         self.broke(now_s)
         self._judge(Verdict.FAILURE, now_s)
 
@@ -102,7 +105,7 @@ class ReportedInstance(InstanceHealth):
         while self._choices and self._choices[0] <= now_s - _CHOICE_S:  # what was not sent until now will not be
             self._choices.popleft()
         if self.last is None:
-            return True
+            return now_s - self._unreached_s >= self.silent_s
         return self.takes(now_s) and not (self._choices and self.state(now_s) is BreakerState.HALF_OPEN)
 
     def chosen(self, now_s: float) -> None:

@@ -14,7 +14,7 @@ import pytest
 from running_server import ROOT
 
 from headway_dashboard.export.board import board, board_text
-from headway_dashboard.export.pages import pages
+from headway_dashboard.export.pages import ALERTS_PAGE, pages
 
 FILE = ROOT / "deploy" / "grafana" / "headway.json"
 VARIABLE = re.compile(r"\$\{?(\w+)\}?")
@@ -44,6 +44,31 @@ def test_every_panel_has_a_number_of_its_own(shown: dict[str, Any]) -> None:
     numbers = [panel["id"] for panel in shown["panels"]]
     assert numbers == list(range(1, len(numbers) + 1))
     assert shown["uid"] == "headway"
+
+
+def test_bars_beside_a_line_stand_on_each_other(shown: dict[str, Any]) -> None:
+    """As the page draws them: a sum is read from their height."""
+    (found,) = [panel for panel in shown["panels"] if panel["title"].startswith("What the engine's memory holds")]
+    drawn = [{one["id"]: one["value"] for one in part["properties"]} for part in found["fieldConfig"]["overrides"]]
+    bars = [properties for properties in drawn if properties.get("custom.drawStyle") == "bars"]
+    assert bars
+    assert all(properties["custom.stacking"]["mode"] == "normal" for properties in bars)
+    assert any("custom.stacking" not in properties for properties in drawn)
+
+
+def test_what_alerts_compare_is_drawn_of_each_server(shown: dict[str, Any]) -> None:
+    """A sum over two servers is no share of one's memory."""
+    titles = {panel.title for page in pages() if page.title == ALERTS_PAGE for panel in page.panels}
+    found = [target for panel in shown["panels"] if panel["title"] in titles for target in panel["targets"]]
+    assert len(found) == 4
+    assert all("by (instance" in target["expr"] for target in found)
+    assert all("{{instance}}" in target["legendFormat"] for target in found)
+
+
+def test_the_first_revision_is_a_start_and_no_change(shown: dict[str, Any]) -> None:
+    """A server that starts again has put no other preset in force."""
+    (mark,) = [one for one in shown["annotations"]["list"] if one["name"] == "Preset changes"]
+    assert 'revision!="1"' in mark["expr"]
 
 
 def test_no_panel_covers_another_and_all_are_on_the_grid(shown: dict[str, Any]) -> None:

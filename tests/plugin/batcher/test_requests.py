@@ -75,12 +75,13 @@ async def test_a_request_brings_its_own_priority_and_time_out() -> None:
                 InferenceRequest("normal", "x", priority=1),
             ):
                 group.create_task(batcher.submit(request))
+            group.create_task(batcher.submit(InferenceRequest("lowered", "x", priority="realtime"), priority=0))
         with pytest.raises(headway.Expired):
             await batcher.submit(InferenceRequest("late", "x", timeout=0))
         with pytest.raises(UnknownClassError, match="one of batch, normal, realtime, not 'urgent'"):
             await batcher.submit(InferenceRequest("lost", "x", priority="urgent"))
     assert echo.batches[0] == ["first"]
-    assert echo.batches.index(["realtime"]) < echo.batches.index(["normal"])
+    assert echo.batches.index(["realtime"]) < echo.batches.index(["normal"]) < echo.batches.index(["lowered"])
     assert [name for batch in echo.batches for name in batch if name in ("late", "lost")] == []
 
 

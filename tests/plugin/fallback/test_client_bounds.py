@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import AsyncIterator
 
 import pytest
 from fallback_calls import request, send_on, upstream
 from until import until
 from upstream_stand_in import CHUNKS, DONE, elsewhere
 
+from headway.admission.diversion import EngineCall, NotServedError
+from headway.fallback import OtherEngine
 from headway.fallback.answer import ForwardResult
 from headway.fallback.client import (
     TRACING_CHARS,
@@ -43,6 +46,33 @@ async def test_a_stream_that_drags_on_ends_at_its_time_out() -> None:
         hop, client = await asyncio.wait_for(send_on(way, request(stream=True), timeout_s=3.0), 20)
     assert hop is ForwardResult.BROKEN_OFF
     assert client.body.startswith(CHUNKS[0] + b'data: {"error"')
+
+
+async def test_a_request_in_a_hurry_says_nothing_of_the_model() -> None:
+    """However many clients give it less time than it takes, the others keep it; its own time-out counts against it."""
+    async with elsewhere(wait_s=0.5) as other, upstream(other, timeout_s=10.0) as way:
+        for _ in range(5):
+            assert (await send_on(way, request(), timeout_s=0.05))[0] is ForwardResult.NOT_SERVED
+        assert (await send_on(way, request()))[0] is ForwardResult.SERVED
+    async with elsewhere(wait_s=30.0) as other, upstream(other, timeout_s=0.1) as way:
+        for _ in range(3):
+            assert (await send_on(way, request()))[0] is ForwardResult.NOT_SERVED
+        assert way.breaker.state is BreakerState.OPEN
+
+
+async def test_a_call_in_a_hurry_says_nothing_of_another_engine() -> None:
+    """As for a model behind HTTP: only what the engine itself does counts against it."""
+
+    async def slow(*arguments: object, **options: object) -> AsyncIterator[str]:
+        await asyncio.sleep(0.2)
+        yield "here"
+
+    engine = OtherEngine(slow)
+    call = EngineCall("prompt", None, "a", {}, {})
+    for _ in range(5):
+        with pytest.raises(NotServedError):
+            await anext(engine.serve(call, 0.01))
+    assert [output async for output in engine.serve(call, None)] == ["here"]
 
 
 async def test_an_endless_event_is_not_kept() -> None:

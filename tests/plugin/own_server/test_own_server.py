@@ -33,7 +33,8 @@ from headway.router.forwarding.exchange import InstanceClient
 from headway.router.heartbeat import Heartbeat
 from headway.router.instances.instance import InstanceLink
 from headway.router.instances.pool import InstancePool
-from headway_policies import Ending, Progress
+from headway.vllm_adapter.process import death_cause
+from headway_policies import Cause, Ending, Progress
 from headway_policies.preset import Ability
 from headway_policies.routing import LeastLoaded
 from headway_policies.step import StepFigures
@@ -166,6 +167,38 @@ async def test_its_end_is_told_once_however_it_comes(
     psutil.wait_procs(parts, 30)
     await server.start()
     assert (dead, server.gone, any(part.is_running() for part in parts)) == ([True], False, False)
+
+
+async def test_it_ends_in_order_within_its_time(
+    server_of: Start, client_of: ClientOf, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    """vLLM ends its API servers first, then the engine: the end of a part is no death then."""
+    server, dead = server_of("orderly", str(tmp_path / "ended")), list[bool]()
+    await engine_before(server, client_of(server))
+    server.on_dead = lambda: dead.append(True)
+    process = process_of_server()
+    await until(lambda: len(process.children()) == 2)
+    await asyncio.sleep(0.3)  # the watch has seen them
+    await server.end(within_s=20)
+    assert (tmp_path / "ended").exists()
+    assert "has ended: all of them are ended" not in caplog.text
+
+
+async def test_the_error_of_an_earlier_start_is_not_that_of_the_next_one(
+    server_of: Start, client_of: ClientOf, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Nor is it the cause of a later death: "out of memory" would halve the seats."""
+    words = tmp_path / "last-words"
+    monkeypatch.setenv(death_cause.VARIABLE, str(words))
+    server = server_of()
+    engine = await engine_before(server, client_of(server))
+    server.kill()
+    words.write_text("out_of_memory\nMemoryError: of an earlier start")
+    replacer = OwnServerReplacer(server, engine)
+    await replacer.start()
+    assert words.read_text() == ""
+    server.kill()
+    assert replacer.cause() is Cause.CRASH
 
 
 async def test_another_one_takes_the_place_of_a_dead_one(server_of: Start, client_of: ClientOf) -> None:

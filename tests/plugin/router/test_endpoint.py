@@ -102,6 +102,14 @@ async def test_a_request_of_too_many_sequences_is_the_fault_of_its_client() -> N
     assert (start["status"], json.loads(body)["error"]["message"]) == (400, "the request asks for 9 sequences")
 
 
+async def test_a_header_in_any_encoding_is_passed_on_byte_by_byte() -> None:
+    """The HTTP client reads headers as UTF-8, and keeps what is none."""
+    values = ["K\u00f6ln-\u20ac".encode(), b"K\xf6ln"]
+    headers = tuple(("x-served-by", value.decode("utf-8", "surrogateescape")) for value in values)
+    start, *_ = await asked(Engine([Piece(b"{}", 200, headers, last=True)], InstanceLostError("a", sent=True)))
+    assert start["headers"] == [(b"x-served-by", value) for value in values]
+
+
 async def test_what_this_server_says_itself_is_not_said_by_an_instance() -> None:
     """Its own date, id and class."""
     headers = (("date", "now"), ("x-headway-class", "theirs"), ("retry-after", "2"))

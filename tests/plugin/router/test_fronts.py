@@ -208,6 +208,12 @@ def test_what_is_no_answer_of_a_front_is_refused(text: str) -> None:
         read_claims(text)
 
 
+def test_a_front_may_want_more_seats_than_there_can_be() -> None:
+    """A queue of 10^5 requests with sixteen answers each is no silence: the front would be taken for gone."""
+    said = read_claims('{"front": "a", "wanted": 1600000, "limit": 32, "seats": {"i": 16}}')
+    assert (said.front, said.wanted, said.seats) == ("a", 1_000_000, {"i": 16})
+
+
 @on_virtual_time
 async def test_a_round_that_fails_is_logged_and_not_the_last(caplog: pytest.LogCaptureFixture) -> None:
     """The seats are kept for two seconds."""

@@ -185,17 +185,18 @@ async def test_instances_that_come_and_go_are_asked_while_they_are_there() -> No
 
 @on_virtual_time
 async def test_metrics_that_come_late_take_nothing_from_it() -> None:
-    """The instance is healthy by its health route; its load is that of the last metrics that came."""
+    """The instance is healthy by its health route; its load is for a while that of the last metrics that came."""
     async with watched() as one:
         await asyncio.sleep(2)
         _, running = await one.begin()
         seen = one.link.progress
         assert seen >= 2
         one.instance.metrics_s = LATE
-        for _ in range(60):
-            await asyncio.sleep(0.5)
-            assert one.state is BreakerState.CLOSED
-        assert (running.done(), one.link.progress, one.link.reading.kv_use) == (False, seen, 0.5)
+        for kv_use, seconds in ((0.5, 12), (0.0, 18)):
+            for _ in range(2 * seconds):
+                await asyncio.sleep(0.5)
+                assert one.state is BreakerState.CLOSED
+            assert (running.done(), one.link.progress, one.link.reading.kv_use) == (False, seen, kv_use)
         one.instance.metrics_s = 0.0
         await asyncio.sleep(3)
         assert one.link.progress > seen
@@ -319,6 +320,24 @@ async def test_no_connection_is_a_loss_at_once() -> None:
         assert one.state is BreakerState.OPEN
         with pytest.raises(InstanceLostError):
             await running
+
+
+@on_virtual_time
+async def test_a_load_that_is_read_no_more_counts_no_more(caplog: pytest.LogCaptureFixture) -> None:
+    """Requests of another client once filled it; its metrics have failed since, and its health is good."""
+    async with watched() as one:
+        one.instance.metrics = METRICS + "vllm:num_requests_running 4\n"
+        await asyncio.sleep(2)
+        assert (one.link.others, one.pool.open_seats()) == (4, 0)
+        one.instance.metrics_error = aiohttp.ClientConnectionError()
+        await asyncio.sleep(10)
+        assert one.pool.open_seats() == 0
+        await asyncio.sleep(60)
+        assert (one.state, one.link.others, one.pool.open_seats()) == (BreakerState.CLOSED, 0, 4)
+        assert caplog.text.count("its metrics do not answer") == 1
+        one.instance.metrics_error = None
+        await asyncio.sleep(2)
+        assert (one.link.others, one.pool.open_seats()) == (4, 0)
 
 
 @on_virtual_time

@@ -11,7 +11,7 @@ from recording_policy import RecordingLimit, RecordingOrder
 from small_presets import small_preset, terms
 from watched_desk import WatchedDesk
 
-from headway_policies import Desk, Dispatch, Ending, Load, Preset, Ticket, Usage, WakeAt
+from headway_policies import Desk, Dispatch, Effect, Ending, Load, Preset, Reject, Ticket, Usage, WakeAt, parse_preset
 from headway_policies.desk.capacity import CapReason
 from headway_policies.fallback.rungs import Fallback, Rung
 from headway_policies.limits.limit import Signals
@@ -208,7 +208,7 @@ USED: dict[str, tuple[Usage | None, bool, Ending, list[float]]] = {
     "what it really used": (Usage(30, 7), True, Ending.COMPLETED, [-8.0]),
     "of one that failed as well": (Usage(30, 7), True, Ending.FAILED, [-8.0]),
     "its prompts alone, where nothing was shown": (None, False, Ending.CANCELLED, [-15.0]),
-    "nothing more, where nobody knows how far it came": (None, True, Ending.CANCELLED, []),
+    "nothing more, where nobody knows how far it came": (None, True, Ending.CANCELLED, [0.0]),
 }
 
 
@@ -225,7 +225,7 @@ def test_an_order_books_what_is_expected_and_then_what_was_used(
     if shown:
         desk.first_token(1, 1.0)
     desk.leave(1, ending, 2.0, usage)
-    used = {-8.0: 37.0, -15.0: 30.0}
+    used = {-8.0: 37.0, -15.0: 30.0, 0.0: expected}
     assert RecordingOrder.booked[1:] == [(1, pytest.approx(used[one] - expected)) for one in corrected]
 
 
@@ -284,3 +284,53 @@ def test_steps_that_are_alike_are_heard_together_while_nothing_waits(recorded: t
     assert heard(0) == [(3, 2)]
     desk.arrive(Ticket(3, "normal", 0.0), next(times_s))
     assert heard(3) == [(1, 2), (1, 2), (1, 2)]
+
+
+def test_the_bounds_of_a_preset_that_comes_hold_for_what_waits_already() -> None:
+    """Of a full budget of prompt tokens the longest queue gives its place, as under a preset that was there before."""
+
+    def preset(bounds: str) -> Preset:
+        queue = f"[queue]\nmax_waiting = 1000\n{bounds}\n[classes.n]\npriority = 1\nmax_waiting = 1000\n"
+        return parse_preset(f'name = "a"\ndefault_class = "n"\n[batching]\nseats = 1\nwindow_ms = 0\n{queue}', "p")
+
+    def refused(*presets: Preset) -> list[int]:
+        desk, arrivals = Desk(presets[0]), (("x", 10), ("heavy", 9995), ("light", 10), ("light", 10))
+        for other in presets[1:]:
+            desk.switch(other, 0.0)
+        effects = [
+            effect
+            for number, (tenant, tokens) in enumerate(arrivals)
+            for effect in desk.arrive(Ticket(number, "n", float(number), tenant=tenant, prompt_tokens=tokens), 1.0)
+        ]
+        return [effect.ticket_id for effect in effects if isinstance(effect, Reject)]
+
+    bounded = preset("max_waiting_tokens = 10000")
+    assert refused(bounded) == [1]
+    assert refused(preset(""), bounded) == [1]
+
+
+def test_a_limit_that_rises_while_nothing_is_reported_is_used() -> None:
+    """The desk asks to be woken when the preset's number comes in force again: nothing else may happen then."""
+    text = (
+        'name = "a"\ndefault_class = "n"\n[batching]\nseats = 8\nwindow_ms = 0\n[limit]\npolicy = "aimd"\n'
+        "inter_token_slo_ms = 10\nstale_after_s = 10\n[queue]\nmax_waiting = 100\n"
+        "[classes.n]\npriority = 1\nmax_waiting = 100\n"
+    )
+    desk, now_s = Desk(parse_preset(text, "p")), 0.0
+    for number in range(12):
+        desk.arrive(Ticket(number, "n", now_s), now_s)
+    wakes = list[float]()
+
+    def told(effects: list[Effect]) -> None:
+        wakes.extend(effect.at_s for effect in effects if isinstance(effect, WakeAt))
+
+    for _ in range(400):
+        now_s += 0.1
+        told(desk.observe(Load(running=8, waiting=0, kv_usage_ratio=0.1, inter_token_s=0.1), now_s))
+    for number in range(6):
+        told(desk.leave(number, Ending.COMPLETED, now_s))
+    assert (desk.limit, len(list(desk.waiting()))) == (4, 2)
+    for _ in range(3):  # an earlier one may stand from before the last step
+        told(desk.tick(wakes[-1]))
+    assert wakes[-1] <= now_s + 10 + 1e-6
+    assert (desk.limit, len(list(desk.waiting()))) == (8, 0)

@@ -6,7 +6,7 @@ import pytest
 from small_presets import small_preset, terms
 from watched_desk import WatchedDesk, deeds, dispatched
 
-from headway_policies import Dispatch, Preset, Recall, Ticket
+from headway_policies import Dispatch, Preset, Recall, Ticket, parse_preset
 from headway_policies.desk.desk import Desk
 from headway_policies.limits import Load
 
@@ -147,3 +147,22 @@ def test_no_room_is_made_for_a_late_ticket_while_another_can_be_in_time() -> Non
     desk.passes(0.9)
     desk.comes("realtime", prompt_tokens=100)
     assert deeds(desk.does("switch", urgent)) == [Recall(1), Dispatch(3, 2)]
+
+
+def test_room_is_made_within_the_budget_of_tokens() -> None:
+    """Free seats are not what the urgent ticket lacks: stopping a small one would not make room for it."""
+    text = (
+        'name = "a"\ndefault_class = "low"\n[batching]\nseats = 8\nwindow_ms = 0\nmax_total_tokens = 1000\n'
+        "[queue]\nmax_waiting = 100\n[classes.high]\npriority = 3\nmax_waiting = 100\n"
+        "[classes.low]\npriority = 1\nmax_waiting = 100\n"
+    )
+    for large, told in ((900, []), (300, [Recall(1), 3])):
+        desk = Desk(parse_preset(text, "p"))
+        desk.arrive(Ticket(1, "low", 0.0, prompt_tokens=large - 100, max_tokens=100), 0.0)
+        if large == 900:
+            desk.first_token(1, 0.0)
+        desk.arrive(Ticket(2, "low", 0.1, prompt_tokens=10, max_tokens=40), 0.1)
+        made = desk.arrive(Ticket(3, "high", 0.2, prompt_tokens=800, max_tokens=130), 0.2)
+        found = [effect.ticket_id if isinstance(effect, Dispatch) else effect for effect in made]
+        assert [one for one in found if isinstance(one, Recall | int)] == told
+        assert desk._scheduler.seats.tokens <= 1000

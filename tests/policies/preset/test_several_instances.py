@@ -12,13 +12,32 @@ PRESETS = bundled_presets()
 
 @pytest.mark.parametrize("preset", PRESETS.values(), ids=lambda one: one.name)
 def test_every_bundled_preset_keeps_its_policies(preset: Preset) -> None:
-    """Before one instance it is the same; before four the seats are four times as many, and nothing else changes."""
+    """Before one instance it is the same; before four there are four times the seats, in all their parts, and four
+    times the tokens that may run; nothing else changes.
+    """
     assert for_instances(preset, 1) == preset
     after = for_instances(preset, 4)
     assert after.batching.seats == 4 * preset.batching.seats
     assert after.limit.policy == preset.limit.policy
-    allowed = {"batching.seats", "limit.min_seats", "limit.max_seats"}
+    tokens, bypass = preset.batching.max_total_tokens, preset.fallback.bypass_seats
+    assert after.batching.max_total_tokens == (None if tokens is None else 4 * tokens)
+    assert after.fallback.bypass_seats == 4 * bypass
+    for name, terms in preset.classes.items():
+        assert after.classes[name].reserved_seats == (terms.reserved_seats and 4 * terms.reserved_seats)
+    allowed = {"batching.seats", "batching.max_total_tokens", "limit.min_seats", "limit.max_seats"}
+    allowed |= {"fallback.bypass_seats", *(f"classes.{name}.reserved_seats" for name in preset.classes)}
     assert {one.setting for one in changes(preset, after)} <= allowed
+
+
+def test_reserved_seats_and_tokens_of_an_own_preset_are_those_of_each_instance() -> None:
+    """Else further instances would stay empty, however long the queue is."""
+    text = (
+        'name = "a"\nextends = "dynamic"\n[batching]\nmax_total_tokens = 5000\n'
+        "[classes.realtime]\nreserved_seats = 3\n[fallback]\nbypass_seats = 400\n"
+    )
+    after = for_instances(parse_preset(text, "a"), 3)
+    assert (after.batching.max_total_tokens, after.classes["realtime"].reserved_seats) == (15_000, 9)
+    assert after.fallback.bypass_seats == 1024
 
 
 def test_the_bounds_of_an_adaptive_limit_are_those_of_each_instance() -> None:

@@ -268,7 +268,9 @@ def test_weighted_leaves_an_excluded_class_its_returned_credit() -> None:
     """Tokens given back to a class that waits are still its own after the rounds it was excluded from."""
     order = WeightedOrder(THREE)
     lined_up(order, ["batch", "normal"] * 100)
-    order.correct(ticket(0, "batch"), "batch", -2000.0)
+    early = gone(order, excluded=["normal"])
+    assert early is not None
+    order.correct(early, "batch", -2000.0)
     for _ in range(50):
         gone(order, excluded=["batch"])
     names = [head.class_name for _ in range(25) if (head := gone(order)) is not None]

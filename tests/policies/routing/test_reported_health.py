@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from headway_policies.fallback import BreakerState
-from headway_policies.routing import Report, ReportedInstance
+from headway_policies.routing import Demand, Report, ReportedInstance, ReportedInstances
 
 CLOSED, HALF_OPEN, OPEN = BreakerState.CLOSED, BreakerState.HALF_OPEN, BreakerState.OPEN
 SILENT_S = 10.0
@@ -136,6 +136,20 @@ def test_one_that_does_not_answer_serve_has_failed_its_probe(probed: Told) -> No
     probed.health.unreachable(probed.now_s)
     assert not probed.health.takes(probed.now_s)
     assert probed.out_s() == 2
+
+
+def test_one_that_never_reported_and_is_not_there_is_not_asked_again_at_once() -> None:
+    """It would seem to be the least loaded of all, and each request would be sent to it first."""
+    instances, now_s, first = ReportedInstances(SILENT_S), 100.0, 0
+    instances.instance("a").report(Report(1, ready=True, seats=4, load=2, kv_use=0.1), now_s)
+    for _ in range(50):
+        order = instances.rank(["a", "b"], Demand(10), now_s)
+        if order[0] == "b":
+            first += 1
+            instances.instance("b").unreachable(now_s)
+    assert first == 1
+    assert instances.rank(["b"], Demand(10), now_s) == ["b"]
+    assert "b" in instances.rank(["a", "b"], Demand(10), now_s + SILENT_S)
 
 
 def test_silence_is_no_result(probed: Told) -> None:

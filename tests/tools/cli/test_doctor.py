@@ -107,6 +107,10 @@ def test_a_running_server_is_asked_and_its_port_may_be_taken(capsys: pytest.Capt
         (["m", "--ssl-cert-reqs=0"], {"ssl_cert_reqs": 0, "headless": False}),
         (["m", "--max-num-seqs", "8", "-tp", "2", "-dp", "3"], {"max_num_seqs": 8, "workers": 2}),
         (["m", "--max-num-seqs", "many", "--enforce-eager"], {"max_num_seqs": None, "enforce_eager": True}),
+        (["m", "-dph", "--data_parallel_size=4", "-dpl", "2"], {"data_parallel_hybrid_lb": True}),
+        (["m", "-dp", "4", "-dpb", "ray", "-n", "2"], {"data_parallel_backend": "ray", "nnodes": 2}),
+        (["m", "--kv-transfer-config", '{"kv_role": "kv_both"}'], {"kv_transfer_config": {"kv_role": "kv_both"}}),
+        (["m", "--kv-transfer-config", "a file"], {"kv_transfer_config": None}),
     ],
 )
 def test_the_arguments_of_vllm_are_read_from_its_words(words: list[str], expected: dict[str, object]) -> None:
@@ -117,7 +121,10 @@ def test_the_arguments_of_vllm_are_read_from_its_words(words: list[str], expecte
 def test_the_arguments_of_vllm_are_read_from_its_file_as_well(tmp_path: Path) -> None:
     """The command line wins."""
     file = tmp_path / "serve.yaml"
-    file.write_text("host: 10.0.0.1\napi-key: secret\nshutdown-timeout: 0\n")
+    file.write_text(
+        "host: 10.0.0.1\napi-key: secret\nshutdown-timeout: 0\ndata_parallel_size: 4\n"
+        'enable-elastic-ep: true\nkv-transfer-config: \'{"kv_connector": "NixlConnector"}\'\n'
+    )
     found = doctor.arguments(["m", "--config", str(file), "--host", "127.0.0.1"])
     assert found == Namespace(
         host="127.0.0.1",
@@ -135,7 +142,36 @@ def test_the_arguments_of_vllm_are_read_from_its_file_as_well(tmp_path: Path) ->
         max_num_seqs=None,
         workers=1,
         enforce_eager=False,
+        data_parallel_size=4,
+        data_parallel_size_local=None,
+        data_parallel_rank=None,
+        data_parallel_start_rank=None,
+        data_parallel_backend=None,
+        data_parallel_external_lb=False,
+        data_parallel_hybrid_lb=False,
+        data_parallel_multi_port_external_lb=False,
+        nnodes=None,
+        enable_elastic_ep=True,
+        kv_transfer_config={"kv_connector": "NixlConnector"},
     )
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ["--data-parallel-hybrid-lb"],
+        ["--data-parallel-size", "4", "--data-parallel-backend", "ray"],
+        ["--data-parallel-size", "4", "--data-parallel-size-local", "2"],
+        ["--enable-elastic-ep"],
+        ["--kv-transfer-config", '{"kv_connector": "NixlConnector", "kv_role": "kv_both"}'],
+    ],
+)
+def test_what_a_start_would_refuse_fails_here(words: list[str], capsys: pytest.CaptureFixture[str]) -> None:
+    """With the words of the start itself."""
+    assert main(["doctor", "--json", "model", *words]) == 1
+    findings = json.loads(capsys.readouterr().out)["findings"]
+    (found,) = [one["what"] for one in findings if one["severity"] == "fail" and one["section"] == "configuration"]
+    assert words[0].partition("-size")[0] in found
 
 
 def test_the_text_has_a_section_each_and_the_counts() -> None:

@@ -103,6 +103,47 @@ def test_the_limit_of_a_control_group_counts(files: dict[str, str], left_mib: in
 
 
 @pytest.mark.parametrize(
+    ("prefix", "files"),
+    [
+        ("", {"memory.max": "1073741824", "memory.current": "1073741824"}),
+        ("memory/", {"memory/memory.limit_in_bytes": "1073741824", "memory/memory.usage_in_bytes": "1073741824"}),
+    ],
+    ids=["version 2", "version 1"],
+)
+def test_pages_of_files_are_free_for_a_process_and_used_for_vllms_cache(
+    prefix: str, files: dict[str, str], tmp_path: Path
+) -> None:
+    """A server that has read its weights has them in its group; vLLM counts them as used when it sizes its cache."""
+    stat = "anon 104857600\nactive_file 419430400\ninactive_file 209715200\nslab_reclaimable 104857600\n"
+    stat += "total_active_file 419430400\ntotal_inactive_file 314572800\nshmem 52428800\n"
+    groups = {f"sys/fs/cgroup/{name}": text for name, text in {**files, f"{prefix}memory.stat": stat}.items()}
+    read = read_machine({}, write(tmp_path, {**nodes(8 * 1024 * 1024), **groups}))
+    assert (read.group_bytes, read.group_free_bytes, read.free_bytes) == (0, 700 * MIB, 700 * MIB)
+
+
+@pytest.mark.parametrize(
+    ("allowed", "chosen", "seen"),
+    [
+        ("0-1,3", {}, (0, 1, 3)),
+        ("1", {}, (1,)),
+        ("0-3", {"CPU_VISIBLE_MEMORY_NODES": "1,2"}, (1, 2)),
+        ("0-1", {"CPU_VISIBLE_MEMORY_NODES": "1,2"}, (1,)),
+        ("0-3", {"CPU_VISIBLE_MEMORY_NODES": "1", "VLLM_CPU_SIM_MULTI_NUMA": "1"}, (0, 1, 2, 3)),
+        ("0-3", {"CPU_VISIBLE_MEMORY_NODES": ""}, (0, 1, 2, 3)),
+        ("", {}, (0, 1, 2, 3)),
+    ],
+)
+def test_only_the_nodes_that_vllm_may_use_count(
+    allowed: str, chosen: dict[str, str], seen: tuple[int, ...], tmp_path: Path
+) -> None:
+    """Those that the kernel allows the process, and of these the ones that the operator has chosen."""
+    sizes = (1000, 2000, 3000, 4000)
+    status = {"proc/self/status": f"Name:\tpython\nMems_allowed_list:\t{allowed}\nThreads:\t1\n"} if allowed else {}
+    read = read_machine(chosen, write(tmp_path, {**nodes(*(1024 * mib for mib in sizes)), **status}))
+    assert read.node_bytes == tuple((sizes[node] + 4) * MIB for node in seen)
+
+
+@pytest.mark.parametrize(
     ("files", "size_mib"),
     [
         ({"memory.max": "1073741824"}, 1024),

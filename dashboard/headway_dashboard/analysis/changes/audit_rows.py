@@ -91,10 +91,15 @@ def formula_free(text: str) -> str:
 
 
 def revisions(entries: Iterable[AuditEntry], current: int) -> dict[int, str]:
-    """The earlier revisions that the log names, the newest first, with the preset or limit of each."""
+    """The earlier revisions that the log names, the newest first, with the preset of each.
+
+    A limit that was set by hand does not come back with its revision: the preset's own does.
+    """
     found: dict[int, str] = {}
     for entry in entries:
         if refused(entry) or entry.action not in ("switch_preset", "order_limit") or entry.revision >= current:
             continue
-        found.setdefault(entry.revision, entry.after)
+        preset = entry.after.partition(": ")[0]
+        limited = entry.action == "order_limit" and preset != entry.after
+        found.setdefault(entry.revision, f"{preset}, with its own limit" if limited else entry.after)
     return dict(sorted(found.items(), reverse=True))

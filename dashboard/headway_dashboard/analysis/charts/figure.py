@@ -54,7 +54,9 @@ def figure(
     return Figure(
         times_ms=milliseconds(times_s),
         traces=[*earlier, *(_trace(line, chosen, panel.steps) for line in lines)],
-        layout=_layout(panel, reading, chosen, marks, empty, lines, far),
+        layout=_layout(
+            panel, reading, chosen, marks, empty, lines, far, top=max(_largest(lines), _highest(earlier, chosen))
+        ),
         summary=_summary(panel, [*lines, *far], empty) + marks_words(marks, reading),
         empty=empty,
     )
@@ -104,6 +106,7 @@ def _layout(
     empty: str,
     lines: Sequence[Drawn],
     far: Sequence[Drawn],
+    top: float,
 ) -> dict[str, Any]:
     layout = over_time(panel, reading, marks)
     layout["annotations"] += [_at_edge(result, row) for row, result in enumerate(far)]
@@ -116,7 +119,7 @@ def _layout(
         "bargap": 0,
         "hovermode": "x unified",
         "showlegend": bool(lines),
-        "yaxis": _below_names(_y_axis(panel, chosen, lines), chosen, lines, len(far)),
+        "yaxis": _below_names(_y_axis(panel, chosen, lines, top), chosen, top, len(far) if lines else 0),
     }
 
 
@@ -136,11 +139,11 @@ def _at_edge(one: Drawn, row: int) -> dict[str, Any]:
     }
 
 
-def _below_names(axis: dict[str, Any], chosen: Scale, lines: Sequence[Drawn], names: int) -> dict[str, Any]:
-    """An axis that leaves the upper edge to the names that stand there."""
-    if not names or not lines:
+def _below_names(axis: dict[str, Any], chosen: Scale, top: float, names: int) -> dict[str, Any]:
+    """An axis up to ``top`` that leaves the upper edge to the names that stand there."""
+    if not names:
         return axis
-    return axis | {"range": [0, _largest(lines) * chosen.factor * (1.05 + _EDGE_ROW_PART * names)]}
+    return axis | {"range": [0, top * chosen.factor * (1.05 + _EDGE_ROW_PART * names)]}
 
 
 def _is_far(one: Drawn, measured: Sequence[Drawn]) -> bool:
@@ -148,7 +151,12 @@ def _is_far(one: Drawn, measured: Sequence[Drawn]) -> bool:
     return top > 0 and _largest([one]) > FAR * top
 
 
-def _y_axis(panel: Panel, chosen: Scale, lines: Sequence[Drawn]) -> dict[str, Any]:
+def _highest(traces: Sequence[dict[str, Any]], chosen: Scale) -> float:
+    """The largest value of drawn traces, in the unit of the panel."""
+    return max((y for trace in traces for y in trace["y"] if y is not None), default=0.0) / chosen.factor
+
+
+def _y_axis(panel: Panel, chosen: Scale, lines: Sequence[Drawn], top: float) -> dict[str, Any]:
     axis: dict[str, Any] = {"rangemode": "tozero", "ticksuffix": chosen.suffix, "nticks": 5}
     kinds = {line.line.kind for line in lines}
     bare = {"showticklabels": False, "showgrid": False}
@@ -166,7 +174,7 @@ def _y_axis(panel: Panel, chosen: Scale, lines: Sequence[Drawn]) -> dict[str, An
     if panel.unit == "count" and _largest(lines) <= _FEW:
         axis |= {"dtick": 1}
     if any(line.line.reference for line in lines):
-        axis |= {"range": [0, (_largest(lines) or 1.0) * chosen.factor * 1.05]}
+        axis |= {"range": [0, (top or 1.0) * chosen.factor * 1.05]}
     return axis
 
 

@@ -32,11 +32,11 @@ def now(reading: SourceReading, expression: Expression) -> Point:
 
 def running_preset(reading: SourceReading) -> tuple[str, str]:
     """Name and revision of the preset that ran at the last scrape we have; empty strings where none is known."""
-    found = ("", "")
-    for labels, line in reading[panels.PRESET].lines.items():
-        name, revision = labels
-        if newest(line) == 1 and (not found[1] or int(revision or 0) > int(found[1])):
-            found = (name, revision)
+    found, last = ("", ""), (-1, -1)
+    for (name, revision), line in reading[panels.PRESET].lines.items():
+        at = max((place for place, point in enumerate(line) if point is not None), default=-1)
+        if at >= 0 and line[at] == 1 and (at, int(revision or 0)) > last:  # another start begins at revision 1 again
+            found, last = (name, revision), (at, int(revision or 0))
     return found
 
 

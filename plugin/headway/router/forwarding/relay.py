@@ -95,7 +95,8 @@ class Relay:
 
     def _start(self, piece: Piece) -> dict[str, Any]:
         found = beyond_connection(piece.headers, self.hidden)
-        headers = [(name.encode("latin-1"), value.encode("latin-1")) for name, value in found]
+        # the very bytes that the instance has sent: the HTTP client decodes them so
+        headers = [(name.encode(), value.encode("utf-8", "surrogateescape")) for name, value in found]
         return {"type": "http.response.start", "status": piece.status, "headers": headers}
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from math import inf
 from typing import Final
 
@@ -142,6 +142,14 @@ class InstanceLink:
             self.others = max(0, reading.running - max(sent_before, self.sent))
             seen = SeatReading(reading.running, reading.waiting, reading.limit, reading.reach)
             self.known.read(seen, sent_before + self.others)
+
+    def unread(self) -> bool:
+        """Forget the load of a reading that is too old; returns whether there was one."""
+        blank = replace(self.reading, running=0, waiting=0, kv_use=0.0)
+        if blank == self.reading and not self.others:
+            return False
+        self.reading, self.others = blank, 0
+        return True
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -252,6 +252,13 @@ class InstancePool:
             link.health.progressed(self._now_s())
         self._changed(link)
 
+    def unread(self, link: InstanceLink) -> None:
+        """Note that an instance's metrics have not answered for long: requests of other clients there are unknown."""
+        if link.unread():
+            name = link.address.name
+            log.warning("instance %s: its metrics do not answer; requests of other clients there count no more", name)
+            self._changed(link)
+
     def unready(self, link: InstanceLink) -> None:
         """Note a heartbeat that is not ready: the instance gets no requests. Its present ones go on."""
         link.health.heartbeat(self._now_s(), good=False)

@@ -97,7 +97,8 @@ class MemoryMaintenance:
         self._report.host_usage_ratio = use.host_usage_ratio
         if not recycling:
             self._engine_bytes = use.engine_bytes
-            self._note_replacement()
+            if gate.desk.mode.engine_up:  # between two engines there is nothing to measure
+                self._note_replacement()
             await self._attempt("the engine's memory could not be read", self._ask_engine())
         reading = self._reading(use)
         for remedy in self._policy.update(reading, gate.desk.preset.memory, gate.now_s()):

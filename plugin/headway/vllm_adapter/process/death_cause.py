@@ -30,12 +30,13 @@ _OF_WORKER = re.compile(r"Worker failed with error '(.+)', please check the stac
 _OUT_OF_MEMORY = ("out of memory", "outofmemory", "cannot allocate memory", "bad_alloc")
 
 
-def prepare_death_cause() -> None:
-    """Choose the file, before the engine is started; its name is passed in the environment."""
+def prepare_death_cause() -> str:
+    """Choose the file, before the engine is started; its name is passed in the environment, and returned."""
     if VARIABLE not in os.environ:
         handle, path = tempfile.mkstemp(prefix="headway-", suffix=".last-words")
         os.close(handle)
         os.environ[VARIABLE] = path
+    return os.environ[VARIABLE]
 
 
 def forget_death_cause() -> None:

@@ -21,6 +21,7 @@ import secrets
 import subprocess
 import sys
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -51,16 +52,21 @@ def watch_starts(starter: type[Any] | None, prepare: Callable[[], None] | None =
 
 
 class _Watch:
-    """The watched end: the pipe that ends with this process, and the marked file that a forked child keeps."""
+    """The watched end: the pipe that ends with this process, and the marked file that a forked child keeps.
 
-    def __init__(self) -> None:
-        self.mark = f"headway-{secrets.token_hex(16)}"
+    ``before`` is a watch of this process whose killer has died; its mark and its files are taken over.
+    """
+
+    def __init__(self, before: _Watch | None = None) -> None:
+        self.mark: str = f"headway-{secrets.token_hex(16)}" if before is None else before.mark
         self.pid = os.getpid()
-        os.environ[VARIABLE] = ":".join(mark for mark in (os.environ.get(VARIABLE, ""), self.mark) if mark)
+        self._told: list[str] = []
+        if before is None:
+            os.environ[VARIABLE] = ":".join(mark for mark in (os.environ.get(VARIABLE, ""), self.mark) if mark)
         os.environ.setdefault(_KEEP_ENVIRONMENT, "1")
         reading, self._writing = os.pipe()
         self._marked = os.memfd_create(self.mark)
-        os.register_at_fork(after_in_child=self._let_go)
+        os.register_at_fork(after_in_child=self.let_go)
         environment = {name: value for name, value in os.environ.items() if name not in _NOT_FOR_THE_KILLER}
         self._killer = subprocess.Popen(  # noqa: S603 - our own file, by its path
             [sys.executable, "-I", "-S", str(Path(orphan_killer.__file__))],
@@ -73,13 +79,24 @@ class _Watch:
         )
         os.close(reading)
         self.tell(self.mark)
+        if before is not None:
+            before.let_go()
+            for path in before._told[1:]:
+                self.tell(path)
+
+    @property
+    def holds(self) -> bool:
+        """Whether the killer still waits for the end of this process, and not of the one that has forked it."""
+        return self.pid == os.getpid() and self._killer.poll() is None
 
     def tell(self, line: str) -> None:
         """Write one line for the killer: the mark, then files and folders to remove."""
-        os.write(self._writing, f"{line}\n".encode())
+        self._told.append(line)
+        with suppress(BrokenPipeError):  # it has ended: the next start of an engine starts another one
+            os.write(self._writing, f"{line}\n".encode())
 
-    def _let_go(self) -> None:
-        """Close the pipe in a child that was only forked, which must not keep it open."""
+    def let_go(self) -> None:
+        """Close the pipe: in a child that was only forked, which must not keep it open."""
         if self._writing >= 0:
             os.close(self._writing)
             self._writing = -1
@@ -89,10 +106,13 @@ _watch: _Watch | None = None
 
 
 def watch_this_process() -> None:
-    """Have no process that this one starts from now on outlive it. Linux only; further calls do nothing."""
+    """Have no process that this one starts from now on outlive it. Linux only.
+
+    A further call does nothing, unless the killer has died: then it starts another one, with the same mark.
+    """
     global _watch
-    if sys.platform == "linux" and (_watch is None or _watch.pid != os.getpid()):
-        _watch = _Watch()
+    if sys.platform == "linux" and (_watch is None or not _watch.holds):
+        _watch = _Watch(_watch if _watch is not None and _watch.pid == os.getpid() else None)
 
 
 def remove_at_the_end(path: str) -> None:

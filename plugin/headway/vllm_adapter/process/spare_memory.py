@@ -16,7 +16,7 @@ from typing import Any
 
 import psutil
 
-from headway.control_groups import memory_left
+from headway.control_groups import memory_free
 from headway.supervision import Gpus
 from headway.vllm_adapter.process.core_start import processes
 from headway.vllm_adapter.process.progress import on_a_cpu
@@ -48,7 +48,7 @@ def _not_twice(config: Any) -> str:
 def _host_shortage(config: Any, engine: list[psutil.Process]) -> str:
     own_bytes = sum(_own_bytes(process) for process in engine)
     needed_bytes = int(_MARGIN * (own_bytes + (_untouched_kv_bytes(config, engine) if on_a_cpu() else 0)))
-    limit_bytes, free_bytes = memory_left(), psutil.virtual_memory().available
+    limit_bytes, free_bytes = memory_free(), psutil.virtual_memory().available
     return _shortage("memory", needed_bytes, free_bytes if limit_bytes is None else min(limit_bytes, free_bytes))
 
 

@@ -157,8 +157,11 @@ class EngineFit:
     def recall(self, learnt: Mapping[str, float]) -> None:
         """Continue from these costs: what new samples cannot tell apart keeps their proportions."""
         known = usable(learnt, (*_COSTS, _MIX))
-        if known is not None and any(known[:-1]):
-            *costs, self._seat_tokens = known
+        if known is None:
+            return
+        *costs, seat_tokens = known
+        if StepTime(*costs).step_s(1, 0) > 0:  # nothing is learnt from a step that costs nothing
+            self._seat_tokens = seat_tokens
             self.costs = StepTime(*costs)
             self._fit.start_from(self.costs)
             self._steps.start_from(self.costs)
@@ -194,8 +197,12 @@ class EngineFit:
             self._unload()
 
     def _unload(self) -> None:
-        """The costs of a request alone, by the single steps where there are some, else by the intervals."""
+        """The costs of a request alone, by the single steps where there are some, else by the intervals.
+
+        A token takes time: where steps full of prompts leave nothing for it, the last figure stands.
+        """
+        costs, token_s = self.costs, self.costs.base_s + self.costs.sequence_s
         if self._steps.samples:
-            self.unloaded = Unloaded(self._steps.token_s, self._steps.costs.prefill_token_s)
-        else:
-            self.unloaded = Unloaded(self.costs.base_s + self.costs.sequence_s, self.costs.prefill_token_s)
+            costs, token_s = self._steps.costs, self._steps.token_s
+        if token_s > 0:
+            self.unloaded = Unloaded(token_s, costs.prefill_token_s)

@@ -85,3 +85,5 @@ def test_revisions_are_those_that_were_in_force_before() -> None:
     """The newest first; refused attempts and the present revision are none."""
     log = [entry(revision=4), entry(revision=3, after="throughput"), *ENTRIES]
     assert revisions(log, 4) == {3: "throughput", 2: "latency"}
+    held = entry(revision=3, action="order_limit", after="small: 9 seats, until the next switch")
+    assert revisions([held], 4) == {3: "small, with its own limit"}

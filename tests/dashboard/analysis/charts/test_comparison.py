@@ -57,3 +57,15 @@ def test_it_is_said_what_the_dots_are() -> None:
     assert "no change of the preset is known" in comparison_words(None)
     assert "nothing is recorded from before" in comparison_words(reading_of({}))
     assert comparison_words(BEFORE).replace("\u00a0", " ").startswith("Dotted: the 4 s before the last change")
+
+
+def test_the_axis_reaches_what_was_worse_before() -> None:
+    """The earlier line is why one compares; with and without an objective that is far above."""
+    panel, line = panels.TTFT_PANEL, panels.TTFT_P95_BY_CLASS
+    before = replace(reading_of({line: {("normal",): [5.0, 5.0, 5.0]}}), end_s=END_S)
+    for objective in (1.0, 60.0):
+        shown = {one.expression for one in panel.lines if one.reference}
+        now = reading_of({line: {("normal",): [0.5, 0.5, 0.5]}, **{one: {("normal",): [objective]} for one in shown}})
+        found = figure(panel, now, (), before)
+        earlier = next(trace for trace in found.traces if trace["name"].endswith("before"))
+        assert found.layout["yaxis"]["range"][1] > max(earlier["y"])

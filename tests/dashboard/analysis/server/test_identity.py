@@ -11,6 +11,7 @@ from headway_dashboard.analysis.catalogue import panels
 from headway_dashboard.analysis.queries.reading import Health
 from headway_dashboard.analysis.server import identity
 from headway_dashboard.analysis.server.identity import Identity, identity_of
+from headway_dashboard.analysis.server.newest_values import running_preset
 from headway_dashboard.analysis.server.status import Status
 
 ADDRESS = "http://127.0.0.1:8000"
@@ -68,3 +69,14 @@ def test_several_servers_have_their_own_revisions_and_times() -> None:
     one = identity_of(ADDRESS, several, status, END_S)
     assert one.preset_words == "balanced · revisions 1, 3"
     assert one.words.endswith("up 5\u00a0min to 2\u00a0h 10\u00a0min")
+
+
+def test_another_start_counts_and_not_the_larger_revision_of_the_one_before() -> None:
+    """The old process exports nothing any more, and revisions begin at 1 again; what is away was last what it was."""
+    restarted = {("latency", "5"): [1, 1, None, None], ("balanced", "1"): [None, None, None, 1]}
+    assert running_preset(reading_of({panels.PRESET: restarted})) == ("balanced", "1")
+    switched = {("balanced", "1"): [1, 1, 0, 0], ("latency", "2"): [None, None, 1, 1]}
+    assert running_preset(reading_of({panels.PRESET: switched})) == ("latency", "2")
+    away = {("latency", "5"): [1, 1, None, None]}
+    assert running_preset(reading_of({panels.PRESET: away})) == ("latency", "5")
+    assert running_preset(reading_of({})) == ("", "")

@@ -6,6 +6,7 @@ import importlib
 import inspect
 import logging
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -82,6 +83,27 @@ def test_the_general_plugin_adds_its_methods_to_engine_core(client: type[Any], m
     hooks.register()
     for name in (hooks.GET_LIMITS, hooks.SET_LIMITS, hooks.CLEAR_WORKERS, hooks.GET_DISPATCH_BLOCKS, hooks.GET_MEMORY):
         assert callable(getattr(stand_in, name))
+
+
+@pytest.mark.parametrize(
+    ("words", "timeout_s"),
+    [
+        (["m"], launch.DRAIN_S),
+        (["m", "--shutdown-timeout", "0"], 0),
+        (["m", "--shutdown_timeout=0"], 0),
+        (["m", "--shutdown-timeout", "7"], 7),
+        (["m", "--config", "serve.yaml"], 0),
+    ],
+)
+def test_a_time_to_drain_is_given_where_nobody_has_set_one(
+    client: type[Any], words: list[str], timeout_s: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Also in vLLM's file, and with underscores; 0 is a choice, too."""
+    monkeypatch.chdir(tmp_path)
+    Path("serve.yaml").write_text("shutdown-timeout: 0\n")
+    if not hasattr(launch.parse(["m"]), "shutdown_timeout"):
+        pytest.skip("this vLLM does not drain")
+    assert launch.parse(words).shutdown_timeout == timeout_s
 
 
 @pytest.mark.parametrize(

@@ -63,3 +63,35 @@ def test_nothing_below_a_process_outlives_it(tmp_path: Path, started: dict[str, 
 def test_without_it_they_all_do(started: dict[str, psutil.Process]) -> None:
     """So the test above can fail. A server below the other one watches for itself."""
     assert left_by_a_killed_server(started) >= {"a program", "stopped", "spawned", "only forked", "a grandchild"}
+
+
+@pytest.mark.slow
+def test_a_killer_that_has_died_is_replaced_at_the_next_start(tmp_path: Path) -> None:
+    """With the same mark, so that it ends what was started before, too; without one an engine starts all the same."""
+    server = subprocess.Popen(
+        [sys.executable, "-c", _WITHOUT_KILLER, str(tmp_path / "file")], stdout=subprocess.PIPE, text=True
+    )
+    assert server.stdout is not None
+    with server.stdout:
+        left = [psutil.Process(int(pid)) for pid in server.stdout.readline().split()]
+        server.kill()
+        server.wait()
+    assert psutil.wait_procs(left, timeout=WITHIN_S)[1] == []
+    assert not (tmp_path / "file").exists()
+
+
+_WITHOUT_KILLER = """
+import pathlib, subprocess, sys, time
+from headway.vllm_adapter.process import parent_watch
+parent_watch.watch_this_process()
+pathlib.Path(sys.argv[1]).touch()
+parent_watch.remove_at_the_end(sys.argv[1])
+before = subprocess.Popen(["sleep", "3600"], stdout=subprocess.DEVNULL)
+parent_watch._watch._killer.kill()
+parent_watch._watch._killer.wait()
+parent_watch.remove_at_the_end("/nonexistent/headway-file")
+parent_watch.watch_this_process()
+after = subprocess.Popen(["sleep", "3600"], stdout=subprocess.DEVNULL)
+print(before.pid, after.pid, flush=True)
+time.sleep(3600)
+"""

@@ -39,7 +39,7 @@ def machine(monkeypatch: pytest.MonkeyPatch) -> dict[str, Any]:
         lambda: SimpleNamespace(available=int(here["free_gib"] * GIB)),
     )
     limit = lambda: None if here["limit_gib"] is None else int(here["limit_gib"] * GIB)  # noqa: E731 - one reading
-    monkeypatch.setattr(spare_memory, "memory_left", limit)
+    monkeypatch.setattr(spare_memory, "memory_free", limit)
     monkeypatch.setattr(spare_memory, "on_a_cpu", lambda: here["cards"] is None)
     monkeypatch.setattr(spare_memory, "Gpus", lambda: SimpleNamespace(read_of=lambda pids: here["cards"]))
     return here

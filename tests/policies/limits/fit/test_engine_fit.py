@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
+from random import Random
 
 import pytest
 from small_presets import small_preset
 
-from headway_policies import Preset
+from headway_policies import Desk, Preset, Ticket, parse_preset
 from headway_policies.desk.capacity import Capacity
 from headway_policies.limits import EngineFit, Interval, LimitSettings, Load
 from headway_policies.limits.fit.step_time import StepTime
@@ -164,3 +165,38 @@ def test_while_few_steps_were_seen_the_intervals_count() -> None:
     for _ in range(12):
         fit.step(Load(4, 0, 0.1, 0.03))
     assert fit.step_costs == fit.costs
+
+
+@pytest.mark.parametrize("policy", ["model", "aimd"])
+@pytest.mark.parametrize("noise", [0.15, 0.3])
+def test_an_engine_full_of_prompts_leaves_a_pace_above_0(policy: str, noise: float) -> None:
+    """Each step computes prompts, so that the time of a token alone cannot be told; an objective in its multiples is
+    kept all the same, and plain steps afterwards correct it.
+    """
+    random, now_s = Random(f"{policy}{noise}"), 0.0
+    classes = "default_class = 'n'\n[classes.n]\npriority = 1\nmax_waiting = 9\ninter_token_slo_ms = '10x'\n"
+    queue = f"[queue]\nmax_waiting = 9\n[batching]\nseats = 32\nwindow_ms = 0\n[limit]\npolicy = '{policy}'\n"
+    preset = parse_preset(f"name = 'a'\n{classes}{queue}", "p")
+    desk = Desk(preset)
+    desk.arrive(Ticket(1, "n", 0.0, prompt_tokens=8000, max_tokens=64), 0.0)
+    for number in range(1200):
+        running = random.randint(1, 8)
+        tokens = random.choice([2048, 4096, 8192]) if number < 600 else 0
+        step_s = (0.008 + 5e-5 * running + 8e-5 * tokens) * (1 + random.uniform(-noise, noise))
+        now_s += step_s
+        load = Load(running, 0, 0.1, inter_token_s=step_s, prefill_tokens=tokens, first_tokens=int(tokens > 0))
+        desk.observe(load, now_s)
+        assert desk.engine_fit.unloaded is None or desk.engine_fit.unloaded.token_s > 0
+    assert desk.engine_fit.unloaded is not None
+    assert desk.engine_fit.unloaded.token_s == pytest.approx(0.008, rel=0.5)
+
+
+def test_costs_of_an_earlier_process_that_leave_a_token_no_time_are_not_recalled() -> None:
+    """What starts at 0 would learn nothing."""
+    fit = EngineFit()
+    learnt = {"base_s": 0.0, "sequence_s": 0.0, "prefill_token_s": 1e-4, "prefill_tokens_per_sequence": 3.0}
+    fit.recall(learnt)
+    assert (fit.unloaded, fit.learnt()) == (None, {})
+    fit.recall(learnt | {"base_s": 0.01})
+    assert fit.unloaded is not None
+    assert fit.unloaded.token_s == pytest.approx(0.01)

@@ -40,6 +40,8 @@ _IDLE = Joined(
 _GPU_MINUTE = Average(memory_panels.GPU_BUSY, 60)
 _RUNS = Compared(Least(panels.SEATS, 60), ">", 0)  # of a server without requests nothing is slowed down
 _WAITED = Compared(Least(panels.QUEUED, 60), ">", 0)
+#: Work without haste may wait all day: it shall fill the GPU.
+_URGENT_WAITED = Compared(Least(Gauge(Metric("headway_queue_depth", without=(("class", ("batch",)),))), 60), ">", 0)
 
 GROUP = Group(
     "headway-resources",
@@ -79,10 +81,10 @@ GROUP = Group(
         ),
         Rule(
             "HeadwayGpuOverloaded",
-            Joined(Compared(_GPU_MINUTE, ">", GPU_FULL_RATIO), "and", _WAITED),
+            Joined(Compared(_GPU_MINUTE, ">", GPU_FULL_RATIO), "and", _URGENT_WAITED),
             "5m",
             "warning",
-            text="GPU {gpu} computes all the time, and requests wait",
+            text="GPU {gpu} computes all the time, and requests of other classes than batch wait",
             action="More requests arrive than it can serve: add a server, or send it less. More seats only make the "
             "tokens slower.",
             unit="ratio",
