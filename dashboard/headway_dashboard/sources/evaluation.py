@@ -22,6 +22,7 @@ from headway_dashboard.analysis.queries.conditions import (
     Joined,
     Kinds,
     Least,
+    Most,
     Sign,
     TimeShare,
 )
@@ -157,6 +158,8 @@ class Evaluator:
             case Grown(metric, window_s):
                 over = replace(on, window_s=window_s)
                 return self._grouped(metric, over, self._counter(over), total)
+            case Most(metric, window_s):
+                return self._windows(Gauge(metric, largest=True), on, window_s, max)
             case Least(of, window_s) | Average(of, window_s):
                 most, read = MEASURED_RATIO * window_s / on.step_s, min if isinstance(expression, Least) else fmean
                 return self._windows(of, on, window_s, lambda known: read(known) if len(known) >= most else None)

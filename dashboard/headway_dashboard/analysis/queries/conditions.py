@@ -29,6 +29,17 @@ class Grown(Expression):
 
 
 @dataclass(frozen=True, slots=True)
+class Most(Expression):
+    """The largest value of a gauge in a window, in seconds, as far as it is measured."""
+
+    of: Metric
+    window_s: float
+
+    def promql(self, window: str) -> str:
+        return f"max{self.of.grouping} (max_over_time({self.of.promql()}[{self.window_s:.0f}s]))"
+
+
+@dataclass(frozen=True, slots=True)
 class Least(OfExpression):
     """The least value of an expression in a window, in seconds.
 

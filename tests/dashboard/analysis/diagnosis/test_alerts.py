@@ -118,7 +118,7 @@ def test_the_worst_come_first_and_old_figures_raise_nothing() -> None:
             "HeadwayDown",
             "critical",
             "the server does not answer",
-            fires_at="no answer to a scrape",
+            fires_at="no answer to a scrape, after one within the last day",
             action="Look at the server's log; its unit or container should have restarted it.",
         ),
     )

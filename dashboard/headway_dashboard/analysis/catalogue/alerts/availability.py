@@ -4,27 +4,38 @@ from __future__ import annotations
 
 from headway_dashboard.analysis.catalogue import panels
 from headway_dashboard.analysis.catalogue.alerts.rule import Group, Rule
-from headway_dashboard.analysis.queries.conditions import Absent, Compared, Grown, Joined
+from headway_dashboard.analysis.queries.conditions import Absent, Compared, Grown, Joined, Most
 from headway_dashboard.analysis.queries.expressions import Gauge, Metric
 
 #: The job of the shipped configuration.
 _UP = Metric("up", (("job", ("headway",)),))
 _DEATHS = Metric("headway_engine_deaths_total", by=("cause",))
 
+_DAY_S = 86_400.0
+#: A server that loads its model and warms up does not answer yet, which may take half an hour.
 DOWN = Rule(
     "HeadwayDown",
-    Compared(Gauge(_UP), "==", 0),
+    Joined(Compared(Gauge(_UP), "==", 0), "and", Compared(Most(_UP, _DAY_S), "==", 1)),
     "1m",
     "critical",
     text="the server does not answer",
     action="Look at the server's log; its unit or container should have restarted it.",
-    fires="no answer to a scrape",
+    fires="no answer to a scrape, after one within the last day",
 )
 
 GROUP = Group(
     "headway-availability",
     (
         DOWN,
+        Rule(
+            "HeadwayNotUp",
+            Compared(Gauge(_UP), "==", 0),
+            "45m",
+            "critical",
+            text="the server has not answered for 45 minutes",
+            action="A start takes half an hour at most: look at the server's log, and at the address in targets.yml.",
+            fires="no answer to a scrape, also of a server that starts",
+        ),
         Rule(
             "HeadwayNoTelemetry",
             Absent(_UP),
