@@ -91,9 +91,15 @@ def check_fixed_reply(environment: Mapping[str, str], known: Collection[str]) ->
         yield wrong(error)
 
 
+#: The variables of the shipped systemd units and compose files, which become words of the command line.
+_OF_UNITS = frozenset({
+    "HOST", "KEYS", "MODEL", "PORT", "PRESET_NAME", "SERVE_FLAGS", "SHARE_FLAGS", "SHARE_SEATS", "SHARE_SERVERS",
+})  # fmt: skip
+
+
 def check_names(environment: Mapping[str, str]) -> Iterator[Finding]:
     """The variables with Headway's prefix that nothing reads: probably misspelt."""
-    known = {name.removeprefix(PREFIX) for variable in VARIABLES for name in variable.names}
+    known = {name.removeprefix(PREFIX) for variable in VARIABLES for name in variable.names} | _OF_UNITS
     given = {name.removeprefix(PREFIX) for name in environment if name.startswith(PREFIX)}
     for name in sorted(given - known):
         advice = did_you_mean(name, sorted(known), "").replace("mean ", f"mean {PREFIX}", 1)

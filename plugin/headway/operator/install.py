@@ -157,7 +157,7 @@ def _control(
         silences=Silences(gate, audit),
         forecast_errors=errors,
         diagnostics=Diagnostics(gate, facts),
-        scale_signal=_scale_signal(gate, parts.meters, around.fleet),
+        scale_signal=_scale_signal(gate, parts.meters, around),
         audit=audit,
         supervisor=supervisor,
         fleet=around.fleet,
@@ -170,9 +170,13 @@ def _control(
     )
 
 
-def _scale_signal(gate: Gate, meters: Meters | None, fleet: Fleet | None) -> ScaleSignal:
-    judged = (lambda: (0, 0)) if meters is None else partial(meters.judged, FIRST_TOKEN)
+def _scale_signal(gate: Gate, meters: Meters | None, around: Surroundings) -> ScaleSignal:
+    judged, fleet = (lambda: (0, 0)) if meters is None else partial(meters.judged, FIRST_TOKEN), around.fleet
+
+    def fills() -> bool:
+        return any(batch.state == "in_progress" and not batch.late for batch in around.batches())
+
     if fleet is None:
-        return ScaleSignal(LoadReader(gate, lambda: 1, judged), OwnNeed())
+        return ScaleSignal(LoadReader(gate, lambda: 1, judged, fills), OwnNeed())
     decision = FleetScale(fleet, gate.now_s)
-    return ScaleSignal(LoadReader(gate, fleet.ready, judged), decision, fleet.settings.minimum)
+    return ScaleSignal(LoadReader(gate, fleet.ready, judged, fills), decision, fleet.settings.minimum)

@@ -32,6 +32,7 @@ class DeskReading:
     most_seats: float  #: The most that the limit may come to now; infinite where nothing known bounds it.
     wanted_seats: int  #: The taken seats, and those that the waiting tickets would take if they were free.
     demand_seats: float  #: The seats that arrivals fill on average, refused ones included.
+    class_demand_seats: Mapping[str, float]  #: By class: its part of them.
     scale_ratio: float  #: How many times the limit the demand would fill: the signal for a number of replicas.
     reserved_seats: Mapping[str, int]  #: By class: those kept from less urgent classes.
     waiting_seat_s: Mapping[str, float]  #: By class: for how long what waits will occupy seats, in seat seconds.
@@ -74,6 +75,7 @@ def read(
         most_seats=capacity.most_seats,
         wanted_seats=seats.taken + seats.beside + (0 if mode.blocks else queue.total.seats),
         demand_seats=demand_seats,
+        class_demand_seats={name: forecast.demand.seats(name, now_s) for name in preset.classes},
         scale_ratio=scale_ratio(demand_seats, seats.taken, queue.total.seats, capacity.limit),
         reserved_seats={name: reserved.get(name, 0) for name in preset.classes},
         waiting_seat_s={name: load.seats * forecast.demand.residence_s(name) for name, load in queue.by_class.items()},

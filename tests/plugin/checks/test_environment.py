@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import re
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 
@@ -103,3 +104,13 @@ def test_a_fault_is_found_once() -> None:
     """Of several readers of one variable the first says what is wrong."""
     found = [str(one) for one in check_environment({"HEADWAY_ADMIN_TOKEN": "short", "HEADWAY_MAX_TOOLS": "many"})]
     assert [sum(name in one for one in found) for name in ("HEADWAY_ADMIN_TOKEN", "HEADWAY_MAX_TOOLS")] == [1, 1]
+
+
+def test_the_variables_of_the_shipped_units_are_known() -> None:
+    """Systemd and compose put them into the words of the command line; to follow an advice would break the unit."""
+    folder = Path(__file__).resolve().parents[3] / "deploy"
+    files = [*folder.glob("systemd/*"), *folder.glob("compose*.yaml")]
+    names = {name for file in files for name in re.findall(r"\bHEADWAY_[A-Z_]+\b", file.read_text(encoding="utf-8"))}
+    assert {"HEADWAY_MODEL", "HEADWAY_SHARE_SEATS", "HEADWAY_KEYS"} <= names
+    (found,) = check_names(dict.fromkeys(names, "x"))
+    assert found.severity is Severity.OK

@@ -3,8 +3,11 @@
 Seats follow the lengths of requests, which differ by the time of day, and say the same of every engine speed: an
 overloaded one holds its seats longer. A request that was refused counts as what it would have filled.
 
-Known weak spots: a client that retries a refusal counts each time; before some requests of each class have ended, only
-the seats that are taken are known.
+While a batch of the Batch API runs in time, the least urgent class counts as one seat at most: its lines fill the seats
+that others leave, however many there are, and are no reason for another instance. A late batch runs in another class.
+
+Known weak spots: other requests of that class do not count meanwhile either; a client that retries a refusal counts
+each time; before some requests of each class have ended, only the seats that are taken are known.
 """
 
 from __future__ import annotations
@@ -26,14 +29,21 @@ _DUE_RATIO = 0.5
 
 
 class LoadReader:
-    """Reads one gate. ``instances`` says how many serve; ``judged`` how many requests were, and met their objective."""
+    """Reads one gate. ``instances`` says how many serve; ``judged`` how many requests were, and met their objective;
+    ``fills`` whether a batch fills the seats that are left.
+    """
 
     def __init__(
-        self, gate: Gate, instances: Callable[[], int], judged: Callable[[], tuple[int, int]] = lambda: (0, 0)
+        self,
+        gate: Gate,
+        instances: Callable[[], int],
+        judged: Callable[[], tuple[int, int]] = lambda: (0, 0),
+        fills: Callable[[], bool] = lambda: False,
     ) -> None:
         self._gate = gate
         self._instances = instances
         self._judged = judged
+        self._fills = fills
         self._counts: deque[tuple[float, int, int]] = deque()
         self._seats_of_one = 0.0
 
@@ -52,10 +62,15 @@ class LoadReader:
             for name, due in due_s.items()
             if due is not None
         }
+        offered = reading.demand_seats or float(desk.seats_taken)
+        if self._fills():
+            least = desk.preset.by_urgency()[-1]
+            queues.pop(least, None)
+            offered -= max(0.0, reading.class_demand_seats[least] - 1)
         crowded = reading.scale_ratio >= _CROWDED_RATIO
         return ScalingSignals(
             ready=ready,
-            offered=reading.demand_seats or float(desk.seats_taken),
+            offered=offered,
             capacity=self._seats_of_one,
             queues=queues,
             attained_ratio=attained if crowded else None,

@@ -44,6 +44,26 @@ async def test_refused_requests_are_load_too() -> None:
 
 
 @on_virtual_time
+async def test_a_batch_that_fills_idle_seats_asks_for_no_instance() -> None:
+    """Its lines take all that is left, on however many instances; they count as one seat, so one instance stays."""
+    classes = {"normal": terms(2, queue_s=30.0), "batch": terms(1, queue_s=None)}
+    gate, running = Gate(small_preset(12, classes=classes)), True
+    reader = LoadReader(gate, lambda: 1, fills=lambda: running)
+    await steady_traffic(gate, 5.0, 2.0, 200.0, "batch")
+    running = False
+    assert read(reader).offered == pytest.approx(10.0, rel=0.1)
+    running = True
+    assert read(reader).offered == pytest.approx(1.0, rel=0.1)
+    assert 0 < own_need(Scaling(), read(reader)).instances < 0.2
+    await steady_traffic(gate, 3.0, 2.0, 200.0, "normal")
+    assert read(reader).offered == pytest.approx(6.0, rel=0.1)
+    waiting = [gate.enter("batch") for _ in range(20)]
+    assert "batch" not in read(reader).queues
+    assert len(waiting) == 20
+    gate.close()
+
+
+@on_virtual_time
 async def test_one_instance_of_a_fleet_has_its_part_of_the_seats() -> None:
     """While none serves, that of the last one; and nothing is known before there was one."""
     gate, instances = Gate(small_preset(12)), 0
