@@ -212,7 +212,7 @@ def test_the_figures_on_the_first_page_are_those_of_the_measured_run() -> None:
     """The shares with Headway, with vLLM alone and with its best queue bound, in the README and in the table."""
     page = " ".join(_read("README.md").split())
     (said,) = re.findall(r"At ([\d.]+) times .*?, (\d+ ?%) of .*? for (\d+ %); .*? for (\d+ %)\. .*?serves "
-                         r"(\d+ %) and that bound (\d+ %)", page)  # fmt: skip
+                         r"(\d+ %), and vLLM with that bound (\d+ %)", page)  # fmt: skip
     load, *shares = (one.replace(" ", "") for one in said)
     row = rf"^\| {re.escape(load)} \| (.*?) \| (\d+%)[^|]* \| [^|]+ \| (\d+%)"
     rows = re.findall(row, _read(MEASURED), re.MULTILINE)

@@ -61,8 +61,9 @@ def remove_unbound() -> int:
     if folder is None:
         return 0
     try:
+        there = list(folder.iterdir())  # first: a socket that comes meanwhile is not in it
         bound = {line.rpartition(" ")[2] for line in _BOUND.read_text(errors="replace").splitlines()}
-        stale = [path for path in folder.iterdir() if str(path) not in bound]
+        stale = [path for path in there if str(path) not in bound]
     except OSError:
         return 0
     for path in stale:
