@@ -69,10 +69,10 @@ class Gateway:
         if context.bypass or asked.detached:
             return
         context.answers = max(1, answers, asked.answers if asked.route.sampling else 1)
-        if context.seated_early:
-            self.reserve(context, context.answers)
-        else:
+        if asked.large_grammar:
             self._check_width(context.answers * asked.prompts)
+        else:
+            self.reserve(context, context.answers)
 
     def reserve(self, context: RequestContext, seats: int) -> Permit:
         """The permit of a context, issued on first use: for the answers that were announced, or for its first call.

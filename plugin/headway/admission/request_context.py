@@ -68,11 +68,6 @@ class RequestContext:
     turns: asyncio.Semaphore | None = None
 
     @property
-    def seated_early(self) -> bool:
-        """Whether the request gets its seat before its prompt is rendered, and before its grammar is compiled."""
-        return not (self.bypass or self.asked.detached or self.asked.large_grammar)
-
-    @property
     def max_tokens(self) -> int | None:
         """The tokens that each answer may have: charges and estimates count with these."""
         return min((most for most in (self.asked.max_tokens, self.most_tokens) if most is not None), default=None)

@@ -129,7 +129,7 @@ class Heartbeat:
         sent_before, reading = link.sent, await self._reading(link)
         if reading is not None:
             self._engine.pool.read(link, reading, sent_before)
-        elif loop_time_s() - link.read_s > _READ_COUNTS_S:
+        elif not link.exclusive and loop_time_s() - link.read_s > _READ_COUNTS_S:
             self._engine.pool.unread(link)
         if link.model is None:
             with suppress(aiohttp.ClientError, OSError):

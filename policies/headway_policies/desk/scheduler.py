@@ -79,10 +79,11 @@ class Scheduler:
             self._install_batching(preset, window)
         if not preset.ordering.by_prefix:
             self.prefixes.clear()  # nothing keeps it up to date
-        if lanes is not None:
+        if lanes is None:
+            self.queue.bound(preset.classes, preset.queue)
+        else:
             self.queue.adapters.scatter(now_s)
             self.queue = WaitQueue(preset.classes, preset.queue, lanes, self.queue.adapters)
-        self.queue.bound(preset.classes, preset.queue)
         self._rank(preset)
 
     def observe(self, load: Load) -> None:

@@ -50,19 +50,17 @@ class TenantQueues:
     """The queues of the tenants of one class, of which so many tickets, prompt tokens and bytes may wait."""
 
     def __init__(self, tickets: int = 1, tokens: int | None = None, size_bytes: int | None = None) -> None:
-        self._per_token = 0.0 if tokens is None else tickets / max(1, tokens)
-        self._per_byte = 0.0 if size_bytes is None else tickets / max(1, size_bytes)
         self._tenants: dict[str, _Tenant] = {}
         self._heap: list[tuple[float, int, _Tenant]] = []
         self._entries = 0
+        self.bound(tickets, tokens, size_bytes)
 
-    def bounded(self, other: TenantQueues) -> TenantQueues:
-        """The same queues with the bounds of others."""
-        if (self._per_token, self._per_byte) != (other._per_token, other._per_byte):
-            self._per_token, self._per_byte = other._per_token, other._per_byte
-            self._heap = [self._entry(tenant) for tenant in self._tenants.values()]
-            heapify(self._heap)
-        return self
+    def bound(self, tickets: int, tokens: int | None, size_bytes: int | None) -> None:
+        """Let so many tickets, prompt tokens and bytes wait from now on."""
+        self._per_token = 0.0 if tokens is None else tickets / max(1, tokens)
+        self._per_byte = 0.0 if size_bytes is None else tickets / max(1, size_bytes)
+        self._heap = [self._entry(tenant) for tenant in self._tenants.values()]
+        heapify(self._heap)
 
     def add(self, ticket: Ticket) -> None:
         """Add a ticket that came after all others of its tenant."""

@@ -85,13 +85,13 @@ class WaitQueue:
 
     def __post_init__(self) -> None:
         self.by_class = {name: Sum() for name in self.classes}
-        self._tenants = {name: self._shared_by_tenants(terms) for name, terms in self.classes.items()}
+        self._tenants = {name: TenantQueues(*self._bounds(terms)) for name, terms in self.classes.items()}
 
     def bound(self, classes: Mapping[str, PriorityClass], queue: QueueSettings) -> None:
         """Put the bounds of another preset with the same classes in force; what waits beyond them stays."""
         self.classes, self.queue = classes, queue
         for name, terms in classes.items():
-            self._tenants[name] = self._tenants[name].bounded(self._shared_by_tenants(terms))
+            self._tenants[name].bound(*self._bounds(terms))
 
     def push(
         self,
@@ -234,13 +234,13 @@ class WaitQueue:
             yield from lane.order
         yield from (aside.ticket for aside in self.adapters)
 
-    def _shared_by_tenants(self, terms: PriorityClass) -> TenantQueues:
-        """The queues of the tenants of a class, by the tightest of its bounds and of those over all classes."""
+    def _bounds(self, terms: PriorityClass) -> tuple[int, int | None, int | None]:
+        """The tickets, prompt tokens and bytes of a class that may wait: its own bounds, or those over all classes."""
         bounds = (terms, self.queue)
         tokens = [one.max_waiting_tokens for one in bounds if one.max_waiting_tokens is not None]
         sizes = [one.max_waiting_bytes for one in bounds if one.max_waiting_bytes is not None]
         waiting = min(one.max_waiting for one in bounds)
-        return TenantQueues(waiting, min(tokens, default=None), min(sizes, default=None))
+        return waiting, min(tokens, default=None), min(sizes, default=None)
 
     def _worth(self, ticket: Ticket) -> tuple[int, float, int]:
         terms = self.classes.get(ticket.class_name)
