@@ -13,7 +13,7 @@ import pytest
 import yaml
 
 from headway.operator.metrics import METRIC_NAMES
-from headway_policies import bundled_presets
+from headway_dashboard.analysis.catalogue.thresholds import QUEUE_AGE_RATIO
 
 if TYPE_CHECKING:
     from conftest import Manifests
@@ -60,20 +60,15 @@ def test_every_trigger_asks_for_metrics_that_exist(manifests: Manifests) -> None
         assert used <= set(METRIC_NAMES)
         assert 'job="headway"' in query
         assert trigger["metricType"] == ("AverageValue" if "sum(" in query else "Value")
-        assert trigger["metadata"]["ignoreNullValues"] == ("true" if "offset" in query else "false")
-    assert len({trigger["name"] for trigger in triggers}) == len(triggers) == 4
+        assert trigger["metadata"]["ignoreNullValues"] == ("false" if trigger["name"] == "need" else "true")
+    assert len({trigger["name"] for trigger in triggers}) == len(triggers) == 3
 
 
-@pytest.mark.parametrize("name", ["realtime", "normal"])
-def test_a_wait_asks_for_servers_long_before_its_time_out(manifests: Manifests, name: str) -> None:
-    """The threshold is a quarter of the queue time-out of the class in the default preset."""
-    (trigger,) = [
-        one
-        for one in manifests.resource("ScaledObject", "headway-server")["spec"]["triggers"]
-        if f'class="{name}"' in one["metadata"]["query"]
-    ]
-    preset = bundled_presets()["balanced"]
-    assert float(trigger["metadata"]["threshold"]) == (preset.classes[name].queue_timeout_s or 0) / 4
+def test_a_wait_asks_for_servers_before_the_alert(manifests: Manifests) -> None:
+    """The threshold is half of the bound of HeadwayQueueOld."""
+    triggers = manifests.resource("ScaledObject", "headway-server")["spec"]["triggers"]
+    (threshold,) = (float(one["metadata"]["threshold"]) for one in triggers if one["name"] == "wait")
+    assert threshold == QUEUE_AGE_RATIO / 2
 
 
 def test_promtool_reads_the_queries(manifests: Manifests, tool: Callable[[str], str], tmp_path: Path) -> None:

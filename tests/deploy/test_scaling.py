@@ -19,5 +19,5 @@ def test_what_the_description_says_is_in_the_manifest(root: Path) -> None:
     assert need == peak
     assert f"at {need:g} for each server" in " ".join(section.split())
     assert f"averageValue: {need * 1000:.0f}m" in section
-    assert [f"{wait:g} s" for wait in waits if f"{wait:g} s" not in section] == []
+    assert [wait for wait in waits if f"{wait:.0%}".replace("%", " %") not in section] == []
     assert set(re.findall(r"headway_[a-z_]+", section)) <= set(METRIC_NAMES)

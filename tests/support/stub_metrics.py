@@ -59,6 +59,8 @@ class WorldMetrics:
         yield labelled(GaugeMetricFamily, "headway_in_flight", "class", {n: self.world.in_flight[n] for n in CLASSES})
         oldest = {n: self.world.queued[n] * 0.12 for n in CLASSES}
         yield labelled(GaugeMetricFamily, "headway_queue_oldest_wait_seconds", "class", oldest)
+        timeouts = {"realtime": 5.0, "normal": 30.0, "batch": 300.0}
+        yield labelled(GaugeMetricFamily, "headway_queue_timeout_seconds", "class", timeouts)
         yield labelled(GaugeMetricFamily, "headway_overloaded", "class", dict.fromkeys(CLASSES, 0))
         yield labelled(GaugeMetricFamily, "headway_held_seats", "class", dict.fromkeys(CLASSES, 0))
         retries = {name: self.world.retries[name] for name in CLASSES}

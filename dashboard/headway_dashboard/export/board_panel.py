@@ -30,7 +30,7 @@ def chart_panel(panel: Panel) -> dict[str, Any]:
     kinds = {line.kind for line in panel.lines}
     if "heat" in kinds:
         return _heat_map(panel)
-    return _state_timeline(panel) if kinds & {"state", "band"} else _time_series(panel)
+    return _state_timeline(panel) if "state" in kinds else _time_series(panel)
 
 
 def _time_series(panel: Panel) -> dict[str, Any]:

@@ -27,7 +27,6 @@ from headway_dashboard.analysis.queries.conditions import (
     TimeShare,
 )
 from headway_dashboard.analysis.queries.expressions import (
-    Above,
     Buckets,
     Burn,
     Either,
@@ -142,9 +141,6 @@ class Evaluator:
                 return self._lines(share, replace(on, window_s=window_s))
             case Burn(kept, _):
                 return {key: _burnt(line, expression.budget) for key, line in self._lines(kept, on).items()}
-            case Above(gauge, bound, bounds):
-                own = dict(bounds)
-                return {key: _above(line, own.get(key[-1], bound)) for key, line in self._lines(gauge, on).items()}
             case Imbalance(gauge, least):
                 return {key: _imbalance(lines, least) for key, lines in self._by_server(gauge, on).items()}
             case Worst(quantile):
@@ -282,10 +278,6 @@ def _scaled(line: Line, factor: float) -> list[Point]:
 
 def _burnt(line: Line, budget: float) -> list[Point]:
     return [None if point is None else (1 - point) / budget for point in line]
-
-
-def _above(line: Line, bound: float) -> list[Point]:
-    return [None if point is None else float(point > bound) for point in line]
 
 
 def _where(line: Line, holds: Callable[[float, float], bool], bound: float) -> list[Point]:

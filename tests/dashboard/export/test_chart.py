@@ -34,7 +34,7 @@ def test_lines_are_named_by_their_labels(panel: Panel, legends: list[str]) -> No
     [
         (panels.QUEUE_PANEL, "timeseries"),
         (engine_panels.ENGINE_STATE_PANEL, "state-timeline"),
-        (priority_panels.STARVATION_PANEL, "state-timeline"),
+        (priority_panels.QUEUE_AGE_PANEL, "timeseries"),
         (latency_panels.FIRST_TOKEN_HEAT, "heatmap"),
         (latency_panels.TOKEN_TIME_PANEL, "timeseries"),
     ],

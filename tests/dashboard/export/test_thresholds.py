@@ -14,11 +14,10 @@ from running_server import ROOT
 from headway_dashboard.analysis.catalogue import ALL_PANELS, thresholds
 from headway_dashboard.export import pages
 from headway_dashboard.export.docs_table import table_text
-from headway_policies import bundled_presets
 
 DEPLOY = ROOT / "deploy"
-#: A bound in a cell: an optional class, the side, the number, its unit.
-BOUND = re.compile(r"(?:(?P<of>\w+) )?(?P<side>[<>]) (?P<value>[\d.]+)(?: (?P<unit>%|s))?")
+#: A bound in a cell: the side, the number, its unit.
+BOUND = re.compile(r"(?P<side>[<>]) (?P<value>[\d.]+)(?: (?P<unit>%|s))?")
 
 
 def documented() -> dict[str, dict[str, list[tuple[str, float]]]]:
@@ -87,13 +86,6 @@ def test_every_alert_is_in_the_table() -> None:
     watched = Counter(one.alert for bounds in thresholds.PANEL_BOUNDS.values() for one in dict.fromkeys(bounds))
     assert set(named) == set(compared())
     assert all(number == 1 or number <= watched[name] for name, number in named.items())
-
-
-def test_the_queue_is_old_after_half_of_its_time_out() -> None:
-    """The bounds follow the bundled preset that is the default."""
-    classes = bundled_presets()["balanced"].classes
-    half_s = {name: one.queue_timeout_s / 2 for name, one in classes.items()}
-    assert half_s == thresholds.QUEUE_AGE_S
 
 
 def test_the_pages_have_the_same_numbers() -> None:

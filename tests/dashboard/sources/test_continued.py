@@ -32,7 +32,6 @@ EXPRESSIONS: tuple[ex.Expression, ...] = (
     ex.Buckets(WAIT),
     ex.Mean(WAIT),
     ex.Over(ex.Share(ex.Rate(ENDED), ex.Rate(ENDED)), 20.0),
-    ex.Above(ex.Gauge(DEPTH), 3.0),
 )
 
 #: Seconds until the next event; whether it is a reading; the classes of a scrape, and what each of its numbers is.

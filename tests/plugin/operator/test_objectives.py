@@ -63,6 +63,17 @@ def exported(control: headway.Control, name: str, objective: str) -> float:
 
 
 @on_virtual_time
+async def test_the_longest_time_in_the_queue_is_exported() -> None:
+    """The shortest time-out before a first token, of the preset in force; a class without one has no line."""
+    classes = {"a": terms(2, queue_s=9.0, first_token_timeout_s=4.0), "b": terms(1, queue_s=None, total_s=None)}
+    control: headway.Control = headway.wrap(FakeEngine(), preset=small_preset(classes=classes)).headway
+    families = list(snapshot_families(control.snapshot()))
+    (family,) = [family for family in families if family.name == "headway_queue_timeout_seconds"]
+    assert [(sample.labels["class"], sample.value) for sample in family.samples] == [("a", 4.0)]
+    assert [one.queue_timeout_s for one in control.status().classes if one.name in classes] == [4.0, None]
+
+
+@on_virtual_time
 async def test_status_and_metrics_follow_the_engine() -> None:
     """Before it is measured a multiple is no number; then it is one, and another one when the engine becomes slower."""
     control: headway.Control = headway.wrap(FakeEngine(), preset="latency").headway

@@ -65,9 +65,14 @@ DEGRADED_PANEL = Panel(
 OLDEST_PANEL = Panel(
     "oldest",
     "Longest wait by class",
-    "How long the request that waits longest in each class has waited.",
+    "How long the request that waits longest in each class has waited, and the longest time that it may.",
     "seconds",
-    (Line("", panels.OLDEST_BY_CLASS, colours=palette.of_class),),
+    (
+        panels.line_of_class(panels.OLDEST_BY_CLASS, "{}"),
+        replace(
+            panels.line_of_class(panels.QUEUE_TIMEOUT_BY_CLASS, "time-out of {}", "dash"), kind="step", reference=True
+        ),
+    ),
     "The queue's age triggers the ladder where the preset says so. One class far above the others is starving.",
     quiet="no request waited in this time",
 )

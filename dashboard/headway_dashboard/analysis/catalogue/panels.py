@@ -35,6 +35,7 @@ BY_CLASS = frozenset(
         "headway_refusals_total",
         "headway_queue_depth",
         "headway_queue_oldest_wait_seconds",
+        "headway_queue_timeout_seconds",
         "headway_overloaded",
         "headway_held_seats",
         "headway_in_flight",
@@ -57,7 +58,7 @@ BY_CLASS = frozenset(
     }
 )
 
-Kind = Literal["line", "step", "bar", "state", "band", "heat", "dots"]
+Kind = Literal["line", "step", "bar", "state", "heat", "dots"]
 Dash = Literal["solid", "dash", "dot"]
 
 
@@ -163,12 +164,13 @@ def class_lines(
     A quantile over all classes would be that of no request: a patient class hides what an urgent one meets.
     """
     stated = Gauge(Metric("headway_objective_seconds", (("objective", (objective,)),), ("class",)), largest=True)
-    median = () if p50 is None else (_line_of_class(p50, "{} p50", "dot"),)
-    goal = _line_of_class(stated, "objective of {}", "dash")
-    return (_line_of_class(p95, "{} p95"), *median, replace(goal, kind="step", reference=True))
+    median = () if p50 is None else (line_of_class(p50, "{} p50", "dot"),)
+    goal = line_of_class(stated, "objective of {}", "dash")
+    return (line_of_class(p95, "{} p95"), *median, replace(goal, kind="step", reference=True))
 
 
-def _line_of_class(expression: Expression, words: str, dash: Dash = "solid") -> Line:
+def line_of_class(expression: Expression, words: str, dash: Dash = "solid") -> Line:
+    """A line of each class in its colour; ``words`` has braces for its name."""
     return Line("", expression, dash=dash, words=words.format, colours=palette.of_class)
 
 
@@ -185,6 +187,8 @@ QUEUED = Gauge(of("headway_queue_depth"))
 QUEUED_BY_CLASS = Gauge(of("headway_queue_depth", "class"))
 OLDEST = Gauge(of("headway_queue_oldest_wait_seconds"), largest=True)
 OLDEST_BY_CLASS = Gauge(of("headway_queue_oldest_wait_seconds", "class"), largest=True)
+QUEUE_TIMEOUT_BY_CLASS = Gauge(of("headway_queue_timeout_seconds", "class"), largest=True)
+QUEUE_AGE_BY_CLASS = Share(OLDEST_BY_CLASS, QUEUE_TIMEOUT_BY_CLASS)
 IN_FLIGHT = Gauge(of("headway_in_flight"))
 IN_FLIGHT_BY_CLASS = Gauge(of("headway_in_flight", "class"))
 OVERLOADED_BY_CLASS = Gauge(of("headway_overloaded", "class"), largest=True)

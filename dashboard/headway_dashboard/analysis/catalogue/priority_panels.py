@@ -5,13 +5,11 @@ from __future__ import annotations
 from headway_dashboard.analysis.catalogue import causes, engine_panels, palette, panels
 from headway_dashboard.analysis.catalogue.batch_panels import BATCH_PANELS
 from headway_dashboard.analysis.catalogue.panels import Bound, Line, Panel, lines_of, quantile_lines
-from headway_dashboard.analysis.catalogue.thresholds import ERROR_RATIO, QUEUE_AGE_S
+from headway_dashboard.analysis.catalogue.thresholds import ERROR_RATIO, QUEUE_AGE_RATIO
 from headway_dashboard.analysis.queries.durations import quantiles
-from headway_dashboard.analysis.queries.expressions import Above, Metric, Over, Portion, Rate, Share
-from headway_dashboard.analysis.units import duration, written
+from headway_dashboard.analysis.queries.expressions import Metric, Over, Portion, Rate, Share
+from headway_dashboard.analysis.units import written
 
-#: A class starves beyond this age of its oldest request, in seconds, where no bound is known for it.
-STARVES_AFTER_S = 10.0
 MINUTE_S, HOUR_S = 60.0, 3600.0
 
 WAIT = quantiles("wait")
@@ -21,16 +19,12 @@ FINISHES = Rate(Metric("headway_finish_reasons_total", by=("finish_reason",)))
 TOKENS_BY_CLASS = Rate(Metric("headway_output_tokens_total", by=("class",)))
 LOWERED = Rate(Metric("headway_lowered_classes_total", by=("class",)))
 TOKEN_SHARE = Portion(TOKENS_BY_CLASS, Rate(Metric("headway_output_tokens_total")))
-#: The bounds of the alert HeadwayQueueOld: half of the queue time-out that the bundled presets give each class.
-STARVING = Above(panels.OLDEST_BY_CLASS, STARVES_AFTER_S, tuple(QUEUE_AGE_S.items()))
 
 
 def _errors(window_s: float) -> Over:
     assert isinstance(panels.ERROR_SHARE, Share)
     return Over(panels.ERROR_SHARE, window_s)
 
-
-_BOUNDS = ", ".join(f"{name} {duration(bound_s)}" for name, bound_s in STARVING.bounds)
 
 ARRIVALS_PANEL = Panel(
     "arrivals",
@@ -87,15 +81,15 @@ TOKEN_SHARE_PANEL = Panel(
     idle="no output tokens in this time",
     ceiling=1.0,
 )
-STARVATION_PANEL = Panel(
-    "starvation",
-    "Starvation",
-    f"A band while the oldest request of a class waits longer than the bound of the alert HeadwayQueueOld ({_BOUNDS}); "
-    f"for any other class, longer than {duration(STARVES_AFTER_S)}.",
-    "count",
-    (Line("", STARVING, kind="band", colours=palette.of_class),),
-    "One class alone, again and again: give it a larger share, or reserved seats.",
-    quiet="no class starved in this time",
+QUEUE_AGE_PANEL = Panel(
+    "queue-age",
+    "Starvation: longest wait, of the time-out",
+    "How long the oldest request of each class has waited, as a share of the longest time that it may wait.",
+    "ratio",
+    (panels.line_of_class(panels.QUEUE_AGE_BY_CLASS, "{}"),),
+    "At 100 % requests expire. One class alone, again and again: give it a larger share, or reserved seats.",
+    quiet="no request waited in this time",
+    bounds=(Bound("alert", QUEUE_AGE_RATIO),),
 )
 FINISHES_PANEL = Panel(
     "finishes",
@@ -132,7 +126,7 @@ REQUESTS_SECTION = (
     ERROR_RATIO_PANEL,
     FINISHES_PANEL,
     TOKEN_SHARE_PANEL,
-    STARVATION_PANEL,
+    QUEUE_AGE_PANEL,
     engine_panels.QUEUE_TOKENS_PANEL,
     *BATCH_PANELS,
 )

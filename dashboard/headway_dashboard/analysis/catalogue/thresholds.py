@@ -29,8 +29,8 @@ KV_RATIO = 0.98
 COMPILING_S = 30
 #: A queue longer than so many batches, as multiples of the live limit.
 QUEUE_BATCHES = 4
-#: Half of the queue time-outs of the bundled presets, in seconds.
-QUEUE_AGE_S: Mapping[str, float] = {"realtime": 2.5, "normal": 15.0, "batch": 150.0}
+#: The wait of the oldest request of a class, as a share of the class's longest time in the queue.
+QUEUE_AGE_RATIO = 0.5
 #: How long a class may get no seat while its requests wait, in minutes; and the share of that time that must be
 #: measured before anything is said of it.
 STARVED_MIN = 10
@@ -59,25 +59,24 @@ MIN_JUDGED = 10
 class Bound:
     """A bound of a panel, in the panel's unit, and the alert that it belongs to.
 
-    ``of`` limits it to one class. ``above``: beyond it is above it; else below.
+    ``above``: beyond it is above it; else below.
     """
 
     value: float
     alert: str
     severity: Severity = "warning"
-    of: str = ""
     above: bool = True
 
     def words(self, unit: Unit) -> str:
-        """The bound as text: "batch > 150 s"."""
+        """The bound as text: "> 150 s"."""
         value = f"{compact(100 * self.value)} %" if unit == "ratio" else f"{compact(self.value)} {_SUFFIXES[unit]}"
-        return f"{self.of} {'>' if self.above else '<'} {value}".strip()
+        return f"{'>' if self.above else '<'} {value}".strip()
 
 
 #: The bounds by the id of the panel that draws them.
 PANEL_BOUNDS: Mapping[str, tuple[Bound, ...]] = {
     "kv": (Bound(KV_RATIO, "HeadwayKvCacheFull"),),
-    "oldest": tuple(Bound(age_s, "HeadwayQueueOld", of=name) for name, age_s in QUEUE_AGE_S.items()),
+    "queue-age": (Bound(QUEUE_AGE_RATIO, "HeadwayQueueOld"),),
     "error-share": (
         Bound(ERROR_RATIO, "HeadwayUnanswered"),
         Bound(HIGH_ERROR_RATIO, "HeadwayUnansweredHigh", "critical"),

@@ -14,13 +14,12 @@ from headway_dashboard.analysis.units import Unit, written
 
 @dataclass(frozen=True, slots=True)
 class Drawn:
-    """A drawn line. ``row`` is its place from the bottom, where each has a row of its own."""
+    """A drawn line."""
 
     line: Line
     name: str
     colour: str
     points: Sequence[Point]
-    row: int = 0
 
     @property
     def measured(self) -> bool:
@@ -41,8 +40,8 @@ def drawn_lines(panel: Panel, reading: SourceReading) -> tuple[list[Drawn], tupl
         series = reading[line.expression]
         times_s = series.times_s or times_s
         found += [
-            Drawn(line, _name(line, labels, points, panel.unit), _colour(line, labels), points, row)
-            for row, (labels, points) in enumerate((labels, series.lines[labels]) for labels in ordered(series))
+            Drawn(line, _name(line, labels, points, panel.unit), _colour(line, labels), points)
+            for labels, points in ((labels, series.lines[labels]) for labels in ordered(series))
         ]
     return [*found, *_bounds(panel, len(times_s))], times_s
 

@@ -30,8 +30,6 @@ _FEW = 5
 FAR = 3.0
 _EDGE_ROW_PX = 13
 _EDGE_ROW_PART = 0.1  # of the height of the lines
-#: The part of its row that a band fills.
-_BAND = 0.8
 
 
 def figure(
@@ -63,8 +61,8 @@ def figure(
 
 
 def _trace(one: Drawn, chosen: Scale, steps: Sequence[str]) -> dict[str, Any]:
-    if one.line.kind in ("state", "band"):
-        return _band(one)
+    if one.line.kind == "state":
+        return _state(one)
     y = [None if point is None else float(f"{point * chosen.factor:.4g}") for point in one.points]
     trace: dict[str, Any] = {"name": one.name, "y": y, "hovertemplate": f"%{{y:,.4~r}}{chosen.suffix}"}
     if steps:
@@ -85,17 +83,15 @@ def _trace(one: Drawn, chosen: Scale, steps: Sequence[str]) -> dict[str, Any]:
     }
 
 
-def _band(one: Drawn) -> dict[str, Any]:
-    """A bar of colour while the value is not 0; in a row of its own, or over the whole height."""
-    in_rows = one.line.kind == "band"
-    trace: dict[str, Any] = {
+def _state(one: Drawn) -> dict[str, Any]:
+    """A bar of colour over the whole height while the value is not 0."""
+    return {
         "name": one.name,
-        "y": [(_BAND if in_rows else 1.0) if point else None for point in one.points],
+        "y": [1.0 if point else None for point in one.points],
         "hovertemplate": f"{one.name}<extra></extra>",
         "type": "bar",
         "marker": {"color": one.colour, "line": {"width": 0}},
     }
-    return trace | ({"base": one.row + (1 - _BAND) / 2} if in_rows else {})
 
 
 def _layout(
@@ -167,8 +163,6 @@ def _y_axis(panel: Panel, chosen: Scale, lines: Sequence[Drawn], top: float) -> 
     if panel.steps:
         numbers = list(range(len(panel.steps)))
         return axis | {"range": [-0.2, numbers[-1] + 0.2], "tickvals": numbers, "ticktext": list(panel.steps)}
-    if "band" in kinds:
-        return axis | _rows(lines)
     if "state" in kinds:
         return axis | {"range": [0, 1], **bare}
     if panel.unit == "count" and _largest(lines) <= _FEW:
@@ -176,12 +170,6 @@ def _y_axis(panel: Panel, chosen: Scale, lines: Sequence[Drawn], top: float) -> 
     if any(line.line.reference for line in lines):
         axis |= {"range": [0, (top or 1.0) * chosen.factor * 1.05]}
     return axis
-
-
-def _rows(lines: Sequence[Drawn]) -> dict[str, Any]:
-    named = {line.row: line.name for line in lines}
-    places = [row + 0.5 for row in named]
-    return {"range": [0, max(named) + 1], "tickvals": places, "ticktext": list(named.values()), "showgrid": False}
 
 
 def _largest(lines: Sequence[Drawn]) -> float:

@@ -121,6 +121,6 @@ def _holding(reading: SourceReading, history: SourceReading | None) -> Iterator[
             seen,
             of=labels.get(CLASS, ""),
             value=written(value, rule.unit) if "{value}" in rule.text else "",
-            fires_at=rule.fires_at(labels.get(CLASS, "")),
+            fires_at=rule.fires_at,
             action=rule.action,
         )

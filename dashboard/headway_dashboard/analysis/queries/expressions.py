@@ -207,27 +207,6 @@ class Burn(OfExpression):
 
 
 @dataclass(frozen=True, slots=True)
-class Above(OfExpression):
-    """1 where a gauge is above a bound, else 0.
-
-    ``bounds`` are those of certain values of its last label; ``bound`` is that of all others.
-    """
-
-    of: Gauge
-    bound: float
-    bounds: tuple[tuple[str, float], ...] = ()
-
-    def promql(self, window: str) -> str:
-        """PromQL: the lines with a bound of their own, then the others."""
-        metric, label = self.of.of, self.of.by[-1]
-        parts = [(metric.only(label, (value,)), bound) for value, bound in self.bounds]
-        others = metric.but(label, tuple(value for value, _ in self.bounds)) if self.bounds else metric
-        every = (*parts, (others, self.bound))
-        each = [f"{replace(self.of, of=ratio).promql(window)} > bool {bound:g}" for ratio, bound in every]
-        return each[0] if len(each) == 1 else " or ".join(f"({text})" for text in each)
-
-
-@dataclass(frozen=True, slots=True)
 class Imbalance(OfExpression):
     """The unevenness of a gauge over the servers: its largest value on a server divided by its mean over them.
 

@@ -24,7 +24,7 @@ _COUNTS = {
     for what in ("met", "judged")
 }
 TOKENS = Rate(Metric("headway_output_tokens_total", by=("class",)))
-EXPRESSIONS: tuple[Expression, ...] = (MET, BUDGET, BURNS, *_COUNTS.values(), TOKENS)
+EXPRESSIONS: tuple[Expression, ...] = (MET, BUDGET, BURNS, *_COUNTS.values(), TOKENS, panels.QUEUE_AGE_BY_CLASS)
 #: From this part of a bound on a figure is near it.
 _NEAR = 0.8
 
@@ -96,7 +96,7 @@ def _errors(reading: SourceReading, name: str) -> Cell:
 def _waiting(reading: SourceReading, name: str) -> Cell:
     waiting, oldest_s = reading[panels.QUEUED_BY_CLASS].latest(name), reading[panels.OLDEST_BY_CLASS].latest(name)
     oldest = f", oldest {duration(oldest_s)}" if waiting and oldest_s else ""
-    old = (oldest_s or 0.0) > thresholds.QUEUE_AGE_S.get(name, float("inf"))
+    old = (reading[panels.QUEUE_AGE_BY_CLASS].latest(name) or 0.0) > thresholds.QUEUE_AGE_RATIO
     return Cell(f"{written(waiting, 'count')}{oldest}", "orange" if old else "off")
 
 

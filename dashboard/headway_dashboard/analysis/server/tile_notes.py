@@ -28,7 +28,7 @@ EXPRESSIONS: tuple[Expression, ...] = (
     INTER_TOKEN_OBJECTIVE,
     panels.TTFT_P95_BY_CLASS,
     panels.INTER_TOKEN_P95_BY_CLASS,
-    panels.OLDEST_BY_CLASS,
+    panels.QUEUE_AGE_BY_CLASS,
     panels.QUEUED,
     panels.LIMIT,
     panels.ERROR_SHARE_BY_CLASS,
@@ -103,8 +103,8 @@ def _stated(reading: SourceReading, figure: Expression, by_status: Mapping[str, 
 
 
 def _oldest(reading: SourceReading, status: Status, view: View) -> Judgement:
-    waits = {name: reading[panels.OLDEST_BY_CLASS].latest(name) or 0.0 for name in _shown(view)}
-    old = [name for name, wait_s in waits.items() if wait_s > thresholds.QUEUE_AGE_S.get(name, float("inf"))]
+    ages = {name: reading[panels.QUEUE_AGE_BY_CLASS].latest(name) or 0.0 for name in _shown(view)}
+    old = [name for name, age in ages.items() if age > thresholds.QUEUE_AGE_RATIO]
     return (f"too old: {', '.join(old)}", "orange") if old else _NONE
 
 

@@ -106,6 +106,9 @@ class ClassStatus(Answer):
     priority: int | None = Field(description="null for a class that the preset in force does not have")
     queued: int
     oldest_wait_s: float
+    queue_timeout_s: float | None = Field(
+        default=None, description="Longest time in the queue; null without a time-out, or without the class"
+    )
     overloaded: bool = Field(default=False, description="Whether waits are cut to the objective of the class.")
     held_seats: int = Field(default=0, description="Seats kept for the class from less urgent ones, taken or not.")
     in_flight: int

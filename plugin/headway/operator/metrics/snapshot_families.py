@@ -35,6 +35,7 @@ def _requests(shot: Snapshot) -> Iterator[Metric]:
     outcomes = counter("headway_outcomes_total", "class", "outcome")
     depth = gauge("headway_queue_depth", "class")
     oldest = gauge("headway_queue_oldest_wait_seconds", "class")
+    timeouts = gauge("headway_queue_timeout_seconds", "class")
     overloaded = gauge("headway_overloaded", "class")
     reserved = gauge("headway_held_seats", "class")
     in_flight = gauge("headway_in_flight", "class")
@@ -47,6 +48,8 @@ def _requests(shot: Snapshot) -> Iterator[Metric]:
         lowered.add_metric([name], class_status.lowered)
         depth.add_metric([name], counts.queued)
         oldest.add_metric([name], class_status.oldest_wait_s)
+        if class_status.queue_timeout_s is not None:
+            timeouts.add_metric([name], class_status.queue_timeout_s)
         overloaded.add_metric([name], class_status.overloaded)
         reserved.add_metric([name], class_status.held_seats)
         in_flight.add_metric([name], counts.in_flight)
@@ -62,7 +65,7 @@ def _requests(shot: Snapshot) -> Iterator[Metric]:
         for outcome in Outcome:
             outcomes.add_metric([name, outcome], counts.outcomes[outcome])
     yield from (arrivals, lowered, decisions, refusals, outcomes, retries, recalls)
-    yield from (depth, oldest, overloaded, reserved, in_flight, objectives)
+    yield from (depth, oldest, timeouts, overloaded, reserved, in_flight, objectives)
 
 
 def _server(shot: Snapshot) -> Iterator[Metric]:

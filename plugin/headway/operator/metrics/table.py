@@ -27,6 +27,10 @@ TABLE: dict[str, tuple[str, str]] = {
     "headway_queue_tokens": ("gauge", "Prompt tokens of waiting requests, estimated until they are counted."),
     "headway_queue_bytes": ("gauge", "Bytes of waiting requests."),
     "headway_queue_oldest_wait_seconds": ("gauge", "Age of the longest-waiting request."),
+    "headway_queue_timeout_seconds": (
+        "gauge",
+        "Longest time in the queue of a class of the preset; absent where it has no time-out.",
+    ),
     "headway_overloaded": ("gauge", "1 while the queue of a class stands: waits are cut to its objective."),
     "headway_dispatch_held": ("gauge", "1 while nothing is dispatched for this cause, by cause."),
     "headway_held_seats": ("gauge", "Seats kept for a class from less urgent ones, taken or not."),

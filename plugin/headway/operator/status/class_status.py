@@ -20,6 +20,7 @@ def class_statuses(desk: Desk, reading: DeskReading, lowered: Mapping[str, int])
             priority=terms[name].priority if name in terms else None,
             queued=counts.queued,
             oldest_wait_s=round(reading.oldest_wait_s[name], 3),
+            queue_timeout_s=terms[name].timeouts().before_first_token_s() if name in terms else None,
             overloaded=name in reading.standing_queues,
             held_seats=reading.reserved_seats.get(name, 0),
             in_flight=counts.in_flight,

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from headway_dashboard.analysis.catalogue import palette
-from headway_dashboard.analysis.catalogue.priority_panels import STARVING, TOKEN_SHARE, TOKEN_SHARE_PANEL
-from headway_dashboard.analysis.catalogue.thresholds import QUEUE_AGE_S
+from headway_dashboard.analysis.catalogue import palette, panels
+from headway_dashboard.analysis.catalogue.priority_panels import TOKEN_SHARE, TOKEN_SHARE_PANEL
 from headway_dashboard.analysis.queries.model import Grid
 from headway_dashboard.analysis.server.newest_values import limited_to
 from headway_dashboard.sources.ring import Ring
@@ -15,18 +14,21 @@ from headway_policies import Outcome
 ON = Grid(0.0, 20.0, 2.0, 30.0)
 
 
-def test_each_class_starves_by_its_own_bound() -> None:
-    """The bounds are those of the alert for the usual classes, ten seconds for any other."""
-    waits_s = {"realtime": 3.0, "normal": 14.0, "batch": 151.0, "gold": 10.5, "free": 9.5}
+def test_each_wait_is_compared_with_the_time_out_of_its_class() -> None:
+    """A class that may wait as long as it takes has no age."""
+    waits_s = {"realtime": 3.0, "normal": 15.0, "batch": 9000.0}
+    timeouts_s = {"realtime": 5.0, "normal": 30.0, "other": 5.0}
     ring = Ring(keep_s=60.0, stale_s=6.0)
     ring.add(
-        20.0, [(("headway_queue_oldest_wait_seconds", (("class", name),)), wait_s) for name, wait_s in waits_s.items()]
+        20.0,
+        [
+            ((f"headway_queue_{what}_seconds", (("class", name),)), seconds)
+            for what, values in (("oldest_wait", waits_s), ("timeout", timeouts_s))
+            for name, seconds in values.items()
+        ],
     )
-    found = ring.evaluate(STARVING, ON)
-    assert {name: found.latest(name) for name in waits_s} == {
-        "realtime": 1.0, "normal": 0.0, "batch": 1.0, "gold": 1.0, "free": 0.0,
-    }  # fmt: skip
-    assert dict(STARVING.bounds) == QUEUE_AGE_S
+    found = ring.evaluate(panels.QUEUE_AGE_BY_CLASS, ON)
+    assert {labels[0]: line[-1] for labels, line in found.lines.items()} == {"realtime": 0.6, "normal": 0.5}
 
 
 @pytest.fixture

@@ -17,7 +17,7 @@ from headway_dashboard.analysis.catalogue.latency_panels import (
 )
 from headway_dashboard.analysis.catalogue.memory_panels import LENGTH_PANEL, REQUEST_TOKENS
 from headway_dashboard.analysis.catalogue.panels import Bound, Panel
-from headway_dashboard.analysis.catalogue.priority_panels import STARVATION_PANEL, STARVING
+from headway_dashboard.analysis.catalogue.priority_panels import QUEUE_AGE_PANEL
 from headway_dashboard.analysis.charts.figure import Figure, figure
 from headway_dashboard.analysis.queries.expressions import Expression
 from headway_dashboard.analysis.queries.model import Mark, Point
@@ -98,16 +98,13 @@ def test_the_axis_has_room_for_stacked_bars() -> None:
     assert found.layout["yaxis"]["range"] == [0, pytest.approx(11.0 * 1.05)]
 
 
-def test_classes_that_starve_have_a_row_each() -> None:
-    """Two bands at the same time do not cover each other, and a class that never starved has none."""
-    states = {("realtime",): [1.0, 0.0], ("normal",): [0.0, 0.0], ("batch",): [1.0, 1.0]}
-    found = drawn(STARVATION_PANEL, {STARVING: states})
-    assert [trace["name"] for trace in found.traces] == ["realtime", "batch"]
-    assert found.traces[0]["base"] != found.traces[1]["base"]
-    assert found.traces[0]["y"][1] is None
-    assert found.layout["yaxis"]["ticktext"] == ["realtime", "batch"]
-    quiet = drawn(STARVATION_PANEL, {STARVING: {("batch",): [0.0, 0.0]}})
-    assert quiet.empty == "no class starved in this time"
+def test_the_age_of_a_queue_stands_beside_the_bound_of_its_alert() -> None:
+    """A class that never waited has no line, and without one there is no bound."""
+    ages = {("realtime",): [0.6, 0.0], ("normal",): [0.0, 0.0]}
+    found = drawn(QUEUE_AGE_PANEL, {panels.QUEUE_AGE_BY_CLASS: ages})
+    assert [plain(trace["name"]) for trace in found.traces] == ["realtime", "alert (50 %)"]
+    quiet = drawn(QUEUE_AGE_PANEL, {panels.QUEUE_AGE_BY_CLASS: {("batch",): [0.0, 0.0]}})
+    assert quiet.empty == "no request waited in this time"
 
 
 def test_dots_stand_where_both_were_measured() -> None:

@@ -58,12 +58,6 @@ TOKENS = ex.Metric("vllm:generation_tokens_total")
             ex.Burn(ex.Over(ex.Share(ex.Rate(ex.Metric("a")), ex.Rate(ex.Metric("b"))), 300.0), 0.99),
             "(1 - sum (rate(a[300s])) / (sum (rate(b[300s])) > 0)) / 0.01",
         ),
-        (ex.Above(ex.Gauge(DEPTH), 10), "sum by (class) (headway_queue_depth) > bool 10"),
-        (
-            ex.Above(ex.Gauge(DEPTH), 10, (("a", 2.5),)),
-            '(sum by (class) (headway_queue_depth{class=~"a"}) > bool 2.5) or '
-            '(sum by (class) (headway_queue_depth{class!~"a"}) > bool 10)',
-        ),
         (
             ex.Imbalance(ex.Gauge(ex.Metric("a")), 5.0),
             "(max (sum by (instance) (a)) >= 5) / avg (sum by (instance) (a))",
@@ -95,8 +89,6 @@ TOKENS = ex.Metric("vllm:generation_tokens_total")
         "buckets",
         "portion of a whole",
         "burn over a window of its own",
-        "above one bound",
-        "above a bound for each",
         "imbalance",
         "imbalance by class",
         "quantile of the worst server",
@@ -199,9 +191,6 @@ def test_ring_reads_what_is_made_of_others(filled: Filled) -> None:
     kept = ex.Share(ex.Rate(ex.Metric("headway_arrivals_total", (("class", ("realtime",)),))), everything)
     assert filled.latest(ex.Over(batch, 4.0), "batch") == 1.0
     assert filled.latest(ex.Burn(ex.Over(kept, 8.0), 0.9)) == pytest.approx(2.5)
-    above = ex.Above(ex.Gauge(DEPTH), 8.5, (("batch", 4.5),))
-    assert [filled.latest(above, name) for name in ("realtime", "batch")] == [1.0, 1.0]
-    assert filled.latest(ex.Above(ex.Gauge(DEPTH), 5.0), "batch") == 0.0
 
 
 def test_a_look_back_of_its_own_is_kept(filled: Filled) -> None:
@@ -224,7 +213,6 @@ def test_limits_reach_every_metric() -> None:
     rate = ex.Rate(ex.Metric("a", by=("class",)))
     whole: list[tuple[ex.Expression, int]] = [
         (ex.Burn(ex.Over(ex.Share(rate, rate), 60.0), 0.99), 2),
-        (ex.Above(ex.Gauge(DEPTH), 1.0, (("x", 2.0),)), 2),
         (ex.Quantile(0.5, TTFT, TTFT), 3),
         (ex.Buckets(TTFT), 1),
         (ex.Peak(DEPTH), 1),

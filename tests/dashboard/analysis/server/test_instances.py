@@ -91,8 +91,6 @@ def gauges(expression: ex.Expression) -> list[ex.Gauge]:
             return [expression]
         case ex.Either(first, second):
             return [first, second]
-        case ex.Above(of):
-            return [of]
         case _:
             return []
 

@@ -51,8 +51,8 @@ def note(tile: str, answers: Answers, view: View = ALL, status: Status | None = 
         ("errors", {panels.ERROR_SHARE: [0.0], panels.ENDED: [5.1], panels.FAILED: [0]}, ALL, ("0 of 5", "blue")),
         ("queue", {panels.QUEUED: [128.0], panels.LIMIT: [32.0]}, ALL, ("", "blue")),
         ("queue", {panels.QUEUED: [129.0], panels.LIMIT: [32.0]}, ALL, ("over 4 batches", "orange")),
-        ("oldest", {panels.OLDEST_BY_CLASS: {("normal",): [16.0]}}, ALL, ("too old: normal", "orange")),
-        ("oldest", {panels.OLDEST_BY_CLASS: {("normal",): [16.0]}}, REALTIME, ("realtime only", "blue")),
+        ("oldest", {panels.QUEUE_AGE_BY_CLASS: {("normal",): [0.6]}}, ALL, ("too old: normal", "orange")),
+        ("oldest", {panels.QUEUE_AGE_BY_CLASS: {("normal",): [0.6]}}, REALTIME, ("realtime only", "blue")),
     ],
 )
 def test_a_bound_is_said_with_its_colour(tile: str, answers: Answers, view: View, expected: tuple[str, str]) -> None:

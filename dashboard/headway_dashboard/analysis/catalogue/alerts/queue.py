@@ -2,17 +2,12 @@
 
 from __future__ import annotations
 
-from functools import reduce
-
 from headway_dashboard.analysis.catalogue import panels
 from headway_dashboard.analysis.catalogue.alerts.rule import Group, Rule
-from headway_dashboard.analysis.catalogue.thresholds import QUEUE_AGE_S, QUEUE_BATCHES, STARVED_MIN
+from headway_dashboard.analysis.catalogue.thresholds import QUEUE_AGE_RATIO, QUEUE_BATCHES, STARVED_MIN
 from headway_dashboard.analysis.queries.conditions import Compared, Grown, Joined, Least
-from headway_dashboard.analysis.queries.expressions import Expression, Metric, Share, limited
+from headway_dashboard.analysis.queries.expressions import Metric, Share
 
-_OLD: list[Expression] = [
-    Compared(limited(panels.OLDEST_BY_CLASS, "class", (name,)), ">", age_s) for name, age_s in QUEUE_AGE_S.items()
-]
 _STARVED_S = 60.0 * STARVED_MIN
 
 GROUP = Group(
@@ -20,13 +15,13 @@ GROUP = Group(
     (
         Rule(
             "HeadwayQueueOld",
-            reduce(lambda found, metric: Joined(found, "or", metric), _OLD),
+            Compared(panels.QUEUE_AGE_BY_CLASS, ">", QUEUE_AGE_RATIO),
             "1m",
             "warning",
-            text="a request of class {class} has waited {value}",
-            action="Half of the class's queue time-out has gone; soon its requests expire.",
-            unit="seconds",
-            panel="oldest",
+            text="a request of class {class} has waited {value} of its longest time in the queue",
+            action="At 100 % requests of the class expire. Switch to `throughput`, or add a server.",
+            unit="ratio",
+            panel="queue-age",
         ),
         Rule(
             "HeadwayQueueLong",

@@ -81,11 +81,10 @@ class Rule:
         words = {label: text.replace("_", " ") for label, text in labels.items()}
         return self.text.format_map({**words, "value": written(value, self.unit)})
 
-    def fires_at(self, of: str = "") -> str:
-        """When it fires, in words; ``of``: for this class, where its classes have bounds of their own."""
-        bounds = self.bounds_of(self.panel)
-        own = [bound for bound in bounds if bound.of == of] or bounds
-        return self.fires or ", ".join(bound.words(self.unit) for bound in own)
+    @property
+    def fires_at(self) -> str:
+        """When it fires, in words."""
+        return self.fires or ", ".join(bound.words(self.unit) for bound in self.bounds_of(self.panel))
 
     def bounds_of(self, panel: str) -> tuple[thresholds.Bound, ...]:
         """The bounds of a panel that belong to it."""
