@@ -36,6 +36,7 @@ def main(argv: list[str] | None = None) -> int:
             system_packages(for_tests=options.with_system_packages)
             if _is_current():
                 return 0
+            STAMP.unlink(missing_ok=True)
             install(VENV, progress)
             STAMP.write_text(_fingerprint())
         print(f"        ready: .venv, {progress.elapsed_s:.0f} s", flush=True)

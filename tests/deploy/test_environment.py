@@ -52,9 +52,20 @@ def test_torch_found_nowhere_says_what_to_do(recorder: Recorder) -> None:
 
 def test_an_environment_of_another_origin_is_not_changed(recorder: Recorder, tmp_path: Path) -> None:
     """A `.venv` that this set-up did not make is never wiped."""
-    (tmp_path / "pyvenv.cfg").touch()
-    with pytest.raises(StepError, match="move it away"):
-        environment._make_venv(tmp_path, recorder, {})
+    (tmp_path / "conda-meta").mkdir()
+    (tmp_path / "other").symlink_to(tmp_path / "conda-meta")
+    (tmp_path / "file").touch()
+    for path in (tmp_path, tmp_path / "other", tmp_path / "file"):
+        with pytest.raises(StepError, match="move it away"):
+            environment._make_venv(path, recorder, {})
+    assert (tmp_path / "conda-meta").is_dir()
+
+
+def test_a_folder_with_only_the_log_is_used(recorder: Recorder, tmp_path: Path) -> None:
+    """A first set-up may have failed before it made anything else."""
+    (tmp_path / "bootstrap.log").touch()
+    environment._make_venv(tmp_path, recorder, {})
+    assert (tmp_path / "made-for.txt").exists()
 
 
 def test_an_environment_is_made_anew_where_its_place_changed(recorder: Recorder, tmp_path: Path) -> None:
@@ -86,6 +97,9 @@ def test_vllm_has_a_name(tmp_path: Path) -> None:
     (found,) = metadata.distributions(path=[str(packages)])
     assert (found.metadata["Name"], found.version) == ("vllm", f"{environment.ENGINE_VERSION}+cpu")
     assert [file.name for file in found.files or []] == ["METADATA", "INSTALLER", "RECORD"]
+    environment.name_vllm(tmp_path, "0.99.0")
+    (found,) = metadata.distributions(path=[str(packages)])
+    assert found.version == "0.99.0+cpu"
 
 
 def test_a_users_pip_settings_that_would_misplace_packages_are_dropped(monkeypatch: pytest.MonkeyPatch) -> None:

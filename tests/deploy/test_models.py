@@ -26,26 +26,35 @@ def test_a_model_is_complete_or_not_there(packaged: Path, tmp_path: Path) -> Non
         raise models.ModelError("no")
 
     with pytest.raises(models.ModelError):
-        models._ensure(tmp_path / "out" / "model", fail)
+        models._ensure(tmp_path / "out" / "model", "a 1", fail)
     assert list((tmp_path / "out").iterdir()) == []
 
 
 def test_a_complete_model_is_not_made_again(packaged: Path, tmp_path: Path) -> None:
     """The second call makes nothing."""
     dest = tmp_path / "model"
-    models._ensure(dest, make_nothing)
+    models._ensure(dest, "a 1", make_nothing)
     (dest / "config.json").write_text("kept")
-    models._ensure(dest, make_nothing)
+    models._ensure(dest, "a 1", make_nothing)
     assert (dest / "config.json").read_text() == "kept"
 
 
 def test_a_model_of_an_older_recipe_is_made_anew(packaged: Path, tmp_path: Path) -> None:
     """The marker names the recipe."""
     dest = tmp_path / "model"
-    models._ensure(dest, make_nothing)
+    models._ensure(dest, "a 1", make_nothing)
     (dest / models.COMPLETE).write_text("0")
     (dest / "config.json").write_text("old")
-    models._ensure(dest, make_nothing)
+    models._ensure(dest, "a 1", make_nothing)
+    assert (dest / "config.json").read_text() == "{}"
+
+
+def test_another_model_takes_the_place_of_one(packaged: Path, tmp_path: Path) -> None:
+    """Each has a recipe of its own."""
+    dest = tmp_path / "model"
+    models._ensure(dest, "a 1", make_nothing)
+    (dest / "config.json").write_text("that of a")
+    models._ensure(dest, "b 1", make_nothing)
     assert (dest / "config.json").read_text() == "{}"
 
 
@@ -53,7 +62,7 @@ def test_a_folder_of_another_origin_is_not_overwritten(packaged: Path, tmp_path:
     """A folder without the set-up's marker is never deleted."""
     (tmp_path / "thesis.txt").write_text("years of work")
     with pytest.raises(models.ModelError, match="holds something else"):
-        models._ensure(tmp_path, make_nothing)
+        models._ensure(tmp_path, "a 1", make_nothing)
     assert (tmp_path / "thesis.txt").exists()
 
 

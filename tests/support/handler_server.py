@@ -68,6 +68,7 @@ class Asked:
 
     path: str
     body: bytes
+    headers: Mapping[str, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,7 +85,8 @@ def answering(answer: Callable[[Asked], Answer]) -> AbstractContextManager[str]:
 
     class Handler(Quiet, BaseHTTPRequestHandler):
         def do_GET(self) -> None:
-            given = answer(Asked(self.path, self.rfile.read(int(self.headers.get("Content-Length", 0)))))
+            body = self.rfile.read(int(self.headers.get("Content-Length", 0)))
+            given = answer(Asked(self.path, body, dict(self.headers)))
             self.send_response(given.status)
             for name, value in {"Content-Length": str(len(given.body)), **given.headers}.items():
                 self.send_header(name, value)

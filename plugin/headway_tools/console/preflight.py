@@ -86,6 +86,8 @@ def try_bind(host: str, port: int, flag: str = "--port") -> None:
         with socket.socket(kind, socket.SOCK_STREAM) as probe:
             probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
             probe.bind(address)
+    except UnicodeError:
+        raise UsageError(f"--host {host[:80]!r} is no name or address; one looks like 127.0.0.1") from None
     except OSError as error:
         raise UsageError(_why_not_bound(host, port, flag, error)) from None
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import shutil
 import signal
 import sys
@@ -65,12 +66,13 @@ class _Show:
         return self._close(result, left, was_running=play.running)
 
     def _interrupt(self) -> None:
-        """Ctrl-C stops; a second one stops at once."""
+        """Ctrl-C stops, also where nothing can be printed any more; a second one stops at once."""
         if self._stop.is_set():
             self._family.hurry()
-        else:
-            print("\nStopping ...", file=self._out, flush=True)
+            return
         self._stop.set()
+        with contextlib.suppress(OSError, ValueError):  # the terminal, or the reader of a pipe, is gone
+            print("\nStopping ...", file=self._out, flush=True)
 
     async def _until_the_end(self, playing: Coroutine[None, None, Result]) -> Result | None:
         """The result of the run, or None where a signal came first. A child that ends is a failure."""

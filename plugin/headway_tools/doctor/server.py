@@ -17,6 +17,7 @@ from headway_tools.doctor.engine_flags import CPU_SEATS, GPU_SEATS, LARGE_GPU_SE
 _MAX_ANSWER_BYTES: Final = 16 * 1024 * 1024
 _TIMEOUT_S: Final = 10.0
 _CLOSED = frozenset({HTTPStatus.UNAUTHORIZED, HTTPStatus.FORBIDDEN})
+_TAKEN = frozenset({HTTPStatus.OK, HTTPStatus.BAD_REQUEST, HTTPStatus.UNPROCESSABLE_ENTITY})
 _CEILING = re.compile(r'^headway_limit\{kind="ceiling"\} ([0-9.e+]+)$', re.MULTILINE)
 _SET_KEYS = "make keys with: headway keys add --tenant NAME, and set HEADWAY_KEYS_FILE"
 
@@ -25,6 +26,8 @@ def check_server(url: str) -> Iterator[Finding]:
     """All checks of a server; where nothing answers, only the finding that says so."""
     public = not is_loopback(_host(url))
     with bounded_session(_MAX_ANSWER_BYTES, _TIMEOUT_S) as session:
+        session.trust_env = public  # a server of this machine is reached past any proxy
+        session.auth = _no_key
         try:
             yield from _check_health(session, url)
             yield _check_admin(session, url)
@@ -34,6 +37,11 @@ def check_server(url: str) -> Iterator[Finding]:
             yield _check_operator_routes(session, url)
         except requests.RequestException as error:
             yield fail(f"{url} does not answer ({type(error).__name__})", "start the server, or correct --url")
+
+
+def _no_key(request: requests.PreparedRequest) -> requests.PreparedRequest:
+    """Send no password of ~/.netrc."""
+    return request
 
 
 def _check_health(session: requests.Session, url: str) -> Iterator[Finding]:
@@ -86,6 +94,8 @@ def _check_inference(session: requests.Session, url: str, *, public: bool) -> Fi
         return ok("/v1/completions wants a key")
     if status == HTTPStatus.TOO_MANY_REQUESTS:
         return warn("/v1/completions answered 429: this address is locked out", "wait a minute, and try again")
+    if status not in _TAKEN:
+        return warn(f"/v1/completions answered {status}: it is not known whether it wants a key", "look at its log")
     what = f"/v1/completions answered {status} without a key: every client may generate"
     return fail(what, _SET_KEYS) if public else warn(what, _SET_KEYS)
 

@@ -112,7 +112,7 @@ class Completions:
         try:
             within = aiohttp.ClientTimeout(total=_CONNECT_S)
             async with self._session.get(f"{self.url}/metrics", allow_redirects=False, timeout=within) as answer:
-                text = (await answer.content.read(_MAX_METRICS_BYTES)).decode()
+                text = (await _body_of(answer, _MAX_METRICS_BYTES)).decode()
             return read(text) if answer.status == HTTPStatus.OK else Counts({})
         except (aiohttp.ClientError, OSError, ValueError, KeyError):
             return Counts({})
@@ -123,7 +123,7 @@ class Completions:
         try:
             within = aiohttp.ClientTimeout(total=_CONNECT_S)
             async with self._session.get(f"{self.url}/v1/models", allow_redirects=False, timeout=within) as answer:
-                status, body = answer.status, await answer.content.read(_MAX_MODELS_BYTES)
+                status, body = answer.status, await _body_of(answer, _MAX_MODELS_BYTES)
         except (aiohttp.InvalidURL, aiohttp.NonHttpUrlClientError):
             raise self._no_url() from None
         except (aiohttp.ClientError, OSError, TimeoutError):
@@ -226,8 +226,16 @@ async def _refused(request: Request, answer: aiohttp.ClientResponse) -> Served:
             request.class_name, REFUSED, why=why[:_MAX_WHY_CHARS],
             retry_after_s=int(advice) if advice.isdecimal() and len(advice) < 9 else None,
         )  # fmt: skip
-    body = await answer.content.read(_MAX_ERROR_BYTES)
+    body = await _body_of(answer, _MAX_ERROR_BYTES)
     return Served(request.class_name, FAILED, why=f"{why}: {_why(_event(body))}")
+
+
+async def _body_of(answer: aiohttp.ClientResponse, most_bytes: int) -> bytes:
+    """The body, cut to so many bytes; a read gives only what has come."""
+    body = bytearray()
+    while len(body) < most_bytes and (piece := await answer.content.read(most_bytes - len(body))):
+        body += piece
+    return bytes(body)
 
 
 def _event(text: bytes) -> Mapping[str, Any]:

@@ -96,14 +96,15 @@ class ClassMeasured:
 class Measured:
     """The figures of an arm. Requests that arrived in the first ``warmup_s`` count in ``unanswered`` only.
 
-    ``span_s`` is the time in which the measured requests arrived; ``lag_s`` the longest delay of a sending. A class is
-    judged by its ``own`` objectives, or by ``slo`` where it has none there.
+    ``span_s`` is the time in which the measured requests arrived, ``serving_s`` the time until the last of them had
+    ended as well: tokens a second are of that time. ``lag_s`` is the longest delay of a sending. A class is judged by
+    its ``own`` objectives, or by ``slo`` where it has none there.
     """
 
     def __init__(self, slo: Slo, warmup_s: float, span_s: float, own: Mapping[str, Slo] = _NONE) -> None:
         self._slo, self._own = slo, own
         self.warmup_s = warmup_s
-        self.span_s = span_s
+        self.span_s = self.serving_s = span_s
         self.lag_s = 0.0
         self.classes: dict[str, ClassMeasured] = {}
         self._unanswered = 0
@@ -117,10 +118,11 @@ class Measured:
             self._of(request).offered += 1
             self._asked[request.tenant] += request.prompt_tokens + request.output_tokens
 
-    def end(self, request: Request, served: Served) -> None:
-        """A request has ended."""
+    def end(self, request: Request, served: Served, ended_s: float) -> None:
+        """A request has ended, so many seconds after the beginning."""
         self._unanswered -= served.ending != UNANSWERED
         if request.at_s >= self.warmup_s:
+            self.serving_s = max(self.serving_s, ended_s - self.warmup_s)
             self._of(request).add(served, self._own.get(request.class_name, self._slo))
             if served.output_tokens:
                 self._served[request.tenant] += request.prompt_tokens + served.output_tokens
@@ -129,6 +131,11 @@ class Measured:
     def unanswered(self) -> int:
         """Requests of the whole time without an answer."""
         return self._unanswered
+
+    @property
+    def tokens_per_s(self) -> float:
+        """Output tokens a second, of all classes."""
+        return self.all.tokens / self.serving_s
 
     @property
     def all(self) -> ClassMeasured:
@@ -150,6 +157,7 @@ class Measured:
     def merge(self, other: Measured) -> None:
         """Add another time of the same arm."""
         self.span_s += other.span_s
+        self.serving_s += other.serving_s
         self.lag_s = max(self.lag_s, other.lag_s)
         self._unanswered += other._unanswered
         self._asked.update(other._asked)

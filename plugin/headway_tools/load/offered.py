@@ -18,6 +18,7 @@ from headway_simulator.traffic.workload import CLASSES, Request, Workload
 #: The most requests of one arm, which are in memory before the first is sent (as many as of a trace).
 MAX_REQUESTS = MAX_ROWS
 
+_LEAST_SPAN_S = 1.0
 _MODEL, _SLO = EngineModel(), Slo()
 
 
@@ -51,19 +52,21 @@ class Source:
 
     def requests(self, seed: int, rate_per_s: float, duration_s: float) -> list[Request]:
         """The requests of the first ``duration_s`` seconds at this mean rate. Raises LoadError for too many."""
-        if rate_per_s * duration_s > MAX_REQUESTS:
-            raise LoadError(f"{rate_per_s:.0f} requests/s for {duration_s:g} s are more than {MAX_REQUESTS} requests")
         if self.trace is not None:
             own_per_s = self.trace.rate_per_s
             trace = self.trace.scaled(time=own_per_s / rate_per_s) if own_per_s else self.trace
             return self._cut(trace.requests(seed, duration_s, self.classes or CLASSES))
+        if rate_per_s * duration_s > MAX_REQUESTS:
+            raise LoadError(f"{rate_per_s:.0f} requests/s for {duration_s:g} s are more than {MAX_REQUESTS} requests")
         workload = self.workload if self.classes is None else replace(self.workload, classes=self.classes)
         full_per_s = mean_rate(workload, duration_s, workload.rates_per_s(_MODEL, _SLO, 1.0))
         return self._cut(workload.requests(duration_s, seed, model=_MODEL, slo=_SLO, load=rate_per_s / full_per_s))
 
     def span_s(self, rate_per_s: float) -> float | None:
-        """The length of the load at this rate; None for a workload, which has no end."""
-        return None if self.trace is None else self.trace.span_s * self.trace.rate_per_s / rate_per_s
+        """The length of the load at this rate, at least a second; None for a workload, which has no end."""
+        if self.trace is None:
+            return None
+        return max(self.trace.span_s * self.trace.rate_per_s / rate_per_s, _LEAST_SPAN_S)
 
     def endless(self, seed: int) -> Iterator[Request]:
         """The same requests without their times, over and over, for clients that send when they are free."""

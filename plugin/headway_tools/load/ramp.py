@@ -31,7 +31,7 @@ class RampStep:
     @property
     def tokens_per_s(self) -> float:
         """Output tokens a second."""
-        return self.measured.all.tokens / self.measured.span_s
+        return self.measured.tokens_per_s
 
     @property
     def first_token_p95_s(self) -> float | None:

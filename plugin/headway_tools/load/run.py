@@ -104,8 +104,11 @@ async def capacity_per_s(server: Completions, source: Source, seed: int, clients
 async def offer(server: Completions, load: Load, progress: Progress, name: str = "") -> Measured:
     """An open loop; returns when each request has ended."""
     warmup_s = warmup_s_of(load.duration_s)
+    if load.requests and load.requests[-1].at_s < warmup_s:  # a burst at the beginning is all that there is
+        warmup_s = 0.0
     measured = Measured(load.slo, warmup_s, load.duration_s - warmup_s, load.own)
-    most = open_files()
+    most, clock = open_files(), asyncio.get_running_loop().time
+    begin_s = clock()
 
     async def ask(request: Request) -> Served:
         measured.offer(request)
@@ -113,7 +116,7 @@ async def offer(server: Completions, load: Load, progress: Progress, name: str =
             served = Served(request.class_name, UNANSWERED, why=f"not sent: {most} requests are open")
         else:
             served = await server.complete(request)
-        measured.end(request, served)
+        measured.end(request, served, clock() - begin_s)
         return served
 
     sender = Sender(ask, lambda served: None)
@@ -165,7 +168,7 @@ def _rate(ends_s: Sequence[float], within_s: float) -> float:
 
 _FIGURES: dict[str, Callable[[Measured], float | None]] = {
     "goodput, requests/s": lambda measured: measured.all.good / measured.span_s,
-    "output, tokens/s": lambda measured: measured.all.tokens / measured.span_s,
+    "output, tokens/s": lambda measured: measured.tokens_per_s,
     "first token, p50": lambda measured: measured.all.ttft.quantile(0.5),
     "first token, p95": lambda measured: measured.all.ttft.quantile(0.95),
     "inter-token, p50": lambda measured: measured.all.inter_token.quantile(0.5),

@@ -58,6 +58,13 @@ def test_an_address_of_another_machine_is_refused(free_port: int) -> None:
         preflight.check_address(["m", "--host", "192.0.2.77", "--port", str(free_port)])
 
 
+@pytest.mark.parametrize("host", ["127.0..1", ".example", 70 * "a" + ".example"])
+def test_a_host_that_is_none_is_refused(host: str, free_port: int) -> None:
+    """What no name of a machine can be."""
+    with pytest.raises(UsageError, match="is no name or address"):
+        preflight.check_address(["m", "--host", host, "--port", str(free_port)])
+
+
 def test_a_socket_file_that_exists_is_refused(tmp_path: Path) -> None:
     """vLLM does not remove it, and neither does Headway."""
     file = tmp_path / "s"

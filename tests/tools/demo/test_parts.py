@@ -17,6 +17,7 @@ from headway_tools.demo import check as checking
 from headway_tools.demo.loading import STAGES, Progress, stage_of
 from headway_tools.demo.options import Options
 from headway_tools.demo.parts import dashboard_command, environment, server_command, write_token
+from headway_tools.demo.show import _Show
 
 OPTIONS = Options(
     model="models/SmolLM2-135M-Instruct",
@@ -197,3 +198,16 @@ def test_the_command_says_what_to_install_where_nothing_is() -> None:
     assert done.returncode == Exit.USAGE
     assert done.stderr.startswith("headway: error: the demo needs vLLM, streamlit; install with: ")
     assert done.stderr.count("\n") == 1
+
+
+def test_a_signal_stops_the_demo_where_nothing_can_be_printed(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The terminal, or the reader of a pipe, is gone."""
+
+    class Gone(io.StringIO):
+        def write(self, text: str) -> int:
+            raise BrokenPipeError
+
+    monkeypatch.setattr(sys, "stdout", Gone())
+    show = _Show(Options("m", "balanced", 8000, 8501, 1.5, None, as_json=False))
+    show._interrupt()
+    assert show._stop.is_set()

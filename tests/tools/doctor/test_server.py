@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from contextlib import AbstractContextManager
+from pathlib import Path
 
 import pytest
 from handler_server import Answer, Asked, answering
@@ -53,6 +54,7 @@ def test_a_guarded_server_is_well() -> None:
         ({"metrics": 500}, Severity.FAIL, "/metrics answered 500"),
         ({"v1/completions": 400}, Severity.WARN, "answered 400 without a key"),
         ({"v1/completions": 429}, Severity.WARN, "locked out"),
+        ({"v1/completions": 404}, Severity.WARN, "not known whether it wants a key"),
         ({"server_info": 200}, Severity.FAIL, "open without a token: /server_info"),
     ],
 )
@@ -98,3 +100,25 @@ def test_where_nothing_answers_that_is_the_only_finding(url: str) -> None:
     (found,) = check_server(url)
     assert found.severity is Severity.FAIL
     assert "--url" in found.remedy
+
+
+def test_neither_a_proxy_nor_a_password_of_this_user_is_used(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """A server of this machine is asked itself, and as a client without any key."""
+    netrc = tmp_path / "netrc"
+    netrc.write_text("machine 127.0.0.1\nlogin ann\npassword secret\n")
+    monkeypatch.setenv("NETRC", str(netrc))
+    monkeypatch.setenv("HTTP_PROXY", "http://127.0.0.1:9")
+    asked: list[Asked] = []
+
+    def answer(request: Asked) -> Answer:
+        asked.append(request)
+        return Answer(GUARDED.get(request.path, 404), b"{}")
+
+    for public in (False, True):
+        monkeypatch.setattr(server, "is_loopback", lambda host, public=public: not public)
+        if public:
+            monkeypatch.delenv("HTTP_PROXY")
+        with answering(answer) as url:
+            assert found_by(url, Severity.FAIL) == []
+    assert asked
+    assert all("authorization" not in {name.lower() for name in request.headers} for request in asked)

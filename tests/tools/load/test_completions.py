@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import time
+from http.server import BaseHTTPRequestHandler
 from typing import Any
 
 import pytest
+from handler_server import Quiet, running
 from load_stand_in import FAULTS, LoadStandIn
 from tcp_servers import closed_address
 
@@ -115,3 +118,34 @@ async def test_what_is_no_url_is_said_to_be_none(url: str) -> None:
     with pytest.raises(UnsuitableServerError, match="not a URL of a server"):
         async with Completions(url, timeout_s=5.0):
             pass
+
+
+async def test_a_page_in_pieces_is_read_to_its_end() -> None:
+    """A read gives what has come: a long page comes in many packets."""
+    classes = "".join(
+        f'headway_queue_depth{{class="{name}"}} 0\n'
+        f'headway_objective_seconds{{class="{name}",objective="first_token"}} 0.5\n'
+        for name in ("gold", "silver")
+    )
+
+    class Handler(Quiet, BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            models = b'{"data": [{"id": "m", "max_model_len": 64}]}'
+            body = models if self.path == "/v1/models" else classes.encode()
+            self.send_response(200)
+            self.send_header("Content-Length", str(len(body)))
+            self.end_headers()
+            for at in range(0, len(body), 30):
+                self.wfile.write(body[at : at + 30])
+                time.sleep(0.01)
+
+        def do_POST(self) -> None:
+            self.send_response(429)
+            self.end_headers()
+
+    with running(Handler) as url:
+        async with Completions(url, timeout_s=5.0) as client:
+            found = (await client.counts()).classes
+    assert {name: one.objectives_s for name, one in found.items()} == {
+        "gold": {"first_token": 0.5}, "silver": {"first_token": 0.5},
+    }  # fmt: skip

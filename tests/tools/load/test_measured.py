@@ -61,7 +61,7 @@ def measured() -> Measured:
         for at_s in (5.0, 20.0):
             request = Request(at_s, name, 8, 11, tenant=name)
             found.offer(request)
-            found.end(request, served)
+            found.end(request, served, at_s + 1)
     found.offer(Request(30.0, "open", 8, 11))
     return found
 
@@ -86,12 +86,22 @@ def test_two_times_of_an_arm_are_added() -> None:
     second.lag_s = 0.5
     extra = Request(20.0, "refused", 8, 11)
     second.offer(extra)
-    second.end(extra, Served("refused", REFUSED, why="429 shed", retry_after_s=9))
+    second.end(extra, Served("refused", REFUSED, why="429 shed", retry_after_s=9), 190.0)
     first.merge(second)
-    assert (first.span_s, first.unanswered, first.lag_s) == (180.0, 6, 0.5)
+    assert (first.span_s, first.serving_s, first.unanswered, first.lag_s) == (180.0, 270.0, 6, 0.5)
     one = first.by_class()["refused"]
     assert (one.offered, one.refused, one.advised, one.advice_s) == (3, {"429 shed": 3}, 3, (3, 9))
     assert first.by_class()["all"].ttft.count == 10
+
+
+def test_tokens_a_second_are_of_the_time_until_the_last_end() -> None:
+    """A server that falls behind made no more than it made; a server that is idle at the end no less."""
+    late, early = Measured(SLO, 1.0, 9.0), Measured(SLO, 1.0, 9.0)
+    for arm, ended_s in ((late, 31.0), (early, 3.0)):
+        request = Request(2.0, "c", 5, 60)
+        arm.offer(request)
+        arm.end(request, Served("c", COMPLETED, 0.1, 60), ended_s)
+    assert (late.tokens_per_s, early.tokens_per_s) == (2.0, pytest.approx(60 / 9))
 
 
 def test_fairness_needs_several_tenants() -> None:
@@ -101,7 +111,7 @@ def test_fairness_needs_several_tenants() -> None:
         for name in names:
             request = Request(0.0, "c", 5, 5, tenant=name)
             arm.offer(request)
-            arm.end(request, Served("c", COMPLETED, 0.1, 5))
+            arm.end(request, Served("c", COMPLETED, 0.1, 5), 0.5)
     assert (alone.jain, both.jain) == (None, pytest.approx(1.0))
     request = Request(0.0, "c", 5, 5, tenant="c")
     both.offer(request)
@@ -115,7 +125,7 @@ def test_reasons_without_end_count_together() -> None:
     for number in range(200):
         request = Request(0.0, "c", 1, 1)
         found.offer(request)
-        found.end(request, Served("c", REFUSED, why=f"reason {number}"))
+        found.end(request, Served("c", REFUSED, why=f"reason {number}"), 1.0)
     refused = found.classes["c"].refused
     assert (len(refused), refused.total(), refused["other"]) == (MAX_REASONS + 1, 200, 200 - MAX_REASONS)
 

@@ -19,7 +19,7 @@ def step(load: float, tokens: int, first_token_s: float | None) -> RampStep:
     """A step of one second in which so many tokens came, and a first one after that time."""
     measured, request = Measured(SLO, 0.0, 1.0), Request(0.0, "chat", 1, tokens)
     measured.offer(request)
-    measured.end(request, Served("chat", COMPLETED, ttft_s=first_token_s, output_tokens=tokens))
+    measured.end(request, Served("chat", COMPLETED, ttft_s=first_token_s, output_tokens=tokens), 0.5)
     return RampStep(load, 10 * load, measured)
 
 

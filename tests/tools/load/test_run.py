@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from math import inf
 from pathlib import Path
 
 import pytest
@@ -59,6 +60,23 @@ def test_a_trace_is_squeezed_to_the_rate(tmp_path: Path) -> None:
     assert source.span_s(0.75) == pytest.approx(4.0)
     found = source.requests(1, 0.75, 3.5)
     assert [(round(one.at_s, 6), one.prompt_tokens) for one in found] == [(0.0, 5), (1.0, 6), (3.0, 7)]
+    assert [one.prompt_tokens for one in source.requests(1, 0.75, inf)] == [5, 6, 7, 8]
+
+
+def test_a_trace_of_one_moment_lasts_a_second(tmp_path: Path) -> None:
+    """And all of it is measured."""
+    file = tmp_path / "burst.csv"
+    file.write_text("TIMESTAMP,ContextTokens,GeneratedTokens\n0,5,1\n0,6,2\n")
+    assert Source(WORKLOADS["W1"], read_trace(file)).span_s(1.0) == 1.0
+
+
+async def test_a_burst_at_the_beginning_is_measured() -> None:
+    """Where nothing comes after the warm-up, there is none."""
+    with LoadStandIn() as server:
+        async with Completions(server.url, timeout_s=5.0) as client:
+            load = Load([Request(0.0, "chat", 1, 2)] * 3, 1.0, SLO, 5.0)
+            found = await offer(client, load, lambda what, ratio: None)
+    assert (found.all.offered, found.all.completed) == (3, 3)
 
 
 def test_a_load_beyond_memory_is_refused() -> None:

@@ -177,6 +177,8 @@ async def _bench(chosen: argparse.Namespace, source: Source, bar: Bar) -> Outcom
         else:
             async with Completions(chosen.compare, key=keys[chosen.compare], **options) as second:
                 pairs = max(2, 2 * round(load.duration_s / chosen.block / 2))
+                if pairs > len(load.requests):
+                    raise LoadError(f"{len(load.requests)} requests do not fill {pairs} blocks; give a longer --block")
                 result = await compare((first, second), load, pairs, bar.show)
                 _warn_of_classes(second)
         _warn_of_classes(first)
@@ -206,8 +208,9 @@ def _load(chosen: argparse.Namespace, source: Source, rate_per_s: float, slo: Sl
     """The load that each server is offered. Raises LoadError."""
     whole_s = source.span_s(rate_per_s)
     duration_s = chosen.duration or whole_s or _DURATION_S
-    duration_s = duration_s if whole_s is None else min(duration_s, whole_s or duration_s)
-    requests = source.requests(chosen.seed, rate_per_s, duration_s)
+    whole = whole_s is not None and duration_s >= whole_s  # a trace, to its last row
+    duration_s = whole_s if whole and whole_s is not None else duration_s
+    requests = source.requests(chosen.seed, rate_per_s, inf if whole else duration_s)
     if not requests:
         raise LoadError("no request arrives in that time; give a longer --duration or a larger --rate")
     return Load(requests, duration_s, slo, chosen.timeout + _SETTLE_S, own)

@@ -103,10 +103,11 @@ def as_json(outcome: Outcome) -> dict[str, object]:
                 "server": name,
                 "span_s": arm.span_s,
                 "unanswered": arm.unanswered,
-                "tokens_per_s": arm.all.tokens / arm.span_s,
+                "serving_s": arm.serving_s,
+                "tokens_per_s": arm.tokens_per_s,
                 "jain": arm.jain,
                 "send_lag_s": arm.lag_s,
-                "classes": [_flat(which, part, arm.span_s) for which, part in arm.by_class().items()],
+                "classes": [_flat(which, part, arm) for which, part in arm.by_class().items()],
             }
             for name, arm in outcome.arms.items()
         ],
@@ -119,7 +120,7 @@ def as_json(outcome: Outcome) -> dict[str, object]:
 def as_csv(outcome: Outcome) -> str:
     """The figures as CSV, a row for each server and class, rounded to six significant digits."""
     rows = [
-        {"server": name, **_flat(which, part, arm.span_s), "jain": arm.jain}
+        {"server": name, **_flat(which, part, arm), "jain": arm.jain}
         for name, arm in outcome.arms.items()
         for which, part in arm.by_class().items()
     ]
@@ -153,7 +154,7 @@ def _ratios(compared: Compared) -> str:
 
 _WHOLE: Mapping[str, Callable[[Measured], object]] = {
     "without an answer": lambda run: run.unanswered,
-    "output, tokens/s": lambda run: f"{run.all.tokens / run.span_s:.1f}",
+    "output, tokens/s": lambda run: f"{run.tokens_per_s:.1f}",
     "fairness (Jain)": lambda run: "-" if run.jain is None else f"{run.jain:.3f}",
 }
 _CLASS: Mapping[str, Callable[[ClassMeasured, float], object]] = {
@@ -167,7 +168,7 @@ _CLASS: Mapping[str, Callable[[ClassMeasured, float], object]] = {
 }
 
 
-def _flat(name: str, measured: ClassMeasured, span_s: float) -> dict[str, object]:
+def _flat(name: str, measured: ClassMeasured, arm: Measured) -> dict[str, object]:
     row: dict[str, object] = {
         "class": name,
         "offered": measured.offered,
@@ -176,10 +177,10 @@ def _flat(name: str, measured: ClassMeasured, span_s: float) -> dict[str, object
         "failed": measured.endings[FAILED],
         "unanswered": measured.unanswered,
         "good": measured.good,
-        "goodput_per_s": measured.good / span_s,
-        "good_tokens_per_s": measured.good_tokens / span_s,
+        "goodput_per_s": measured.good / arm.span_s,
+        "good_tokens_per_s": measured.good_tokens / arm.serving_s,
         "attained_ratio": measured.attained_ratio,
-        "tokens_per_s": measured.tokens / span_s,
+        "tokens_per_s": measured.tokens / arm.serving_s,
     }
     for figure, spread in (("ttft", measured.ttft.spread()), ("inter_token", measured.inter_token.spread())):
         for part, value_s in asdict(spread).items():

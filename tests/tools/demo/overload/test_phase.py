@@ -10,6 +10,7 @@ from typing import cast
 import pytest
 from virtual_time import on_virtual_time
 
+from headway.api import NoAnswerInTimeError
 from headway_simulator import EngineModel, Request
 from headway_tools.demo.overload.figures import OverloadFigures
 from headway_tools.demo.overload.phase import MAX_RATE_PER_S, OVERLOAD_RATIO, Lengths, Overload
@@ -134,6 +135,20 @@ async def test_a_fast_engine_is_asked_for_longer_answers() -> None:
     assert found.offered_per_s < 1.1 * MAX_RATE_PER_S
     assert found.offered_per_s > 1.3 * found.capacity_per_s
     assert fmean(one.output_tokens for one in engine.sent[-found.sent :]) > 2 * TOKENS
+
+
+@on_virtual_time
+async def test_an_admin_call_that_fails_is_that_error() -> None:
+    """No group of errors, which nothing above could name."""
+
+    class Busy(_Engine):
+        async def preset_seen(self) -> PresetSeen:
+            if self.sent:
+                raise NoAnswerInTimeError("no answer", "http://127.0.0.1:8000")
+            return await super().preset_seen()
+
+    with pytest.raises(NoAnswerInTimeError):
+        await played(Busy(SEATS / 2.0), [])
 
 
 @on_virtual_time
