@@ -31,10 +31,14 @@ _MOST_ROWS: Final = 200_000
 _OWNERS_A_TURN: Final = 100
 _BY: Final = ("tenant", "outcome")
 _NOTHING: Final = MappingProxyType(dict.fromkeys(Unit, 0.0))
-#: The rows of which the sum of a period is made: hours and days begin with a minute in every time zone. A month may
-#: begin within an hour row, which counts whole: a bound is not exceeded, and up to 45 minutes before it count, too.
-_ROWS_OF: Final = {Span.HOUR: Period.MINUTE, Span.DAY: Period.MINUTE, Span.MONTH: Period.HOUR}
-
+#: The rows of which the sum of a period is made, and those of its beginning, where that is within one of the former.
+#: A month may begin within an hour row as well, which counts whole: a bound is not exceeded, and up to 45 minutes
+#: before it count, too.
+_ROWS_OF: Final = {
+    Span.HOUR: (Period.MINUTE, Period.MINUTE),
+    Span.DAY: (Period.HOUR, Period.MINUTE),
+    Span.MONTH: (Period.DAY, Period.HOUR),
+}
 
 #: The consequences of a finding, and those that it would have where the budget only counts.
 ACTIONS: Final = tuple(f"{would}{action}" for would in ("", "would_") for action in Action)
@@ -105,26 +109,16 @@ class TenantBudgets:
 
         Other work runs after every hundred owners, and those without any use are passed over.
         """
-        now_s, before, calendars = time.time(), {}, set()
-        async for owner in _in_turns(self.tenants()):
-            calendars.add(owner.budget.calendar)
-            for span in _spans(owner) if self._book.knows(owner) else ():
-                before[owner.label, span] = self._book.own(owner, span, now_s)
-        if not calendars:
-            return
-        try:
-            if not await asyncio.to_thread(self._usage.flush, _FLUSH_WITHIN_S):
-                return  # the sums would lack the records that are not written
-            found = {calendar: await asyncio.to_thread(self._read, calendar, now_s) for calendar in calendars}
-        except (sqlite3.Error, OSError) as error:
-            if not self._failing:
-                self._failing = True
-                log.warning("budgets: the use of other servers cannot be read: %s; the earlier figures stay", error)
-            return
-        self._failing = False
+        now_s, before, wanted = time.time(), {}, set[tuple[Calendar, Span]]()
         async for owner in _in_turns(self.tenants()):
             for span in _spans(owner):
-                sums = found.get(owner.budget.calendar, {}).get(span)
+                wanted.add((owner.budget.calendar, span))
+                if self._book.knows(owner):
+                    before[owner.label, span] = self._book.own(owner, span, now_s)
+        found = await self._sums(wanted, now_s)
+        async for owner in _in_turns(self.tenants()):
+            for span in _spans(owner):
+                sums = found.get((owner.budget.calendar, span))
                 if sums is not None and (self._book.knows(owner) or sums.has(owner)):
                     self._put(owner, span, sums, before.get((owner.label, span), _NOTHING), now_s)
 
@@ -136,21 +130,43 @@ class TenantBudgets:
 
     # ------------------------------------------------------------------ inside
 
-    def _read(self, calendar: Calendar, now_s: float) -> Mapping[Span, Sums]:
-        """The sums of all tenants in this hour, day and month. It waits for the disk."""
-        found = {}
-        for span, period in _ROWS_OF.items():
-            start_s = calendar.stretch(span, now_s).start_s
-            query = UsageQuery(int(start_s // period) * period, int(now_s) + period, period, False, _BY)
-            by_tenant: dict[str, dict[Unit, float]] = {}
+    async def _sums(
+        self, wanted: Iterable[tuple[Calendar, Span]], now_s: float
+    ) -> Mapping[tuple[Calendar, Span], Sums]:
+        """The sums of these periods, without those that cannot be read."""
+        found, failure = dict[tuple[Calendar, Span], Sums](), ""
+        for calendar, span in wanted:
+            try:
+                if not await asyncio.to_thread(self._usage.flush, _FLUSH_WITHIN_S):
+                    return found  # the sums would lack the records that are not written
+                found[calendar, span] = await asyncio.to_thread(self._read, calendar, span, now_s)
+            except (sqlite3.Error, OSError) as error:
+                failure = f"{span.name.lower()}: {error}"
+        self._warn(failure)
+        return found
+
+    def _warn(self, failure: str) -> None:
+        """Warn of the first of several failures; empty: there was none."""
+        if failure and not self._failing:
+            log.warning(
+                "budgets: the use of other servers, and of this one before its start, cannot be read: %s; "
+                "the earlier figures stay",
+                failure,
+            )
+        self._failing = bool(failure)
+
+    def _read(self, calendar: Calendar, span: Span, now_s: float) -> Sums:
+        """The sums of all tenants in this hour, day or month. It waits for the disk."""
+        start_s = calendar.stretch(span, now_s).start_s
+        by_tenant: dict[str, dict[Unit, float]] = {}
+        for query in _queries(span, start_s, now_s):
             for row in self._usage.store.read(query, _MOST_ROWS):
                 (tenant, outcome), figures = row.group, row.figures
                 used = by_tenant.setdefault(tenant, dict.fromkeys(Unit, 0.0))
                 used[Unit.REQUESTS] += figures.requests if Outcome(outcome).ran else 0
                 used[Unit.TOKENS] += figures.prompt_tokens + figures.output_tokens
                 used[Unit.SEAT_SECONDS] += figures.seat_s
-            found[span] = Sums(start_s, by_tenant)
-        return found
+        return Sums(start_s, by_tenant)
 
     def _put(self, owner: Owned, span: Span, sums: Sums, before: Mapping[Unit, float], now_s: float) -> None:
         """Set the use of others: the sums contain all that this process had counted ``before``, and at most what it
@@ -162,6 +178,18 @@ class TenantBudgets:
         least = {unit: whole[unit] - now[unit] for unit in Unit}
         most = {unit: whole[unit] - before[unit] for unit in Unit}
         self._book.count_others(owner, span, sums.start_s, least, most)
+
+
+def _queries(span: Span, start_s: float, now_s: float) -> Iterator[UsageQuery]:
+    """What a period's sum is read by: whole rows of the larger kind, and smaller ones before the first of them."""
+    whole, part = _ROWS_OF[span]
+    whole_s = -(-int(start_s) // whole) * whole
+    for period, since_s, until_s in (
+        (part, part.start_of(start_s), min(whole_s, int(now_s) + part)),
+        (whole, whole_s, int(now_s) + whole),
+    ):
+        if since_s < until_s:
+            yield UsageQuery(since_s, until_s, period, False, _BY)
 
 
 def refusal_of(findings: Iterable[Finding]) -> Finding | None:

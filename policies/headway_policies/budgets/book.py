@@ -192,9 +192,10 @@ class BudgetBook:
         self, found: list[Finding], tenant: Owned, organisation: Owned, tokens: float, now_s: float
     ) -> list[Finding]:
         """The findings after lending: what the organisation lends is lowered; what it keeps for others is refused."""
-        for bound in tenant.budget.limits:
-            limit, more = organisation.budget.limits.get(bound), _asked(bound, tokens)
-            if limit is None or bound.unit is Unit.SEAT_SECONDS:
+        for bound, limit in organisation.budget.limits.items():
+            more = _asked(bound, tokens)
+            shared = any(bound in budget.limits for budget in organisation.members.values())
+            if not shared or bound.unit is Unit.SEAT_SECONDS:
                 continue
             own = next((finding for finding in found if finding[:3] == (Action.REFUSE, tenant.label, bound.name)), None)
             if self._has_room(tenant, organisation, bound, more, now_s):

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import sqlite3
 import time
-from datetime import datetime
+from datetime import UTC, datetime
 from pathlib import Path
 from zoneinfo import ZoneInfo
 
@@ -15,7 +16,7 @@ from hypothesis import strategies as st
 from headway.usage import TenantBudgets, UsageLog, UsageStore, refusal_of
 from headway_policies.budgets import Action, Bound, Budget, Calendar, Finding, Owned, Span, Unit
 from headway_policies.entitlement import Entitlement
-from headway_policies.usage import Figures, Group, UsageRecord
+from headway_policies.usage import Figures, Group, Period, Priced, UsageQuery, UsageRecord
 
 TOKENS = Bound(Unit.TOKENS, Span.MONTH)
 REQUESTS = Bound(Unit.REQUESTS, Span.DAY)
@@ -137,6 +138,52 @@ def test_the_first_minutes_of_a_month_are_found_in_every_time_zone(
     server = Server(tmp_path / "usage.db", a)
     try:
         assert (server.used(), server.run(a, 1)) == (100, False)
+    finally:
+        server.stop()
+
+
+@pytest.mark.parametrize("span", [Span.DAY, Span.MONTH])
+def test_the_rows_of_many_groups_are_not_needed_for_a_long_period(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, span: Span
+) -> None:
+    """Minutes and hours of many groups are kept for a shorter time than the period lasts."""
+    now = [datetime(2026, 10, 5, 12, 30, tzinfo=UTC).timestamp()]
+    monkeypatch.setattr(time, "time", lambda: now[0])
+    a = Entitlement("a", budgets=(Owned("a", Budget({Bound(Unit.TOKENS, span): 100.0})),))
+    server = Server(tmp_path / "usage.db", a)
+    assert server.run(a, 100)
+    server.stop()
+    finest = Period.MINUTE if span is Span.DAY else Period.HOUR
+    with sqlite3.connect(tmp_path / "usage.db") as connection:
+        connection.execute("DELETE FROM usage WHERE period <= ?", (finest,))
+    now[0] += 5 * 3600
+    server = Server(tmp_path / "usage.db", a)
+    try:
+        assert server.used() == 100
+    finally:
+        server.stop()
+
+
+def test_a_period_that_cannot_be_read_keeps_no_other_from_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A day of many rows may take too long."""
+    limits = {Bound(Unit.TOKENS, Span.HOUR): 100.0, Bound(Unit.TOKENS, Span.DAY): 100.0}
+    a = Entitlement("a", budgets=(Owned("a", Budget(limits)),))
+    server = Server(tmp_path / "usage.db", a)
+    assert server.run(a, 60)
+    server.stop()
+    read = UsageStore.read
+
+    def slow(store: UsageStore, query: UsageQuery, most: int) -> list[Priced]:
+        if query.period is Period.HOUR:
+            raise sqlite3.OperationalError("interrupted")
+        return read(store, query, most)
+
+    monkeypatch.setattr(UsageStore, "read", slow)
+    server = Server(tmp_path / "usage.db", a)
+    try:
+        assert {state.bound: state.used for _, state in server.budgets.states()} == {
+            "tokens_per_hour": 60.0, "tokens_per_day": 0.0,
+        }  # fmt: skip
     finally:
         server.stop()
 
@@ -268,7 +315,8 @@ def test_a_database_that_cannot_be_read_leaves_the_figures(
             server.refresh()
         assert server.used() == 60
         assert [one.getMessage() for one in caplog.records if "no disk" in one.getMessage()] == [
-            "budgets: the use of other servers cannot be read: no disk; the earlier figures stay"
+            "budgets: the use of other servers, and of this one before its start, cannot be read: month: no disk; "
+            "the earlier figures stay"
         ]
     finally:
         server.stop()

@@ -177,6 +177,17 @@ def test_what_is_idle_is_lent_as_the_day_goes_by() -> None:
     assert [one.action for one in book.judge(of["a"], 90, late_s)] == [Action.LOWER]
 
 
+@pytest.mark.parametrize("own", [{}, {TOKENS_AN_HOUR: 900.0}])
+def test_a_member_without_a_bound_leaves_what_is_kept_for_others(own: dict[Bound, float]) -> None:
+    """As one with a bound does."""
+    a, b = Budget({TOKENS_A_DAY: 500.0}, borrows=True), Budget(own)
+    whole = Owned("acme", Budget({TOKENS_A_DAY: 1000.0}), {"a": a, "b": b})
+    book, begin_s = BudgetBook(), NOON_S - 12 * HOUR_S
+    of_a, of_b = budgets_of("a", a, whole), budgets_of("b", b if own else None, whole)
+    assert [run(book, of_b, 100, begin_s) for _ in range(6)] == [True] * 5 + [False]
+    assert run(book, of_a, 100, begin_s)
+
+
 @given(
     st.lists(st.tuples(st.sampled_from("abc"), st.integers(1, 40), st.floats(0, 4000)), max_size=80),
     st.booleans(),

@@ -61,11 +61,12 @@ class CompileServer:
         try:
             self._carry_out(b"")  # an order may have come with what was read before
             while True:
-                for key, _ in self._selector.select(self._left_s()):
-                    if key.fd != self._orders:
-                        self._settle(key.fd)
-                    elif not self._read():
-                        return
+                ready = [key.fd for key, _ in self._selector.select(self._left_s())]
+                for verdicts in ready:
+                    if verdicts != self._orders:
+                        self._settle(verdicts)
+                if self._orders in ready and not self._read():  # last: an order may end a child, and close its pipe
+                    return
                 self._end_overdue()
         finally:
             for child in self._children.values():

@@ -96,7 +96,7 @@ class GrammarGuard:
         self._module = module
         self._most_in_line = most_in_line
         self._known: OrderedDict[bytes, Verdict] = OrderedDict()
-        self._compiling: dict[bytes, _Compilation] = {}
+        self._compiling: dict[tuple[str, bytes], _Compilation] = {}
         self._lines: dict[str, _Line] = {}
         self._at_once = asyncio.Semaphore(at_once or max(1, len(os.sched_getaffinity(0)) // 2))
         self._reports: dict[int, asyncio.Future[Verdict | None]] = {}
@@ -174,13 +174,13 @@ class GrammarGuard:
     # ------------------------------------------------------------------ inside
 
     async def _verdict(self, key: bytes, fields: Mapping[str, Any], tenant: str) -> Verdict:
-        """The verdict of a compilation that several requests may wait for; it ends with the last of them."""
-        found, line = self._compiling.get(key), self._lines.get(tenant)
+        """The verdict of a compilation that requests of a tenant may wait for; it ends with the last of them."""
+        found, line = self._compiling.get((tenant, key)), self._lines.get(tenant)
         if found is None:
             if line is not None and line.users >= self._most_in_line:
                 raise refusal(Reason.QUEUE_FULL, _RETRY_AFTER_S)
-            found = _Compilation(asyncio.get_running_loop().create_task(self._in_turn(fields, tenant)))
-            self._compiling[key] = found
+            found = _Compilation(asyncio.get_running_loop().create_task(self._in_turn(key, fields, tenant)))
+            self._compiling[tenant, key] = found
         found.waiting += 1
         try:
             async with asyncio.timeout(_LINE_TIMES * self._limits.wall_s):
@@ -191,7 +191,7 @@ class GrammarGuard:
             found.waiting -= 1
             if not found.waiting:
                 found.task.cancel()
-                self._compiling.pop(key, None)
+                self._compiling.pop((tenant, key), None)
         if verdict is None:  # the process was killed again and again, with the engine or by this grammar
             return Verdict.TOO_LARGE
         if verdict is Verdict.OVERDUE:
@@ -203,12 +203,14 @@ class GrammarGuard:
             self._known.popitem(last=False)
         return verdict
 
-    async def _in_turn(self, fields: Mapping[str, Any], tenant: str) -> Verdict | None:
-        """The verdict of the process; None where it has ended at each try."""
+    async def _in_turn(self, key: bytes, fields: Mapping[str, Any], tenant: str) -> Verdict | None:
+        """The verdict of the process, unless another tenant has it by now; None where it has ended at each try."""
         line = self._lines.setdefault(tenant, _Line())
         line.users += 1
         try:
             async with line.turn, self._at_once:
+                if (known := self._known.get(key)) is not None:
+                    return known
                 for _ in range(_TRIES):
                     await self.start()
                     verdict = await self._compile(dict(fields))

@@ -22,6 +22,7 @@ _PREFIX = "headway-sockets-"
 _MAX_FOLDER_BYTES = 107 - 1 - 36
 _SHORT = "/tmp"  # noqa: S108 - a folder of a random name is made in it, for this user alone
 _BOUND = Path("/proc/net/unix")
+_PATH_FIELD = 7
 
 
 def short_folder(prefix: str) -> Path:
@@ -62,7 +63,8 @@ def remove_unbound() -> int:
         return 0
     try:
         there = list(folder.iterdir())  # first: a socket that comes meanwhile is not in it
-        bound = {line.rpartition(" ")[2] for line in _BOUND.read_text(errors="replace").splitlines()}
+        lines = (line.split(maxsplit=_PATH_FIELD) for line in _BOUND.read_text(errors="replace").splitlines())
+        bound = {fields[_PATH_FIELD] for fields in lines if len(fields) > _PATH_FIELD}
         stale = [path for path in there if str(path) not in bound]
     except OSError:
         return 0

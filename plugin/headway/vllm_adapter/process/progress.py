@@ -259,7 +259,8 @@ class Reporter:
         self._census_due -= 1
         if self._census_due <= 0 or (slow and self._census_due % 2 == 0):
             self._census_due = _CENSUS_BEATS
-            self._family = psutil.Process().children(recursive=True)
+            with suppress(psutil.Error, OSError):  # a process that may not be read; no file left
+                self._family = psutil.Process().children(recursive=True)
         stopped, used_s = 0, 0.0
         for process in self._family:
             with suppress(psutil.Error):

@@ -5,19 +5,23 @@ from __future__ import annotations
 import asyncio
 import os
 import signal
+import time
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from pathlib import Path
 from types import SimpleNamespace
-from typing import Any
+from typing import Any, ClassVar
 
 import psutil
 import pytest
 import toy_compile_server
 from until import until
+from virtual_time import on_virtual_time
 
 from headway.errors import Refused
 from headway.vllm_adapter.grammars import GrammarGuard, GrammarTooLargeError, Limits
+from headway.vllm_adapter.grammars.compile_server import CompileServer
+from headway.vllm_adapter.grammars.frames import Frames, Order, Report, Verdict, packed
 from headway_policies import Reason
 
 LIMITS = Limits(processor_s=1, wall_s=3.0, memory_bytes=1 << 28)
@@ -112,7 +116,7 @@ async def test_hostile_grammars_of_one_tenant_keep_no_other_waiting() -> None:
 async def test_requests_with_the_same_grammar_wait_for_one_compilation() -> None:
     """The compilation goes on when one of them leaves, and ends when the last has left."""
     async with guarding() as guard:
-        first, second = (asyncio.create_task(guard.check(params("wait"), name)) for name in "ab")
+        first, second = (asyncio.create_task(guard.check(params("wait"), "a")) for _ in range(2))
         await asyncio.sleep(0.1)
         first.cancel()
         await second
@@ -123,6 +127,62 @@ async def test_requests_with_the_same_grammar_wait_for_one_compilation() -> None
         await until(lambda: not compilers(guard))
         assert guard.compiling == 0
         await guard.check(params("after it"), "a")
+
+
+@on_virtual_time
+async def test_a_grammar_that_another_tenant_has_in_line_does_not_wait_there() -> None:
+    """It is compiled in this tenant's own turn, and that verdict ends the other one's wait."""
+
+    class Counting(GrammarGuard):
+        compiled: ClassVar[list[str]] = []
+
+        async def start(self) -> None:
+            """Start nothing."""
+
+        async def _compile(self, fields: dict[str, Any]) -> Verdict | None:
+            self.compiled.append(fields["regex"])
+            await asyncio.sleep(1.0)
+            return Verdict.FITS
+
+    guard = Counting(None, Limits(processor_s=1, wall_s=60.0), at_once=4)
+    ahead = [asyncio.create_task(guard.check(params(one), "a")) for one in ("1", "2", "3", "common")]
+    await asyncio.sleep(0.5)
+    begin_s = asyncio.get_running_loop().time()
+    await guard.check(params("common"), "b")
+    assert asyncio.get_running_loop().time() - begin_s == pytest.approx(1.0)
+    await asyncio.gather(*ahead)
+    assert sorted(guard.compiled) == ["1", "2", "3", "common"]
+
+
+def test_a_client_that_leaves_as_its_compilation_ends_ends_no_other(tmp_path: Path) -> None:
+    """The order to end it, and its verdict, are there at the same time."""
+    orders, ordering = os.pipe()
+    reports, reporting = os.pipe()
+    pid = os.fork()
+    if pid == 0:
+        os.close(ordering)
+        with suppress(BaseException):
+            CompileServer(lambda fields: time.sleep(fields["s"]), LIMITS, orders, reporting).run()
+            os._exit(0)
+        os._exit(1)
+    os.close(reporting)
+    os.write(ordering, packed(Order(1, {"s": 0.3})) + packed(Order(2, {"s": 1.0})))
+    compiling = psutil.Process(pid)
+    while len(compiling.children()) < 2:
+        time.sleep(0.01)
+    os.kill(pid, signal.SIGSTOP)
+    os.write(ordering, packed(Order(1, None)))
+    time.sleep(0.6)
+    os.kill(pid, signal.SIGCONT)
+    found = Frames()
+    said: list[Any] = []
+    while not any(report.number == 2 for report in said):
+        data = os.read(reports, 1000)
+        assert data, "the server has ended"
+        said += found.feed(data)
+    os.close(ordering)
+    assert os.waitpid(pid, 0)[1] == 0
+    assert Report(2, Verdict.FITS) in said
 
 
 async def test_a_grammar_that_is_there_before_the_process_reads_is_compiled() -> None:

@@ -45,6 +45,19 @@ def test_only_sockets_that_nobody_has_bound_are_removed(folder: Path) -> None:
     assert remove_unbound() == 1
 
 
+def test_a_live_socket_stays_where_the_folder_has_a_space(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """As TMPDIR may have."""
+    spaced = tmp_path / "my tmp"
+    spaced.mkdir()
+    made = Path(tempfile.mkdtemp(prefix=engine_sockets._PREFIX, dir=spaced))
+    monkeypatch.setenv(engine_sockets.VARIABLE, str(made))
+    monkeypatch.chdir(made)
+    live = bound(made / "a")
+    assert remove_unbound() == 0
+    live.close()
+    assert remove_unbound() == 1
+
+
 def test_a_folder_that_the_operator_has_named_is_left_alone(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     """Whatever is in it."""
     monkeypatch.setenv(engine_sockets.VARIABLE, str(tmp_path))

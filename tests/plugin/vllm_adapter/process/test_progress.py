@@ -274,3 +274,15 @@ def _until(holds: Any) -> None:
     while not holds():
         assert time.monotonic() < until_s
         time.sleep(0.05)
+
+
+def test_a_list_of_processes_that_cannot_be_had_ends_no_report(file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A process of another user that may not be read, or no file left."""
+
+    def refused(process: psutil.Process, recursive: bool) -> list[psutil.Process]:
+        raise errors.pop()
+
+    errors: list[Exception] = [psutil.AccessDenied(1), OSError("too many open files")] * 20
+    monkeypatch.setattr(psutil.Process, "children", refused)
+    assert beaten(Reporter(file, 0), file, 4).beats == 4
+    assert len(errors) < 40
