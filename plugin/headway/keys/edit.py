@@ -89,16 +89,19 @@ def revoke_key(path: str, key_id: str) -> Key:
 def rotate_key(path: str, key_id: str, *, now: datetime, grace: timedelta) -> tuple[MadeKey, Key]:
     """Make a key in place of another one, which expires after the grace. Raises KeysFileError.
 
-    The new key has the tenant, the note and the length of life of the old one. Returns both.
+    The new key has the tenant, the note and the length of life of the old one; where that was rotated before, which
+    shortened its life, those of its last successor. Returns both.
     """
     with _edited(path) as file:
         number, old = file.find(key_id)
-        expires = old.expires
+        name = key_id.partition("~")[0][:_MAX_ID_NAME_CHARS]
+        last = _last(name, old, file.ring)
+        expires = last.expires
         if expires is not None:
             with suppress(OverflowError):  # beyond the year 9999: it ends with the old one
-                expires = now + (expires - old.created)
+                expires = now + (expires - last.created)
         made = _make(
-            _free_id(key_id.partition("~")[0][:_MAX_ID_NAME_CHARS], "~", 2, file.ring),
+            _free_id(name, "~", 2, file.ring),
             old.tenant,
             now,
             expires,
@@ -265,6 +268,18 @@ def _free_id(name: str, between: str, first: int, ring: KeyRing) -> str:
     used = [key.id.removeprefix(name + between) for key in ring.keys if key.id.startswith(name + between)]
     number = max([first, *(int(end) + 1 for end in used if end.isascii() and end.isdecimal() and len(end) < 10)])
     return f"{name}{between}{number}"
+
+
+def _last(name: str, old: Key, ring: KeyRing) -> Key:
+    """The successor of a key with the highest number, else the key itself."""
+    own = [key for key in ring.keys if key.tenant == old.tenant]
+    return max([old, *own], key=lambda key: _number(key.id, name))
+
+
+def _number(key_id: str, name: str) -> int:
+    """The number at the end of an id of a successor; 0 for any other."""
+    end = key_id.removeprefix(name + "~")
+    return int(end) if end != key_id and end.isascii() and end.isdecimal() and len(end) < 10 else 0
 
 
 def _table_name(tenant: str) -> str:

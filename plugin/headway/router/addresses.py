@@ -93,6 +93,7 @@ def _address(text: str, option: str) -> Address:
     try:
         parts = urlsplit(url)
         port = parts.port
+        (parts.hostname or "").encode("idna")
     except ValueError:
         raise _wrong(text, option) from None
     plain = parts.scheme in ("http", "https") and parts.hostname and not (parts.query or parts.fragment)

@@ -78,7 +78,6 @@ class InstancesEngine:
         self.max_num_seqs = max(1, pool.most_seats())
         self._calls: dict[str, tuple[Call, Callable[[], int]]] = {}
         self._reports = StepReports(pool, steps)
-        self._limits = _AddedLimits()
 
     @property
     def errored(self) -> bool:
@@ -92,7 +91,7 @@ class InstancesEngine:
         call, tries = Call(), _Tries()
         if self._own is not None:
             prompt = prompt.ranked(options.get("priority", 0))
-        limited = _Limited(prompt, sampling_params.max_tokens, self._limits)
+        limited = _Limited(prompt, sampling_params.max_tokens)
         self._calls[request_id] = call, lambda: 0
         try:
             while tries.failed < MOST_LOST and (lease := await self._lease(call, demand, tries)) is not None:
@@ -108,7 +107,7 @@ class InstancesEngine:
                                 continue
                             if piece.body and piece.status == HTTPStatus.OK:
                                 self.pool.answering(lease)
-                                limited.accepted()
+                                limited.accepted(lease.link)
                             for passed in held.add(piece):
                                 call.begun = True
                                 yield passed if sampling_params.stream else replace(passed, whole=True)
@@ -219,7 +218,7 @@ class InstancesEngine:
         """Note a refusal, and what it says of the instance."""
         name = link.address.name
         if limited.maybe_too_large(refusal[0]):
-            limited.drop()
+            limited.drop(link)
             return Verdict.UNDECIDED
         if reason_of(refusal[0]) in AWAY and name not in tries.away:
             tries.away.add(name)  # once for each: one that is ready and refuses again means this request
@@ -241,7 +240,7 @@ class InstancesEngine:
         Beyond the bound a refusal that the request may have caused is cut; any other counts as a fault of the instance.
         """
         taken, refused, tokens = 0, None, demand.prompt_tokens
-        exchange = self.client.exchange(lease.link.address, limited.request, call, tokens)
+        exchange = self.client.exchange(lease.link.address, limited.form_for(lease.link), call, tokens)
         with self._reports.timed(tokens, lease.link, streams=params.timed) as stream:
             async with aclosing(exchange) as pieces:
                 async for piece in pieces:
@@ -282,53 +281,43 @@ class _Tries:
         raise InstanceLostError(next(reversed(self.refused)), sent=False)
 
 
-class _AddedLimits:
-    """The limits of tokens that may be added to a request that names none.
+class _Limited:
+    """A request with an added limit of tokens, in the form for each instance.
 
-    Without a limit an instance takes what its context has left. The instance refuses a limit that is larger: then the
-    request is sent as it came. So the context is shorter than that limit and the prompt together, and a limit of about
-    as much is not added to another request. A prompt has at most as many tokens as its body has bytes.
+    Without a limit an instance takes what its context has left. It refuses a limit that is larger: then it alone gets
+    the request as it came. So its context is shorter than that limit and the prompt together, and a limit of about as
+    much is not added to another request for it. A prompt has at most as many tokens as its body has bytes.
     """
 
-    def __init__(self) -> None:
-        self._context_below: int | None = None
+    def __init__(self, prompt: Forwarded, most: int | None) -> None:
+        self._prompt = self._shorter = prompt
+        self._most = most or 0
+        if most is not None and most != prompt.asked.max_tokens:
+            self._shorter = prompt.at_most(most)
+        self._adds = prompt.asked.max_tokens is None and self._shorter is not prompt
+        self._added = False
+        self._dropped: set[InstanceLink] = set()
 
-    def fits(self, tokens: int) -> bool:
-        """Whether the limit is to be added."""
-        return self._context_below is None or tokens < _NEARLY * self._context_below
-
-    def too_large(self, tokens: int, body_bytes: int) -> None:
-        """Note that an instance refused the request with this limit, and took it without."""
-        below = tokens + body_bytes
-        self._context_below = below if self._context_below is None else min(self._context_below, below)
-
-
-class _Limited:
-    """A request with an added limit of tokens; ``request`` is the form in which it is sent next."""
-
-    def __init__(self, prompt: Forwarded, most: int | None, limits: _AddedLimits) -> None:
-        self.request = self._prompt = prompt
-        self._limits = limits
-        self._added = self._dropped = 0
-        adds = prompt.asked.max_tokens is None
-        if most is None or most == prompt.asked.max_tokens or (adds and not limits.fits(most)):
-            return
-        self.request = prompt.at_most(most)
-        if adds and self.request is not prompt:
-            self._added = most
+    def form_for(self, link: InstanceLink) -> Forwarded:
+        """The request as it is sent to this instance next."""
+        below = link.context_below
+        fits = link not in self._dropped and (below is None or self._most < _NEARLY * below)
+        self._added = self._adds and fits
+        return self._prompt if self._adds and not fits else self._shorter
 
     def maybe_too_large(self, first: Piece) -> bool:
         """Whether an answer may be a refusal of the limit that was added."""
-        return self._added > 0 and (first.status in _TOO_LARGE or _begins_with_error(first))
+        return self._added and (first.status in _TOO_LARGE or _begins_with_error(first))
 
-    def drop(self) -> None:
-        """Send the request as it came."""
-        self.request, self._dropped, self._added = self._prompt, self._added, 0
+    def drop(self, link: InstanceLink) -> None:
+        """Send this instance the request as it came."""
+        self._dropped.add(link)
 
-    def accepted(self) -> None:
-        """Note that a request is accepted; where that is without the limit, the limit was too large."""
-        if self._dropped:
-            self._limits.too_large(self._dropped, len(self._prompt.body))
+    def accepted(self, link: InstanceLink) -> None:
+        """Note that an instance accepts the request; where it refused it with the limit, the limit was too large."""
+        if link in self._dropped:
+            below = self._most + len(self._prompt.body)
+            link.context_below = below if link.context_below is None else min(link.context_below, below)
 
 
 def _progress_since(lease: Lease, before: int) -> Callable[[], int]:

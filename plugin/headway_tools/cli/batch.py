@@ -38,13 +38,14 @@ exit codes: 0 done   1 a line has an error for an answer, or all were refused   
 """
 
 _CLASS: Final = "batch"
+_KEEP_ALIVE_S: Final = 2.0
 #: What is wrong for one line is wrong for all: nothing is written of it.
 _OF_ALL: Final = frozenset({HTTPStatus.UNAUTHORIZED, HTTPStatus.FORBIDDEN})
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("file", metavar="FILE", help="the requests, a line each")
-    parser.add_argument("--out", metavar="FILE", help="the answers (default: FILE with .out.jsonl at its end)")
+    parser.add_argument("--out", metavar="FILE", help="the answers (default: FILE, ending with .out.jsonl)")
     parser.add_argument("--in-flight", metavar="N", type=whole, default=32, help="so many lines at once (default: 32)")
     add_url(parser)
     add_send_key(parser)
@@ -56,7 +57,7 @@ def run(chosen: argparse.Namespace) -> int:
     path = Path(chosen.file)
     if not path.name:
         raise UsageError(f"{chosen.file!r}: is no file of requests")
-    out = path.with_suffix(".out.jsonl") if chosen.out is None else Path(chosen.out)
+    out = path.with_name(path.name.removesuffix(".jsonl") + ".out.jsonl") if chosen.out is None else Path(chosen.out)
     if out.absolute() == path.absolute():
         raise UsageError(f"{out}: is the file of the requests; name another with --out")
     try:
@@ -87,11 +88,12 @@ class _Sender:
         """Send all lines that are not over, so many at once. Raises ServerUnreachableError."""
         todo = ((number, line) for number, line in _lines(path) if _digest(line.custom_id) not in self._over)
         timeout = aiohttp.ClientTimeout(total=None, sock_connect=10)
-        async with aiohttp.ClientSession(headers=self._headers, timeout=timeout) as session:
+        connector = aiohttp.TCPConnector(limit=0, keepalive_timeout=_KEEP_ALIVE_S)
+        async with aiohttp.ClientSession(headers=self._headers, timeout=timeout, connector=connector) as session:
             working = [asyncio.create_task(self._work(session, todo)) for _ in range(at_once)]
             try:
                 await asyncio.gather(*working)
-            except aiohttp.ClientError as error:
+            except (aiohttp.ClientError, UnicodeError) as error:  # the latter: no name of a host
                 text = f"{self._url}: {error or type(error).__name__}; the same command goes on where this one ends"
                 raise ServerUnreachableError(text) from None
             finally:

@@ -104,7 +104,9 @@ class SharedServer:
     def _ours(self, status: Status) -> bool:
         """Whether the limit in force is the arbiter's command."""
         in_force = status.limit.ordered
-        return in_force is not None and in_force.left_s is not None and in_force.seats in self._asked
+        if in_force is None or in_force.left_s is None:
+            return False
+        return in_force.reason == REASON and in_force.seats in self._asked
 
 
 def _left_alone(status: Status, ours: bool) -> str:

@@ -140,6 +140,16 @@ def test_rotating_never_lengthens_the_life_of_the_old_key(path: Path) -> None:
     assert (made.key.expires, old.expires) == (None, datetime(2025, 12, 24, 12, tzinfo=UTC))
 
 
+def test_a_key_that_is_rotated_again_has_a_successor_with_its_first_life(path: Path) -> None:
+    """The first new key was lost before anybody had it."""
+    for key_id, life in (("ada", None), ("bob", timedelta(days=30))):
+        for grace in (timedelta(0), DAY):
+            made, _ = rotate_key(str(path), key_id, now=NOW, grace=grace)
+            assert made.key.expires == (None if life is None else NOW + life)
+    made, _ = rotate_key(str(path), "bob~2", now=NOW, grace=DAY)
+    assert (made.key.id, made.key.expires) == ("bob~4", NOW + timedelta(days=30))
+
+
 def test_a_key_with_the_longest_name_can_be_rotated(path: Path) -> None:
     """The number of its successor takes the place of its last letters."""
     path.write_text(path.read_text().replace('"bob"', f'"{"b" * 64}"'))

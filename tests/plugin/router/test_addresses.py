@@ -34,6 +34,7 @@ def test_an_instance_may_be_kept_for_classes() -> None:
         (["ftp://a"], "ftp://a"),
         (["http://"], "http://"),
         (["http://a:b"], "http://a:b"),
+        (["http://a..b:80"], "http://a..b:80"),
         (["http://me:secret@a"], "needed"),
         (["http://a?x"], "needed"),
         (["http://a=0"], "above 0"),

@@ -153,6 +153,54 @@ async def test_a_cap_is_added_to_a_request_that_names_no_limit() -> None:
     assert await sent(4096) == ([200], [4096])
 
 
+class OfSizes(OfContext):
+    """Instance "a" has a short context, all others a long one."""
+
+    async def exchange(
+        self, address: Address, request: Forwarded, call: Call, prompt_tokens: int
+    ) -> AsyncGenerator[Piece, None]:
+        self.tokens = 8192 if address.name == "a" else 131_072
+        self.asked.append(address.name)
+        async for piece in super().exchange(address, request, call, prompt_tokens):
+            yield piece
+
+
+@on_virtual_time
+async def test_a_cap_that_is_too_large_for_one_instance_stays_for_the_others() -> None:
+    """That one alone gets the request as it came, now and later."""
+    client = OfSizes(0)
+    engine = engine_of(client, "a", "b")
+    sent: dict[str, set[int | None]] = {"a": set(), "b": set()}
+    for _ in range(6):
+        text = b'{"prompt":"a"}'
+        held = [
+            engine.generate(completion(text), CallParams(max_tokens=32_768), str(number), demand=Demand(10, 3))
+            for number in range(2)
+        ]
+        first = [await anext(pieces) for pieces in held]  # both at once: each instance has one
+        assert [piece.status for piece in first] == [200, 200]
+        for pieces in held:
+            await pieces.aclose()
+        for name, limit in zip(client.asked, limits_sent(client), strict=True):
+            sent[name].add(limit)
+        client.asked.clear()
+    assert sent == {"a": {32_768, None}, "b": {32_768}}
+
+
+@on_virtual_time
+async def test_fewest_tokens_above_the_cap_are_lowered_to_it() -> None:
+    """vLLM refuses a limit below them: that refusal must not lift the cap, for this request or another one."""
+    client = Answers(None)
+    client.length_s = 0.1
+    engine = engine_of(client, "a")
+    for text in (b'{"min_tokens":30000}', b'{"min_tokens":3}', b'{"min_tokens":"x","max_tokens":9}'):
+        pieces = engine.generate(completion(text), CallParams(max_tokens=5), "a", demand=Demand(10, 3))
+        assert [piece.status async for piece in pieces] == [200]
+    assert [json.loads(one.body) for one in client.requests] == [
+        {"min_tokens": 5, "max_tokens": 5}, {"min_tokens": 3, "max_tokens": 5}, {"min_tokens": "x", "max_tokens": 5},
+    ]  # fmt: skip
+
+
 @pytest.mark.parametrize("refusal", [(b"bad", 400), (b"TGI's", 422), (b'data: {"error":{"message":"TGI\'s"}}', 200)])
 @on_virtual_time
 async def test_a_cap_above_the_context_is_refused_once(refusal: tuple[bytes, int]) -> None:

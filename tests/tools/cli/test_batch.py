@@ -82,6 +82,32 @@ def test_a_wrong_file_is_named(tmp_path: Path, text: bytes, said: str, capsys: p
     assert not (tmp_path / "in.out.jsonl").exists()
 
 
+@pytest.mark.parametrize(
+    ("name", "out"),
+    [
+        ("in.jsonl", "in.out.jsonl"),
+        ("in.2026-10-01", "in.2026-10-01.out.jsonl"),
+        ("in.jsonl.aa", "in.jsonl.aa.out.jsonl"),
+    ],
+)
+def test_each_file_has_answers_of_its_own(
+    tmp_path: Path, server: Any, name: str, out: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Whatever the last part of its name is."""
+    monkeypatch.setenv("VLLM_API_KEY", "right")
+    (tmp_path / name).write_bytes(requests(1))
+    main(["batch", str(tmp_path / name), "--url", server[0]])
+    assert (tmp_path / out).exists()
+
+
+def test_a_host_that_is_none_is_named(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """What no name of a machine can be."""
+    path = tmp_path / "in.jsonl"
+    path.write_bytes(requests(1))
+    assert main(["batch", str(path), "--url", "http://vllm..internal:8000"]) == Exit.UNREACHABLE
+    assert "http://vllm..internal:8000: " in capsys.readouterr().err
+
+
 @pytest.mark.parametrize("file", ["", ".", "/"])
 def test_what_is_no_file_is_wrong_usage(file: str, capsys: pytest.CaptureFixture[str]) -> None:
     """As a variable that is not set."""

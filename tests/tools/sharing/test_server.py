@@ -78,7 +78,8 @@ def test_an_order_whose_answer_was_never_read_is_known_and_given_back(
     with pytest.raises(StaleError):
         shared.set_limit(12)
     assert shared.look().ordered
-    server.call(server.control.order_limit(8, expires_s=30, expected_revision=None, caller=OTHER))
+    unread = {"expires_s": 30, "expected_revision": None, "caller": OTHER, "reason": REASON}
+    server.call(server.control.order_limit(8, **unread))
     assert shared.look().ordered
     shared.give_back()
     assert server.preset == BALANCED
@@ -165,6 +166,21 @@ def test_an_own_pause_is_ended_though_another_client_has_ordered_a_limit(
     shared.give_back()
     assert not shared.look().paused
     assert server.preset.batching.seats == 24
+
+
+def test_a_limit_of_another_client_with_the_same_seats_is_not_taken_over(
+    server: LiveStandIn, shared: SharedServer
+) -> None:
+    """It is known by its reason."""
+    shared.look()
+    shared.set_limit(9)
+    assert shared.look().ordered
+    with AdminClient(server.url, TOKEN) as other:
+        other.order_limit(9, revision=other.preset().revision, expires_s=600, reason="for the benchmark")
+        seen = shared.look()
+        assert (seen.ordered, "another client has set 9 seats" in seen.left_alone) == (False, True)
+        shared.give_back()
+        assert server.preset.batching.seats == 9
 
 
 def test_the_longest_wait_is_measured_by_the_objective_of_its_class(server: LiveStandIn, shared: SharedServer) -> None:

@@ -35,6 +35,7 @@ NOT_RETURNED: Final = frozenset({
 PRIORITY: Final = "x-headway-priority"
 #: llama.cpp reads this limit before those, and takes one below 0 for none; others do not know it.
 _FIRST_LIMIT: Final = "n_predict"
+_FEWEST: Final = "min_tokens"
 #: The parameters of a route that takes token ids.
 _SAMPLING: Final = "sampling_params"
 
@@ -132,7 +133,11 @@ def _limited(fields: Fields, route: Route, tokens: int) -> Fields | None:
         return None
     elif not named and _is_limit(own):
         tokens = min(tokens, own if isinstance(own, int) else int(float(own)))
-    return found | dict.fromkeys(named or [route.limit], Raw(b"%d" % tokens))
+    changed = dict.fromkeys(named or [route.limit], Raw(b"%d" % tokens))
+    fewest = value_of(found.get(_FEWEST))
+    if _is_limit(fewest) and float(fewest) > tokens:  # type: ignore[arg-type]  # it is one; or the instance would refuse the lower limit
+        changed[_FEWEST] = Raw(b"%d" % tokens)
+    return found | changed
 
 
 def beyond_connection(headers: Iterable[tuple[str, str]], but: Iterable[str] = ()) -> Headers:

@@ -30,6 +30,7 @@ class InstanceLink:
     counts the exchanges by how they ended. ``granted`` seats are those of this front until ``granted_until_s``, None
     where it is the only one. ``first_token`` and ``inter_token`` are what its streams took. An ``exclusive`` instance
     has the usual seats and no other clients, whatever a reading says, which may be that of a step before the last one.
+    Its context is shorter than ``context_below``; None while no limit of tokens was too large for it.
     """
 
     address: Address
@@ -50,6 +51,7 @@ class InstanceLink:
     ended: Counter[str] = field(default_factory=Counter)
     granted: int | None = None
     granted_until_s: float = inf
+    context_below: int | None = None
     first_token: Distribution = field(default_factory=lambda: Distribution(_FIRST_TOKEN_S))
     inter_token: Distribution = field(default_factory=lambda: Distribution(_INTER_TOKEN_S))
     known: InstanceSeats = field(init=False)
