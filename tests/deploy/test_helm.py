@@ -105,6 +105,30 @@ def test_secrets_are_made_or_named() -> None:
         rendered({"tokens": {"admin": "a-token"}})
 
 
+def test_a_setting_wins_over_a_variable_of_the_manifests() -> None:
+    """`env` wins over a ConfigMap, so it must not have the same name."""
+    made = rendered({"server": {"settings": {"VLLM_CPU_KVCACHE_SPACE": 40, "HEADWAY_AUDIT_FILE": ""}}})
+    names = {one["name"] for one in container(made, "headway-server")["env"]}
+    assert not names & {"VLLM_CPU_KVCACHE_SPACE", "HEADWAY_AUDIT_FILE"}
+    assert "HEADWAY_KEYS_FILE" in names
+    assert named(made, "ConfigMap", "headway-server")["data"]["VLLM_CPU_KVCACHE_SPACE"] == "40"
+
+
+def test_a_router_knows_a_fixed_number_of_servers() -> None:
+    """Without scaling it is their number, where that is larger than usual."""
+    for replicas, most in ((12, "12"), (3, "8"), (None, "8")):
+        made = rendered({"router": ON, "server": {"replicas": replicas}})
+        assert named(made, "ConfigMap", "headway-router")["data"]["HEADWAY_SCALE_MAX"] == most
+
+
+def test_a_release_named_like_the_dashboard_keeps_its_policies() -> None:
+    """Only that of the dashboard goes with it."""
+    made = rendered({"dashboard": {"enabled": False}}, release="llm-dashboard")
+    kept = [one["metadata"]["name"] for one in made if one["kind"] == "NetworkPolicy"]
+    assert kept
+    assert all(name.endswith(("-server", "-metrics", "-router")) for name in kept)
+
+
 def test_values_reach_the_objects() -> None:
     """Each is where it works: images, flags, settings, resources, Pods, bounds, labels, claims."""
     digest = "sha256:" + "0" * 64

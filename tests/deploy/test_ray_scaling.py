@@ -23,8 +23,9 @@ def context(*servers: tuple[float, float], now_s: float = 0.0) -> Any:
         for at, name in enumerate(("demand", "kv_use"))
     }
     return SimpleNamespace(
-        raw_metrics=raw if servers else None, current_num_replicas=max(1, len(servers)), current_time=now_s
-    )
+        raw_metrics=raw if servers else None, current_num_replicas=max(1, len(servers)), target_num_replicas=1,
+        current_time=now_s,
+    )  # fmt: skip
 
 
 def test_the_policy_follows_what_all_servers_ask_for_up_at_once_and_down_slowly() -> None:
@@ -41,5 +42,13 @@ def test_the_policy_follows_what_all_servers_ask_for_up_at_once_and_down_slowly(
 def test_full_kv_caches_ask_for_more() -> None:
     """By their mean: servers know nothing of those of the others. One that has said nothing yet counts for none."""
     assert FleetScaling(maximum=6)(context((0.5, 1.0), (0.5, 1.0)))[0] == 3
-    silent = SimpleNamespace(raw_metrics={"kv_use": {"0": []}}, current_num_replicas=1, current_time=0.0)
+    silent = SimpleNamespace(
+        raw_metrics={"kv_use": {"0": []}}, current_num_replicas=1, target_num_replicas=1, current_time=0.0
+    )
     assert FleetScaling(maximum=6)(silent)[0] == 1
+
+
+def test_a_new_controller_begins_with_the_replicas_that_there_are() -> None:
+    """Before any of them has said anything, and where some of them still start."""
+    restarted = SimpleNamespace(raw_metrics={}, current_num_replicas=6, target_num_replicas=8, current_time=0.0)
+    assert FleetScaling(minimum=2, maximum=8)(restarted)[0] == 8

@@ -21,7 +21,8 @@ class FleetScaling:
     """
 
     def __init__(self, **settings: Any) -> None:
-        self._policy = DesiredInstances(Scaling(**settings))
+        self._settings = Scaling(**settings)
+        self._policy: DesiredInstances | None = None
         self._said: Desired | None = None
 
     def __call__(self, context: Any) -> tuple[int, dict[str, Any]]:
@@ -36,6 +37,9 @@ class FleetScaling:
             capacity=1.0,
             kv_use=sum(kv_uses) / len(kv_uses) if kv_uses else None,
         )
+        if self._policy is None:
+            running = max(context.current_num_replicas, context.target_num_replicas)
+            self._policy = DesiredInstances(self._settings, running=running)
         desired = self._policy.update(seen, context.current_time)
         if self._said is None or desired.instances != self._said.instances:
             log.info("headway: %d replicas, because of %s", desired.instances, desired.why)

@@ -34,6 +34,8 @@ class FleetSettings:
     host: str = "127.0.0.1"
 
     def __post_init__(self) -> None:
+        if isinstance(self.serve, str):
+            raise ValueError("serve is a list of words: serve = [MODEL, FLAGS...]")
         if not self.serve:
             raise ValueError("a fleet needs a model: serve = [MODEL, FLAGS...]")
         for name in ("period_s", "drain_s", "start_s", "route_s", "fronts"):
@@ -48,4 +50,7 @@ class FleetSettings:
         unknown = sorted(set(given) - set(cls.__slots__))
         if unknown:
             raise ValueError(f"a fleet has no setting {', '.join(unknown)}")
-        return cls(**{**given, "serve": tuple(given.get("serve", ()))})
+        serve = given.get("serve", ())
+        words = serve if isinstance(serve, str) else tuple(map(str, serve))
+        variables = {name: str(value) for name, value in given.get("environment", {}).items()}
+        return cls(**{**given, "serve": words, "environment": variables})

@@ -8,7 +8,7 @@ module needs httptools.
 
     no head in time        408, or a plain close where nothing has come
     target too long        414
-    too many connections   503 at once, and a close
+    too many connections   503 and a close: at once, or of a few once their head is there, if they are no probe
     fields too large       431, as soon as one read of the socket (256 KiB) more than the bound has come
     too many fields        431
     answered, not over     closed when the rest of the request does not come in time
@@ -27,6 +27,7 @@ from headway.http import MAX_TARGET_BYTES, Bounds
 from headway.http.access import PEER
 from headway.http.limits.connections import Connections
 
+_PROBES = frozenset({b"/health", b"/headway/healthz", b"/headway/readyz", b"/metrics"})
 _FIELD_BYTES = len(": \r\n")
 _SENTENCES = {
     HTTPStatus.REQUEST_TIMEOUT: "The head of the request did not come in time.",
@@ -56,6 +57,7 @@ class BoundedProtocol(HttpToolsProtocol):
     _unread_bytes = 0  # fed to the parser since it last began a request, or gave a part of a body
     _field_bytes = _fields = 0
     _counted = False  # among all connections
+    _spare = False  # beyond them, for a probe
     _upgraded = False  # another protocol has the connection
     _open = False  # a request has begun and is not complete
     _in_head = True
@@ -68,7 +70,8 @@ class BoundedProtocol(HttpToolsProtocol):
         """Start the time limit of a head, or refuse the connection."""
         super().connection_made(transport)
         self._counted = self.all_connections.enter(self._address())
-        if self._counted:
+        self._spare = not self._counted and self.all_connections.enter_spare()
+        if self._counted or self._spare:
             self._limit_wait()
         else:
             self._refuse(HTTPStatus.SERVICE_UNAVAILABLE)
@@ -129,6 +132,9 @@ class BoundedProtocol(HttpToolsProtocol):
         """The head is complete: the body has a time limit of its own where it is read."""
         self._in_head, self._unread_bytes = False, 0
         self._end_limit()
+        if self._spare and self.url.partition(b"?")[0] not in _PROBES:
+            self._refusal = HTTPStatus.SERVICE_UNAVAILABLE
+            raise _TooLarge
         super().on_headers_complete()
 
     def on_body(self, body: bytes) -> None:
@@ -176,6 +182,9 @@ class BoundedProtocol(HttpToolsProtocol):
         if self._counted:
             self._counted = False
             self.all_connections.leave(self._address())
+        if self._spare:
+            self._spare = False
+            self.all_connections.leave_spare()
 
     def _is_idle(self) -> bool:
         """Whether no request is under way, and no time limit either."""

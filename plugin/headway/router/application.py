@@ -46,16 +46,16 @@ _WARM_UP_WITHIN_S: Final = 30.0
 class RouterService:
     """The parts of one router: ``application`` answers, ``service`` has the desk, ``heartbeat`` asks the instances.
 
-    ``warmup_requests`` can warm the instances up, and do so before the first request where it ``warms``; None: no
-    instance has said what it serves. ``fronts`` are all that stand before the instances, None where this one is alone.
-    ``batches`` are None where there is no folder for them.
+    ``warmup_requests`` can warm the instances up, and do so before the first request where it ``warms``. ``fronts`` are
+    all that stand before the instances, None where this one is alone. ``batches`` are None where there is no folder for
+    them.
     """
 
     application: ASGIApp
     service: EngineService
     engine: InstancesEngine
     heartbeat: Heartbeat
-    warmup_requests: InstanceWarmupRequests | None
+    warmup_requests: InstanceWarmupRequests
     warms: bool
     fronts: Fronts | None = None
     batches: Batches | None = None
@@ -73,12 +73,11 @@ class RouterService:
         await self.service.serve()
         if self.batches is not None:
             start_batches(self.batches, self.application, self.service.control, self.service.parts.tasks)
-        if self.warmup_requests is not None:
-            if self.warms and any(True for _ in self.engine.pool.healthy()) and self.engine.pool.open_seats():
-                await self.service.warm_beside_traffic(_WARM_UP_WITHIN_S)
-                if not self.warmup_requests.only_measures:
-                    self.service.parts.gateway.gate.warmed_up()
-            self.warmup_requests.only_measures = False  # a later one is an operator's, who knows why
+        if self.warms and self.engine.pool.model() and self.engine.pool.open_seats():
+            await self.service.warm_beside_traffic(_WARM_UP_WITHIN_S)
+            if not self.warmup_requests.only_measures:
+                self.service.parts.gateway.gate.warmed_up()
+        self.warmup_requests.only_measures = False  # a later one is an operator's, who knows why
 
     async def end(self) -> None:
         """Stop the background work, and close the connections to the instances."""
@@ -121,7 +120,7 @@ def router_service(
 
     ``own`` is the only instance, where this process has started it; None where they belong to others.
     """
-    source = InstanceWarmupRequests(engine, model) if model else None
+    source = InstanceWarmupRequests(engine)
     service = EngineService(
         engine,
         InstancesAdapter() if own is None else own.adapter,
@@ -132,7 +131,7 @@ def router_service(
         max_request_seats=settings.max_request_seats,
         other_model=settings.fallback,
         replacer=None if own is None else own.replacer,
-        fleet=_fleet(engine, model) if own is None else None,
+        fleet=_fleet(engine) if own is None else None,
         source=source,
         usage=settings.usage,
         batches=list if settings.batches is None else settings.batches.rows,
@@ -204,6 +203,6 @@ class _Metrics:
         return Response(text, media_type=CONTENT_TYPE_LATEST)
 
 
-def _fleet(engine: InstancesEngine, model: str) -> Fleet:
+def _fleet(engine: InstancesEngine) -> Fleet:
     settings = scaling_from_environment(os.environ, len(engine.pool.links))
-    return Fleet(settings, engine.pool.working, arrivals_file(model), engine.pool.states)
+    return Fleet(settings, engine.pool.working, lambda: arrivals_file(engine.pool.model()), engine.pool.states)

@@ -39,20 +39,21 @@ class RefusedByInstanceError(Exception):
 
 
 class InstanceWarmupRequests:
-    """A source of requests for the instances of ``engine``, which serve ``model``. Their answers are not read.
+    """A source of requests for the instances of ``engine``. Their answers are not read.
 
     ``only_measures`` refuses every stage but the last; at first it says whether an instance is warm.
     """
 
-    def __init__(self, engine: InstancesEngine, model: str) -> None:
+    def __init__(self, engine: InstancesEngine) -> None:
         readings = [link.reading for link in engine.pool.healthy()]
         self.only_measures = any(reading.limit is not None or reading.tokens for reading in readings)
         self._engine = engine
-        self._model = model
         self._serials = itertools.count(1)
 
     def ask(self, stage: Stage, config: Warmup, index: int, request_id: str) -> AsyncGenerator[Piece, None]:
         """Start one request of this stage. Raises StageNotSupportedError for a stage that they do not need."""
+        if not self._engine.pool.model():
+            raise StageNotSupportedError(f"{stage}: no instance has said what it serves")
         if self.only_measures and stage is not Stage.ALONE:
             raise StageNotSupportedError(f"{stage}: an instance is warm already")
         if stage is Stage.ALONE and any(link.others for link in self._engine.pool.healthy()):
@@ -73,7 +74,7 @@ class InstanceWarmupRequests:
         self, stage: Stage, prompt_tokens: int, output_tokens: int, request_id: str
     ) -> AsyncGenerator[Piece, None]:
         asked: dict[str, Any] = {
-            "model": self._model,
+            "model": self._engine.pool.model(),
             "prompt": made_up(next(self._serials), prompt_tokens, _FIRST_TOKEN, _TOKENS),
             "max_tokens": output_tokens,
             "temperature": 0,

@@ -61,11 +61,39 @@ def written(protocol: BoundedProtocol) -> bytes:
     return pipe.written
 
 
+@pytest.mark.parametrize("path", [b"/headway/healthz", b"/headway/readyz?x=1", b"/health", b"/metrics"])
+@on_virtual_time
+async def test_a_probe_is_answered_where_all_connections_are_taken(path: bytes) -> None:
+    """A server that is full is not dead. Its next request on that connection is refused where it is none."""
+    for address in ("10.0.0.1", "10.0.0.2"):
+        connect(address)
+    probe = connect("10.0.0.3")
+    probe.data_received(b"GET " + path + b" HTTP/1.1\r\n\r\n")
+    await asyncio.sleep(0.01)
+    assert written(probe).startswith(b"HTTP/1.1 200 ")
+    probe.data_received(b"GET /v1/models HTTP/1.1\r\n\r\n")
+    assert b"HTTP/1.1 503 " in written(probe)
+    assert probe.transport.is_closing()
+
+
+@on_virtual_time
+async def test_connections_for_probes_are_few_and_come_back() -> None:
+    """Beyond them a connection is refused before it says anything."""
+    for address in ("10.0.0.1", "10.0.0.2"):
+        connect(address)
+    spares = [connect("10.0.0.3") for _ in range(64)]
+    assert not any(map(written, spares))
+    assert written(connect("10.0.0.4")).startswith(b"HTTP/1.1 503 ")
+    spares[0].connection_lost(None)
+    assert written(connect("10.0.0.4")) == b""
+
+
 @pytest.mark.parametrize("addresses", [("10.0.0.1", "10.0.0.2", "10.0.0.3"), ("10.0.0.1", "10.0.0.1")])
 @on_virtual_time
 async def test_a_connection_too_many_is_answered_503_and_closed(addresses: tuple[str, ...]) -> None:
     """In all, or of one address; without a timer, and the others are served."""
     *others, late = [connect(address) for address in addresses]
+    late.data_received(b"GET /v1/models HTTP/1.1\r\n\r\n")
     head, _, body = written(late).partition(b"\r\n\r\n")
     assert head.startswith(b"HTTP/1.1 503 ")
     assert b"\r\nretry-after: 2\r\n" in head
@@ -84,11 +112,11 @@ async def test_a_connection_that_is_closed_makes_room() -> None:
     first, second = connect("10.0.0.1"), connect("10.0.0.2")
     refused = connect("10.0.0.3")
     refused.connection_lost(None)
-    assert connect("10.0.0.3").transport.is_closing()
+    assert connect("10.0.0.3")._spare
     for _ in range(2):
         first.connection_lost(None)
     third = connect("10.0.0.1")
-    assert not third.transport.is_closing()
+    assert third._counted
     for protocol in (second, third):
         protocol.connection_lost(None)
 
@@ -100,10 +128,10 @@ async def test_a_websocket_stays_counted_until_it_is_closed() -> None:
     protocol.data_received(b"GET / HTTP/1.1\r\nupgrade: websocket\r\nconnection: upgrade\r\n\r\n")
     websocket = protocol.transport.get_protocol()
     assert isinstance(websocket, WebsocketProtocol)
-    assert connect("10.0.0.1").transport.is_closing()
+    assert connect("10.0.0.1")._spare
     websocket.connection_lost(None)
     assert websocket.lost == 1
-    assert not connect("10.0.0.1").transport.is_closing()
+    assert connect("10.0.0.1")._counted
 
 
 @pytest.mark.parametrize(("fields", "status"), [(16, b"200"), (17, b"431"), (5000, b"431")])

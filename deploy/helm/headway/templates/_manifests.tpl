@@ -56,6 +56,7 @@ release's, and each label app.kubernetes.io/name, of a selector too, has the rel
 {{- $given = dict "SERVED_MODEL" $values.server.model "HEADWAY_PRESET" $values.preset -}}
 {{- else if eq $part "router" -}}
 {{- $given = dict "HEADWAY_PRESET" $values.preset "HEADWAY_SCALE_MIN" $values.scaling.min "HEADWAY_SCALE_MAX" $values.scaling.max -}}
+{{- if not $values.scaling.enabled }}{{ $_ := set $given "HEADWAY_SCALE_MAX" (max 8 (int ($values.server.replicas | default 1))) }}{{ end -}}
 {{- else if and (eq $part "dashboard") $values.monitoring.enabled -}}
 {{- $given = dict "HEADWAY_PROMETHEUS_URL" $values.monitoring.prometheusUrl -}}
 {{- end -}}
@@ -80,6 +81,9 @@ that it reads at its start and its image in the values.
 {{- if $image.digest }}{{ $version = printf "@%s" $image.digest }}{{ end -}}
 {{- $_ := set $container "image" (printf "%s%s" $image.repository $version) -}}
 {{- if $image.pullPolicy }}{{ $_ := set $container "imagePullPolicy" $image.pullPolicy }}{{ end -}}
+{{- range $name, $_ := $values.settings | default dict -}}{{/* env would win over the ConfigMap */}}
+{{- $_ := set $container "env" (include "headway.without" (list $container.env "name" $name) | fromJson).items -}}
+{{- end -}}
 {{- $_ := set $container "resources" (mergeOverwrite $container.resources ($values.resources | default dict)) -}}
 {{- $_ := mergeOverwrite $template.spec (deepCopy ($values.pod | default dict)) -}}
 {{- if $root.Values.imagePullSecrets }}{{ $_ := set $template.spec "imagePullSecrets" $root.Values.imagePullSecrets }}{{ end -}}

@@ -25,13 +25,13 @@ _KEEP_EVERY_S = 300.0
 
 @dataclass(frozen=True, slots=True)
 class Fleet:
-    """The fleet of a router: its settings, how many instances serve now, the file of its arrivals, if any, and the
-    state of each instance.
+    """The fleet of a router: its settings, how many instances serve now, the file of its arrivals, and the state of
+    each instance. The file is None where there is none, or as long as no instance has said what it serves.
     """
 
     settings: Scaling
     ready: Callable[[], int]
-    arrivals_file: Path | None = None
+    arrivals_file: Callable[[], Path | None] = lambda: None
     instances: Callable[[], Sequence[InstanceStatus]] = tuple
 
 
@@ -43,7 +43,7 @@ class FleetScale:
         self._now_s = now_s
         self._epoch_offset_s = epoch_s() - now_s()
         self._history = ArrivalHistory()
-        self._file = None if fleet.arrivals_file is None else ArrivalsFile(fleet.arrivals_file, self._history)
+        self._file: ArrivalsFile | None = None
         self._policy: DesiredInstances | None = None
         self._last: Desired | None = None
         self._seen_s: float | None = None
@@ -53,7 +53,10 @@ class FleetScale:
         """The number, logged where it is another one than before."""
         now_s = self._now_s()
         if self._policy is None:
-            self._policy, self._kept_s = self._begun(seen.ready, self._epoch_offset_s + now_s), now_s
+            self._policy = DesiredInstances(self._fleet.settings, self._history, seen.ready)
+            self._kept_s = now_s
+        if self._file is None:
+            self._recall(self._policy, self._epoch_offset_s + now_s)
         gap_s = 0.0 if self._seen_s is None else now_s - self._seen_s
         self._seen_s = now_s
         self._history.observe(seen.offered * gap_s, self._epoch_offset_s + now_s)
@@ -72,11 +75,12 @@ class FleetScale:
             self._file.spent = self._policy.spent()
             self._file.keep()
 
-    def _begun(self, running: int, now_s: float) -> DesiredInstances:
-        """The policy, as the file says it was."""
-        policy = DesiredInstances(self._fleet.settings, self._history, running)
-        if self._file is not None:
-            self._file.recall()
-            if self._file.spent is not None and self._file.spent[0] <= now_s:
-                policy.recall_spent(*self._file.spent)
-        return policy
+    def _recall(self, policy: DesiredInstances, now_s: float) -> None:
+        """Continue as the file says, if there is one."""
+        path = self._fleet.arrivals_file()
+        if path is None:
+            return
+        self._file = ArrivalsFile(path, self._history)
+        self._file.recall()
+        if self._file.spent is not None and self._file.spent[0] <= now_s:
+            policy.recall_spent(*self._file.spent)

@@ -26,7 +26,8 @@ class OneDay:
 
     def __init__(self, settings: Scaling = SETTINGS, file: Path | None = None) -> None:
         self.now_s = 0.0
-        self._fleet = Fleet(settings, lambda: 1, file)
+        self.file = file
+        self._fleet = Fleet(settings, lambda: 1, lambda: self.file)
         self.scale = self.begun()
 
     def begun(self) -> FleetScale:
@@ -52,6 +53,19 @@ def test_a_daily_peak_finds_its_instances_there() -> None:
     assert day.until(2.5 * DAY_S - 1200.0) == 1
     assert day.until(2.5 * DAY_S - 600.0) == 4
     assert day.until(2.5 * DAY_S + 3.0 * 3600.0) == 1
+
+
+def test_a_process_that_learns_its_model_late_knows_the_peak(tmp_path: Path) -> None:
+    """The file is that of the model, which the instances of a router say once they have loaded it."""
+    file = tmp_path / "arrivals.json"
+    first = OneDay(file=file)
+    first.until(2.4 * DAY_S)
+    first.scale.end()
+    first.file, scale = None, first.begun()
+    first.scale = scale
+    first.until(2.42 * DAY_S)
+    first.file = file
+    assert first.until(2.5 * DAY_S - 600.0) == 4
 
 
 def test_the_next_process_knows_the_peak(tmp_path: Path) -> None:
