@@ -15,7 +15,7 @@ import streamlit as st
 
 from headway_dashboard.rights import start_words
 from headway_dashboard.server import OPTIONS, PACKED, SCRIPT, routes
-from headway_dashboard.settings import DEFAULT_REFRESH_S, DEFAULT_URL, Settings, server_urls
+from headway_dashboard.settings import DEFAULT_REFRESH_S, DEFAULT_URL, MAX_SERVERS, Settings, server_urls
 from headway_dashboard.shared import watching
 from headway_dashboard.trusted_proxy import middleware
 
@@ -88,6 +88,9 @@ def environment_of(asked: argparse.Namespace) -> dict[str, str]:
 
 def check_servers(command: argparse.ArgumentParser, environment: Mapping[str, str]) -> None:
     """Refuse a variable HEADWAY_URL that an option ``--url`` would refuse, as it would."""
+    named = {part.strip() for part in (environment.get("HEADWAY_URL") or "").split(",")}
+    if len(named) > MAX_SERVERS:
+        command.error(f"{len(named)} servers are more than the {MAX_SERVERS} that one dashboard watches")
     for url in server_urls(environment.get("HEADWAY_URL") or ""):
         try:
             _address(url)

@@ -6,6 +6,7 @@ The server decides on every request; these rights only keep a page from offering
 from __future__ import annotations
 
 from dataclasses import dataclass
+from urllib.parse import unquote
 
 import streamlit as st
 
@@ -86,7 +87,7 @@ def start_words(address: str, settings: Settings) -> str:
 
 def proven_user() -> str:
     """The user that a trusted proxy has named; empty where there is none."""
-    return str(st.context.headers.get(PROVEN) or "")
+    return unquote(str(st.context.headers.get(PROVEN) or ""))
 
 
 def visitor_name() -> str:

@@ -7,7 +7,6 @@ from importlib import metadata, resources
 from pathlib import Path
 from typing import Any
 
-import streamlit as st
 from starlette.middleware import Middleware
 from starlette.requests import Request
 from starlette.responses import FileResponse, JSONResponse, Response
@@ -46,9 +45,10 @@ OPTIONS: dict[str, Any] = {
 
 @cache
 def plotly_url() -> str:
-    """The address of plotly.js for the browser; the version in it lets the browser keep it for a year."""
-    base = str(st.get_option("server.baseUrlPath") or "").strip("/")
-    return f"{'/' + base if base else ''}{_PLOTLY_PATH}?v={metadata.version('plotly')}"
+    """The address of plotly.js for the browser, beside that of any page, also behind a prefix; the version in it lets
+    the browser keep it for a year.
+    """
+    return f".{_PLOTLY_PATH}?v={metadata.version('plotly')}"
 
 
 async def _plotly(request: Request) -> Response:
@@ -62,5 +62,6 @@ async def _alive(request: Request) -> Response:
 
 
 def routes() -> list[BaseRoute]:
-    """plotly.js, a probe for supervisors, and the pages by their own addresses."""
-    return [Route(_PLOTLY_PATH, _plotly), Route("/healthz", _alive), *page_routes()]
+    """plotly.js, below a ``server.baseUrlPath`` as well, a probe for supervisors, and the pages by their addresses."""
+    below = Route("/{base:path}" + _PLOTLY_PATH, _plotly)
+    return [Route(_PLOTLY_PATH, _plotly), below, Route("/healthz", _alive), *page_routes()]

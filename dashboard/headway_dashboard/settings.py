@@ -5,6 +5,7 @@ Everything comes from the environment, so that one process has one answer and no
 
 from __future__ import annotations
 
+import hashlib
 import os
 import re
 from collections.abc import Mapping
@@ -16,7 +17,7 @@ from headway.api.secret_text import SecretFileError, find_secret
 Role = Literal["operator", "viewer", "none"]
 
 DEFAULT_URL = "http://127.0.0.1:8000"
-#: More servers than this are watched through Prometheus.
+#: The most servers of one dashboard.
 MAX_SERVERS = 32
 DEFAULT_REFRESH_S = 2.0
 
@@ -44,6 +45,11 @@ class Settings:
     def urls(self) -> tuple[str, ...]:
         """All servers that are watched."""
         return (self.url, *self.others)
+
+    @property
+    def token_id(self) -> str:
+        """A digest that tells tokens apart and does not tell the token: a file may have another one by now."""
+        return hashlib.sha256((self.token or "").encode()).hexdigest()[:16]
 
     @property
     def address(self) -> str:

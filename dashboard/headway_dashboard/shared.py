@@ -29,9 +29,13 @@ from headway_dashboard.sources import (
 )
 
 
-@st.cache_resource(show_spinner=False, on_release=lambda source: source.close())
-def source_for(urls: tuple[str, ...], prometheus_url: str | None, refresh_s: float, _token: str | None) -> Source:
-    """The source that all visitors of this process share. The underscore keeps the token out of the key."""
+@st.cache_resource(show_spinner=False, max_entries=2, on_release=lambda source: source.close())
+def source_for(
+    urls: tuple[str, ...], prometheus_url: str | None, refresh_s: float, token_id: str, _token: str | None
+) -> Source:
+    """The source that all visitors of this process share, with Prometheus and without. The underscore keeps the token
+    out of the key.
+    """
     scrape = ScrapeSource(*urls, token=_token, interval_s=refresh_s)
     if prometheus_url is None:
         return scrape
@@ -40,13 +44,13 @@ def source_for(urls: tuple[str, ...], prometheus_url: str | None, refresh_s: flo
 
 
 @st.cache_resource(show_spinner=False, on_release=lambda server_status: server_status.close())
-def telling_for(url: str, refresh_s: float, _token: str | None) -> ServerStatusSource:
+def telling_for(url: str, refresh_s: float, token_id: str, _token: str | None) -> ServerStatusSource:
     """The server's status, for all visitors. The underscore keeps the token out of the key."""
     return ServerStatusSource(url, _token, interval_s=refresh_s)
 
 
 @st.cache_resource(show_spinner=False, max_entries=4 * MAX_SERVERS, on_release=lambda usage: usage.close())
-def usage_for(url: str, span: Span, tenant: str | None, _token: str | None) -> TenantUsageSource:
+def usage_for(url: str, span: Span, tenant: str | None, token_id: str, _token: str | None) -> TenantUsageSource:
     """Use by tenant, shared by all visitors of the same range. The underscore keeps the token out of the cache key."""
     return TenantUsageSource(url, _token, span, tenant)
 
@@ -61,12 +65,13 @@ def watched_at(settings: Settings, name: str) -> tuple[Settings, Source, StatusS
 
     Prometheus may know servers by other names than their addresses; such a server can be looked at, but not changed.
     """
-    source = source_for(settings.urls, settings.prometheus_url, settings.refresh_s, settings.token)
+    token = settings.token_id, settings.token
+    source = source_for(settings.urls, settings.prometheus_url, settings.refresh_s, *token)
     url = next((url for url in settings.urls if instance_name(url) == name), None)
     if url is not None and settings.others:
-        return settings.of(url), ChosenSource(source, name), telling_for(url, settings.refresh_s, settings.token)
+        return settings.of(url), ChosenSource(source, name), telling_for(url, settings.refresh_s, *token)
     told = MergedStatusSource(
-        {instance_name(url): telling_for(url, settings.refresh_s, settings.token) for url in settings.urls}
+        {instance_name(url): telling_for(url, settings.refresh_s, *token) for url in settings.urls}
     )
     if url is None and name and name in read(source, (), 0.0).instances:
         return settings, ChosenSource(source, name), told

@@ -13,6 +13,7 @@ from collections.abc import Mapping, MutableMapping
 from dataclasses import dataclass
 from ipaddress import IPv4Address, IPv4Network, IPv6Address, IPv6Network, ip_address, ip_network
 from typing import Any
+from urllib.parse import quote
 
 from starlette.middleware import Middleware
 from starlette.types import ASGIApp, Receive, Scope, Send
@@ -64,7 +65,7 @@ class TrustedProxy:
         named = [value for name, value in headers if name.lower() == self._wanted]
         if len(named) != 1 or not self._trusts(peer, headers):
             return ""
-        text = named[0].decode("latin-1").strip()
+        text = _text(named[0]).strip()
         return text if text.isprintable() and len(text) <= _MAX_NAME_CHARS else ""
 
     def without_users(self, headers: Headers) -> Headers:
@@ -102,7 +103,7 @@ class ProxyLogin:
         client = scope.get("client")
         user = self._proxy.user(headers, str(client[0]) if client else "")
         kept = self._proxy.without_users(headers)
-        return [*kept, (PROVEN.encode(), user.encode("latin-1"))] if user else kept
+        return [*kept, (PROVEN.encode(), quote(user).encode())] if user else kept
 
 
 def middleware(environment: MutableMapping[str, str] = os.environ) -> list[Middleware]:
@@ -116,6 +117,14 @@ def middleware(environment: MutableMapping[str, str] = os.environ) -> list[Middl
         return []
     environment["FORWARDED_ALLOW_IPS"] = ""
     return [Middleware(ProxyLogin, proxy=proxy)]
+
+
+def _text(value: bytes) -> str:
+    """UTF-8, as proxies send names today; else Latin-1."""
+    try:
+        return value.decode()
+    except UnicodeDecodeError:
+        return value.decode("latin-1")
 
 
 def _forwarded(headers: Headers) -> set[Address]:

@@ -40,6 +40,8 @@ def test_nothing_else_stands_beside_the_script() -> None:
 def test_plotly_is_served_from_here() -> None:
     """The browser gets plotly.js from this process, and may keep it."""
     client = TestClient(Starlette(routes=routes()))
+    assert plotly_url().startswith("./assets/")  # beside every page, below any prefix
+    assert client.get(f"/a/prefix/{plotly_url()}").status_code == 200
     answer = client.get(plotly_url())
     assert answer.status_code == 200
     assert "javascript" in answer.headers["content-type"]
@@ -95,6 +97,10 @@ def test_a_bad_server_in_the_environment_is_refused_as_an_option_is(
         check_servers(parser(), {"HEADWAY_URL": text})
     assert stopped.value.code == 2
     assert "HEADWAY_URL: " in capsys.readouterr().err
+    with pytest.raises(SystemExit):
+        check_servers(parser(), {"HEADWAY_URL": ",".join(f"http://a:{port}" for port in range(1, 34))})
+    assert "33 servers are more than the 32" in capsys.readouterr().err
+    check_servers(parser(), {"HEADWAY_URL": ",".join(f"http://a:{port}" for port in range(1, 33))})
     check_servers(parser(), {"HEADWAY_URL": "http://a:1, https://b"})
     check_servers(parser(), {})
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from ipaddress import ip_network
+from urllib.parse import unquote
 
 import pytest
 from hypothesis import given
@@ -54,6 +55,17 @@ def test_a_trusted_proxy_names_the_user(peer: str) -> None:
     assert asked.get("/", headers={"X-Forwarded-User": "anna"}).json() == told
     with asked.websocket_connect("/stream", headers={"X-Forwarded-User": "anna"}) as stream:
         assert stream.receive_json() == told
+
+
+@pytest.mark.parametrize("name", ["jürgen", "weiß", "Ольга", "a%20b"])
+@pytest.mark.parametrize("codec", ["utf-8", "latin-1"])
+def test_a_name_of_any_letters_is_that_user(name: str, codec: str) -> None:
+    """As proxies send it today, in UTF-8, or in Latin-1 where that has its letters."""
+    if codec == "latin-1" and not name.isascii() and ord(max(name)) > 255:
+        return
+    told = client(PROXY).get("/", headers={b"X-Forwarded-User": name.encode(codec)}).json()["user"]
+    assert told.isascii()
+    assert unquote(told) == name
 
 
 @pytest.mark.parametrize("peer", [STRANGER, "127.0.0.1", "::1", "2001:db9::1", "testclient", ""])

@@ -19,6 +19,7 @@ from headway_dashboard.analysis.server import newest_values, tile_notes
 from headway_dashboard.analysis.server.class_states import EXPRESSIONS as CLASS_STATES
 from headway_dashboard.analysis.server.class_states import class_states
 from headway_dashboard.analysis.server.identity import identity_of
+from headway_dashboard.analysis.server.instances import INSTANCE
 from headway_dashboard.analysis.server.objectives import objective_lines
 from headway_dashboard.analysis.server.status import Status
 from headway_dashboard.analysis.server.stop_words import operator_limit_words
@@ -29,7 +30,7 @@ from headway_dashboard.components.banner import plain
 from headway_dashboard.pages import charts, head
 from headway_dashboard.pages.page_reading import Page, PageReading
 from headway_dashboard.pages.try_remedy import try_button
-from headway_dashboard.shared import watched
+from headway_dashboard.shared import chosen_instance, watched
 from headway_dashboard.sources import SourceReading
 from headway_policies.diagnosis import Severity
 
@@ -63,7 +64,10 @@ def _incident(reading: PageReading) -> None:
     """A text for others, which its block copies; the link shows the time up to now, whenever it is opened."""
     newest, status, now_s = reading.newest, reading.status, time.time()
     with st.popover("Copy incident", type="tertiary"):
-        address = before_now(now_s, reading.view.range_s).texts
+        chosen = [(CLASSES, name) for name in reading.view.classes]
+        if name := chosen_instance():
+            chosen.append((INSTANCE, name))
+        address = [*before_now(now_s, reading.view.range_s).texts.items(), *chosen]
         text = incident_text(
             reading.headline,
             since(reading),

@@ -40,8 +40,8 @@ def chosen_tenant() -> str | None:
 
 def _found(settings: Settings, span: Span) -> dict[str, TenantUsage]:
     """The answers of all servers, by their names."""
-    tenant, token = chosen_tenant(), settings.token
-    return read_together({instance_name(url): usage_for(url, span, tenant, token) for url in settings.urls})
+    tenant, token = chosen_tenant(), (settings.token_id, settings.token)
+    return read_together({instance_name(url): usage_for(url, span, tenant, *token) for url in settings.urls})
 
 
 def _draw(reading: PageReading) -> None:

@@ -12,7 +12,7 @@ from headway_dashboard.analysis.diagnosis.facts import refused_share
 from headway_dashboard.analysis.server.newest_values import running_preset
 from headway_dashboard.pages.control.command_form import carry_out
 from headway_dashboard.pages.control.preset_change import switched_words
-from headway_dashboard.pages.control.results import say
+from headway_dashboard.pages.control.results import TRIED, say
 from headway_dashboard.pages.page_reading import PageReading
 from headway_dashboard.settings import Settings
 from headway_dashboard.shared import watched
@@ -20,6 +20,7 @@ from headway_policies.diagnosis import Remedy
 
 TRY_S = 300.0
 _FORM = "try"
+_SEEN = "try_seen"
 _USE = re.compile(r"headway preset use (\S+)(?: .*)?")
 
 
@@ -32,7 +33,11 @@ def try_button(remedy: Remedy, reading: PageReading) -> None:
         terms = with_refusals(Terms(TRY_S), refused_share(reading.newest) or 0.0)
         arguments = (settings, found[1], int(revision), terms)
         st.button(f"Try {found[1]} for 5 min", type="primary", key="try_remedy", on_click=_try, args=arguments)
-    say(f"{_FORM}_result")
+    state = st.session_state
+    state[_SEEN] = state.get(_SEEN, False) or reading.status.trial is not None
+    if state[_SEEN] and reading.status.trial is None:  # it is over: its answer holds no longer
+        state.pop(TRIED, None)
+    say(TRIED)
 
 
 def _try(settings: Settings, name: str, revision: int, terms: Terms) -> None:
@@ -45,6 +50,7 @@ def _try(settings: Settings, name: str, revision: int, terms: Terms) -> None:
             reason="tried as the best remedy of the diagnosis",
             actor=actor,
         )
-        return switched_words(done, before=revision)
+        return switched_words(done, before=revision, watch="on the page Control")
 
+    st.session_state[_SEEN] = False
     carry_out(settings, _FORM, ask, done="applied", once=(name, revision))

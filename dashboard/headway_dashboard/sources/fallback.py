@@ -26,11 +26,15 @@ class FallbackSource:
         direct = self._scrape.read(dict.fromkeys(questions, ()))
         health = next((answer.health for answer in told.values()), Health())
         asked = any(questions.values())  # without a question an answer has the servers alone
-        if self._prometheus.reachable and any(
-            answer.series or answer.note or (not asked and answer.instances) for answer in told.values()
+        scraped = any(answer.health.last_ok_s is not None for answer in direct.values())
+        knows = any(answer.instances for answer in told.values()) or not any(span.live for span in questions)
+        if (
+            self._prometheus.reachable
+            and (knows or not scraped)
+            and any(answer.series or answer.note or (not asked and answer.instances) for answer in told.values())
         ):
             return told
-        if health.trouble is None and all(answer.health.last_ok_s is None for answer in direct.values()):
+        if health.trouble is None and not scraped:
             return told
         note = f"{health.detail or 'Prometheus has not answered yet'}: showing the direct scrape instead."
         return {span: replace(answer, note=note) for span, answer in self._scrape.read(questions).items()}

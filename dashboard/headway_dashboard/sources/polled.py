@@ -11,6 +11,8 @@ from typing import Generic, TypeVar
 from headway.api import AdminClient
 
 FIRST_WAIT_S = 1.0
+#: A token that was refused is not sent again for so long.
+REFUSED_FOR_S = 300.0
 _FORGET_S = 30.0
 Answer = TypeVar("Answer")
 
@@ -84,4 +86,4 @@ class Polled(ABC, Generic[Answer]):
 
     def _rests(self) -> bool:
         """Whether no page has read for a while."""
-        return self._clock() - self._read_s > _FORGET_S
+        return self._clock() - self._read_s > max(_FORGET_S, 2 * self._interval_s)

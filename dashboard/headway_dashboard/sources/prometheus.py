@@ -70,6 +70,7 @@ class PrometheusSource:
         instances: Sequence[str] = (),
         interval_s: float = 2.0,
         clock: Callable[[], float] = time.time,
+        steady: Callable[[], float] = time.monotonic,
     ) -> None:
         session = bounded_session(MAX_ANSWER_BYTES, sum(TIMEOUT_S))
         session.trust_env = False  # a proxy of the environment must not stand between us and Prometheus
@@ -77,7 +78,7 @@ class PrometheusSource:
         self._client = PrometheusConnect(url, session=session, timeout=TIMEOUT_S, retry=Retry(total=0), method="POST")
         session.mount(url, BoundedAdapter(MAX_ANSWER_BYTES, sum(TIMEOUT_S)))  # in place of the one the client mounts
         self._interval_s = interval_s
-        self._clock = clock
+        self._clock, self._steady = clock, steady
         self._scrape_s = interval_s
         self._meant = tuple(instances)
         self._only: tuple[str, ...] = ()
@@ -103,7 +104,7 @@ class PrometheusSource:
         wanted = {(expression, span.range_s, span.end_s) for span, asked in questions.items() for expression in asked}
         with self._changed:
             self._start()
-            self._wanted.update(dict.fromkeys(wanted, self._clock()))
+            self._wanted.update(dict.fromkeys(wanted, self._steady()))
             self._changed.notify_all()
             self._await(wanted)
             return {span: self._of_time(span.range_s, span.end_s, asked) for span, asked in questions.items()}
@@ -131,7 +132,7 @@ class PrometheusSource:
 
     def _settled(self, questions: set[Question]) -> bool:
         missing = questions - self._answers.keys()
-        return not self._reached or all(range_s in self._resting_until_s for _, range_s, _ in missing)
+        return not self._reached or all(map(self._rests, missing))
 
     def _too_long(self, range_s: float) -> str:
         if range_s not in self._resting_until_s:
@@ -161,15 +162,15 @@ class PrometheusSource:
                 self._changed.wait_for(self._has_new_question, self._interval_s)
 
     def _has_new_question(self) -> bool:
-        news = self._wanted.keys() - self._answers.keys()
+        news = {question for question in self._wanted.keys() - self._answers.keys() if not self._rests(question)}
         return self._closed or (bool(news) and self._breaker.state is BreakerState.CLOSED)
 
     def refresh(self) -> None:
         """Query everything that was requested lately. Stops at the first failure; never raises."""
         with self._changed:
             now_s = self._clock()
-            self._prune(now_s)
-            attempt = self._breaker.begin(now_s)
+            self._prune()
+            attempt = self._breaker.begin(self._steady())
         if attempt is None:
             return
         try:
@@ -179,10 +180,11 @@ class PrometheusSource:
             self._failed(error, attempt)
         else:
             with self._changed:
-                self._breaker.ended(attempt, Verdict.SUCCESS, now_s)
+                self._breaker.ended(attempt, Verdict.SUCCESS, self._steady())
                 self._reached = self._patient = True
 
-    def _prune(self, now_s: float) -> None:
+    def _prune(self) -> None:
+        now_s = self._steady()
         self._wanted = {key: asked_s for key, asked_s in self._wanted.items() if now_s - asked_s < _FORGET_S}
         self._answers = {key: series for key, series in self._answers.items() if key in self._wanted}
         self._resting_until_s = {
@@ -192,7 +194,7 @@ class PrometheusSource:
     def _due(self, now_s: float) -> list[Question]:
         """The questions to be asked now, short ranges first."""
         with self._changed:
-            due = [key for key in self._wanted if key[1] not in self._resting_until_s and not self._has(key, now_s)]
+            due = [key for key in self._wanted if not self._rests(key) and not self._has(key, now_s)]
         return sorted(due, key=lambda key: key[1])
 
     def _has(self, question: Question, now_s: float) -> bool:
@@ -213,12 +215,16 @@ class PrometheusSource:
             except (requests.Timeout, PrometheusApiClientException):
                 if range_s < _LONG_S:
                     raise
-                self._rest(range_s, now_s)
+                self._rest(range_s)
 
-    def _rest(self, range_s: float, now_s: float) -> None:
+    def _rest(self, range_s: float) -> None:
         with self._changed:
-            self._resting_until_s[range_s] = now_s + _REST_S
+            self._resting_until_s[range_s] = self._steady() + _REST_S
             self._changed.notify_all()
+
+    def _rests(self, question: Question) -> bool:
+        """Whether its range was too long for Prometheus a moment ago."""
+        return question[1] in self._resting_until_s
 
     def _ask(self, expression: Expression, range_s: float, end_s: float | None, now_s: float) -> Series:
         on = query_grid(now_s if end_s is None else end_s, range_s, self._scrape_s)
@@ -296,7 +302,7 @@ class PrometheusSource:
         if isinstance(error, PrometheusApiClientException):
             detail = "Prometheus refuses the query"
         with self._changed:
-            self._breaker.ended(attempt, Verdict.FAILURE, self._clock())
+            self._breaker.ended(attempt, Verdict.FAILURE, self._steady())
             self._reached = False
             self._health = self._health_after(self._health, "silent" if silent else "refused", detail)
             self._instances = dict.fromkeys(self._instances, self._health)

@@ -57,6 +57,8 @@ class Ring:
             while frames and frames[-1][0] >= time_s:
                 self._values -= len(frames.pop()[1])
         self._evaluator.forget()
+        if len(self._index) >= _MAX_SERIES and self._newest_values() < _MAX_SERIES // 2:
+            self._forget_series()
         row = array("d", [math.nan]) * len(self._index)
         last = -1
         for key, value in samples:
@@ -92,6 +94,25 @@ class Ring:
 
     def _oldest(self) -> deque[tuple[float, array[float]]]:
         return self._old or self._frames
+
+    def _newest_values(self) -> int:
+        """The number of series in the newest scrape."""
+        newest = self._frames or self._old
+        return sum(value == value for value in newest[-1][1]) if newest else 0
+
+    def _forget_series(self) -> None:
+        """Forget the series that no kept scrape has, such as those of servers that are gone: their places are free."""
+        frames = [*self._old, *self._frames]
+        held = sorted({at for _, row in frames for at, value in enumerate(row) if value == value})
+        moved = {at: place for place, at in enumerate(held)}
+        self._index = {key: moved[at] for key, at in self._index.items() if at in moved}
+        self._by_name = defaultdict(list, {
+            name: [(labels, moved[at]) for labels, at in series if at in moved]
+            for name, series in self._by_name.items()
+        })  # fmt: skip
+        for _, row in frames:
+            row[:] = array("d", [row[at] if at < len(row) else math.nan for at in held])
+        self._values = sum(len(row) for _, row in frames)
 
     def _position(self, key: SampleKey) -> int | None:
         at = self._index.get(key)

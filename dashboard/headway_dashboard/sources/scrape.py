@@ -18,6 +18,10 @@ from headway_dashboard.analysis.queries.reading import Health, stale_after_s
 from headway_dashboard.sources.exposition import PROCESS_START, SampleKey, samples
 from headway_dashboard.sources.ring import UP, Ring
 
+_REFUSED = frozenset({HTTPStatus.UNAUTHORIZED, HTTPStatus.FORBIDDEN, HTTPStatus.TOO_MANY_REQUESTS})
+#: A server locks out an address with too many wrong tokens.
+_REFUSED_FOR_S = 60.0
+
 KEEP_S = 30 * 60.0
 CONNECT_TIMEOUT_S = 0.5
 READ_TIMEOUT_S = 2.0
@@ -46,6 +50,7 @@ class ServerScrape:
         self._url = f"{url}/metrics"
         self._session = bounded_session(MAX_ANSWER_BYTES, CONNECT_TIMEOUT_S + READ_TIMEOUT_S, token)
         self._session.trust_env = False  # a proxy of the environment must not stand between us and the server
+        self._has_token, self._refused_until_s = token is not None, 0.0
         self._interval_s = interval_s
         self._clock = clock
         self._lock = lock
@@ -58,6 +63,9 @@ class ServerScrape:
 
     def poll(self) -> None:
         """Scrape once, and keep the result in the ring. Never raises: trouble goes into the health."""
+        if time.monotonic() < self._refused_until_s:
+            self._failed("refused", self.health.detail)
+            return
         try:
             timeout_s = CONNECT_TIMEOUT_S, READ_TIMEOUT_S
             answer = self._session.get(self._url, timeout=timeout_s, allow_redirects=False)
@@ -68,6 +76,8 @@ class ServerScrape:
         except requests.Timeout:
             self._failed("silent", "no answer in time")
         except requests.HTTPError as error:
+            if self._has_token and error.response.status_code in _REFUSED:
+                self._refused_until_s = time.monotonic() + _REFUSED_FOR_S
             self._failed("refused", _refusal(error.response.status_code))
         except AnswerTooLargeError:
             self._failed("refused", "/metrics answers with more than a dashboard reads")
@@ -125,6 +135,6 @@ class ServerScrape:
 
 def _refusal(status: int) -> str:
     """The words of the page on an answer that is no success."""
-    if status in (HTTPStatus.UNAUTHORIZED, HTTPStatus.FORBIDDEN):
+    if status in _REFUSED:
         return f"/metrics is closed (HTTP {status}): start the dashboard with a token of the server"
     return f"/metrics answers HTTP {status}"

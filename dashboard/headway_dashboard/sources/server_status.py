@@ -15,9 +15,8 @@ from headway.api import AdminError, RefusedError, RoleError, SwitchedOffError, T
 from headway.api.schema import AuditEntry
 from headway_dashboard.analysis.server.status import NO_LADDER, Status, status_of
 from headway_dashboard.server_client import admin_client
-from headway_dashboard.sources.polled import Polled
+from headway_dashboard.sources.polled import REFUSED_FOR_S, Polled
 
-_REFUSED_FOR_S = 300.0
 _CHANGES, _CHANGES_EVERY_S = 20, 5.0
 
 
@@ -37,7 +36,7 @@ class ServerStatusSource(Polled[Status]):
             if self._clock() >= self._may_ask_from_s:
                 return self._whole()
         except (TokenRefusedError, RoleError, SwitchedOffError):
-            self._may_ask_from_s = self._clock() + _REFUSED_FOR_S
+            self._may_ask_from_s = self._clock() + REFUSED_FOR_S
         except AdminError:
             return Status()
         try:

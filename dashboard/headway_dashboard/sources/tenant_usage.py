@@ -11,7 +11,7 @@ from headway.api import AdminError, RoleError, SwitchedOffError, TokenRefusedErr
 from headway.api.schema import UsageReport
 from headway_dashboard.analysis.view import Span
 from headway_dashboard.server_client import admin_client
-from headway_dashboard.sources.polled import FIRST_WAIT_S, Polled
+from headway_dashboard.sources.polled import FIRST_WAIT_S, REFUSED_FOR_S, Polled
 
 _EVERY_S = 5.0
 #: The groups that the requests of a tenant are divided into.
@@ -42,19 +42,22 @@ class TenantUsageSource(Polled[TenantUsage]):
         super().__init__(admin_client(url, token, lenient=True), TenantUsage(), interval_s)
         self._has_token = token is not None
         self._asked, self._tenant = _range(span), tenant
+        self._refused_until_s, self._refused = 0.0, ""
 
     def _ask(self) -> TenantUsage:
         if not self._has_token:
             return TenantUsage(problem=NEEDED)
+        if self._clock() < self._refused_until_s:  # a server locks out an address with too many wrong tokens
+            return TenantUsage(problem=self._refused)
         try:
             of_all = self._client.usage(by="tenant", **self._asked)
             if self._tenant is None:
                 return TenantUsage(of_all)
             return TenantUsage(of_all, self._client.usage(by=PARTS, tenant=self._tenant, **self._asked))
-        except (TokenRefusedError, RoleError):
-            return TenantUsage(problem=_UNKNOWN)
-        except SwitchedOffError:
-            return TenantUsage(problem=_OFF)
+        except (TokenRefusedError, RoleError, SwitchedOffError) as error:
+            self._refused_until_s = self._clock() + REFUSED_FOR_S
+            self._refused = _OFF if isinstance(error, SwitchedOffError) else _UNKNOWN
+            return TenantUsage(problem=self._refused)
         except AdminError as error:
             return TenantUsage(problem=str(error))
 

@@ -111,12 +111,14 @@ def test_a_trial_that_was_taken_back_says_why(control: Open, stub: StubServer) -
     stub.forced[TRIAL] = (200, {"trial": Trial.model_validate(known | {"left_s": 5.0}).model_dump(mode="json")})
     app = control(stub.url)
     assert "is on trial" in words(app)
+    app.session_state["result"] = ("success", "balanced is in force as revision 1. It is on trial: watch it.")
     why = "error_ratio is 0.6: error_ratio > 0.5 for 30 s"
     ended = Trial.model_validate(known | {"end": "reverted", "why": why})
     stub.forced[TRIAL] = (200, {"trial": ended.model_dump(mode="json")})
     app.run()
     assert "was taken back: error_ratio is 0.6" in app.warning[0].value.replace("\\", "")
     assert "latency is in force again" in words(app)
+    assert not app.success, "what the cards said of the switch holds no longer"
 
 
 def test_a_kept_trial_that_is_stale_changes_nothing(control: Open, stub: StubServer) -> None:

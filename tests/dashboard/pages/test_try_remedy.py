@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable
 
 import live_stand_in
@@ -9,6 +10,8 @@ import pytest
 from live_stand_in import LiveStandIn
 from streamlit.testing.v1 import AppTest
 from stub_server import VIEWER_TOKEN, StubServer
+
+from headway.audit import Caller
 
 pytestmark = pytest.mark.slow
 
@@ -23,6 +26,16 @@ settings, source, server_status = watched()
 reading = read_page(overview.PAGE, source, server_status, head.view(source))
 try_button(Remedy("another preset", "none", "{command}"), reading)
 """
+
+
+def again_until(app: AppTest, held: Callable[[], bool]) -> None:
+    """Run the page again until that holds."""
+    for _ in range(60):
+        if held():
+            return
+        time.sleep(0.1)
+        app.run()
+    raise AssertionError("it never held")
 
 
 def opened(command: str) -> AppTest:
@@ -49,7 +62,10 @@ def test_it_puts_the_preset_on_trial_for_five_minutes(watching: Callable[..., No
     assert trial.terms.revert_after_s == 300.0
     assert [str(one) for one in trial.terms.revert_if] == ["refused_ratio > 0.1 for 30 s"]
     assert live.control.audit.entries(1)[0].reason == "tried as the best remedy of the diagnosis"
-    assert "It is on trial" in app.success[0].value.replace("\\", "")
+    assert "It is on trial: the watch is on the page Control" in app.success[0].value.replace("\\", "")
+    again_until(app, lambda: app.session_state["try_seen"])
+    live.call(live.control.switch("balanced", expected_revision=None, caller=Caller("ann", "operator")))
+    again_until(app, lambda: not app.success)
 
 
 def test_nobody_is_offered_what_is_no_preset_or_not_allowed(watching: Callable[..., None], stub: StubServer) -> None:

@@ -64,7 +64,7 @@ class Canned:
 
 def source_of(canned: Canned, clock: Callable[[], float] = lambda: NOW_S, **more: Any) -> PrometheusSource:
     """A source that asks the canned answers, without a thread."""
-    source = PrometheusSource("http://127.0.0.1:1", clock=clock, **more)
+    source = PrometheusSource("http://127.0.0.1:1", clock=clock, **{"steady": clock, **more})
     source._client = canned  # type: ignore[assignment]  # no network
     source._start = lambda: None  # type: ignore[method-assign]  # the test asks by hand
     source._patient = False
@@ -104,6 +104,34 @@ def test_a_coarse_grid_is_asked_for_once_a_minute() -> None:
             read(source, (panels.LIMIT,), range_s)
         source.refresh()
         assert len(canned.asked) == asked
+
+
+def test_a_range_that_rests_is_no_new_question() -> None:
+    """Or the thread would ask again at once, for as long as the page is open."""
+    source = source_of(Canned(slow_from_s=DAY_S))
+    read(source, (panels.LIMIT,), DAY_S)
+    assert source._has_new_question()
+    source.refresh()
+    assert not source._has_new_question()
+    read(source, (panels.LIMIT,), 300.0)
+    assert source._has_new_question()
+
+
+def test_a_clock_that_is_set_back_does_not_keep_prometheus_unasked() -> None:
+    """The pauses are of a clock that nobody sets."""
+    clock, steady = [NOW_S], [0.0]
+    canned = Canned()
+    source = source_of(canned, lambda: clock[0], steady=lambda: steady[0])
+    source._client = None  # type: ignore[assignment]  # any call is an error
+    for _ in range(2):
+        source.refresh()
+    source._client = canned  # type: ignore[assignment]  # it is there by now
+    clock[0] -= 7200.0
+    steady[0] += 11.0
+    read(source, (panels.LIMIT,), 300.0)
+    source.refresh()
+    assert source.reachable
+    assert canned.asked
 
 
 def test_a_range_that_is_too_long_costs_the_others_nothing() -> None:

@@ -6,6 +6,7 @@ import pytest
 
 from headway_dashboard.analysis.queries import expressions as ex
 from headway_dashboard.analysis.queries.model import Grid
+from headway_dashboard.sources import ring as ring_module
 from headway_dashboard.sources.ring import UP, Ring
 
 EVERY_S = 2.0
@@ -71,3 +72,20 @@ def test_a_failed_scrape_takes_no_sample_away() -> None:
         ring.missed(time_s)
     assert len(ring) == 1
     assert ring.evaluate(GAUGE, Grid(10.0, 10.0, 2.0, 30.0)).line() == [7.0]
+
+
+def test_series_that_are_gone_leave_their_places(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each new pod of a router has series of its own: those of the last half hour are kept, and new ones read."""
+    monkeypatch.setattr(ring_module, "_MAX_SERIES", 20)
+    ring = Ring(60.0, stale_s=3 * EVERY_S)
+
+    def pod(number: int) -> tuple[str, tuple[tuple[str, str], ...]]:
+        return ("headway_instance_up", (("name", f"pod-{number}"),))
+
+    for turn in range(200):
+        ring.add(turn * EVERY_S, [(KEY, turn * EVERY_S), (pod(turn // 5), 1.0)])
+        assert len(ring._index) <= 20
+    lines = ring.evaluate(ex.Gauge(ex.Metric("headway_instance_up", by=("name",))), Grid(390.0, 398.0, 2.0, 30.0)).lines
+    assert lines[("pod-39",)][-1] == 1.0
+    assert ring.evaluate(GAUGE, Grid(350.0, 398.0, EVERY_S, 30.0)).line()[-1] == 398.0
+    assert ring._values == sum(len(row) for _, row in [*ring._old, *ring._frames])

@@ -12,6 +12,7 @@ import requests
 from stub_server import StubServer
 
 from headway_dashboard.analysis.catalogue import panels
+from headway_dashboard.analysis.queries.model import Series
 from headway_dashboard.analysis.queries.reading import Health, SourceReading
 from headway_dashboard.analysis.server import newest_values
 from headway_dashboard.analysis.view import Span
@@ -129,7 +130,7 @@ def test_one_thread_and_it_ends(stub: StubServer, until: Until) -> None:
 def test_prometheus_is_not_asked_after_two_failures() -> None:
     """For ten seconds; then one attempt decides, and the same again."""
     clock = Clock()
-    source = PrometheusSource("http://127.0.0.1:1", clock=clock)
+    source = PrometheusSource("http://127.0.0.1:1", clock=clock, steady=clock)
     sent: list[float] = []
 
     def look() -> None:
@@ -157,6 +158,34 @@ def test_while_prometheus_is_away_the_scrape_answers(stub: StubServer, nobody: s
     reading = read(source, (panels.LIMIT,), 300.0)
     assert reading.source == "direct scrape"
     assert "not reachable" in reading.note
+    source.close()
+
+
+def test_a_live_server_that_prometheus_does_not_scrape_is_shown() -> None:
+    """By the direct scrape, with a sentence; a time of the past is Prometheus' own."""
+    span, past, well = Span(300.0), Span(300.0, 1_800_000_000.0), Health(last_ok_s=1.0)
+    unknown = Health(None, 3, "refused", "Prometheus does not know it", 1.0)
+    empty = Series((0.0,), {})
+    told = SourceReading({panels.LIMIT: empty}, unknown, 2.0, "Prometheus")
+    own = SourceReading({panels.LIMIT: empty}, well, 2.0, "direct scrape", instances={"127.0.0.1:8000": well})
+    prometheus = SimpleNamespace(reachable=True, read=lambda questions: dict.fromkeys(questions, told))
+    scrape = SimpleNamespace(begin=lambda: None, read=lambda questions: dict.fromkeys(questions, own))
+    source = FallbackSource(cast(PrometheusSource, prometheus), cast(ScrapeSource, scrape))
+    found = source.read({span: (panels.LIMIT,)})[span]
+    assert (found.source, found.health) == ("direct scrape", well)
+    assert found.note == "Prometheus does not know it: showing the direct scrape instead."
+    assert source.read({past: (panels.LIMIT,)})[past].source == "Prometheus"
+
+
+def test_a_closed_page_of_metrics_is_asked_for_rarely(stub: StubServer) -> None:
+    """With a token that it refuses: a server locks out an address with too many wrong ones."""
+    stub.forced["GET", "/metrics"] = (401, "")
+    source = ScrapeSource(stub.url, token="of yesterday", interval_s=0.5)
+    (scrape,) = source._servers.values()
+    for _ in range(3):
+        scrape.poll()
+    assert len(stub.requests) == 1
+    assert scrape.health.failures == 3
     source.close()
 
 

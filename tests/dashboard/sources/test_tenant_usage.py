@@ -39,3 +39,29 @@ def test_without_a_token_nothing_is_asked() -> None:
         source.close()
         assert stub.requests == []
         assert source.read().problem
+
+
+def test_a_refused_token_is_not_sent_again_for_a_while() -> None:
+    """A server locks out an address with too many wrong tokens, and the dashboard's other pages with it."""
+    with StubServer() as stub:
+        source = TenantUsageSource(stub.url, "of yesterday", LIVE, None)
+        for _ in range(3):
+            source.poll()
+        assert len(stub.requests) == 1
+        assert "does not know this token" in source.read().problem
+        source._refused_until_s = 0.0
+        source.poll()
+        assert len(stub.requests) == 2
+        source.close()
+
+
+def test_an_answer_is_kept_as_long_as_a_slow_refresh_takes(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A reader between two polls finds the last one."""
+    now_s = [1000.0]
+    with StubServer() as stub:
+        source = TenantUsageSource(stub.url, VIEWER_TOKEN, LIVE, None, interval_s=60.0)
+        monkeypatch.setattr(source, "_clock", lambda: now_s[0])
+        assert source.read(10.0).of_all is not None
+        now_s[0] += 45.0
+        assert source.read(0.0).of_all is not None
+        source.close()

@@ -30,7 +30,7 @@ _NEEDS_OPERATOR = "There is no forecast: it needs the operator's token."
 
 
 @st.cache_resource(show_spinner=False, on_release=lambda job: job.close())
-def job_for(url: str, _token: str | None) -> ForecastJob:
+def job_for(url: str, token_id: str, _token: str | None) -> ForecastJob:
     """The forecast that all visitors share. The underscore keeps the token out of the key."""
     return ForecastJob(url, _token)
 
@@ -45,7 +45,7 @@ def doubt(server_status: StatusSource) -> str:
 
 def ask_on_opening(settings: Settings, rights: Rights) -> ForecastJob:
     """The job, asked once by itself when a visitor opens the page."""
-    job, state = job_for(settings.url, settings.token), st.session_state
+    job, state = job_for(settings.url, settings.token_id, settings.token), st.session_state
     if rights.may_apply and not state.get(_FIRST):
         state[_FIRST] = True
         job.start_first()

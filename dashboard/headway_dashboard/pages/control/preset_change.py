@@ -93,8 +93,10 @@ def _apply(settings: Settings, chosen: PresetEntry, revision: int, refused_ratio
         state["reason"] = state[AFTER] = state[CONDITIONS] = ""
 
 
-def switched_words(done: Switched, *, before: int) -> str:
-    """The effect of a switch; the server leaves a preset that is in force already under its revision."""
+def switched_words(done: Switched, *, before: int, watch: str = "at the top of this page") -> str:
+    """The effect of a switch; the server leaves a preset that is in force already under its revision. ``watch`` is the
+    place of the watch of a trial.
+    """
     if done.revision == before:
         return f"{done.name} was in force already, as revision {done.revision}. Nothing was changed."
     listed = ", ".join(
@@ -102,6 +104,6 @@ def switched_words(done: Switched, *, before: int) -> str:
     )
     confirmed = "" if done.engine_limit_confirmed else " The engine has not confirmed its new limit."
     warned = "".join(f" Warning: {warning}." for warning in done.warnings)
-    trial = "" if done.trial is None else " It is on trial: the watch is at the top of this page."
+    trial = "" if done.trial is None else f" It is on trial: the watch is {watch}."
     how = f"{done.name} is in force as revision {done.revision}."
     return f"{how} Changed: {listed or 'nothing'}.{confirmed}{warned}{trial}"

@@ -15,6 +15,8 @@ from headway.api import (
 from headway_dashboard.components.banner import plain
 
 VIEWER_ONLY = "viewer_only"
+#: The answer to the button of the severity band.
+TRIED = "try_result"
 
 
 def say(key: str) -> None:

@@ -26,7 +26,7 @@ def changed_server(
     name, known = instance_name(settings.url), read(source, (), 0.0).instances
     if not isinstance(source, ChosenSource) and len(known) > 1:
         st.caption(f"This page shows and changes {plain(name)} alone, one of {len(known)} servers of Prometheus.")
-        own = source_for(settings.urls, None, settings.refresh_s, settings.token)
+        own = source_for(settings.urls, None, settings.refresh_s, settings.token_id, settings.token)
         return settings, ChosenSource(source, name) if name in known else own, server_status
     if isinstance(source, ChosenSource) and source.name != instance_name(settings.url):
         st.warning(f"{plain(source.name)} is known from Prometheus only: this page changes {plain(settings.url)}.")

@@ -13,7 +13,7 @@ from headway_dashboard.components.banner import plain
 from headway_dashboard.pages.control.command_form import carry_out, reason_and_name
 from headway_dashboard.pages.control.preset_cards import RESULT as APPLIED
 from headway_dashboard.pages.control.preset_change import switched_words
-from headway_dashboard.pages.control.results import say
+from headway_dashboard.pages.control.results import TRIED, say
 from headway_dashboard.rights import Rights
 from headway_dashboard.server_client import admin_client
 from headway_dashboard.settings import Settings
@@ -21,6 +21,7 @@ from headway_dashboard.sources import StatusSource
 
 _TRIAL = "trial"
 _WATCHED = "trial_watched"
+_OVER = "trial_over"
 _RESULT = "trial_result"
 _FORM = "trial"
 
@@ -41,6 +42,9 @@ def _watch(settings: Settings, server_status: StatusSource, rights: Rights) -> N
         state[_WATCHED] = trial.revision
         _running(settings, trial, rights)
     elif trial is not None:
+        if state.get(_WATCHED) == trial.revision != state.get(_OVER):
+            state[_OVER] = trial.revision
+            _forget_apply()
         _ended(trial)
     say(_RESULT)
 
@@ -114,5 +118,6 @@ def _undo(settings: Settings, trial: Trial) -> None:
 
 
 def _forget_apply() -> None:
-    """Forget the words of the cards on the switch that began the trial: they hold no longer."""
-    st.session_state.pop(APPLIED, None)
+    """Forget what the switch that began the trial said: it holds no longer."""
+    for key in (APPLIED, TRIED):
+        st.session_state.pop(key, None)

@@ -135,7 +135,7 @@ def _limited(fields: Fields, route: Route, tokens: int) -> Fields | None:
         tokens = min(tokens, own if isinstance(own, int) else int(float(own)))
     changed = dict.fromkeys(named or [route.limit], Raw(b"%d" % tokens))
     fewest = value_of(found.get(_FEWEST))
-    if _is_limit(fewest) and float(fewest) > tokens:  # type: ignore[arg-type]  # it is one; or the instance would refuse the lower limit
+    if _is_limit(fewest) and float(fewest) > tokens:  # the instance would refuse the lower limit
         changed[_FEWEST] = Raw(b"%d" % tokens)
     return found | changed
 
