@@ -27,6 +27,9 @@ from headway.forecast.replay import drawn, recorded, replay
 _WORK_S = 0.02
 
 
+_ANSWERS = sys.stdout
+
+
 class _OutOfTimeError(Exception):
     """The time of the whole forecast is over."""
 
@@ -85,9 +88,10 @@ def _give_way() -> None:
 
 
 def _say(what: dict[str, object]) -> None:
-    sys.stdout.write(f"{json.dumps(what)}\n")
-    sys.stdout.flush()
+    _ANSWERS.write(f"{json.dumps(what)}\n")
+    _ANSWERS.flush()
 
 
 if __name__ == "__main__":
+    sys.stdout = sys.stderr  # the output is for answers alone: a custom policy may print
     main(float(sys.argv[1]))

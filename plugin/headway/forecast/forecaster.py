@@ -97,7 +97,10 @@ class Forecaster:
         except ConnectionError:
             raise ForecastError("the process that computes forecasts could not be started") from None
         async for line in process.stdout:
-            said: dict[str, Any] = json.loads(line)
+            try:
+                said: dict[str, Any] = json.loads(line)
+            except ValueError:
+                raise ForecastError("the process that computes forecasts said what is no answer") from None
             if "error" in said:
                 raise ForecastError(said["error"])
             if "forecasts" in said:

@@ -121,19 +121,21 @@ def _tokens(result: Result, begin_s: float, end_s: float) -> float:
     total = 0.0
     for visit in result.visits:
         if visit.first_s is not None and visit.ended_s is not None and visit.made_tokens:
-            length_s = max(visit.ended_s - visit.first_s, 1e-9)
-            inside_s = min(visit.ended_s, end_s) - max(visit.first_s, begin_s)
-            total += visit.made_tokens * min(1.0, max(0.0, inside_s / length_s))
+            total += begin_s <= visit.first_s <= end_s  # the first token; the others follow it
+            inside_s = max(0.0, min(visit.ended_s, end_s) - max(visit.first_s, begin_s))
+            if length_s := visit.ended_s - visit.first_s:
+                total += (visit.made_tokens - 1) * min(1.0, inside_s / length_s)
     return total
 
 
 def _mean_batch(visits: Sequence[Visit], begin_s: float, end_s: float) -> float:
-    """The mean number of sequences that made tokens, over the time in which there were any."""
+    """The mean number of sequences in the engine, over the time in which there were any."""
     spans = sorted(
-        (max(visit.first_s, begin_s), min(visit.ended_s, end_s))
+        (max(visit.dispatched_s, begin_s), min(visit.ended_s, end_s))
         for visit in visits
-        if visit.first_s is not None and visit.ended_s is not None and visit.first_s < end_s and visit.ended_s > begin_s
-    )
+        if visit.dispatched_s is not None and visit.ended_s is not None
+        and visit.dispatched_s < end_s and visit.ended_s > begin_s
+    )  # fmt: skip
     busy_s, until_s = 0.0, begin_s
     for first_s, last_s in spans:
         busy_s += max(0.0, last_s - max(first_s, until_s))

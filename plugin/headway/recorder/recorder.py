@@ -120,6 +120,8 @@ class Recorder:
         before = self._ring.before(since_s)
         skip = before if most is None else max(before, self._ring.count - most)
         columns = self._ring.copy(skip)
+        if skip > before and columns[0]:  # the time before the oldest that is copied is not known from this copy
+            most_s = min(most_s, now_s - columns[0][0])
         if 0 in (valid := columns[_SEQUENCES]):
             columns = [array(column.typecode, compress(column, valid)) for column in columns]
         at_s, _, class_index, tenant, sequences, prompts, most_tokens, outputs = columns

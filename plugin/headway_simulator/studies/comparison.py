@@ -33,6 +33,8 @@ def compare(
     ``judge`` each arm is also judged by what its own preset states.
     """
     judged = stated_by(judge, arms[0].model, traffic.requests)
+    if judge is not None and judged:  # a class that states nothing misses nothing
+        judged = {name: judged.get(name, ClassSlo(None, None)) for name in judge.classes}
     runs = [_run(arm, traffic, slo, judged, seed, clients, progress) for arm in arms]
     return Comparison(
         workload=traffic.words,

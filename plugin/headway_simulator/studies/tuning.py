@@ -39,9 +39,9 @@ class Point:
 
 
 def sweep(workload: Workload, model: EngineModel, slo: Slo, seed: int, seats: Iterable[int] = SEATS) -> list[Point]:
-    """The points of all numbers of seats."""
+    """The points of all numbers of seats that the engine has."""
     points: list[Point] = []
-    for number in seats:
+    for number in (one for one in seats if one <= model.max_num_seqs):
         closed = replace(workload, closed=_REQUESTS_A_SEAT * number)
         requests = closed.requests(0.0, seed, model=model, slo=slo)
         summary = summarise("", simulate(requests, plain("continuous", number), model), slo)
@@ -51,7 +51,7 @@ def sweep(workload: Workload, model: EngineModel, slo: Slo, seed: int, seats: It
             Point(
                 number,
                 summary.tokens_per_s,
-                summary.tokens_per_s / alone_per_s,
+                summary.tokens_per_s / alone_per_s if alone_per_s else 0.0,
                 between.p50_s or 0.0,
                 between.p95_s or 0.0,
             )
@@ -65,11 +65,10 @@ def knee(points: Sequence[Point]) -> Point | None:
     return None if place is None else points[place]
 
 
-def most_within(points: Sequence[Point], slo: Slo) -> Point:
-    """The largest number of seats that keeps the objective; the smallest there is when none does."""
-    return max(
-        (point for point in points if point.inter_token_p95_s <= slo.inter_token_s), key=_seats, default=points[0]
-    )
+def most_within(points: Sequence[Point], slo: Slo) -> Point | None:
+    """The largest number of seats that keeps the objective; None where none does."""
+    kept = (point for point in points if point.tokens_per_s and point.inter_token_p95_s <= slo.inter_token_s)
+    return max(kept, key=_seats, default=None)
 
 
 def _seats(point: Point) -> int:

@@ -111,7 +111,8 @@ class Workload:
         """Arrival times with the number of their phase."""
         if self.closed:
             return iter([(0.0, 0)] * self.closed)
-        times = _renewals(_gaps(random, self.gap_cv), [phase.length_s for phase in self.phases], rates_per_s)
+        lengths_s = [phase.length_s for phase in self.phases]
+        times = _renewals(_gaps(random, self.gap_cv), lengths_s, rates_per_s, duration_s)
         return itertools.takewhile(lambda arrival: arrival[0] < duration_s, times)
 
     def _drawn(self, times: Iterator[tuple[float, int]], sizes: Random, clients: Random) -> Iterator[Request]:
@@ -158,7 +159,9 @@ def _gaps(random: Random, cv: float) -> Iterator[float]:
         yield random.gammavariate(shape, 1 / shape)
 
 
-def _renewals(gaps: Iterator[float], lengths_s: Sequence[float], rates: Sequence[float]) -> Iterator[tuple[float, int]]:
+def _renewals(
+    gaps: Iterator[float], lengths_s: Sequence[float], rates: Sequence[float], until_s: float
+) -> Iterator[tuple[float, int]]:
     """The times at which the integral of the rate has grown by each gap, with the phase they fall into."""
     place, at_s, phase_ends_s = 0, 0.0, lengths_s[0]
     for gap in gaps:
@@ -166,6 +169,8 @@ def _renewals(gaps: Iterator[float], lengths_s: Sequence[float], rates: Sequence
         while left > (phase_ends_s - at_s) * rates[place]:
             left -= (phase_ends_s - at_s) * rates[place]
             at_s = phase_ends_s
+            if at_s >= until_s:  # a gap of a tiny rate has ever more phases
+                return
             place = (place + 1) % len(rates)
             phase_ends_s += lengths_s[place]
         at_s += left / rates[place]

@@ -84,19 +84,25 @@ class Live:
         try:
             self._change(None, None, None)
         except OvertakenError:
-            if not self._still_ours():
+            if not self._restored_anew():
                 return False
-            self._change(None, None, None)
         self.asked = None
         return True
 
-    def _still_ours(self) -> bool:
-        """Whether the last command is in force, though its answer with the revision was never read; or has expired."""
+    def _restored_anew(self) -> bool:
+        """End the last command where it is in force, though its answer with the revision was never read; True also
+        where it has expired, and what was in force before is so again: a limit of another client, perhaps.
+        """
         preset, in_force = self.client.preset(), self.client.status().limit.ordered
         self.revision = preset.revision
-        expired = in_force is None or in_force.left_s is None
-        ours = in_force is not None and (in_force.seats, in_force.window_ms) == self.asked
-        return preset.name == self.name and (ours or (expired and preset.settings == self.settings))
+        if preset.name != self.name:
+            return False
+        if in_force is None or in_force.left_s is None:
+            return preset.settings == self.settings
+        if (in_force.seats, in_force.window_ms) != self.asked:
+            return False
+        self._change(None, None, None)
+        return True
 
     def keep(self, seats: int, window_ms: float | None) -> None:
         """Put the preset on so many seats until the next switch."""

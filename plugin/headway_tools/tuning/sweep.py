@@ -9,10 +9,10 @@ fill. Where whole batches are formed (``dynamic``), the window is tried afterwar
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 
-from headway_tools.console import FailedError
+from headway_tools.console import FailedError, UsageError
 from headway_tools.tuning.live import Live
 from headway_tools.tuning.step import Objectives, Step, step_of
 
@@ -37,8 +37,11 @@ class Range:
     given: tuple[int, ...] = ()
 
     @classmethod
-    def of(cls, settings: Mapping[str, object], current: int, ceiling: int, given: Iterable[int] = ()) -> Range:
-        """The range under a preset: one seat more than it reserves, down to an eighth of the seats in force."""
+    def of(cls, settings: Mapping[str, object], current: int, ceiling: int, given: Collection[int] = ()) -> Range:
+        """The range under a preset: one seat more than it reserves, down to an eighth of the seats in force.
+
+        Raises UsageError where a given number is outside of what the server takes.
+        """
         ranked = sorted(
             (value, key.split(".")[1])
             for key, value in settings.items()
@@ -46,6 +49,9 @@ class Range:
         )
         reserved = [settings.get(f"classes.{name}.reserved_seats") for _, name in ranked[1:]]
         kept = sum(seats for seats in reserved if isinstance(seats, int))
+        wrong = [seats for seats in given if not kept < seats <= ceiling]
+        if wrong:
+            raise UsageError(f"--seats {wrong[0]}: this server takes {kept + 1} to {ceiling} under its preset")
         least = max(kept + 1, math.ceil(current * _DOWN_TO_RATIO))
         return cls(current, min(least, ceiling), ceiling, tuple(sorted({*given})))
 

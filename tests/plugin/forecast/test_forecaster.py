@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import asyncio
 import io
+import os
 import signal
 import sys
 from dataclasses import replace
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
@@ -18,7 +20,7 @@ from headway.forecast import BusyError, Forecaster, ForecastError, Job
 from headway.forecast import __main__ as process
 from headway.forecast import forecaster as module
 from headway.recorder import Recorder
-from headway_policies import bundled_presets
+from headway_policies import bundled_presets, parse_preset
 from headway_simulator import Variation
 
 pytestmark = pytest.mark.slow
@@ -69,6 +71,22 @@ async def test_a_forecast_has_each_preset_and_says_how_far_it_is() -> None:
     assert seen == sorted(seen)
     assert found.span_s == pytest.approx(120.0, rel=0.1)
     assert not _children()
+
+
+async def test_a_policy_that_prints_spoils_no_answer(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The output of the process is for answers alone."""
+    (tmp_path / "talkative.py").write_text(
+        "from headway_policies.conformance import Fifo\n"
+        "class Talkative(Fifo):\n"
+        "    def __init__(self, *given, **more):\n"
+        "        super().__init__(*given, **more)\n"
+        "        print('made')\n"
+    )
+    monkeypatch.syspath_prepend(tmp_path)
+    monkeypatch.setenv("PYTHONPATH", str(tmp_path), prepend=os.pathsep)
+    own = parse_preset('name = "own"\nextends = "balanced"\n[ordering]\ninside = "talkative:Talkative"\n', "own")
+    found = await Forecaster().compute(replace(job(), presets=[own]))
+    assert [preset.name for preset in found.presets] == ["own"]
 
 
 async def test_without_traffic_the_reason_is_passed_on() -> None:

@@ -15,7 +15,7 @@ from headway.forecast.replay import MOST_SEQUENCES, drawn, recorded, replay
 from headway.recorder import Recorder
 from headway_policies import Outcome, Ticket, Usage, bundled_presets
 from headway_policies.preset import reach
-from headway_simulator import WORKLOADS, EngineModel, Trace, Variation, simulate
+from headway_simulator import WORKLOADS, EngineModel, Request, Trace, Variation, simulate
 
 
 @pytest.mark.parametrize("name", ["latency", "balanced", "throughput"])
@@ -74,6 +74,32 @@ def test_of_very_many_requests_the_newest_are_replayed() -> None:
     assert trace.rows[0].at_s == 0.0
     assert trace.rows[-1].at_s == pytest.approx(MOST_SEQUENCES / 20, abs=0.2)
     assert {row.output_tokens for row in trace.rows} == {20}
+
+
+def test_a_recording_that_is_cut_is_as_long_as_what_is_left() -> None:
+    """Also where an invalid request is among the newest: the load is that of the arrivals."""
+    recorder = Recorder()
+    for number in range(3 * MOST_SEQUENCES):
+        ticket = Ticket(number, "normal", number / 20, prompt_tokens=8)
+        recorder.arrived(ticket)
+        recorder.completed(ticket, Usage(8, 20))
+        if number == 3 * MOST_SEQUENCES - 100:
+            recorder.ended(ticket, Outcome.REJECTED_INVALID, number / 20)
+    now_s = 3 * MOST_SEQUENCES / 20
+    cut = recorder.recording(now_s, 600.0, MOST_SEQUENCES + 1)
+    assert cut.span_s == pytest.approx(MOST_SEQUENCES / 20, rel=0.01)
+    assert recorded(cut).rows[0].at_s < 0.2
+    assert recorder.recording(now_s, 60.0, MOST_SEQUENCES + 1).span_s == 60.0
+
+
+@pytest.mark.parametrize(("tokens", "per_s"), [(1, 5.0), (2, 10.0)])
+def test_answers_of_one_token_count(tokens: int, per_s: float) -> None:
+    """As those of a classifier: their only token comes at once, and a step computes them."""
+    requests = [Request(0.2 * number, "normal", 64, tokens, tokens) for number in range(500)]
+    found = replay(requests, 100.0, bundled_presets()["throughput"], EngineModel(), 0)
+    assert found.all.completed == found.all.offered
+    assert found.tokens_per_s == pytest.approx(per_s, rel=0.01)
+    assert found.mean_batch >= 1.0
 
 
 def test_without_traffic_or_answers_there_is_no_forecast() -> None:

@@ -57,6 +57,25 @@ def test_an_order_whose_answer_was_never_read_is_put_back(server: LiveStandIn, l
     assert (server.preset, server.control.limits.in_force) == (BALANCED, None)
 
 
+def test_an_order_that_has_expired_leaves_the_standing_one_of_another_client(server: LiveStandIn) -> None:
+    """It is what was in force before."""
+    server.call(server.control.switch("balanced", expected_revision=None, caller=OTHER))
+    server.call(server.control.order_limit(10, expected_revision=None, caller=OTHER))
+    with AdminClient(server.url, TOKEN) as client:
+        live = Live.of(client)
+        live.set_limit(15, None, 0.01)
+        until_s = time.monotonic() + 60
+        while server.preset.batching.seats != 10:
+            assert time.monotonic() < until_s
+            time.sleep(0.01)
+        with pytest.raises(OvertakenError):
+            live.check()
+        assert live.restore()
+    assert server.preset.batching.seats == 10
+    assert server.control.limits.in_force is not None
+    server.call(server.control.order_limit(None, expected_revision=None, caller=OTHER))
+
+
 def test_an_order_that_has_expired_needs_no_way_back(
     server: LiveStandIn, live: Live, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -10,7 +10,7 @@ import pytest
 from headway.api import ClassStatus, EngineStatus, Status
 from headway.api.schema import ClassObjectives, UnloadedTimes
 from headway_policies import bundled_presets, parse_preset
-from headway_tools.console import FailedError
+from headway_tools.console import FailedError, UsageError
 from headway_tools.load.histogram import Histogram
 from headway_tools.load.scrape import ClassCounts, Counts
 from headway_tools.tuning.curve import curve_chart, curve_of, text_curve
@@ -362,3 +362,11 @@ def test_the_curve_is_drawn_in_letters_and_as_a_chart() -> None:
     assert chart.traces[0]["text"] == [str(step.seats) for step in steps]
     assert chart.traces[1]["text"] == [str(bend.seats)]
     assert text_curve(curve_of(steps[:1], None)) == ""
+
+
+@pytest.mark.parametrize("given", [(8, 500), (4, 16)])
+def test_numbers_that_the_server_does_not_take_are_refused_before_any_step(given: tuple[int, ...]) -> None:
+    """More than the engine's ceiling, or no more than the preset reserves."""
+    settings = {"classes.a.priority": 1, "classes.b.priority": 2, "classes.b.reserved_seats": 6}
+    with pytest.raises(UsageError, match=f"--seats {'500' if 500 in given else '4'}: this server takes 7 to 64"):
+        Range.of(settings, 32, 64, given)

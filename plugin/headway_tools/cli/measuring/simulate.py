@@ -73,7 +73,6 @@ exit codes: 0 done   1 the server of --like has fitted nothing yet   2 wrong usa
 """
 DEFAULT_PRESET = "balanced"
 _DURATION_S = 300.0
-_MAX_OUTPUT_TOKENS = 512
 _POOR_FIT_RATIO = 0.15  # 1 to 6 % were seen on an engine that nothing else used
 _factor = partial(positive, what="a number above 0 and below 1e9", most=1e9)
 _cost = partial(positive, what="a number from 0 to below 1e9", most=1e9, zero=True)
@@ -178,10 +177,16 @@ def _check_output(chosen: argparse.Namespace) -> None:
     check_variation(chosen)
     if chosen.sweep and chosen.timeline:
         raise UsageError("give either --sweep or --timeline")
-    if chosen.sweep and (chosen.trace or chosen.csv or chosen.html or chosen.preset or chosen.strategies):
-        raise UsageError("--sweep goes with --workload, the engine's constants and --json only")
-    if chosen.timeline and (chosen.trace or chosen.csv or chosen.preset or chosen.strategies or chosen.like):
+    of_load = (chosen.trace, chosen.csv, chosen.preset, chosen.strategies, chosen.preset_dir, chosen.engine_alone,
+               chosen.load, chosen.duration, chosen.patience, chosen.scale_time, chosen.scale_lengths != 1)  # fmt: skip
+    of_engine = (chosen.like, chosen.step_ms, chosen.seat_ms, chosen.prefill_ms, chosen.context_ms, chosen.kv_tokens,
+                 chosen.max_num_seqs, given_objectives(chosen))  # fmt: skip
+    if chosen.sweep and (any(of_load) or chosen.html):
+        raise UsageError("--sweep goes with --workload, objectives, the engine's constants and --json only")
+    if chosen.timeline and (any(of_load) or chosen.workload or any(one is not None for one in of_engine)):
         raise UsageError("--timeline goes with --html and --json only")
+    if chosen.strategies and chosen.engine_alone:
+        raise UsageError("give either --strategies or --engine-alone")
     if chosen.csv and chosen.csv == chosen.html:
         raise UsageError("--csv and --html name the same file")
     if chosen.html:
@@ -259,5 +264,5 @@ def _traffic(chosen: argparse.Namespace, workload: Workload, model: EngineModel,
         trace = read_trace(chosen.trace)
     except TraceError as error:
         raise UsageError(str(error)) from None
-    trace = trace.scaled(chosen.scale_lengths, chosen.scale_time or 1.0, _MAX_OUTPUT_TOKENS)
+    trace = trace.scaled(chosen.scale_lengths, chosen.scale_time or 1.0)
     return of_trace(trace, seed, model=model, slo=slo, duration_s=chosen.duration, load=chosen.load)

@@ -99,7 +99,7 @@ def run(chosen: argparse.Namespace) -> int:
     with connect(chosen.url, os.environ) as client:
         live = Live.of(client, chosen.actor or os.environ.get("USER") or None)
         sweep, ended = _sweep(chosen, live)
-        found = None if ended else choose(sweep.swept)
+        found = None if ended is not None else choose(sweep.swept)
         said = _said(chosen, live, sweep.swept, found)
         if found is not None and chosen.apply:
             live.keep(found.step.seats, found.window_ms)
@@ -110,13 +110,17 @@ def run(chosen: argparse.Namespace) -> int:
         print(json.dumps(_as_json(live, sweep.swept, found), ensure_ascii=False))
     else:
         print(said)
-    if ended:
+    if isinstance(ended, Exception):
+        raise ended
+    if ended is not None:
         return INTERRUPTED
     return Exit.OK if found is not None else Exit.FAILED
 
 
-def _sweep(chosen: argparse.Namespace, live: Live) -> tuple[Sweep, bool]:
-    """All steps, and whether they were interrupted; afterwards the preset of before is in force again."""
+def _sweep(chosen: argparse.Namespace, live: Live) -> tuple[Sweep, BaseException | None]:
+    """All steps, and what ended them early; afterwards the preset of before is in force again. Raises what ended them
+    before the first was measured.
+    """
     within = Range.of(live.settings, live.current, live.ceiling, chosen.seats)
     objectives = Objectives.of(live.settings, live.client.status())
     if chosen.inter_token_slo_ms is not None:
@@ -129,9 +133,13 @@ def _sweep(chosen: argparse.Namespace, live: Live) -> tuple[Sweep, bool]:
                     _take(sweep, within, live.settings)
                 finally:
                     _restore(live)
-        except KeyboardInterrupt:
-            return sweep, True
-    return sweep, False
+        except KeyboardInterrupt as ended:
+            return sweep, ended
+        except (AdminError, CliError) as ended:
+            if not sweep.swept.steps:
+                raise
+            return sweep, ended
+    return sweep, None
 
 
 def _take(sweep: Sweep, within: Range, settings: Mapping[str, object]) -> None:

@@ -108,15 +108,18 @@ def show_sweep(chosen: argparse.Namespace, points: Sequence[Point], slo: Slo) ->
     best, bend = most_within(points, slo), knee(points)
     if chosen.json:
         bent = None if bend is None else bend.seats
-        print(json.dumps({"points": [asdict(point) for point in points], "knee": bent, "most_within": best.seats}))
+        most = None if best is None else best.seats
+        print(json.dumps({"points": [asdict(point) for point in points], "knee": bent, "most_within": most}))
         return 0
     head = ["seats", "tokens/s", "times one seat", "inter-token ms p50", "p95", "more than one seat, ms"]
     print(table(head, [_sweep_row(point, points[0]) for point in points], indent=""))
     print(f"\nThe knee: {'none' if bend is None else f'{bend.seats} seats'}, {RULE}.")
-    print(
-        f"The most seats whose 95th percentile stays within {milliseconds(slo.inter_token_s)} ms: {best.seats}. "
-        f'As a preset:\n\n[batching]\nseats = {best.seats}\n\n[limit]\npolicy = "fixed"'
-    )
+    objective = f"whose 95th percentile stays within {milliseconds(slo.inter_token_s)} ms"
+    if best is None:
+        print(f"No number of seats {objective}.".replace("whose", "has tokens whose"))
+    else:
+        print(f"The most seats {objective}: {best.seats}. As a preset:\n")
+        print(f'[batching]\nseats = {best.seats}\n\n[limit]\npolicy = "fixed"')
     return 0
 
 

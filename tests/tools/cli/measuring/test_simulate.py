@@ -254,6 +254,33 @@ def test_a_server_without_a_fit_is_no_model(operator: Stub, capsys: pytest.Captu
     assert main([*SHORT, "--like", "http://127.0.0.1:1"]) == 3
 
 
+def test_a_sweep_that_keeps_no_objective_says_so(capsys: pytest.CaptureFixture[str]) -> None:
+    """No number of seats is proposed."""
+    assert main(["simulate", "--sweep", "--step-ms", "200"]) == 0
+    assert "No number of seats has tokens whose 95th percentile stays within 75 ms." in capsys.readouterr().out
+    assert main(["simulate", "--sweep", "--step-ms", "200", "--json"]) == 0
+    assert json.loads(capsys.readouterr().out)["most_within"] is None
+
+
+def test_a_class_without_objectives_misses_none(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Whatever the others state; the report names it."""
+    preset, trace = tmp_path / "nob.toml", tmp_path / "t.csv"
+    preset.write_text(
+        'name = "nob"\ndefault_class = "chat"\n[batching]\nseats = 8\nwindow_ms = 10\n[queue]\nmax_waiting = 99\n'
+        '[classes.chat]\npriority = 2\nmax_waiting = 99\nttft_slo_s = "6x 0.3..10"\n'
+        "[classes.bulk]\npriority = 1\nmax_waiting = 99\n"
+    )
+    rows = "".join(f"{number},60,8,chat\n{number},900,8,bulk\n" for number in range(60))
+    trace.write_text(f"TIMESTAMP,ContextTokens,GeneratedTokens,Class\n{rows}")
+    assert main(["simulate", "--preset", str(preset), "--trace", str(trace), "--json"]) == 0
+    (run,) = json.loads(capsys.readouterr().out)["runs"]
+    assert run["classes"]["bulk"]["attained_ratio"] == 1.0
+    assert main(["simulate", "--preset", str(preset), "--trace", str(trace)]) == 0
+    out = capsys.readouterr().out
+    assert "; bulk -, -" in out
+    assert "prompts mean 480" in out, "no prompt of a trace is cut"
+
+
 def test_a_sweep_names_the_knee_as_a_preset(capsys: pytest.CaptureFixture[str]) -> None:
     """A row for each number of seats, and what to write into the file."""
     assert main(["simulate", "--sweep"]) == 0
@@ -303,6 +330,13 @@ def test_help_lists_every_workload(capsys: pytest.CaptureFixture[str]) -> None:
         (["--kv-tokens", "9" * 20], "a whole number from 1 to 999999999"),
         (["--sweep", "--csv", "x.csv"], "--sweep goes with"),
         (["--sweep", "--preset", "latency"], "--sweep goes with"),
+        (["--sweep", "--load", "9"], "--sweep goes with"),
+        (["--sweep", "--engine-alone"], "--sweep goes with"),
+        (["--sweep", "--scale-lengths", "3"], "--sweep goes with"),
+        (["--timeline", "--step-ms", "50"], "--timeline goes with"),
+        (["--timeline", "--workload", "W3"], "--timeline goes with"),
+        (["--strategies", "8", "--engine-alone"], "either --strategies or --engine-alone"),
+        (["--workload", "W3", "--load", "1e-12"], "no request arrives"),
         (["--sweep", "--timeline"], "either --sweep or --timeline"),
         (["--timeline", "--csv", "x.csv"], "--timeline goes with"),
         (["--timeline", "--like", "http://x"], "--timeline goes with"),
