@@ -66,7 +66,8 @@ async def _ask(port: int) -> None:
         writer.write(f"Authorization: Bearer {SECRET}\r\n\r\n".encode())
         if b"101" in await reader.readuntil(b"\r\n\r\n"):
             writer.write(message)
-            await reader.read()
+            await reader.readuntil(b"\x88\x02\x03\xe8")  # the server closes: it waits for the same of its client
+            writer.write(bytes([0x88, 0x80, 0, 0, 0, 0]))
         writer.close()
         with suppress(ConnectionError):
             await writer.wait_closed()
