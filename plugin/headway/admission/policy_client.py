@@ -8,6 +8,7 @@ type (``/abort_requests``).
 from __future__ import annotations
 
 import asyncio
+import inspect
 from collections.abc import AsyncGenerator, Callable
 from contextlib import aclosing
 from typing import Any, ClassVar
@@ -100,7 +101,10 @@ class PolicyClient:
     def shutdown(self, timeout: float | None = None) -> None:
         """Refuse waiting requests, let running ones finish in time, refuse the rest. From any thread, repeatedly."""
         left_s = self._headway_gateway.link.close_from_any_thread(timeout)
-        self._headway_base.shutdown(self, timeout=left_s)
+        if "timeout" in inspect.signature(self._headway_base.shutdown).parameters:
+            self._headway_base.shutdown(self, timeout=left_s)
+        else:  # of a program's own engine
+            self._headway_base.shutdown(self)
         self._headway_gateway.link.closed_from_any_thread()
 
     def _headway_count_dropped(self, request_ids: Any, *, internal: bool) -> None:

@@ -84,6 +84,7 @@ class EngineRecycle:
 
         ``trigger`` is one of ``headway.supervision.TRIGGERS``.
         """
+        self._gateway.link.begin()  # a program may ask for it before its first request
         try:
             replace = self._replacement()
         except HeadwayError as error:

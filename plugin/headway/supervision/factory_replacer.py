@@ -60,12 +60,32 @@ class FactoryReplacer:
                 self.kill()
             except Exception as error:
                 log.warning("the engine that died could not be shut down: %s", type(error).__name__)
-        coroutine = inspect.iscoroutinefunction(self._factory)
-        new = await self._factory() if coroutine else await asyncio.to_thread(self._factory)
+        new = await self._made()
         if type(new) is not self._class:
+            _shut_down(new)
             raise TypeError(f"engine_factory= made a {type(new).__name__}, and a {self._class.__name__} is needed")
         vars(new)["headway"] = self._engine.headway
         self._engine.__dict__ = new.__dict__
         self._kept = new  # or its finalizer would shut the shared state down
         self._ended = False
         self.replaced()
+
+    async def _made(self) -> Any:
+        """What the factory makes. Where nobody waits for it any more, it is shut down as soon as it is there."""
+        if inspect.iscoroutinefunction(self._factory):
+            return await self._factory()
+        making = asyncio.get_running_loop().run_in_executor(None, self._factory)
+        try:
+            return await asyncio.shield(making)
+        except asyncio.CancelledError:
+            making.add_done_callback(lambda made: made.cancelled() or made.exception() or _shut_down(made.result()))
+            raise
+
+
+def _shut_down(engine: Any) -> None:
+    """End an engine that is not needed."""
+    if callable(shutdown := getattr(engine, "shutdown", None)):
+        try:
+            shutdown()
+        except Exception as error:
+            log.warning("an engine that is not needed could not be shut down: %s", type(error).__name__)

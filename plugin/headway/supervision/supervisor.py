@@ -218,7 +218,9 @@ class Supervisor:
                 if gateway.link.closing:
                     return
                 log.error("the new engine did not start: %s", f"{type(error).__name__}: {error}".splitlines()[0][:200])
-                self._next = self._died(Cause.CRASH)
+                self._next = self._died(self._replacer.cause())
+                if self._next is not None and not self._next.admitting:
+                    gateway.link.engine_restarting(admitting=False)
             else:
                 return
             finally:
@@ -298,6 +300,13 @@ class Supervisor:
             if gateway.link.life is EngineLife.SILENT:
                 log.warning("the engine responds again: dispatch resumed")
                 gateway.link.engine_responds()
+        elif gateway.link.life is EngineLife.STARTING:
+            silent_s, most_s = watchdog.silent_s(now_s), gateway.gate.desk.preset.warmup.timeout_s
+            if self.config.restart_hung and self._replacer is not None and silent_s > most_s:
+                self.hangs += 1
+                log.error("engine unresponsive for %g s before it was ready", silent_s)
+                self._kill(Cause.HANG)
+                return
         elif gateway.link.life is EngineLife.UP:
             self.hangs += 1
             log.error("engine unresponsive for %g s: dispatch suspended", self.config.hang_after_s)
@@ -357,5 +366,8 @@ class Supervisor:
         assert self._replacer is not None
         self._why = why
         self.compiling_s = 0.0
-        self._replacer.kill()
+        try:
+            self._replacer.kill()
+        except Exception as error:  # a program's engine may fail to shut down: it is replaced all the same
+            log.warning("the engine could not be shut down: %s", type(error).__name__)
         self._gateway.link.engine_died()

@@ -129,7 +129,8 @@ class MemoryPolicy:
         kv = _Thresholds(config.kv_usage_ratio, config.leave_ratio * config.kv_usage_ratio)
         gpu, gpu_ratio = self._gpu(config), reading.gpu_usage_ratio or 0.0
         pressed = reading.kv_usage_ratio > kv.high or gpu_ratio > gpu.high
-        quiet = reading.kv_usage_ratio <= kv.low and gpu_ratio <= gpu.low
+        kv_quiet = reading.kv_usage_ratio <= kv.low or kv.high >= 1  # a ratio of 1 turns its rule off
+        quiet = kv_quiet and (gpu_ratio <= gpu.low or config.gpu_usage_ratio >= 1)
         if self._cap.update(config, now_s, pressed=pressed, quiet=quiet) != before:
             yield CapSeats(self._cap.ratio)
 
@@ -142,7 +143,7 @@ class MemoryPolicy:
         self._cleared_s = now_s
         if Cache.HEAP in caches:
             self._server_base_bytes = None
-        else:
+        if why != "growth":
             self._large_job, self._cleared_requests = False, reading.requests
         yield Clear(caches, why)
 

@@ -22,6 +22,7 @@ class SeatCap:
 
     def update(self, settings: Memory, now_s: float, *, pressed: bool, quiet: bool) -> float:
         """Lower or raise the share where its condition has lasted long enough; returns the share from now on."""
+        self.ratio = max(self.ratio, settings.min_ratio)
         falling = pressed and self.ratio > settings.min_ratio
         rising = quiet and not pressed and self.ratio < 1.0
         if not (falling or rising):

@@ -3,15 +3,24 @@
 from __future__ import annotations
 
 import asyncio
+import time
 from typing import Any
 
 import pytest
 from supervised_engine import START_S, Harness
+from until import until
 from virtual_time import on_virtual_time
 
 import headway
+from headway.audit import Caller
+from headway.engine.fake import FakeEngine, FakeParams
 from headway.engine.port import PlainAdapter
+from headway.engine_service import EngineService
+from headway.operator import PresetCatalogue
+from headway.supervision import FactoryReplacer
+from headway.warmup import OneRequest
 from headway_policies import Cause, EngineState
+from headway_policies.engine import Recovery, Warmup
 
 
 @on_virtual_time
@@ -262,3 +271,125 @@ async def test_a_switch_is_answered_though_the_engine_is_not_there_to_hear_it(di
     assert (harness.engine_state, harness.control.gateway.link.core_limit) == (EngineState.UP, 1)
     assert harness.control.gateway.link.limit_confirmed
     await harness.close()
+
+
+@on_virtual_time
+async def test_an_engine_that_hangs_in_its_first_warm_up_is_replaced() -> None:
+    """Once it has been silent for longer than a warm-up may take."""
+    made: list[FakeEngine] = []
+
+    def make() -> FakeEngine:
+        made.append(FakeEngine(step_s=0.01))
+        return made[-1]
+
+    engine, catalogue = FakeEngine(step_s=0.01), PresetCatalogue()
+    preset = catalogue.get("balanced").model_copy(
+        update={"warmup": Warmup(timeout_s=60.0), "recovery": Recovery(restart_hung=True, hang_after_s=10.0)}
+    )
+    source = OneRequest(lambda request_id: engine.generate("x", FakeParams(), request_id))
+    service = EngineService(
+        engine, PlainAdapter(), preset, catalogue, source=source, warm_up=True, replacer=FactoryReplacer(engine, make)
+    )
+    engine.stalled = True
+    serving = asyncio.create_task(service.serve())
+    await asyncio.sleep(50.0)
+    assert made == []
+    await asyncio.sleep(200.0)
+    assert len(made) == 1
+    assert service.supervisor.deaths == {Cause.HANG: 1}
+    assert service.control.not_ready() == []
+    await serving
+    service.parts.tasks.stop_all()
+
+
+@on_virtual_time
+async def test_a_shutdown_that_fails_does_not_keep_a_hung_engine() -> None:
+    """It is replaced all the same."""
+
+    class Stubborn(FakeEngine):
+        def shutdown(self, timeout: float | None = None) -> None:
+            raise RuntimeError("it cannot")
+
+    catalogue = PresetCatalogue()
+    recovery = Recovery(restart_hung=True, hang_after_s=10.0)
+    preset = catalogue.get("balanced").model_copy(update={"recovery": recovery})
+    engine: Any = headway.wrap(Stubborn(step_s=0.01), preset, engine_factory=lambda: Stubborn(step_s=0.01))
+    async for _ in engine.generate("x", FakeParams(), "a"):
+        pass
+    engine.stalled = True
+    await asyncio.sleep(60.0)
+    assert engine.headway.supervisor.deaths == {Cause.HANG: 1}
+    assert engine.headway.not_ready() == []
+    engine.headway.gateway.link.close_from_any_thread(0)
+
+
+@on_virtual_time
+async def test_memory_that_is_short_at_the_start_of_another_engine_counts_as_that() -> None:
+    """With fewer and fewer seats, and without new requests after the second time."""
+    harness = Harness(seats=8, causes=(Cause.OUT_OF_MEMORY,) * 3, max_restarts=5)
+    harness.replacement.fails = 2
+    await asyncio.sleep(0.5)
+    harness.engine.die()
+    await asyncio.sleep(40.0)
+    assert harness.supervisor.deaths == {Cause.OUT_OF_MEMORY: 3}
+    assert harness.supervisor.restarts.seats_ratio < 0.5
+    await harness.close()
+
+
+@on_virtual_time
+async def test_an_engine_is_recycled_before_the_first_request_of_a_program() -> None:
+    """The engine is watched from then on."""
+    engine: Any = headway.wrap(FakeEngine(step_s=0.01), engine_factory=lambda: FakeEngine(step_s=0.01))
+    engine.headway.recycle(Caller("me"))
+    await asyncio.sleep(5.0)
+    assert engine.headway.not_ready() == []
+    assert not engine.headway.engine_recycle.running
+    async for _ in engine.generate("x", FakeParams(), "a"):
+        pass
+    engine.headway.gateway.link.close_from_any_thread(0)
+
+
+def test_an_engine_that_is_made_for_nobody_is_shut_down() -> None:
+    """The program has ended its engine meanwhile; or its factory makes another kind."""
+    made: list[Any] = []
+
+    class Watched(FakeEngine):
+        down = False
+
+        def shutdown(self, timeout: float | None = None) -> None:
+            self.down = True
+
+    class Other(Watched):
+        pass
+
+    def make(kind: type[Watched]) -> Any:
+        time.sleep(0.2)
+        made.append(kind(step_s=0.01))
+        return made[-1]
+
+    async def cancelled() -> None:
+        replacer = FactoryReplacer(Watched(), lambda: make(Watched))
+        starting = asyncio.create_task(replacer.start())
+        await asyncio.sleep(0.05)
+        starting.cancel()
+        await asyncio.gather(starting, return_exceptions=True)
+        await until(lambda: made and made[0].down)
+        with pytest.raises(TypeError, match="made a Other"):
+            await FactoryReplacer(Watched(), lambda: make(Other)).start()
+
+    asyncio.run(asyncio.wait_for(cancelled(), 30))
+    assert [one.down for one in made] == [True, True]
+
+
+def test_an_engine_whose_shutdown_takes_no_time_is_shut_down() -> None:
+    """A program's own engine."""
+
+    class Plain(FakeEngine):
+        down = False
+
+        def shutdown(self) -> None:  # type: ignore[override]  # not vLLM's
+            self.down = True
+
+    engine: Any = headway.wrap(Plain(step_s=0.01))
+    engine.shutdown()
+    assert engine.down

@@ -181,3 +181,33 @@ def test_whatever_the_readings_it_stays_gentle(history: list[tuple[float, Memory
         for effect in supervisor.update(calm, config, now_s + 1 + step * (config.raise_after_s + 1)):
             cap_ratio = effect.ratio if isinstance(effect, CapSeats) else cap_ratio
     assert cap_ratio == 1.0
+
+
+def test_all_caches_are_cleared_once_for_a_job_also_where_the_heap_is_one_of_them() -> None:
+    """Not every few minutes from then on."""
+    config = Memory(caches=(Cache.WORKER, Cache.HEAP), large_job_tokens=30_000, clear_every_s=300.0)
+    large = [(10.0, seen(running=0, largest_job_tokens=40_000))]
+    later = [(float(now_s), seen(running=0)) for now_s in range(20, 3600, 10)]
+    assert [at_s for at_s, one in walk(config, *large, *later) if isinstance(one, Clear)] == [10.0]
+
+
+@pytest.mark.parametrize("rule", ["kv_usage_ratio", "gpu_usage_ratio"])
+def test_a_rule_that_is_switched_off_gives_the_seats_back(rule: str) -> None:
+    """Under the same load."""
+    usage = {rule: 0.96}
+    policy, on = MemoryPolicy(0.0), Memory(**{rule: 0.9}, min_ratio=0.25)
+    policy.update(seen(gpu_usage_ratio=0.5), on, 0.0)
+    capped = [one for now_s in range(5, 300, 5) for one in policy.update(seen(**usage), on, float(now_s))]
+    assert CapSeats(0.25) in capped
+    off = on.model_copy(update={rule: 1.0})
+    freed = [one for now_s in range(300, 9000, 5) for one in policy.update(seen(**usage), off, float(now_s))]
+    assert freed[-1] == CapSeats(1.0)
+
+
+def test_a_share_below_a_raised_bound_is_raised() -> None:
+    """At the next reading."""
+    policy, low = MemoryPolicy(0.0), Memory(kv_usage_ratio=0.9, min_ratio=0.25)
+    for now_s in range(5, 300, 5):
+        policy.update(seen(kv_usage_ratio=0.96), low, float(now_s))
+    raised = low.model_copy(update={"min_ratio": 0.75})
+    assert policy.update(seen(kv_usage_ratio=0.96), raised, 300.0) == [CapSeats(0.75)]

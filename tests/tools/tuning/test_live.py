@@ -57,13 +57,16 @@ def test_an_order_whose_answer_was_never_read_is_put_back(server: LiveStandIn, l
     assert (server.preset, server.control.limits.in_force) == (BALANCED, None)
 
 
-def test_an_order_that_has_expired_leaves_the_standing_one_of_another_client(server: LiveStandIn) -> None:
+def test_an_order_that_has_expired_leaves_the_standing_one_of_another_client(
+    server: LiveStandIn, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """It is what was in force before."""
+    monkeypatch.setattr("headway_tools.tuning.live.GRACE_S", 0.1)
     server.call(server.control.switch("balanced", expected_revision=None, caller=OTHER))
     server.call(server.control.order_limit(10, expected_revision=None, caller=OTHER))
     with AdminClient(server.url, TOKEN) as client:
         live = Live.of(client)
-        live.set_limit(15, None, 0.01)
+        live.set_limit(15, None, 0.1)
         until_s = time.monotonic() + 60
         while server.preset.batching.seats != 10:
             assert time.monotonic() < until_s
