@@ -10,6 +10,7 @@ import streamlit as st
 from headway_dashboard import components
 from headway_dashboard.analysis.catalogue import panels
 from headway_dashboard.analysis.catalogue.panels import for_classes
+from headway_dashboard.analysis.catalogue.slo_panels import LONG_S
 from headway_dashboard.analysis.changes.audit_rows import zone_of
 from headway_dashboard.analysis.changes.last_changes import EXPRESSIONS, change_rows
 from headway_dashboard.analysis.diagnosis import alerts
@@ -23,6 +24,7 @@ from headway_dashboard.analysis.server.instances import INSTANCE
 from headway_dashboard.analysis.server.objectives import objective_lines
 from headway_dashboard.analysis.server.status import Status
 from headway_dashboard.analysis.server.stop_words import operator_limit_words
+from headway_dashboard.analysis.units import duration
 from headway_dashboard.analysis.view import CLASSES
 from headway_dashboard.analysis.window import before_now
 from headway_dashboard.components import headline, table, tile
@@ -109,6 +111,8 @@ def class_table(reading: PageReading, *, pressable: bool = True) -> None:
             st.rerun()
         if not reading.state.current:
             st.caption("Last known values.")
+        if reading.longest_s < LONG_S:
+            st.caption(f"Budget left covers {duration(reading.longest_s)} at most: this source holds no more.")
         for line in lines[1:]:  # what the engine misses even for a request alone
             st.caption(plain(line))
         if lines:

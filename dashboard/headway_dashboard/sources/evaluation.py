@@ -130,7 +130,10 @@ class Evaluator:
                 others = self._lines(second, on)
                 return {key: added(line, others[key]) for key, line in self._lines(first, on).items() if key in others}
             case Either(first, second):
-                return self._lines(first, on) or self._lines(second, on)
+                others = self._lines(second, on)
+                return others | {
+                    key: _either(line, others.get(key, line)) for key, line in self._lines(first, on).items()
+                }
             case _:
                 return self._derived(expression, on)
 

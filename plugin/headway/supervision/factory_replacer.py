@@ -78,8 +78,13 @@ class FactoryReplacer:
         try:
             return await asyncio.shield(making)
         except asyncio.CancelledError:
-            making.add_done_callback(lambda made: made.cancelled() or made.exception() or _shut_down(made.result()))
+            making.add_done_callback(_shut_down_made)
             raise
+
+
+def _shut_down_made(made: asyncio.Future[Any]) -> None:
+    if not (made.cancelled() or made.exception()):
+        _shut_down(made.result())
 
 
 def _shut_down(engine: Any) -> None:

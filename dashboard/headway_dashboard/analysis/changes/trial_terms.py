@@ -36,12 +36,14 @@ def read_terms(after: str, conditions: str, class_names: Collection[str]) -> Ter
 def with_refusals(terms: Terms, refused_ratio: float) -> Terms:
     """The terms with a condition on refusals, where a trial has none: where all are refused no first token is late.
 
-    The bound is some more than what is refused now.
+    The bound is some more than what is refused now; none where nearly all are refused already.
     """
     on_trial = terms.revert_after_s is not None or terms.revert_if
     if not on_trial or len(terms.revert_if) >= MOST_CONDITIONS or any("refused" in text for text in terms.revert_if):
         return terms
-    bound = min(_MOST_REFUSED, round(refused_ratio + _MORE_REFUSED, 2))
+    bound = round(refused_ratio + _MORE_REFUSED, 2)
+    if bound > _MOST_REFUSED:
+        return terms
     return replace(terms, revert_if=(*terms.revert_if, str(Condition.parse(f"refused_ratio > {bound}"))))
 
 

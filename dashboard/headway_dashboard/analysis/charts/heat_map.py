@@ -59,17 +59,15 @@ def bucket_rows(series: Series) -> Mapping[float, list[Point]]:
     """The observations of each bucket alone, by its upper bound; the lines of the series are cumulative."""
     cumulative = {float(labels[-1]): list(line) for labels, line in series.lines.items()}
     bounds = sorted(cumulative)
-    below: Sequence[Point] = [0.0] * len(series.times_s)
+    below = [0.0] * len(series.times_s)  # the most at or below any bound so far: not every server has every bound
     rows: dict[float, list[Point]] = {}
     for bound in bounds:
-        rows[bound] = [_more(before, upto) for before, upto in zip(below, cumulative[bound], strict=True)]
-        below = cumulative[bound]
+        upto = cumulative[bound]
+        rows[bound] = [
+            None if point is None else max(0.0, point - before) for before, point in zip(below, upto, strict=True)
+        ]
+        below = [before if point is None else max(before, point) for before, point in zip(below, upto, strict=True)]
     return rows
-
-
-def _more(before: Point, upto: Point) -> Point:
-    """A torn scrape may have more below a bound than at it: that is none."""
-    return None if before is None or upto is None else max(0.0, upto - before)
 
 
 def _cell(point: Point) -> Point:

@@ -13,9 +13,11 @@ from math import inf
 from typing import get_args
 
 from headway.api.schema import Silence
+from headway_dashboard.analysis.catalogue import panels
 from headway_dashboard.analysis.catalogue.alerts import RULES
 from headway_dashboard.analysis.catalogue.alerts.availability import DOWN
 from headway_dashboard.analysis.catalogue.alerts.rule import Rule, Severity
+from headway_dashboard.analysis.queries.conditions import needed_s
 from headway_dashboard.analysis.queries.expressions import Expression
 from headway_dashboard.analysis.queries.metric import INSTANCE
 from headway_dashboard.analysis.queries.model import Mark, Series
@@ -73,10 +75,12 @@ def alerts_of(
 def alert_marks(history: SourceReading) -> list[Mark]:
     """The beginnings of the conditions of rules. The first known instant is no beginning."""
     marks: list[Mark] = []
+    known_s = _known_from_s(history)
     for condition, rule in _rules(history):
         series, held = history[condition], _held(history[condition])
         changes = zip(series.times_s[1:], pairwise(held), strict=False)
-        begun_s = [time_s for time_s, (before, now) in changes if now and not before]
+        first_s = known_s + needed_s(condition)
+        begun_s = [time_s for time_s, (before, now) in changes if now and not before and time_s > first_s]
         marks += [Mark(time_s, rule.name.removeprefix("Headway"), "alert") for time_s in begun_s]
     return marks
 
@@ -90,10 +94,23 @@ def _held(series: Series) -> list[bool]:
     return [any(point is not None for point in column) for column in zip(*series.lines.values(), strict=True)]
 
 
-def _begun(series: Series) -> tuple[float | None, bool]:
+def _known_from_s(reading: SourceReading) -> float:
+    """The first instant of which anything is known: before it a condition that does not hold is only not known."""
+    for expression in (panels.READY, panels.PRESETS_SEEN, panels.ENGINE_STATES_SEEN):
+        series = reading.series.get(expression)
+        if series is not None and series.lines:
+            columns = zip(series.times_s, zip(*series.lines.values(), strict=True), strict=False)
+            return next((time_s for time_s, column in columns if any(point is not None for point in column)), -inf)
+    return -inf
+
+
+def _begun(reading: SourceReading, condition: Expression) -> tuple[float | None, bool]:
     """When a condition that holds now began to hold, and whether that was seen."""
+    series, known_s = reading[condition], _known_from_s(reading) + needed_s(condition)
     began_s = None
     for time_s, holds in zip(reversed(series.times_s), reversed(_held(series)), strict=False):
+        if began_s is not None and time_s < known_s:
+            return began_s, False
         if not holds:
             return began_s, began_s is not None
         began_s = time_s
@@ -110,9 +127,9 @@ def _holding(reading: SourceReading, history: SourceReading | None) -> Iterator[
         labels = dict(zip(condition.by, worst, strict=True))
         server = f"{labels.get(INSTANCE)}: " if len(reading.instances) > 1 and labels.get(INSTANCE) else ""
         more = f" (and {len(values) - 1} more)" if len(values) > 1 else ""
-        began_s, seen = _begun(reading[condition])
+        began_s, seen = _begun(reading, condition)
         if not seen and history is not None:
-            began_s, seen = min((_begun(history[condition]), (began_s, seen)), key=lambda one: one[0] or inf)
+            began_s, seen = min((_begun(history, condition), (began_s, seen)), key=lambda one: one[0] or inf)
         yield Alert(
             rule.name,
             rule.severity,

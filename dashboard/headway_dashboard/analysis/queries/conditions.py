@@ -5,7 +5,7 @@ A line of a condition has a value where the condition holds, and a gap where it 
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, fields, is_dataclass
 from typing import Literal
 
 from headway_dashboard.analysis.queries.expressions import Either, Expression, OfExpression
@@ -151,3 +151,10 @@ class Joined(Expression):
 def _operand(expression: Expression, window: str) -> str:
     text = expression.promql(window)
     return f"({text})" if isinstance(expression, Joined | Either) else text
+
+
+def needed_s(node: object) -> float:
+    """The time that must have been measured until a condition can hold at all, in seconds."""
+    own_s = node.window_s if isinstance(node, Least | Average) else 0.0
+    parts = [getattr(node, field.name) for field in fields(node)] if is_dataclass(node) else []
+    return max([own_s, *map(needed_s, parts)])

@@ -205,12 +205,14 @@ def quantile(share: float, buckets: Sequence[tuple[float, float]]) -> Point:
 
 
 def quantiles(share: float, buckets: Mapping[float, Sequence[Point]]) -> list[Point]:
-    """The quantile at each point of bucket-rate lines, by upper bound; a gap where a bucket is missing."""
+    """The quantile at each point of bucket-rate lines, by upper bound, of the buckets that there are at that point: a
+    server that starts anew may have others.
+    """
     bounds = list(buckets)
     points: list[Point] = []
     for column in zip(*buckets.values(), strict=True):
         known = [(bound, value) for bound, value in zip(bounds, column, strict=True) if value is not None]
-        points.append(quantile(share, known) if len(known) == len(bounds) else None)
+        points.append(quantile(share, known))
     return points
 
 

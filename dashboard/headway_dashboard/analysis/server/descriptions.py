@@ -178,7 +178,7 @@ def trigger_words(trigger: str) -> str:
 
 def warmup_rows(reading: SourceReading, status: WarmupStatus) -> list[dict[str, str]]:
     """The stages of the warm-up in their order: all rounds where the status is known, else the last by the metrics."""
-    last_s = {labels[0]: newest(line) for labels, line in reading[engine_panels.WARMUP_S].lines.items()}
+    last_s = {labels[0]: line[-1] for labels, line in reading[engine_panels.WARMUP_S].lines.items() if line}
     rounds: dict[str, list[float]] = dict(status.stages) or {
         stage: [took_s] for stage, took_s in last_s.items() if took_s is not None
     }
@@ -304,7 +304,8 @@ def server_tiles(reading: SourceReading, status: Status, state: Condition) -> li
     for label, value, explanation in counted:
         old = "" if value is None or state.current else "last known"
         tiles.append(TileText(label, _compact(value), explanation, old))
-    last_s = [took_s for line in reading[engine_panels.WARMUP_S].lines.values() if (took_s := newest(line)) is not None]
+    lines = reading[engine_panels.WARMUP_S].lines.values()
+    last_s = [took_s for line in lines if line and (took_s := line[-1] if state.current else newest(line)) is not None]
     took = duration(sum(last_s)) if last_s else MISSING
     tiles.append(TileText("Warm-up", took, "The last round of every stage of the warm-up.", status.warmup.state))
     return tiles

@@ -99,7 +99,17 @@ def test_rows_add_up_to_all_observations(columns: list[list[int]]) -> None:
 def test_a_torn_scrape_has_no_negative_cell() -> None:
     """Buckets that were read while they grew may be out of order."""
     rows = bucket_rows(Series((0.0,), {("1.0",): [5.0], ("2.0",): [4.0], ("+Inf",): [6.0]}))
-    assert [row[0] for row in rows.values()] == [5.0, 0.0, 2.0]
+    assert [row[0] for row in rows.values()] == [5.0, 0.0, 1.0]
+
+
+def test_servers_with_other_bounds_are_counted_once() -> None:
+    """300 steps of 30 sequences on a server with a bound at 64, and 300 of 10 on one with a bound at 16."""
+    found = bucket_rows(
+        Series((0.0,), {("16.0",): [300.0], ("32.0",): [600.0], ("48.0",): [300.0], ("+Inf",): [600.0]})
+    )
+    assert [row[0] for row in found.values()] == [300.0, 300.0, 0.0, 0.0]
+    anew = bucket_rows(Series((0.0, 1.0), {("0.8",): [None, 5.0], ("1.0",): [7.0, 5.0], ("+Inf",): [7.0, 6.0]}))
+    assert [*anew.values()] == [[None, 5.0], [7.0, 0.0], [0.0, 1.0]]
 
 
 def test_the_colours_keep_their_order_in_grey() -> None:

@@ -12,6 +12,7 @@ import yaml
 from running_server import ROOT
 
 from headway.api.schema import Silence
+from headway_dashboard.analysis.catalogue import panels
 from headway_dashboard.analysis.catalogue.alerts import RULES
 from headway_dashboard.analysis.diagnosis.alerts import EXPRESSIONS, Alert, alert_marks, alerts_of
 from headway_dashboard.analysis.queries.model import Grid
@@ -147,6 +148,17 @@ def test_an_alert_knows_since_when_it_holds() -> None:
     assert (long.since_s, long.seen) == (600.0, False)
     (both,) = alerts_of(reading_of(ring, 800.0, 200.0), NOW, reading_of(ring, 800.0, 590.0))
     assert (both.since_s, both.seen) == (300.0, True)
+
+
+def test_a_time_of_which_nothing_is_known_is_no_beginning() -> None:
+    """The dashboard was started because of the trouble: it is older than what is known of it."""
+    labels = '{job="",instance="a"}'
+    ring = ring_of({f"headway_ready{labels}": "_x20 0x40"})
+    reading = reading_of(ring, 600.0, 570.0)
+    series = {**reading.series, panels.READY: ring.evaluate(panels.READY, Grid(30.0, 600.0, STEP_S, 30.0))}
+    (alert,) = alerts_of(replace(reading, series=series), NOW)
+    assert (alert.name, alert.seen) == ("HeadwayNotReady", False)
+    assert alert_marks(replace(reading, series=series)) == []
 
 
 def test_every_rule_says_when_it_fires() -> None:

@@ -38,7 +38,8 @@ def merged_status(servers: Mapping[str, Status]) -> Status:
         queued=sum(status.queued for status in known),
         preset=_same([status.preset for status in known], ""),
         limit_reason=_same([status.limit_reason for status in known], ""),
-        admission=_same([status.admission for status in known], "open"),
+        admission=_admission([status.admission for status in known]),
+        blocks=tuple(block for block in known[0].blocks if all(block in status.blocks for status in known)),
         silences=_silent_everywhere(known),
         ladder=max((status.ladder for status in known), key=lambda ladder: _place(ladder.rung), default=NO_LADDER),
         strategy=_same([status.strategy for status in known], ""),
@@ -47,6 +48,11 @@ def merged_status(servers: Mapping[str, Status]) -> Status:
         batches=tuple(batch for status in known for batch in status.batches),
         servers=servers,
     )
+
+
+def _admission(states: Sequence[str]) -> str:
+    """Open where any server is; else the state of the first."""
+    return "open" if "open" in states else states[0]
 
 
 def _silent_everywhere(statuses: Sequence[Status]) -> tuple[Silence, ...]:

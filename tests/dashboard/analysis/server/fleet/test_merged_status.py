@@ -46,6 +46,15 @@ def test_one_status_is_left_as_it_is() -> None:
     assert merged_status({"a": FIRST}) is FIRST
 
 
+def test_servers_that_all_stand_still_are_not_open() -> None:
+    """What stops them all is said of all: each could be resumed."""
+    drained = replace(SECOND, blocks=("operator",))
+    found = merged_status({"a": drained, "b": replace(drained, blocks=("operator", "recycle"))})
+    assert (found.admission, found.blocks) == ("draining", ("operator",))
+    assert merged_status({"a": drained, "b": replace(FIRST, admission="paused")}).admission == "draining"
+    assert merged_status({"a": drained, "b": FIRST}).admission == "open"
+
+
 def test_counts_are_summed_and_differences_left_out() -> None:
     """A part of one server, such as its diagnosis, is not said of all."""
     found = merged_status({"a": FIRST, "b": SECOND})
