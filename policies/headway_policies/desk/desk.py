@@ -54,6 +54,9 @@ from headway_policies.limits import Learnt, Load, Resolved
 from headway_policies.preset import Preset
 from headway_policies.request import NO_TIMEOUTS, Ending, Reason, Ticket, Usage, shorter
 
+#: The longest time that reading what came in a standstill is waited for.
+_MOST_UNREAD_S = 30.0
+
 
 class Desk:
     """The admission of one engine, of at most ``ceiling`` seats and ``most_adapters`` different adapters at once."""
@@ -132,9 +135,11 @@ class Desk:
     def stood_still(self, for_s: float, now_s: float) -> None:
         """The shell stood still for so long, until now: what the engine sent meanwhile is still to be read.
 
-        Only noted. Time-outs of running tickets that have come since, or come within as long again, are checked then.
+        Only noted. Time-outs of running tickets that have come since, or come within as long again, half a minute at
+        the most, are checked then.
         """
-        self._dispatcher.unread_until_s = max(self._dispatcher.unread_until_s, now_s + for_s)
+        unread_until_s = now_s + min(for_s, _MOST_UNREAD_S)
+        self._dispatcher.unread_until_s = max(self._dispatcher.unread_until_s, unread_until_s)
 
     def leave(
         self, ticket_id: int, ending: Ending, now_s: float, usage: Usage | None = None, *, sequences: int = 0

@@ -56,9 +56,8 @@ class Forecast:
 
     def seats_free(self, record: Record, now_s: float) -> None:
         """The ticket is about to give up its last seat."""
-        residence_s = now_s - record.dispatched_s
-        self._waits.ended(record.seats, residence_s, now_s)
-        self.demand.ended(record.queue_class, record.seats, residence_s)
+        self._waits.ended(record.seats, record.seat_s, now_s)
+        self.demand.ended(record.queue_class, record.seats, record.seat_s)
 
     def likely_first_token_s(self, ticket: Ticket) -> float | None:
         """A time within which the first token probably comes after the dispatch; None while nothing is known."""
@@ -73,8 +72,9 @@ class Forecast:
         """A request ran to its end."""
         ticket = record.ticket
         self.lengths.ended(ticket, usage)
-        if record.first_s is not None and ticket.seats == 1:
-            self.pace.ended(usage.output_tokens, now_s - record.first_s)
+        if record.first_s is not None and ticket.seats == 1 and not record.again:
+            ended_s = now_s if record.freed_s is None else record.freed_s  # a program may read on for long
+            self.pace.ended(usage.output_tokens, ended_s - record.first_s)
         self.sizes.add(ticket.seats, usage)
 
     def accuracy(self) -> dict[str, Accuracy]:

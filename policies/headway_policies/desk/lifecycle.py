@@ -317,7 +317,8 @@ class Lifecycle:
     def _start(self, record: Record, now_s: float) -> None:
         """Give the ticket its seats: the engine may have it."""
         ticket, mode, pacer = record.ticket, self._mode, self._capacity.pacer
-        record.dispatched_s, record.revision = now_s, mode.revision
+        record.dispatched_s = record.seated_s = now_s
+        record.seat_s, record.freed_s, record.again, record.revision = 0.0, None, False, mode.revision
         self.unstarted[ticket.id] = record
         tokens = ticket.seats * ticket.prompt_tokens
         self.sent_tokens += tokens
@@ -340,7 +341,11 @@ class Lifecycle:
         if sequences == record.sequences:
             return
         before = record.seats
+        if sequences and not before:
+            record.seated_s, record.again = now_s, record.again or record.freed_s is not None
         if before and not sequences:
+            record.seat_s += now_s - record.seated_s
+            record.freed_s = now_s
             self._forecast.seats_free(record, now_s)
             self._unpace(record)
         seats = min(sequences, record.granted) if record.ticket.seats > record.granted else sequences

@@ -112,6 +112,8 @@ def _order(preset: Preset) -> Iterator[str]:
         yield "ordering.between: strict: a constant stream of urgent requests starves the classes below it"
     if between in ("strict", "ageing") and any(terms.share is not None for terms in preset.classes.values()):
         yield f"classes: share has no effect under {between}, only under weighted"
+    if between != "ageing" and preset.ordering.ageing_step_s != OrderSettings.model_fields["ageing_step_s"].default:
+        yield f"ordering.ageing_step_s: no effect under {between}, only under ageing"
     yield from _prefix(preset)
     if preset.classes[ranked[-1]].reserved_seats:
         yield f"classes.{ranked[-1]}.reserved_seats: no effect: no class is less urgent"

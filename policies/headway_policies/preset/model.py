@@ -120,7 +120,7 @@ class Preset(BaseModel):
             text = f"{too_large[0]} is not between 1 and the {seats} seats"
             yield Issue("batching.preferred_batch_sizes", text, str(too_large[0]))
         yield from self._unfillable_batch()
-        if limit.policy != "fixed" and not limit.min_seats <= seats <= (limit.max_seats or seats):
+        if limit.moves and not limit.min_seats <= seats <= (limit.max_seats or seats):
             yield Issue("batching.seats", f"{seats} is not between limit.min_seats and limit.max_seats", str(seats))
 
     def _unfillable_batch(self) -> Iterator[Issue]:

@@ -174,6 +174,8 @@ class StepPolicy:
     def _by_costs(self, terms: StepTerms, costs: StepTime, decoding: int, line: Sequence[Prompt]) -> Plan | None:
         """The plan that these costs ask for."""
         alone_s, share = costs.step_s(decoding, 0), terms.prefill_share
+        if alone_s <= 0:  # a fit of few steps may charge the prompts with all of it
+            return None
         if not isinstance(share, str):
             return _plan(alone_s / (1 - share), alone_s, costs, line)
         if (aim_s := self._aim_s()) == inf:

@@ -14,16 +14,19 @@ from headway_policies import (
     Block,
     Desk,
     Dispatch,
+    Ending,
     Expire,
     Outcome,
     Reason,
     Reject,
     Ticket,
     Timeouts,
+    Usage,
 )
 from headway_policies.desk.admit import Queue
 from headway_policies.desk.dump import dump
 from headway_policies.fallback.rungs import Rung
+from headway_policies.limits import LimitSettings
 from headway_policies.queueing.factory import OrderSettings
 
 
@@ -103,6 +106,47 @@ def test_after_a_pause_of_the_shell_time_outs_are_checked_once_it_has_read_what_
         desk.token_batch(1, 6.5)
     assert deeds(desk.tick(7.0)) == ([] if tokens_came else [Abort(1, Reason.STALL_TIMEOUT)])
     assert deeds(desk.tick(8.5)) == ([Abort(1, Reason.STALL_TIMEOUT)] if tokens_came else [])
+
+
+def test_a_pause_of_an_hour_does_not_put_time_outs_off_for_another_one() -> None:
+    """What came meanwhile is read in less than half a minute."""
+    desk = Desk(small_preset(seats=1, classes={"normal": terms(1, total_s=60.0, stall_timeout_s=2.0)}))
+    desk.arrive(Ticket(1, "normal", 0.0), 0.0)
+    desk.reseat(1, 1, 0.0)
+    desk.first_token(1, 1.0)
+    desk.stood_still(3600.0, 3601.0)
+    assert deeds(desk.tick(3601.0)) == []
+    assert [type(deed) for deed in deeds(desk.tick(3631.0))] == [Abort]
+
+
+@pytest.mark.parametrize("tool_s", [0.0, 60.0])
+def test_the_time_of_a_tool_is_no_time_in_the_engine(tool_s: float) -> None:
+    """A request of two calls of a second each demands as much, however long its tool takes between them."""
+    limit = LimitSettings(policy="aimd", inter_token_slo_ms=75.0)
+    desk, now_s = Desk(small_preset(seats=4, classes={"normal": terms(1)}, limit=limit)), 0.0
+    for number in range(1, 41):
+        desk.arrive(Ticket(number, "normal", now_s, prompt_tokens=10, max_tokens=20), now_s)
+        desk.first_token(number, now_s + 0.1)
+        desk.reseat(number, 0, now_s + 1.0)
+        desk.reseat(number, 1, now_s + 1.0 + tool_s)
+        desk.reseat(number, 0, now_s + 2.0 + tool_s)
+        desk.leave(number, Ending.COMPLETED, now_s + 2.0 + tool_s, Usage(10, 20))
+        now_s += 3.0 + tool_s
+    assert 1.0 <= desk._forecast._waits._residence_s <= 2.0
+    assert desk._forecast.pace.ratio == 0.0
+
+
+def test_a_program_that_reads_slowly_makes_no_engine_slow() -> None:
+    """The engine was done long before its request was over."""
+    limit = LimitSettings(policy="aimd", inter_token_slo_ms=75.0)
+    desk, now_s = Desk(small_preset(seats=16, classes={"normal": terms(1, total_s=None)}, limit=limit)), 0.0
+    for number in range(1, 101):
+        desk.arrive(Ticket(number, "normal", now_s, prompt_tokens=10, max_tokens=100), now_s)
+        desk.first_token(number, now_s + 0.1)
+        desk.reseat(number, 0, now_s + 5.0)
+        now_s += 100.0 if number % 5 == 0 else 5.0
+        desk.leave(number, Ending.COMPLETED, now_s, Usage(10, 100))
+    assert desk._forecast.pace.ratio < 0.1
 
 
 @pytest.mark.parametrize(

@@ -36,6 +36,10 @@ CAUTIONS: dict[str, tuple[str, list[str]]] = {
         'ordering.between = "strict"',
         ["ordering.between: strict", "classes: share has no effect under strict"],
     ),
+    "a step of ageing under another order": (
+        "ordering.ageing_step_s = 3.0",
+        ["ordering.ageing_step_s: no effect under weighted, only under ageing"],
+    ),
     "ageing with shares": ('ordering.between = "ageing"', ["classes: share has no effect under ageing"]),
     "a stall shorter than the promise": (
         'limit = { policy = "aimd", inter_token_slo_ms = 30000 }',

@@ -234,3 +234,12 @@ def test_there_are_no_terms_where_nothing_is_to_be_kept(share: str, objective: i
         StepTerms.of(StepSettings.model_validate({"prefill_share": share}), {0: terms(inter_token_slo_ms=objective)})
         is None
     )
+
+
+@pytest.mark.parametrize("share", [0.5, "auto"])
+def test_a_fit_that_charges_prompts_with_all_of_a_step_plans_nothing(share: float | str) -> None:
+    """Two steps of an engine whose long prompts cost more a token leave nothing for the sequences."""
+    policy = StepPolicy(StepTerms(share, 50.0, {0: 0.3}))
+    for decoding, tokens in ((0, 8192), (8, 512)):
+        policy.learn(decoding, tokens, 0.01 + 0.0001 * max(decoding, 1) + 0.00005 * tokens * (1 + tokens / 8192))
+    assert policy.plan(1, [Prompt(40_000, 40_000, 0, 0.1)]) is None

@@ -18,6 +18,8 @@ class Record:
     given, ``seats`` how many of them it occupies yet, ``sequences`` how many sequences of it the engine has: more than
     seats where it is wider than the limit. ``left`` says that only those sequences are left of it.
     ``first_s`` and ``token_s`` are the times of its first token and of the last one that was reported.
+    It has its seats since ``seated_s``, or had them until ``freed_s``, for ``seat_s`` in all. ``again`` says that it
+    has taken seats once more after it had none, as in a tool turn.
     ``beside`` says that it runs beside the batch, on a seat of the bypass. ``charged`` says that its order has booked
     the expected tokens and needs the real ones. ``crash`` is the number of the last crash it was running at. ``late``
     says that it waits behind the others of its class, ``recalled`` that it has made room once.
@@ -36,6 +38,10 @@ class Record:
     sequences: int = 0
     left: bool = False
     dispatched_s: float = 0.0
+    seated_s: float = 0.0
+    seat_s: float = 0.0
+    freed_s: float | None = None
+    again: bool = False
     first_s: float | None = None
     token_s: float | None = None
     revision: int = 0
