@@ -31,6 +31,8 @@ def main(argv: list[str] | None = None) -> int:
     parser.add_argument("--write", action="store_true", help="write the contract anew")
     options = parser.parse_args(argv)
     sources = [VllmSource(folder / "vllm") for folder in options.folders]
+    if wrong := [source.package.parent for source in sources if not source.version]:
+        parser.error(f"{wrong[0]}: holds no package vllm")
     if not sources and (installed := VllmSource.installed()):
         sources = [installed]
     if options.write:

@@ -53,7 +53,11 @@ class PolicyClient:
         the first step of the iteration, Refused at any.
         """
         seats = self._headway_gateway.link.adapter.seats(sampling_params)
-        return self._headway_carry(self._headway_base.generate, prompt, sampling_params, request_id, seats, options)
+        call = self._headway_carry(self._headway_base.generate, prompt, sampling_params, request_id, seats, options)
+        context = REQUEST_CONTEXT.get()
+        if context is None or not context.asked.route.form:
+            return call
+        return _in_turn(context, self._headway_gateway.gate.desk.limit, call)  # vLLM cuts long audio into many pieces
 
     def encode(self, prompt: Any, pooling_params: Any, request_id: str, **options: Any) -> AsyncGenerator[Any, None]:
         """Run a pooling request behind the same gate: each call takes a seat, at most all seats at once."""

@@ -17,7 +17,7 @@ from starlette.types import ASGIApp, Message, Scope
 from headway.admission import RequestContext
 from headway.http.access.identity import SENDER, Sender
 from headway.http.inference.middleware import ON_CONTEXT
-from headway.openai.batch_file import again_after_s
+from headway.openai.batch_file import REFUSALS, again_after_s
 
 log = logging.getLogger(__name__)
 
@@ -127,7 +127,7 @@ class Calls:
                 wait_s = again_after_s(answer.status, answer.headers, tries)
                 if wait_s is None:
                     return answer
-                tries += 1
+                tries += answer.status not in REFUSALS
                 with suppress(TimeoutError):
                     async with asyncio.timeout(wait_s):
                         await self._turned.wait()

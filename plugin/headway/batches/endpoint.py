@@ -129,8 +129,14 @@ class BatchRoutes:
             raise _wrong("order: asc or desc is needed.", "order")
         store, tenant = self._on.store, _sender(request).tenant
         kind = asked.get("purpose")
+        await self._check_after(after, store.file, tenant)
         found = await self._on.disk(store.files, tenant, limit + 1, after, "asc" if order == "asc" else "desc", kind)
         return _page([file.shown() for file in found], limit)
+
+    async def _check_after(self, after: str | None, known: Callable[[str, str], object | None], tenant: str) -> None:
+        """Raise BadRequest for a place in a list that is not there: an empty page would look like its end."""
+        if after is not None and await self._on.disk(known, tenant, after) is None:
+            raise _wrong("after: there is no such id; it may have been deleted. Begin with the first page.", "after")
 
     async def _file(self, request: Request) -> Response:
         return JSONResponse((await self._known_file(request)).shown())
@@ -190,7 +196,9 @@ class BatchRoutes:
 
     async def _list_batches(self, request: Request) -> Response:
         limit, after = _limit(request, _MOST_BATCHES, 20), request.query_params.get("after")
-        found = await self._on.disk(self._on.store.batches, _sender(request).tenant, limit + 1, after)
+        store, tenant = self._on.store, _sender(request).tenant
+        await self._check_after(after, store.batch, tenant)
+        found = await self._on.disk(store.batches, tenant, limit + 1, after)
         return _page([self._on.open.get(batch.id, batch).shown() for batch in found], limit)
 
     async def _batch(self, request: Request) -> Response:

@@ -188,6 +188,7 @@ class OneBatch:
 
     async def _validate(self) -> None:
         batch = self._batch
+        batch.total, batch.problems = 0, []  # a server may have stopped in the middle
         async for part in _slices(problems(lines_of(self._input), batch.endpoint)):
             batch.problems += filter(None, part)
             batch.total += len(part)
@@ -217,6 +218,7 @@ class OneBatch:
         False where another batch has its turn now.
         """
         batch, running = self._batch, set[asyncio.Task[None]]()
+        self._pace.at_s = self._batches.now_s()  # the check of the file is no time in which nothing was done
         lines, more = self._lines(), True
         saved_s = time.monotonic()
         try:

@@ -58,6 +58,7 @@ MAX_HEADER_BYTES = 8190
 _MAX_DIGITS = 400  # int() takes a time that grows with the square of them
 _MAX_AT_ONCE = 64
 _CONNECT_S = 5.0
+_EARLY_S = 0.05
 #: Errors of this one request, which say nothing about the other model.
 _REQUEST_ERRORS = frozenset({400, 413, 422})
 
@@ -162,6 +163,7 @@ class FallbackClient:
         """Send the request, and forward the answer. A failure before its first byte is only logged."""
         from aiohttp import ClientError, ClientTimeout
 
+        began_s = asyncio.get_running_loop().time()
         timeout = ClientTimeout(total=within_s, connect=min(_CONNECT_S, within_s))
         url = self._settings.url + ROUTES[path]
         try:
@@ -178,8 +180,9 @@ class FallbackClient:
             return ForwardResult.NOT_SERVED, error.verdict
         except (ClientError, OSError, EventTooLargeError, ValueError) as error:  # OSError: TimeoutError as well
             log.info("the fallback model failed: %s", type(error).__name__)
-            # the end of a request's own time says nothing of the model
-            own_end = isinstance(error, TimeoutError) and within_s < self._settings.timeout_s
+            # the end of a request's own time says nothing of the model; that of the connection comes before it
+            took_s, own = asyncio.get_running_loop().time() - began_s, within_s < self._settings.timeout_s
+            own_end = own and isinstance(error, TimeoutError) and took_s >= within_s - _EARLY_S
             verdict = Verdict.UNDECIDED if own_end else Verdict.FAILURE
             if not answer.begun:
                 return ForwardResult.NOT_SERVED, verdict

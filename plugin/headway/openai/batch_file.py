@@ -30,7 +30,8 @@ ENDPOINTS: Final = tuple(route.path for route in ROUTES if route.seats in (Seats
 _MOST_TRIES: Final = 3
 _WAITS_S: Final = (0.2, 60.0)
 _DIGITS: Final = 9  # of a number of seconds that is read
-_REFUSALS: Final = frozenset({HTTPStatus.TOO_MANY_REQUESTS, HTTPStatus.SERVICE_UNAVAILABLE})
+#: Refusals for want of room.
+REFUSALS: Final = frozenset({HTTPStatus.TOO_MANY_REQUESTS, HTTPStatus.SERVICE_UNAVAILABLE})
 
 _NUMBER = re.compile(rb'\{"id":"batch_req_([0-9]{1,9})"')
 
@@ -88,10 +89,10 @@ def again_after_s(status: int, headers: Mapping[str, str], tries: int) -> float 
     other error of the server is after a few tries. Header names are in lower case, or found in any.
     """
     text = headers.get("retry-after", "")
-    waits = status in _REFUSALS and headers.get("x-headway-reason") == "budget" and text
+    waits = status in REFUSALS and headers.get("x-headway-reason") == "budget" and text
     if headers.get("x-should-retry") == "false" and not waits:
         return None
-    if status in _REFUSALS:
+    if status in REFUSALS:
         asked_s = float(text[:_DIGITS]) if text.isascii() and text.isdecimal() else 1.0
         return min(max(asked_s, _WAITS_S[0]), _WAITS_S[1])
     if status >= HTTPStatus.INTERNAL_SERVER_ERROR and tries < _MOST_TRIES:

@@ -15,7 +15,15 @@ from typing import IO, Final
 import aiohttp
 import msgspec
 
-from headway.openai.batch_file import MAX_LINE_BYTES, BatchLine, LineError, again_after_s, answer_line, read_line
+from headway.openai.batch_file import (
+    MAX_LINE_BYTES,
+    REFUSALS,
+    BatchLine,
+    LineError,
+    again_after_s,
+    answer_line,
+    read_line,
+)
 from headway_tools.console import Exit, FailedError, ServerUnreachableError, UsageError, add_url
 from headway_tools.console.bar import Bar
 from headway_tools.console.parser import whole
@@ -122,7 +130,7 @@ class _Sender:
             wait_s = again_after_s(status, headers, tries)
             if wait_s is None:
                 return answer_line(number, line.custom_id, status, headers.get("x-request-id", ""), body), reply.ok
-            tries += 1
+            tries += status not in REFUSALS
             await asyncio.sleep(wait_s)
 
 

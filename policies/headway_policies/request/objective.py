@@ -88,9 +88,14 @@ def _readable(text: str) -> Relative | None:
 
 def _text(objective: Relative) -> str:
     """The text that is read as this objective."""
-    least = f"{objective.least:g}" if objective.least else ""
-    most = f"{objective.most:g}" if objective.most < inf else ""
-    return f"{objective.times:g}x" + (f" {least}..{most}" if least or most else "")
+    least = _number(objective.least) if objective.least else ""
+    most = _number(objective.most) if objective.most < inf else ""
+    return f"{_number(objective.times)}x" + (f" {least}..{most}" if least or most else "")
+
+
+def _number(value: float) -> str:
+    """A number without an exponent."""
+    return f"{value:.12f}".rstrip("0").rstrip(".")
 
 
 def _within(highest: float) -> Callable[[object], float | str]:

@@ -174,3 +174,35 @@ async def test_a_long_list_of_inputs_runs_as_many_at_once_as_there_are_seats(con
     assert [len(one) for one in answers] == [1] * 40
     assert engine.most_at_once == 3
     assert control.gateway.sequences <= 3
+
+
+@on_virtual_time
+async def test_the_pieces_of_long_audio_run_as_many_at_once_as_there_are_seats() -> None:
+    """vLLM cuts it, and gives each piece to the engine at once; the calls of a request of text are not held up."""
+    for path, most in (("/v1/audio/transcriptions", 3), ("/v1/completions", 40)):
+        engine: Any = Counting(step_s=1.0)
+        install(prepare(engine, PlainAdapter(), small_preset(3)), PresetCatalogue())
+        token = REQUEST_CONTEXT.set(RequestContext("normal", asked=Asked(route_at(path))))
+        try:
+            engine.check_admission(1)
+            calls = [collect(engine.generate("text", FakeParams(2), f"g{number}")) for number in range(40)]
+            await asyncio.gather(*calls)
+        finally:
+            REQUEST_CONTEXT.reset(token)
+        assert engine.most_at_once == most
+        engine.shutdown()
+
+
+class Counting(ServingEngine):
+    """Notes how many calls run at once."""
+
+    def __init__(self, **options: Any) -> None:
+        super().__init__(**options)
+        self.most_at_once = 0
+
+    async def generate(
+        self, prompt: Any, sampling_params: Any, request_id: str, **options: Any
+    ) -> AsyncGenerator[FakeOutput, None]:
+        async for output in super().generate(prompt, sampling_params, request_id, **options):
+            self.most_at_once = max(self.most_at_once, len(self.running))
+            yield output

@@ -15,12 +15,15 @@ import pytest
 from batch_server import ENDS, ZENITH, Engine, request, requests, serving
 from prometheus_client import CollectorRegistry, generate_latest
 from running_server import Scrape
+from starlette.types import Receive, Scope, Send
 
 from headway.batches import runner, service
+from headway.batches.call import Calls
 from headway.batches.folder import LineFile
 from headway.batches.metrics import BatchCollector
 from headway.batches.objects import Status
 from headway.batches.pace import Pace
+from headway.http.access.identity import Sender
 from headway.operator.metrics import METRIC_NAMES
 
 
@@ -359,3 +362,34 @@ async def test_a_stopped_server_leaves_no_torn_state(tmp_path: Path) -> None:
         batch = await server.create(requests(1500))
     async with serving(tmp_path, Engine(), seats=64) as server:
         assert (await server.ended(batch))["request_counts"]["total"] == 1500
+
+
+async def test_refusals_use_up_no_try_of_a_line() -> None:
+    """The first error of the server after many of them is no final answer."""
+    statuses = [429, 429, 503, 429, 500, 502, 504, 200]
+    asked: list[int] = []
+
+    async def application(scope: Scope, receive: Receive, send: Send) -> None:
+        asked.append(statuses[len(asked)])
+        await send({"type": "http.response.start", "status": asked[-1], "headers": [(b"retry-after", b"0")]})
+        await send({"type": "http.response.body", "body": b"{}"})
+
+    calls = Calls(application, "b", Sender("t"), lambda: "batch")
+    answering = asyncio.create_task(calls.answer("/v1/chat/completions", b"{}"))
+    while not answering.done():
+        await asyncio.sleep(0.01)
+        calls.again()
+    assert ((await answering).status, asked) == (200, statuses)
+
+
+async def test_a_server_that_stops_while_it_checks_a_file_counts_it_once(tmp_path: Path) -> None:
+    """It begins anew; what the earlier check has counted, and what was noted of it, are no lines of its own."""
+    async with serving(tmp_path, Engine()) as server:
+        batch = await server.create(requests(600))
+        one = server.batches.open[batch["id"]]
+        while one.status is Status.VALIDATING and one.total < 200:  # noqa: ASYNC110 - it is over in a moment
+            await asyncio.sleep(0)
+        await server.batches.note()
+    async with serving(tmp_path, Engine()) as server:
+        done = await server.ended(batch)
+    assert done["request_counts"] == {"total": 600, "completed": 600, "failed": 0}

@@ -74,8 +74,11 @@ async def test_tenants_do_not_meet(tmp_path: Path) -> None:
             assert (await server.ask(method, path, ZENITH)).status_code == 404, (method, path)
         wanted = {"input_file_id": mine, "endpoint": CHAT, "completion_window": "24h"}
         assert (await server.ask("POST", "/v1/batches", ZENITH, json=wanted)).status_code == 404
-        for path in ("/v1/files", "/v1/batches", f"/v1/files?after={mine}"):
+        for path in ("/v1/files", "/v1/batches"):
             assert (await server.ask("GET", path, ZENITH)).json()["data"] == []
+        for path in (f"/v1/files?after={mine}", f"/v1/batches?after={batch['id']}", "/v1/files?after=file-none"):
+            reply = await server.ask("GET", path, ZENITH)
+            assert (reply.status_code, reply.json()["error"]["param"]) == (400, "after")
         running = await server.create(requests(1))
         assert running["id"] in server.batches.open
         assert (await server.ask("GET", f"/v1/batches/{running['id']}", ZENITH)).status_code == 404

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import socket
 from collections.abc import AsyncIterator
 
 import pytest
@@ -15,8 +16,10 @@ from headway.fallback import OtherEngine
 from headway.fallback.answer import ForwardResult
 from headway.fallback.client import (
     TRACING_CHARS,
+    FallbackClient,
     _Held,
 )
+from headway.fallback.settings import FallbackSettings
 from headway_policies.fallback.circuit_breaker import BreakerState
 
 
@@ -58,6 +61,25 @@ async def test_a_request_in_a_hurry_says_nothing_of_the_model() -> None:
         for _ in range(3):
             assert (await send_on(way, request()))[0] is ForwardResult.NOT_SERVED
         assert way.breaker.state is BreakerState.OPEN
+
+
+async def test_a_host_that_takes_no_connection_counts_against_itself(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Also for requests with less time than the model may take: theirs is not over."""
+    monkeypatch.setattr("headway.fallback.client._CONNECT_S", 0.1)
+    with socket.socket() as full:
+        full.bind(("127.0.0.1", 0))
+        full.listen(0)
+        waiting = [socket.socket() for _ in range(4)]
+        for one in waiting:
+            one.setblocking(False)
+            one.connect_ex(full.getsockname())
+        way = FallbackClient(FallbackSettings(f"http://127.0.0.1:{full.getsockname()[1]}/v1", "m"))
+        for _ in range(3):
+            assert (await send_on(way, request(), timeout_s=20.0))[0] is ForwardResult.NOT_SERVED
+        assert way.breaker.state is BreakerState.OPEN
+        await way.close()
+        for one in waiting:
+            one.close()
 
 
 async def test_a_call_in_a_hurry_says_nothing_of_another_engine() -> None:

@@ -133,7 +133,7 @@ def test_the_time_of_a_tool_is_no_time_in_the_engine(tool_s: float) -> None:
         desk.leave(number, Ending.COMPLETED, now_s + 2.0 + tool_s, Usage(10, 20))
         now_s += 3.0 + tool_s
     assert 1.0 <= desk._forecast._waits._residence_s <= 2.0
-    assert desk._forecast.pace.ratio == 0.0
+    assert desk._forecast.pace.ratio == pytest.approx(0.0, abs=1e-6)
 
 
 def test_a_program_that_reads_slowly_makes_no_engine_slow() -> None:

@@ -103,6 +103,12 @@ def test_the_shortest_is_never_longer_than_any(objectives: list[float | str], un
     assert resolve(found, unloaded) <= min(resolve(one, unloaded) for one in objectives) * (1 + 1e-5)
 
 
+def test_a_tiny_multiple_is_still_one() -> None:
+    """Written without an exponent, and with all of its digits."""
+    assert shortest(["0.00005x", "1x"]) == "0.00005x"
+    assert shortest(["2x 1.2345678..5"]) == "2x 1.2345678..5"
+
+
 def test_what_is_no_objective_is_left_out_of_the_shortest() -> None:
     """Another validation refuses it, with its key."""
     assert shortest([None, True, "often", 30]) == 30

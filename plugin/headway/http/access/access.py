@@ -131,7 +131,7 @@ class Access:
         if found is not None:
             return found
         trusted = self.proxies.sent(scope)
-        if trusted and not credentials:
+        if trusted and not (credentials.key or credentials.x_api_key):  # another login of its own is no key
             return TRUSTED
         address = None if trusted else _address(scope)
         self._check_lock(address, now_s)

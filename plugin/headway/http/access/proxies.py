@@ -25,6 +25,7 @@ TRUSTED_PROXIES: Final = Environment.trusted_proxies.name
 PEER: Final = "headway.peer"
 
 _MAX_NETWORKS = 64
+_MAPPED_BITS = 96
 _Network = ipaddress.IPv4Network | ipaddress.IPv6Network
 
 
@@ -80,6 +81,9 @@ def _network(entry: str) -> _Network:
     except ValueError as error:
         wanted = "an address or a network such as 10.0.0.5 or 192.0.2.0/24"
         raise HeadwayError(f"{TRUSTED_PROXIES}: {wanted} is needed, not {entry[:50]!r} ({error})") from None
+    mapped = getattr(network.network_address, "ipv4_mapped", None)
+    if mapped is not None and network.prefixlen >= _MAPPED_BITS:  # as ``sent`` reads the peer
+        network = ipaddress.ip_network((mapped, network.prefixlen - _MAPPED_BITS))
     if network.prefixlen == 0:
         raise HeadwayError(f"{TRUSTED_PROXIES}: {entry} would trust every client; name the proxies only")
     return network

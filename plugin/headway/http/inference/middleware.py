@@ -17,6 +17,7 @@ event if it is still missing.
 from __future__ import annotations
 
 import asyncio
+import re
 from collections import Counter
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
@@ -29,7 +30,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from headway.admission import REQUEST_CONTEXT, RequestContext
 from headway.api_errors import BadRequest, answer
 from headway.fallback import FallbackController, FallbackTarget
-from headway.http.access.identity import identity_of
+from headway.http.access.identity import SENDER, identity_of
 from headway.http.access.route_table import plain_path
 from headway.http.inference.deferred_response import DeferredResponse
 from headway.http.inference.fallback_route import FallbackRoute
@@ -48,6 +49,7 @@ from headway_policies import Preset
 
 #: Where a request of this process has a function that is given its context.
 ON_CONTEXT: Final = "headway.on_context"
+_CANCELS: Final = re.compile(r"/responses/[^/]+/cancel$")
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,7 +88,7 @@ class AdmissionMiddleware:
             context = read_request_info(headers, route_of(scope), body, preset, identity, self.rules)
             if self.rules.validator is not None:
                 await self.rules.validator.check(path, body, context)
-            charge = self.charges.charge(identity, context)
+            charge = None if _is_over(message) else self.charges.charge(identity, context)
         except BadRequest as bad:
             await answer(send, bad.status, bad.body(path), bad.headers)
             return
@@ -139,8 +141,10 @@ class AdmissionMiddleware:
         receive: Receive,
         send: Send,
     ) -> FallbackRoute | None:
-        """The route to another model or a fixed reply, where one is configured."""
-        controller = None if self.fallback_controller is None else self.fallback_controller()
+        """The route to another model or a fixed reply, where one is configured. A line of a batch has none: it comes
+        again until the batch is over.
+        """
+        controller = None if self.fallback_controller is None or SENDER in scope else self.fallback_controller()
         if controller is None or not isinstance(controller.other_model, FallbackTarget):
             return None
         return FallbackRoute(controller, controller.other_model, context, scope["path"], headers, body, receive, send)
@@ -180,13 +184,22 @@ def _headers(scope: Scope) -> dict[str, str]:
 
 
 def _never_generates(scope: Scope) -> bool:
-    """Whether the path is Headway's own or counts tokens (``Route.unread``). A path that is not plain is neither."""
+    """Whether the path is Headway's own, counts tokens (``Route.unread``), or ends a response. A path that is not plain
+    is none of these.
+    """
     path = plain_path(scope)
-    return path is not None and (path.startswith("/headway/") or route_of(scope).unread)
+    if path is None:
+        return False
+    return path.startswith("/headway/") or route_of(scope).unread or _CANCELS.search(path) is not None
+
+
+def _is_over(message: Message | None) -> bool:
+    """Whether there is no whole body: the client has left, or the body was refused."""
+    return message is not None and message["type"] != "http.request"
 
 
 def _is_json(headers: Mapping[str, str]) -> bool:
-    return "json" in headers.get("content-type", "json").lower()
+    return "json" in headers.get("content-type", "json").partition(";")[0].lower()
 
 
 def _rewrite(scope: Scope, message: Message, body: bytes) -> None:

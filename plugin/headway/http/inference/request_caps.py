@@ -96,6 +96,8 @@ def check_caps(asked: Asked, caps: RequestCaps) -> None:
     """Raises BadRequest for the first parameter over its cap."""
     for prefix, fields in (("", asked.fields), ("sampling_params.", asked.sampling)):
         for name, raw in fields.items():
+            if asked.route.path.endswith(_OF_ONE_PROMPT.get(name, ())):
+                continue
             if name in _CHECKS:
                 check, cap = _CHECKS[name]
                 check(prefix + name, raw, None if cap is None else getattr(caps, cap))
@@ -222,6 +224,10 @@ def _too_large(name: str, most: str, code: str = "parameter_too_large") -> BadRe
     return BadRequest(HTTPStatus.BAD_REQUEST, f"{name}: {most}", code, param=name)
 
 
+#: Fields that may hold several prompts, on the routes where they are parts of one.
+_OF_ONE_PROMPT: Final[Mapping[str, tuple[str, ...]]] = {
+    "documents": ("/chat/completions", "/chat"), "images": ("/systemone", "/decisions"),
+}  # fmt: skip
 #: The bound on each field: the check, and the cap it is given.
 _CHECKS: Final[Mapping[str, tuple[Callable[[str, Raw, int | None], None], str | None]]] = {
     **dict.fromkeys(("n", "best_of"), (_check_number, "sequences")),

@@ -20,7 +20,7 @@ from headway.admission.request_context import BUDGET, LoweredClass, RequestConte
 from headway.api_errors import BadRequest
 from headway.http.access.identity import Identity
 from headway.openai.asked import Asked
-from headway.openai.fields import Fields
+from headway.openai.fields import Fields, value_of
 from headway_policies import Preset
 from headway_policies.close_name import no_such
 
@@ -75,8 +75,8 @@ def used_tier(asked: Asked, class_name: str, preset: Preset) -> str | None:
 
 def known_to_vllm(fields: Fields) -> Fields:
     """The fields of a body with a tier that vLLM knows: it refuses ``fast``, which means what ``priority`` does."""
-    asked = bytes(fields.get("service_tier", b""))
-    return {**fields, "service_tier": Raw(b'"priority"')} if asked == b'"fast"' else fields
+    fast = value_of(fields.get("service_tier")) == "fast"
+    return {**fields, "service_tier": Raw(b'"priority"')} if fast else fields
 
 
 def refuse_priority(headers: Mapping[str, str], asked: Asked) -> None:

@@ -110,7 +110,7 @@ class Body:
         self._budget = budget
         self._max_bytes = bounds.body_bytes(route_of(scope))
         self._left_s = bounds.body_timeout_s
-        kind = Headers(scope=scope).get("content-type", "json").lower()
+        kind = Headers(scope=scope).get("content-type", "json").partition(";")[0].lower()
         self._shape = JsonShape() if "json" in kind else None
         self._parts = bytearray()
         self._size_bytes = self._held_bytes = 0

@@ -22,8 +22,10 @@ HIDDEN: Final = "[hidden]"
 MAX_CHARS: Final = 300
 _SECRET_WORDS: Final = frozenset(
     {"auth", "authorization", "cookie", "credential", "credentials", "header", "headers", "key", "keys", "passphrase"}
-    | {"passwd", "password", "secret", "secrets", "token"}
+    | {"passwd", "password", "pwd", "secret", "secrets", "token"}
 )
+#: The ends of words that are written as one: ``apikey``.
+_SECRET_ENDS: Final = ("key", "passwd", "password", "secret", "token")
 #: vLLM's, which its parser also takes in short: ``--api-k``.
 _SECRET_FLAGS: Final = ("--api-key", "--hf-token", "--ssl-keyfile-password")
 _WORDS: Final = re.compile(r"[a-z]+")
@@ -74,7 +76,8 @@ def _is_secret(name: str) -> bool:
     flag = name.lower().replace("_", "-")
     if len(flag) > len("--") and any(known.startswith(flag) for known in _SECRET_FLAGS):
         return True
-    return not _SECRET_WORDS.isdisjoint(_WORDS.findall(_CAMEL.sub("-", name).lower()))
+    words = _WORDS.findall(_CAMEL.sub("-", name).lower())
+    return any(word in _SECRET_WORDS or word.endswith(_SECRET_ENDS) for word in words)
 
 
 def _shown(value: str) -> str:

@@ -98,6 +98,14 @@ async def test_a_trusted_proxy_needs_no_key(keys: Keys | None) -> None:
     assert not any(one.trusted for one in server.reached[1:] if one)
 
 
+async def test_a_login_at_a_trusted_proxy_is_no_key() -> None:
+    """Basic is the proxy's own, which it may pass on; of any other peer it is no key either."""
+    server = Server(access(**PROXY))
+    basic = [(b"authorization", b"Basic dTpw")]
+    assert (await server.ask("/v1/models", client="10.0.0.5", headers=basic)).status == 200
+    assert (await server.ask("/v1/models", headers=basic)).status == 401
+
+
 async def test_a_key_that_a_trusted_proxy_passes_on_decides() -> None:
     """A right one by its rights, a wrong one not at all, and however many there are: the proxy is not locked out."""
     server = Server(access(**PROXY))

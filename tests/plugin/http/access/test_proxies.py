@@ -25,6 +25,15 @@ def test_a_listed_peer_is_trusted(client: str) -> None:
     assert PROXIES.sent(scope(client))
 
 
+@pytest.mark.parametrize("entry", ["::ffff:10.0.0.5", "::ffff:10.0.0.0/120"])
+def test_ipv4_may_be_listed_in_the_notation_of_ipv6(entry: str) -> None:
+    """As a log of a server that listens on both has it."""
+    listed = TrustedProxies.from_environment({"HEADWAY_TRUSTED_PROXIES": entry})
+    assert listed.sent(scope("10.0.0.5"))
+    assert listed.sent(scope("::ffff:10.0.0.5"))
+    assert not listed.sent(scope("10.0.1.5"))
+
+
 @pytest.mark.parametrize("client", ["10.0.0.6", "192.0.3.1", "2001:db9::1", "localhost", None])
 def test_any_other_peer_is_not(client: str | None) -> None:
     """Nor a Unix socket, which has no address, nor a name."""

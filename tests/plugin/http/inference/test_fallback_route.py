@@ -20,7 +20,9 @@ from headway.engine.fake import FakeEngine
 from headway.errors import refusal
 from headway.fallback.client import MAX_REQUEST_BYTES, FallbackClient
 from headway.fallback.settings import FallbackSettings
+from headway.http.access.identity import SENDER, Sender
 from headway.http.inference.fallback_route import FallbackRoute
+from headway.http.inference.middleware import AdmissionMiddleware
 from headway.openai.asked import Asked
 from headway_policies import Reason
 from headway_policies.fallback.degradation import Degradation
@@ -140,3 +142,22 @@ async def test_a_body_that_will_not_be_sent_on_is_not_kept() -> None:
         assert way.out().body == BODY
         assert way.out(headers={"x-headway-hop": "1"}).body is None
         assert way.out(body=b"x" * (MAX_REQUEST_BYTES + 1)).body is None
+
+
+async def test_a_line_of_a_batch_is_answered_by_no_other_model() -> None:
+    """It comes again until the batch is over, where the answer of another model would be its last."""
+    async with elsewhere() as other, way_to(other) as way:
+        middleware = AdmissionMiddleware(
+            object(),
+            lambda: way.control.preset,
+            fallback_controller=lambda: way.fallback_controller,  # type: ignore[arg-type]  # not called
+        )
+
+        async def never(*_: Any) -> Any:
+            raise AssertionError
+
+        for scope, expected in (({}, True), ({SENDER: Sender("acme")}, False)):
+            found = middleware._fallback_route(
+                RequestContext("normal"), {"path": "/v1/chat/completions", **scope}, {}, BODY, never, never
+            )
+            assert (found is not None) is expected

@@ -21,7 +21,7 @@ import headway
 from headway.admission.request_context import REQUEST_CONTEXT
 from headway.engine.fake import FakeParams
 from headway.errors import UnknownClassError
-from headway.http.inference.middleware import AdmissionMiddleware
+from headway.http.inference.middleware import AdmissionMiddleware, _never_generates
 from headway_policies import Ending
 
 Answer = Callable[[Any, Request], Response]
@@ -350,3 +350,16 @@ async def test_a_class_that_a_switch_takes_away_meanwhile_fails_no_request() -> 
     assert (visit.status, visit.headers["x-headway-class"]) == (200, "only")
     assert outcomes(visit.control) == {"completed": 1}
     await assert_no_residue(visit.control)
+
+
+@pytest.mark.parametrize(
+    ("path", "expected"),
+    [
+        ("/v1/responses/resp_1/cancel", True), ("/v1/responses", False), ("/v1/responses/resp_1", False),
+        ("/v1/responses/a/b/cancel", False), ("/v1/messages/count_tokens", True),
+    ],
+)  # fmt: skip
+def test_the_end_of_a_response_is_no_request(path: str, expected: bool) -> None:
+    """A tenant at its bound can end what it runs."""
+    scope = {"type": "http", "method": "POST", "path": path, "raw_path": path.encode(), "root_path": ""}
+    assert _never_generates(scope) is expected

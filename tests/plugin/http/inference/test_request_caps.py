@@ -97,6 +97,16 @@ OVER: dict[str, tuple[dict[str, Any], str]] = {
 }
 
 
+@pytest.mark.parametrize(
+    ("path", "name"),
+    [("/v1/chat/completions", "documents"), ("/cohere/v2/chat", "documents"), ("/v1/decisions", "images")],
+)
+def test_parts_of_one_prompt_are_not_several(path: str, name: str) -> None:
+    """Such as the documents that a chat is about."""
+    body = json.dumps({name: [{"text": "a"}] * 200}).encode()
+    check_caps(read_asked(route_at(path), body), CAPS)
+
+
 @pytest.mark.parametrize("case", OVER)
 def test_what_exceeds_a_cap_is_refused_by_name(case: str) -> None:
     """400, the parameter named in the message and apart, in one short line."""

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 from asgi_client import posted
 from engines import ServingEngine
+from msgspec import Raw
 from small_presets import small_preset, terms
 from starlette.applications import Starlette
 from starlette.requests import Request
@@ -21,7 +22,7 @@ from headway.api_errors import BadRequest
 from headway.engine.fake import FakeParams
 from headway.http.access.identity import Identity
 from headway.http.inference.middleware import AdmissionMiddleware
-from headway.http.inference.request_class import PRIORITY_HEADERS
+from headway.http.inference.request_class import PRIORITY_HEADERS, known_to_vllm
 from headway.http.inference.request_info import read_request_info
 from headway.http.inference.request_rules import RequestRules
 from headway.openai.routes import route_at
@@ -246,3 +247,10 @@ async def test_the_engine_gets_the_priority_of_the_class_on_every_route(path: st
         assert await served(path, {}, {"x_vllm_priority": str(value)}) == usual
     urgent = await served(path, {}, {"x_headway_class": "realtime"})
     assert urgent[1] != usual[1]
+
+
+@pytest.mark.parametrize("written", [b'"fast"', b'"\\u0066ast"'])
+def test_the_tier_that_vllm_refuses_is_named_as_it_knows_it(written: bytes) -> None:
+    """However the text is written."""
+    assert bytes(known_to_vllm({"service_tier": Raw(written)})["service_tier"]) == b'"priority"'
+    assert bytes(known_to_vllm({"service_tier": Raw(b'"flex"')})["service_tier"]) == b'"flex"'
