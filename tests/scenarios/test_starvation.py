@@ -80,6 +80,28 @@ def test_an_urgent_class_in_excess_leaves_the_other_its_share(make_room: bool) -
     assert served.count("batch") / len(served) > 0.09
 
 
+@pytest.mark.parametrize("objective_s", [None, 2.0, 4.0])
+def test_a_sparse_class_with_an_objective_has_its_share_of_an_overload(objective_s: float | None) -> None:
+    """A class with a share of a tenth offers a fifth, beside a crowd that always waits: it is served its share although
+    most of its turns come after its objective.
+    """
+    sparse = terms(1, places=1000, queue_s=None, total_s=None, share=0.1, ttft_slo_s=objective_s)
+    crowd = terms(2, places=1000, queue_s=None, total_s=None, share=0.9)
+    preset = small_preset(8, most_waiting=2000, classes={"crowd": crowd, "sparse": sparse}, between="weighted")
+    random = Random(0)
+    loop = ClosedLoop(preset, lambda record: 8.0 * random.uniform(0.8, 1.2))
+
+    def again(record: Record) -> None:
+        loop.ask(record.ticket.class_name, again, max_tokens=100)
+
+    for _ in range(24):
+        loop.ask("crowd", again, max_tokens=100)
+    poisson(loop, random, "sparse", 0.2, "sparse")
+    loop.run(2000.0)
+    served = [one.ticket.class_name for one in loop.records if one.completed]
+    assert served.count("sparse") / len(served) > 0.06
+
+
 def test_without_fair_shares_the_overload_does_starve_it() -> None:
     """The control: first come, first served, the light tenant waits as long as the heavy one does."""
     plain = small_preset(SEATS, most_waiting=10_000, inside="fifo")

@@ -223,6 +223,8 @@ class Dispatcher:
         objectives, name = self._objectives, record.queue_class
         if not objectives.contested(name, now_s) or not objectives.lost(record, now_s):
             return False
+        if not objectives.used_up(name, now_s):
+            return False
         if objectives.below_waits(name) or objectives.below_sent(name, record.ticket.arrived_s):
             return False
         self._refuse(record, Reason.OBJECTIVE_UNREACHABLE, now_s)

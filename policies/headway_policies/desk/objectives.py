@@ -76,6 +76,10 @@ class Objectives:
         ranked, gathers = preset.by_urgency(), preset.batching.strategy != "continuous"
         self._first = ranked[0]
         self._below = {name: ranked[place + 1 :] for place, name in enumerate(ranked)}
+        by_shares = preset.ordering.between == "weighted"
+        self._beside = {
+            name: [one for one in ranked if one != name] if by_shares else self._below[name] for name in ranked
+        }
         self._following = tuple(
             name
             for name in ranked[:-1]
@@ -200,15 +204,15 @@ class Objectives:
         return any(self._passed_s.get(name, -inf) >= since_s for name in self._below[class_name])
 
     def used_up(self, class_name: str, now_s: float) -> bool:
-        """Whether a class has been given what its share guarantees it, beside those less urgent, as far as these wait
-        or were served shortly before.
+        """Whether a class has been given what its share guarantees it, as far as others wait or were served shortly
+        before: those less urgent, or all under an order by shares.
         """
-        sent, below, by_class = self._sent_tokens, self._below[class_name], self._scheduler.queue.by_class
-        theirs = {name: sent[name].per_s(now_s) for name in below if name in sent}
+        sent, beside, by_class = self._sent_tokens, self._beside[class_name], self._scheduler.queue.by_class
+        theirs = {name: sent[name].per_s(now_s) for name in beside if name in sent}
         total = sum(theirs.values())
         if total <= _NEGLIGIBLE_TOKENS_PER_S:
             return True
-        present = sum(self._shares[name] for name in below if theirs.get(name) or by_class[name].requests)
+        present = sum(self._shares[name] for name in beside if theirs.get(name) or by_class[name].requests)
         own = sent[class_name].per_s(now_s) if class_name in sent else 0.0
         guaranteed = self._shares[class_name] / (self._shares[class_name] + present)
         return own >= _GIVEN_RATIO * guaranteed * (own + total)

@@ -15,6 +15,8 @@ from headway_policies import CapReason, Load, Preset, Reason, Reject
 from headway_policies.limits import LimitSettings
 
 EVENTS = 1500 if LONG else 180
+#: Two histories of each, and more where those refuse nothing for an objective.
+MOST_HISTORIES = 12
 STRATEGIES: dict[str, dict[str, Any]] = {
     "continuous": {},
     "dynamic": {"strategy": "dynamic", "window_ms": 200},
@@ -96,10 +98,13 @@ def test_every_invariant_holds_in_an_overload(between: str, inside: str, strateg
     """Whatever the order and the strategy: no refusal for an objective while less urgent work is served in its place,
     none without another of its class that is, and each ticket has one outcome.
     """
-    refused = Counter[Reason]()
-    for seed in range(2):
-        refused += History(preset(between, inside, STRATEGIES[strategy]), seed).plays()
-    assert refused[Reason.OBJECTIVE_UNREACHABLE] + refused[Reason.OBJECTIVE_INFEASIBLE] > 0
+    refused = 0
+    for seed in range(MOST_HISTORIES):
+        reasons = History(preset(between, inside, STRATEGIES[strategy]), seed).plays()
+        refused += reasons[Reason.OBJECTIVE_UNREACHABLE] + reasons[Reason.OBJECTIVE_INFEASIBLE]
+        if seed and refused:
+            break
+    assert refused > 0
 
 
 @pytest.mark.parametrize("between", ["strict", "ageing", "weighted"])
