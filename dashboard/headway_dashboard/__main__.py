@@ -88,10 +88,10 @@ def environment_of(asked: argparse.Namespace) -> dict[str, str]:
 
 def check_servers(command: argparse.ArgumentParser, environment: Mapping[str, str]) -> None:
     """Refuse a variable HEADWAY_URL that an option ``--url`` would refuse, as it would."""
-    named = {part.strip() for part in (environment.get("HEADWAY_URL") or "").split(",")}
-    if len(named) > MAX_SERVERS:
-        command.error(f"{len(named)} servers are more than the {MAX_SERVERS} that one dashboard watches")
-    for url in server_urls(environment.get("HEADWAY_URL") or ""):
+    urls = server_urls(environment.get("HEADWAY_URL") or "")
+    if len(urls) > MAX_SERVERS:
+        command.error(f"{len(urls)} servers are more than the {MAX_SERVERS} that one dashboard watches")
+    for url in urls:
         try:
             _address(url)
         except argparse.ArgumentTypeError as error:

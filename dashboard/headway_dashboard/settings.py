@@ -65,7 +65,7 @@ class Settings:
         """Read ``HEADWAY_URL``, ``HEADWAY_PROMETHEUS_URL``, ``HEADWAY_REFRESH_S``, ``HEADWAY_RUNBOOKS_URL`` and the
         token of either role.
         """
-        url, *others = server_urls(environment.get("HEADWAY_URL") or "") or (DEFAULT_URL,)
+        url, *others = server_urls(environment.get("HEADWAY_URL") or "")[:MAX_SERVERS] or (DEFAULT_URL,)
         role: Role = "none"
         token, problem = _secret(environment, "HEADWAY_ADMIN_TOKEN")
         if token:
@@ -86,9 +86,9 @@ class Settings:
 
 
 def server_urls(text: str) -> tuple[str, ...]:
-    """The addresses in a list with commas, each once, at most ``MAX_SERVERS``."""
+    """The addresses in a list with commas, each once."""
     found = (part.strip().rstrip("/") for part in text.split(","))
-    return tuple(dict.fromkeys(url for url in found if url))[:MAX_SERVERS]
+    return tuple(dict.fromkeys(url for url in found if url))
 
 
 def _secret(environment: Mapping[str, str], name: str) -> tuple[str | None, str | None]:

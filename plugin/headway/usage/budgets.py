@@ -12,7 +12,7 @@ import logging
 import sqlite3
 import time
 from collections import Counter
-from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Mapping
+from collections.abc import AsyncIterator, Callable, Collection, Iterable, Iterator, Mapping
 from types import MappingProxyType
 from typing import Final, NamedTuple
 
@@ -131,14 +131,14 @@ class TenantBudgets:
     # ------------------------------------------------------------------ inside
 
     async def _sums(
-        self, wanted: Iterable[tuple[Calendar, Span]], now_s: float
+        self, wanted: Collection[tuple[Calendar, Span]], now_s: float
     ) -> Mapping[tuple[Calendar, Span], Sums]:
         """The sums of these periods, without those that cannot be read."""
         found, failure = dict[tuple[Calendar, Span], Sums](), ""
+        if not wanted or not await asyncio.to_thread(self._usage.flush, _FLUSH_WITHIN_S):
+            return found  # the sums would lack the records that are not written
         for calendar, span in wanted:
             try:
-                if not await asyncio.to_thread(self._usage.flush, _FLUSH_WITHIN_S):
-                    return found  # the sums would lack the records that are not written
                 found[calendar, span] = await asyncio.to_thread(self._read, calendar, span, now_s)
             except (sqlite3.Error, OSError) as error:
                 failure = f"{span.name.lower()}: {error}"

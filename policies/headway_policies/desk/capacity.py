@@ -168,10 +168,13 @@ class Capacity:
         """The limit that the policy would set without the shadow mode."""
         return self._capped(self._limit.proposed(now_s))
 
-    @property
-    def stale_s(self) -> float:
-        """The time from which the limit is the preset's number unless the engine reports; infinity where it is not."""
-        return self._limit.stale_s if isinstance(self._limit, Governor) else inf
+    def stale_s(self, now_s: float) -> float | None:
+        """The time when the limit becomes the preset's number, or the pace opens, unless the engine reports; None: it
+        has come already, or neither does.
+        """
+        limit_s = self._limit.stale_s if isinstance(self._limit, Governor) else inf
+        pace_s = self.pacer.stale_s if self.paced and self.pacer is not None else inf
+        return min((at_s for at_s in (limit_s, pace_s) if now_s < at_s < inf), default=None)
 
     def due_s(self, now_s: float) -> float | None:
         """The time when time alone opens the next seat; None when it will not."""

@@ -31,7 +31,6 @@ When very many deadlines come at once, an event settles a slice of them and asks
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator
-from math import inf
 
 from headway_policies.desk.admit import Admission, Refuse, Seat
 from headway_policies.desk.books.ledger import Ledger
@@ -53,9 +52,6 @@ from headway_policies.fallback import Rung
 from headway_policies.limits import Learnt, Load, Resolved
 from headway_policies.preset import Preset
 from headway_policies.request import NO_TIMEOUTS, Ending, Reason, Ticket, Usage, shorter
-
-#: The longest time that reading what came in a standstill is waited for.
-_MOST_UNREAD_S = 30.0
 
 
 class Desk:
@@ -138,8 +134,7 @@ class Desk:
         Only noted. Time-outs of running tickets that have come since, or come within as long again, half a minute at
         the most, are checked then.
         """
-        unread_until_s = now_s + min(for_s, _MOST_UNREAD_S)
-        self._dispatcher.unread_until_s = max(self._dispatcher.unread_until_s, unread_until_s)
+        self._dispatcher.stood_still(for_s, now_s)
 
     def leave(
         self, ticket_id: int, ending: Ending, now_s: float, usage: Usage | None = None, *, sequences: int = 0
@@ -376,10 +371,7 @@ class Desk:
         if self._scheduler.queue.total.requests:
             if self._objectives.moving:
                 due_s = shorter(due_s, self._objectives.reserve_again_s)
-            if capacity.paced and capacity.pacer is not None and now_s < capacity.pacer.stale_s:
-                due_s = shorter(due_s, capacity.pacer.stale_s)
-            if now_s < capacity.stale_s < inf:
-                due_s = shorter(due_s, capacity.stale_s)
+            due_s = shorter(due_s, capacity.stale_s(now_s))
         effects, lifecycle.effects = lifecycle.effects, []
         if due_s is not None and (armed_s is None or due_s < armed_s):
             self._armed_s = due_s

@@ -39,6 +39,8 @@ from headway_policies.fallback import Rung
 from headway_policies.queueing import Lane
 from headway_policies.request import Reason, Ticket
 
+#: The longest time that reading what came in a standstill is waited for.
+_MOST_UNREAD_S = 30.0
 SLICE = 200  # the ``patience`` of one event: about a millisecond
 
 
@@ -46,8 +48,7 @@ class Dispatcher:
     """Decides which tickets are dispatched.
 
     ``patience`` is how many more deadlines, refusals, relegations, recalls, returns of tickets that were set aside and
-    dispatches beside a batch this event may handle; at 0 the desk asks to be woken again at once. Until
-    ``unread_until_s`` the shell still reads what the engine sent while the shell stood still.
+    dispatches beside a batch this event may handle; at 0 the desk asks to be woken again at once.
     """
 
     def __init__(
@@ -62,7 +63,11 @@ class Dispatcher:
         self._lifecycle = lifecycle
         self._forecast = forecast
         self._objectives = objectives
-        self.unread_until_s = 0.0
+        self._unread_until_s = 0.0
+
+    def stood_still(self, for_s: float, now_s: float) -> None:
+        """The shell stood still for so long: about as long it reads what the engine sent meanwhile."""
+        self._unread_until_s = max(self._unread_until_s, now_s + min(for_s, _MOST_UNREAD_S))
 
     def settle_due(self, now_s: float) -> None:
         """Before an event: settle the deadlines that have come, a slice at a time; clear the suspect that has run long
@@ -329,8 +334,8 @@ class Dispatcher:
         if record.phase is Phase.WAITING:
             self._lifecycle.refuse(record, Reason.QUEUE_TIMEOUT, now_s)
         elif (due := record.run_due()) is not None and due[0] <= now_s:
-            if now_s < self.unread_until_s:
-                self._lifecycle.deadlines.set(record.ticket.id, self.unread_until_s)
+            if now_s < self._unread_until_s:
+                self._lifecycle.deadlines.set(record.ticket.id, self._unread_until_s)
             else:
                 self._lifecycle.abort(record, due[1])
         else:

@@ -342,10 +342,9 @@ class Lifecycle:
             return
         before = record.seats
         if sequences and not before:
-            record.seated_s, record.again = now_s, record.again or record.freed_s is not None
+            record.seated(now_s)
         if before and not sequences:
-            record.seat_s += now_s - record.seated_s
-            record.freed_s = now_s
+            record.freed(now_s)
             self._forecast.seats_free(record, now_s)
             self._unpace(record)
         seats = min(sequences, record.granted) if record.ticket.seats > record.granted else sequences

@@ -229,20 +229,8 @@ PRESETS_SEEN = Peak(PRESET.of)
 BACKEND = Gauge(of("headway_build_info", "backend"), largest=True)
 
 TILES = (
-    Tile(
-        "requests",
-        "Requests",
-        "Arrivals a second, over the last 30 s or more.",
-        "per_s",
-        ARRIVALS,
-    ),
-    Tile(
-        "tokens",
-        "Output tokens",
-        "Tokens a second, over the last 30 s or more, all classes.",
-        "per_s",
-        TOKENS,
-    ),
+    Tile("requests", "Requests", "Arrivals a second, over the last 30 s or more.", "per_s", ARRIVALS),
+    Tile("tokens", "Output tokens", "Tokens a second, over the last 30 s or more, all classes.", "per_s", TOKENS),
     Tile("batch", "Batch size", "Mean sequences in an engine step, and the live limit.", "count", BATCH),
     Tile("queue", "Waiting", "Requests that wait for a seat now.", "count", QUEUED),
     Tile("oldest", "Oldest wait", "How long the oldest request in the queue has waited.", "seconds", OLDEST),

@@ -40,7 +40,7 @@ from headway.http.inference.request_rules import RequestRules
 from headway.http.inference.retries import Retries
 from headway.http.inference.tenant_charge import TenantCharges
 from headway.http.inference.validator import CheckedAnswer
-from headway.http.limits import BODY, whole_body
+from headway.http.limits import BODY, is_json, whole_body
 from headway.openai.asked import Asked
 from headway.openai.fields import written
 from headway.openai.routes import route_of
@@ -83,7 +83,7 @@ class AdmissionMiddleware:
         headers, client, path = _headers(scope), receive, scope["path"]
         identity, preset = identity_of(scope), self.preset()
         try:
-            message = await whole_body(receive) if _is_json(headers) else None
+            message = await whole_body(receive) if is_json(headers.get("content-type")) else None
             body = message.get("body") if message else None
             context = read_request_info(headers, route_of(scope), body, preset, identity, self.rules)
             if self.rules.validator is not None:
@@ -196,10 +196,6 @@ def _never_generates(scope: Scope) -> bool:
 def _is_over(message: Message | None) -> bool:
     """Whether there is no whole body: the client has left, or the body was refused."""
     return message is not None and message["type"] != "http.request"
-
-
-def _is_json(headers: Mapping[str, str]) -> bool:
-    return "json" in headers.get("content-type", "json").partition(";")[0].lower()
 
 
 def _rewrite(scope: Scope, message: Message, body: bytes) -> None:

@@ -39,6 +39,11 @@ _NO_ROOM_HEADERS = (
 )
 
 
+def is_json(content_type: str | None) -> bool:
+    """Whether a body of this type is read as JSON, as one without a type is."""
+    return content_type is None or "json" in content_type.partition(";")[0].lower()
+
+
 @dataclass(slots=True)
 class Budget:
     """The bytes of all bodies that have come and are not queued yet. Touched from the event loop only."""
@@ -110,8 +115,7 @@ class Body:
         self._budget = budget
         self._max_bytes = bounds.body_bytes(route_of(scope))
         self._left_s = bounds.body_timeout_s
-        kind = Headers(scope=scope).get("content-type", "json").partition(";")[0].lower()
-        self._shape = JsonShape() if "json" in kind else None
+        self._shape = JsonShape() if is_json(Headers(scope=scope).get("content-type")) else None
         self._parts = bytearray()
         self._size_bytes = self._held_bytes = 0
         self._complete = self._released = self._answering = False

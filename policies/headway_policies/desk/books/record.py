@@ -51,6 +51,15 @@ class Record:
     late: bool = False
     recalled: bool = False
 
+    def seated(self, now_s: float) -> None:
+        """It has seats from now on."""
+        self.seated_s, self.again = now_s, self.again or self.freed_s is not None
+
+    def freed(self, now_s: float) -> None:
+        """It has no seat any more."""
+        self.seat_s += now_s - self.seated_s
+        self.freed_s = now_s
+
     def run_due(self) -> tuple[float, Reason] | None:
         """The time when the ticket has run too long, and the time-out that ends it; None for never."""
         arrived_s, own = self.ticket.arrived_s, self.timeouts
