@@ -4,6 +4,8 @@ A step, from its beginning:
 
     schedule()             what waits and decodes is read; ``max_num_scheduled_tokens`` and the scheduler's
                            ``long_prefill_token_threshold`` hold the plan for this one call, then their own values again
+                           sequences that decode are put in front of prompts in part, so that no such prompt takes what
+                           a plan leaves them: each would have to leave enough, and the first in line would get little
     execute_model()        vLLM's own, also while the step before it runs (asynchronous scheduling)
     update_from_output()   the time since the step before it is what the step took: the policy learns it
 
@@ -140,7 +142,6 @@ class StepShaper:
         running = scheduler.running
         begun = [request for request in running if request.is_prefill_chunk]
         decoding = len(running) - len(begun)
-        before = 0 if running[decoding:] == begun else len(begun)  # at most so many are in front of one that decodes
         line = [_prompt(request, now_s) for request in begun[:_LINE]]
         seats = getattr(scheduler, "max_num_active_reqs", None) or scheduler.max_num_running_reqs
         if scheduler.waiting and len(running) < seats:
@@ -148,8 +149,10 @@ class StepShaper:
         self._plan = plan = self.policy.plan(decoding, line)
         if plan is None:
             return None
+        if running[decoding:] != begun:
+            running[:] = [request for request in running if not request.is_prefill_chunk] + begun
         self._decoding = decoding
-        return _in_order(plan, scheduler.max_num_scheduled_tokens, self._per_decode, decoding, before)
+        return _bounds(plan, scheduler.max_num_scheduled_tokens, self._per_decode, decoding)
 
     def _scheduled(self, output: Any, began_s: float, *, planned: bool) -> None:
         self.policy.preempted(len(output.preempted_req_ids or ()))
@@ -202,15 +205,12 @@ def parts(output: Any, per_decode: int) -> tuple[int, int]:
     return len(decoded), total - sum(decoded)
 
 
-def _in_order(plan: Plan, most: int, per_decode: int, decoding: int, before: int) -> tuple[int, int]:
-    """The budget of a scheduler that takes its sequences in order, ``before`` prompts in front of one that decodes:
-    these must leave enough for it, of the ``most`` tokens that a step of the engine has.
-    """
+def _bounds(plan: Plan, most: int, per_decode: int, decoding: int) -> tuple[int, int]:
+    """The budget of a step of at most so many tokens, and the most of one prompt, 0 for no bound."""
     decodes = per_decode * decoding
     prompts = max(min(plan.prompt_tokens, most - decodes), per_decode)
-    chunk = max(min(plan.chunk_tokens, prompts // max(before, 1)), per_decode)
-    bound = before > 0 or chunk < prompts
-    return decodes + max(prompts, before * chunk), chunk if bound else 0
+    chunk = max(min(plan.chunk_tokens, prompts), per_decode)
+    return decodes + prompts, chunk if chunk < prompts else 0
 
 
 def shape_steps(core: Any, plain: dict[str, Any] | None) -> None:

@@ -109,6 +109,29 @@ def test_a_short_prompt_behind_a_long_one_is_computed_beside_it() -> None:
     assert scheduler.skipped == 0
 
 
+@pytest.mark.parametrize("seed", [0, 3])
+def test_the_first_in_line_is_not_held_by_those_that_come_with_it(seed: int) -> None:
+    """Prompts of many lengths at once, and more behind them. Short ones decode soon, behind longer ones in vLLM's list:
+    what these leave of a step must not go to ever more prompts, each of which would have less of the next one.
+    """
+    share, random = 0.4, Random(seed)
+    scheduler, _ = shaped(terms=StepTerms(share, None, {}))
+    sizes = [80, 200, 400, 800, 1800, 2000, 2400, 4000]
+    beside(scheduler, *random.choices(sizes, k=12))
+    first_s: dict[StandInRequest, float] = {}
+    for _ in range(600):
+        if random.random() < 0.1:
+            scheduler.waiting.append(StandInRequest(random.choice(sizes), random.choice((3, 2000))))
+        scheduler.step()
+        begun = [request for request in scheduler.running if request.is_prefill_chunk]
+        for request in begun[:1]:
+            first_s.setdefault(request, scheduler.now_s)
+    assert len(first_s) > 4
+    for request, at_s in first_s.items():
+        within_s = 2 / share * request.prompt_tokens * MODEL.prefill_s + 2 * MODEL.step_s(100, 300)
+        assert scheduler.first_s.get(request, scheduler.now_s) - at_s <= within_s
+
+
 def test_where_nobody_decodes_vllm_has_its_own_budget() -> None:
     """Its own two values are in force, and stand afterwards."""
     scheduler, _ = shaped()
