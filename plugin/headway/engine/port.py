@@ -217,6 +217,10 @@ class StepListener(Protocol):
         """Take one step: its load where known, the number of its sequences, and those that ended in it."""
         ...
 
+    def heard(self) -> bool:
+        """Note another step like the last one. Whether it may be reported later, together with the next ones."""
+        ...
+
     def seen(self, load: Load) -> None:
         """Take a load that was read, which says nothing of whether the engine makes steps."""
         ...

@@ -75,7 +75,8 @@ class EngineActivity:
         if sequences or load is None or load.running:
             self.worked_s = now_s
         if sequences and self._batch_meter is not None and not self.internal:
-            self._batch_meter(sequences)
+            for _ in range(1 if load is None else load.steps):
+                self._batch_meter(sequences)
         if load is not None:
             self.load = load
             self.preemptions += load.preemptions
@@ -104,6 +105,13 @@ class EngineActivity:
             kv_usage_ratio=own.kv_usage_ratio,
             rank=load.rank,
         )
+
+    def heard(self) -> bool:
+        """Note a step like the last one, which may be reported later unless a request waits for what it tells."""
+        link, gate = self._gateway.link, self._gateway.gate
+        if link.watchdog is not None:
+            link.watchdog.heard(gate.now_s())
+        return not gate.desk.ledger.queued
 
     def seen(self, load: Load) -> None:
         """Keep the load that was read between two steps."""

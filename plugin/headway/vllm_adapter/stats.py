@@ -6,6 +6,9 @@ does without those that a version lacks. The figures of the step itself are what
 engine's speed takes the chunks for steps of a slower engine. EngineCore writes before it sends, so that a call finds
 some steps at once or none. A rank whose steps are not written (``step_recorder`` says when) is counted by vLLM.
 
+A step like the last one is left where it is written, and read with those that follow: at most ``_MOST_STEPS`` within
+``_MOST_S``, while the listener says that it can wait. What they have in common is passed on once.
+
 With data parallelism each rank steps by itself. The load reported with a step is that of all ranks: the sequences of
 all of them by the last step of each, the KV use of the fullest, the KV capacity of all. The times and the tokens are
 those of the one step.
@@ -13,8 +16,9 @@ those of the one step.
 
 from __future__ import annotations
 
+import time
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from vllm.v1.metrics.loggers import AggregateStatLoggerBase
@@ -23,16 +27,22 @@ from headway.engine import Ended, StepListener
 from headway.vllm_adapter.process.step_ring import StepRingReader
 from headway.vllm_adapter.rank_loads import RankLoads
 from headway_policies import Load
-from headway_policies.limits import RankLoad
+from headway_policies.limits import EqualSteps, RankLoad
 
 _GIVEN_UP = ("abort", "error")
+_MOST_STEPS, _MOST_S = 8, 0.1
 
 
 class HeadwayStatLogger(AggregateStatLoggerBase):
     """Passes each step on to its listener; does nothing without one."""
 
-    def __init__(self, vllm_config: Any, engine_indexes: Sequence[int] = (0,)) -> None:
+    def __init__(
+        self, vllm_config: Any, engine_indexes: Sequence[int] = (0,), clock: Callable[[], float] = time.monotonic
+    ) -> None:
         self.listener: StepListener | None = None
+        self._clock = clock
+        self._running = self._may_keep = 0
+        self._keep_until_s = 0.0
         self._ranks = max(1, len(engine_indexes))
         self._loads = RankLoads()
         self._ring: StepRingReader | None = None
@@ -52,7 +62,7 @@ class HeadwayStatLogger(AggregateStatLoggerBase):
         self, scheduler_stats: Any, iteration_stats: Any, mm_cache_stats: Any = None, engine_idx: int = 0
     ) -> None:
         """Report one engine step: its load, the sequences in it, and those that ended."""
-        if self.listener is None:
+        if self.listener is None or self._kept(self.listener, scheduler_stats, iteration_stats):
             return
         ended = [
             _ended(sequence)
@@ -68,9 +78,34 @@ class HeadwayStatLogger(AggregateStatLoggerBase):
             steps = [self._counted(scheduler_stats, iteration_stats, engine_idx)]
         if not steps:
             self.listener.step(None, 0, ended)
-        for load, sequences in steps:
-            self.listener.step(load, sequences, ended)
-            ended = []
+        reports = _together(steps)
+        for place, (load, sequences) in enumerate(reports, 1):
+            self.listener.step(load, sequences, ended if place == len(reports) else ())
+        if self._ring is not None and self._ring.written == [True]:
+            self._running = scheduler_stats.num_running_reqs
+            self._may_keep, self._keep_until_s = _MOST_STEPS - 1, self._clock() + _MOST_S
+
+    def _kept(self, listener: StepListener, scheduler_stats: Any, iteration_stats: Any) -> bool:
+        """Whether the step stays in the ring of the only rank, to be read with the next ones."""
+        if not self._may_keep or scheduler_stats is None or iteration_stats is None:
+            return False
+        prefixes = getattr(scheduler_stats, "prefix_cache_stats", None)
+        if (
+            scheduler_stats.num_running_reqs != self._running
+            or scheduler_stats.num_waiting_reqs
+            or getattr(scheduler_stats, "num_skipped_waiting_reqs", 0)
+            or getattr(iteration_stats, "finished_requests", True)
+            or getattr(iteration_stats, "time_to_first_tokens_iter", True)
+            or getattr(iteration_stats, "num_preempted_reqs", True)
+            or getattr(prefixes, "queries", 0)
+            or getattr(prefixes, "reset", False)
+            or self._clock() >= self._keep_until_s
+            or not listener.heard()
+        ):
+            self._may_keep = 0
+            return False
+        self._may_keep -= 1
+        return True
 
     def _written(self, rank: int) -> list[tuple[Load, int]] | None:
         """The new steps that EngineCore has written down; None where it writes none of this rank."""
@@ -110,6 +145,7 @@ class HeadwayStatLogger(AggregateStatLoggerBase):
 
     def forget_loads(self) -> None:
         """Forget the loads of the old ranks, which have been replaced."""
+        self._may_keep = 0
         if self._ring is not None:
             self._ring.forget()
         self._loads.forget()
@@ -130,6 +166,18 @@ class HeadwayStatLogger(AggregateStatLoggerBase):
             tokens = self._ranks * of_a_rank
         self._kv_capacity_tokens = int(tokens) or None
         return self._kv_capacity_tokens
+
+
+def _together(steps: list[tuple[Load, int]]) -> list[tuple[Load, int]]:
+    """The steps in their order, those that are alike as one, each with the number of its sequences."""
+    if len(steps) < 2:
+        return steps
+    alike, told, found = EqualSteps(), 0, list[tuple[Load, int]]()
+    reports = [report for load, _ in steps for report in alike.add(load, 0.0)]
+    for load, _ in (*reports, *alike.take()):
+        told += load.steps
+        found.append((load, steps[told - 1][1]))
+    return found
 
 
 def _rank_load(scheduler_stats: Any) -> RankLoad:

@@ -9,8 +9,8 @@ from engines import installed
 from virtual_time import on_virtual_time
 
 from headway.engine.fake import FakeEngine
-from headway_policies import Load, Recovery, bundled_presets
-from headway_policies.engine import StuckCause, StuckWatch
+from headway_policies import Ending, Load, Recovery, bundled_presets
+from headway_policies.engine import StuckCause, StuckWatch, Watchdog
 from headway_policies.limits import RankLoad
 from headway_policies.limits.limit import LimitSettings
 
@@ -64,3 +64,22 @@ async def test_parts_of_prompts_that_are_computed_again_and_again_are_no_service
     assert await named_after(serves) == 0.0
     assert await named_after(serves, replace(serves, inter_token_s=None, rank=1, own=RankLoad(2, 1, 0, 0.3))) > 7.5
     assert link.stuck_watch.cause(compiling=False) is StuckCause.NO_TOKENS
+
+
+@on_virtual_time
+async def test_steps_may_be_reported_together_unless_a_request_waits() -> None:
+    """The engine is heard in each, and a report of several counts the batch of each."""
+    _, parts = installed(FakeEngine(), bundled_presets()["balanced"])
+    gate, sizes = parts.gateway.gate, list[int]()
+    parts.gateway.link.watchdog = watchdog = Watchdog(0.0)
+    parts.activity._batch_meter = sizes.append
+    await asyncio.sleep(3.0)
+    assert parts.activity.heard()
+    assert watchdog._heard_s == gate.now_s()
+    parts.activity.step(Load(4, 0, 0.1, inter_token_s=0.02, steps=3), 4, ())
+    assert sizes == [4, 4, 4]
+    gate.pause()
+    permit = gate.enter()
+    assert not parts.activity.heard()
+    permit.leave(Ending.CANCELLED)
+    assert parts.activity.heard()

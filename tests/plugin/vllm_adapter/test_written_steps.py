@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -25,6 +25,11 @@ class Notes:
 
     def __init__(self) -> None:
         self.steps: list[tuple[Load | None, int, list[str]]] = []
+        self.waits, self.times_heard = False, 0
+
+    def heard(self) -> bool:
+        self.times_heard += 1
+        return not self.waits
 
     def step(self, load: Load | None, sequences: int, ended: Sequence[Ended]) -> None:
         self.steps.append((load, sequences, [one.request_id for one in ended]))
@@ -60,10 +65,10 @@ def vllms(prompt_tokens: int, *ended: str, step_s: float = 0.02, queries: int = 
     )
 
 
-def listened(logger_class: Any, ranks: int = 1) -> tuple[Any, Notes]:
+def listened(logger_class: Any, ranks: int = 1, clock: Callable[[], float] = lambda: 0.0) -> tuple[Any, Notes]:
     """A logger with its listener."""
     cache = SimpleNamespace(kv_cache_size_tokens=800)
-    logger, notes = logger_class(SimpleNamespace(cache_config=cache), range(ranks)), Notes()
+    logger, notes = logger_class(SimpleNamespace(cache_config=cache), range(ranks), clock), Notes()
     logger.listen(notes)
     return logger, notes
 
@@ -86,7 +91,7 @@ def test_steps_that_are_ahead_of_vllms_records_count_once(logger_class: Any, rin
     for number, name in enumerate(("a", "b", "c")):
         logger.record(*vllms(0, name, queries=10 * number))
     assert [(load and load.prefill_tokens, ended) for load, _, ended in notes.steps] == [
-        (1, ["a"]), (2, []), (3, []), (None, ["b"]), (None, ["c"]),
+        (1, []), (2, []), (3, ["a"]), (None, ["b"]), (None, ["c"]),
     ]  # fmt: skip
     ring.write(step(4))
     logger.record(*vllms(0))
@@ -139,7 +144,7 @@ def test_a_reader_that_is_a_whole_ring_behind_goes_on_with_the_newer_steps(logge
 
 
 def test_first_tokens_are_those_that_vllm_counts(logger_class: Any, ring: StepRing) -> None:
-    """Each once, with the next step that is reported: the engine takes a prompt of one token for one that decodes."""
+    """Each once, with the last step of the next report: the engine takes a prompt of one token for one that decodes."""
     logger, notes = listened(logger_class)
     for _ in range(3):
         ring.write(step(1)._replace(first_tokens=5))
@@ -149,7 +154,87 @@ def test_first_tokens_are_those_that_vllm_counts(logger_class: Any, ring: StepRi
         logger.record(scheduler, iteration)
     ring.write(step(1))
     logger.record(*vllms(0))
-    assert [load.first_tokens for load, _, _ in notes.steps if load] == [1, 0, 0, 6]
+    assert [load.first_tokens for load, _, _ in notes.steps if load] == [0, 0, 1, 6]
+
+
+def decoded(ring: StepRing, logger: Any, *ended: str, running: int = 8, step_s: float = 0.02, **said: Any) -> None:
+    """The engine makes a step in which all decode, and vLLM reports it."""
+    ring.write(EngineStep(step_s, 0.25, running, 0, 0, 0, 0, 0, running + len(ended)))
+    scheduler, iteration = vllms(0, *ended)
+    scheduler.num_waiting_reqs, scheduler.num_skipped_waiting_reqs, scheduler.num_running_reqs = 0, 0, running
+    for name, value in said.items():
+        setattr(scheduler if hasattr(scheduler, name) else iteration, name, value)
+    logger.record(scheduler, iteration)
+
+
+def test_steps_that_are_alike_are_reported_together(logger_class: Any, ring: StepRing) -> None:
+    """Eight at the most, as one of their mean time: none is lost, and the listener hears of each."""
+    logger, notes = listened(logger_class)
+    for number in range(17):
+        decoded(ring, logger, step_s=0.02 + 0.001 * (number % 2))
+    assert [(load and load.steps, sequences) for load, sequences, _ in notes.steps] == [(1, 8), (8, 8), (8, 8)]
+    assert [load.inter_token_s for load, _, _ in notes.steps[1:] if load] == [pytest.approx(0.0205)] * 2
+    assert notes.times_heard == 14
+
+
+@pytest.mark.parametrize(
+    "said",
+    [
+        {"num_running_reqs": 7},
+        {"num_waiting_reqs": 1},
+        {"num_skipped_waiting_reqs": 1},
+        {"time_to_first_tokens_iter": [0.1]},
+        {"num_preempted_reqs": 1},
+        {"prefix_cache_stats": SimpleNamespace(queries=5, hits=0, reset=False)},
+        {"prefix_cache_stats": SimpleNamespace(queries=0, hits=0, reset=True)},
+    ],
+    ids=lambda said: next(iter(said)),
+)
+def test_what_happens_is_reported_at_once(logger_class: Any, ring: StepRing, said: dict[str, Any]) -> None:
+    """After the steps that were kept, each in its place."""
+    logger, notes = listened(logger_class)
+    for _ in range(4):
+        decoded(ring, logger)
+    assert len(notes.steps) == 1
+    decoded(ring, logger, **said)
+    assert sum(load.steps for load, _, _ in notes.steps if load) == 5
+
+
+def test_an_end_is_reported_at_once_and_last(logger_class: Any, ring: StepRing) -> None:
+    """The steps before it had one sequence more."""
+    logger, notes = listened(logger_class)
+    for _ in range(4):
+        decoded(ring, logger)
+    decoded(ring, logger, "a", running=7)
+    assert [(load and load.running, load and load.steps, ended) for load, _, ended in notes.steps] == [
+        (8, 1, []), (8, 3, []), (7, 1, ["a"]),
+    ]  # fmt: skip
+
+
+def test_no_step_is_kept_while_a_request_waits_or_for_long(logger_class: Any, ring: StepRing) -> None:
+    """The request may be dispatched for what it tells; and slow steps are reported one by one."""
+    times_s = iter([0.0, 0.05, 0.12, 0.12, *(0.5 * number for number in range(1, 20))])
+    logger, notes = listened(logger_class, clock=lambda: next(times_s))
+    for _ in range(3):
+        decoded(ring, logger)
+    assert [load and load.steps for load, _, _ in notes.steps] == [1, 2]
+    for _ in range(3):
+        decoded(ring, logger)
+    assert len(notes.steps) == 5
+    logger, notes = listened(logger_class)
+    notes.waits = True
+    for _ in range(3):
+        decoded(ring, logger)
+    assert len(notes.steps) == 3
+
+
+def test_a_version_that_says_less_has_each_step_reported(logger_class: Any, ring: StepRing) -> None:
+    """What it does not say may have happened."""
+    logger, notes = listened(logger_class)
+    for _ in range(3):
+        ring.write(step(0))
+        logger.record(SimpleNamespace(num_running_reqs=8, num_waiting_reqs=0), SimpleNamespace())
+    assert len(notes.steps) == 3
 
 
 def test_a_rank_that_writes_nothing_is_counted_by_vllm(logger_class: Any, ring: StepRing) -> None:

@@ -128,25 +128,24 @@ class StepRingReader:
         self.written = [False] * len(self._rings)
 
     def read_rank(self, rank: int, known: Callable[[], dict[str, Any]] = dict) -> list[tuple[Load, int]]:
-        """The steps of one rank since the last call; ``known`` returns what else is known of the next one of them."""
-        ring, expected, found = self._rings[rank], self._next[rank], list[tuple[Load, int]]()
-        while len(found) < RING_STEPS and (record := _read(ring, expected, expected)) is not None:
+        """The steps of one rank since the last call; ``known`` returns what else is known of each, last one first."""
+        ring, expected, steps = self._rings[rank], self._next[rank], list[EngineStep]()
+        while len(steps) < RING_STEPS and (record := _read(ring, expected, expected)) is not None:
             number, step = record
             if number > expected:  # overwritten, and the oldest of those that are left are about to be
                 expected = number - RING_STEPS // 2
                 continue
             expected += 1
             self.written[rank] = step != _CLOSED
-            if step == _CLOSED:
-                continue
-            own = RankLoad(step.running, step.waiting, step.deferred, step.kv_usage_ratio)
-            facts = self._loads.add(rank, own) | {"first_tokens": step.first_tokens} | known()
-            load = Load(
-                inter_token_s=step.step_s or None,
-                prefill_tokens=step.prompt_tokens,
-                preemptions=step.preemptions,
-                **facts,
-            )
-            found.append((load, step.sequences))
+            if step != _CLOSED:
+                steps.append(step)
         self._next[rank] = expected
-        return found
+        facts = [known() for _ in steps]
+        return [(self._load(rank, step, facts.pop()), step.sequences) for step in steps]
+
+    def _load(self, rank: int, step: EngineStep, known: dict[str, Any]) -> Load:
+        own = RankLoad(step.running, step.waiting, step.deferred, step.kv_usage_ratio)
+        facts = self._loads.add(rank, own) | {"first_tokens": step.first_tokens} | known
+        return Load(
+            inter_token_s=step.step_s or None, prefill_tokens=step.prompt_tokens, preemptions=step.preemptions, **facts
+        )
