@@ -9,6 +9,8 @@ sequences, and shows no service:
                        sequences that preempt one another compute the same chunks again
     a step counts      for as long as it took, at most ``MOST_STEP_S``: a long step, a compilation and a stalled event
                        loop are the hang watchdog's
+    an empty engine   begins anew, unless it was left without service for ``_SHORT_S``: a client that sends one request
+                       after another, and gives up each before this watch could name the engine, hides nothing
     the engine counts  as stuck after ``STUCK_RATIO`` of ``hang_after_s`` without service: so early that the diagnosis,
                        which is made every five seconds, says so within 15 s with the default
 
@@ -40,6 +42,7 @@ from headway_policies.engine.restart_policy import Recovery
 STUCK_RATIO = 0.75
 MOST_STEP_S = 1.0
 _KV_FULL = 0.9
+_SHORT_S = 2.0
 
 
 class StuckCause(StrEnum):
@@ -109,6 +112,7 @@ class _RankWatch:
 
     def __init__(self) -> None:
         self._unserved_s = self._stepped_s = self._kv_ratio = self._kv_most = 0.0
+        self._left_s = 0.0  # of the time without service, at the last end of all sequences
         self._sequences = self._running = self._deferred = 0
 
     def stepped(
@@ -120,8 +124,11 @@ class _RankWatch:
         if self._kv_most < _KV_FULL or self._sequences < had:  # what was aborted has given back its blocks
             self._kv_most = min(self._kv_most, kv_usage_ratio)
         chunk = 0 < running == ran and kv_usage_ratio > self._kv_most
-        if served or chunk or not self._sequences:
-            self._unserved_s, self._kv_most = 0.0, kv_usage_ratio
+        if served or chunk or (not self._sequences and self._unserved_s < self._left_s + _SHORT_S):
+            self._unserved_s = self._left_s = 0.0
+            self._kv_most = kv_usage_ratio
+        elif not self._sequences:
+            self._left_s, self._kv_most = self._unserved_s, kv_usage_ratio
         else:
             self._unserved_s += step_s
             self._kv_most = max(self._kv_most, kv_usage_ratio)

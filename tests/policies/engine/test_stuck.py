@@ -123,6 +123,15 @@ def test_requests_that_come_and_go_do_not_hide_it() -> None:
     assert watched.steps(loading, 0.25)[-1] > 15
 
 
+@pytest.mark.parametrize(("leaves_after_s", "named"), [(1.5, False), (5.0, True)])
+def test_one_client_that_gives_up_each_of_its_requests_does_not_hide_it(leaves_after_s: float, named: bool) -> None:
+    """The engine is empty for a step between two. A client that cancels at once, as an editor does, says nothing."""
+    watched = Watched()
+    request = [Step(waiting=1) for _ in range(int(leaves_after_s / 0.1))]
+    found = watched.steps([*request, Step()] * 10, 0.1)
+    assert (max(found) > NAMED_S) is named
+
+
 def test_sequences_that_preempt_one_another_for_ever_are_named() -> None:
     """The cache grows from chunk to chunk up to full, again and again, and no prompt is ever computed to its end."""
     watched = Watched()
