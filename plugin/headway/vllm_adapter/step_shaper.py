@@ -40,6 +40,13 @@ _INTERVAL = "local_prefill_interval"
 
 def unshaped_because(scheduler: Any) -> str | None:
     """Why the steps of this scheduler are left to vLLM; None where they can be shaped."""
+    try:
+        return _unfit(scheduler)
+    except (TypeError, AttributeError) as error:  # a value of another kind than in the versions that are known
+        return f"its scheduler is of an unknown kind: {error}"
+
+
+def _unfit(scheduler: Any) -> str | None:
     config: Any = getattr(scheduler, "scheduler_config", None)
     parallel = getattr(scheduler, "parallel_config", None)
     needed = (

@@ -198,6 +198,7 @@ def test_a_sequence_that_lost_its_blocks_ends_the_plans_for_a_while() -> None:
         ({"need_mamba_block_aligned_split": True}, "state space model"),
         ({"num_prefill_lookahead": 2}, "drafts"),
         ({"num_sampled_tokens_per_step": 0}, "samples no tokens"),
+        ({"num_prefill_lookahead": None}, "of an unknown kind"),
         ({"connector": object()}, "elsewhere"),
         ({"parallel_config": SimpleNamespace(pipeline_parallel_size=2)}, "pipeline"),
         (
