@@ -114,7 +114,8 @@ class BatchRoutes:
                 more_bytes, counted_bytes = upload.size_bytes - counted_bytes, upload.size_bytes
                 batches.comes(tenant, more_bytes, free)
             await batches.disk(upload.finish)
-            file = await batches.add_file(file_id, tenant, upload)
+            name, size_bytes = upload.name or "", upload.size_bytes
+            file = await batches.add_file(file_id, tenant, name, size_bytes, upload.kept_s)
         except BaseException:
             batches.discard(upload, file_id)
             raise

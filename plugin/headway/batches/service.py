@@ -182,10 +182,9 @@ class Batches:
         if not self._coming[tenant]:
             del self._coming[tenant]
 
-    async def add_file(self, file_id: str, tenant: str, upload: Upload) -> StoredFile:
+    async def add_file(self, file_id: str, tenant: str, name: str, size_bytes: int, kept_s: int = KEPT_S) -> StoredFile:
         """Keep an uploaded file. Raises StorageFullError or TenantFullError, where others were kept meanwhile."""
-        now_s = int(self.now_s())
-        file = StoredFile(file_id, tenant, upload.name or "", PURPOSE, upload.size_bytes, now_s, upload.kept_s)
+        file = StoredFile(file_id, tenant, name, PURPOSE, size_bytes, int(self.now_s()), kept_s)
         await self.disk(self._add, file)
         return file
 

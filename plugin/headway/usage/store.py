@@ -5,8 +5,8 @@ none. Servers may share a database of one machine: they add to the same rows. SQ
 systems. In WAL mode a commit is kept when the process is killed; a loss of power may lose the last commits.
 
 Bounds: the newest ``_KEPT`` periods that have rows, ``MAX_ROWS`` rows of each kind of period, ``MAX_GROUPS`` rows of
-one period (more groups are counted with ``OTHER``, or with the tenant where it has a budget), ``MAX_REQUESTS`` requests. No bound depends on the clock: a clock
-that jumps adds periods, and removes none.
+one period (more groups are counted with ``OTHER``, or with the tenant where it has a budget), ``MAX_REQUESTS``
+requests. No bound depends on the clock: a clock that jumps adds periods, and removes none.
 """
 
 from __future__ import annotations

@@ -67,7 +67,7 @@ async def test_the_rows_are_by_tenant_with_costs(tmp_path: Path) -> None:
 
 
 async def test_a_range_whose_minutes_are_gone_is_that_of_its_hours(tmp_path: Path) -> None:
-    """Of many tenants a million rows are fewer minutes than a day has; a row for each minute has those that are left."""
+    """Of many tenants a million rows are fewer minutes than a day has. Rows by the minute are those that are left."""
     async with counted(tmp_path / "usage.db") as (client, usage):
         earlier = record("small", 10)._replace(ended_s=time.time() - 20 * 3600)
         for one in (earlier, record("small", 3)):
