@@ -287,7 +287,7 @@ class Gateway:
     def _account_usage(self, call: Call | None, output: Any) -> None:
         """Count the tokens of a call, by its last output, where the engine has not reported them."""
         if call is not None and output is not None and not call.accounted:
-            self.link.calls.account(call, self.link.adapter.usage(output))
+            self.link.calls.account(call, self.link.adapter.usage(output, call.seats))
 
     def _adapter(self, name: str | None, *, of_client: bool) -> str | None:
         """The adapter of a request. A program names one that it has; the name of a client is not trusted."""

@@ -18,7 +18,7 @@ from starlette.routing import Route, Router
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from headway.api_errors import BadRequest, answer
-from headway.batches.objects import Batch, Status, StoredFile, new_file_id
+from headway.batches.objects import KEPT_S, Batch, ExpiresAfter, Status, StoredFile, new_file_id
 from headway.batches.pace import window_s
 from headway.batches.service import (
     Batches,
@@ -55,6 +55,7 @@ class _NewBatch(Struct):
     endpoint: str
     completion_window: str
     metadata: Annotated[dict[_Short, Annotated[str, Meta(max_length=512)]], Meta(max_length=16)] | None = None
+    output_expires_after: ExpiresAfter | None = None
 
 
 _NEW_BATCH: Final = msgspec.json.Decoder(_NewBatch)
@@ -113,7 +114,8 @@ class BatchRoutes:
                 more_bytes, counted_bytes = upload.size_bytes - counted_bytes, upload.size_bytes
                 batches.comes(tenant, more_bytes, free)
             await batches.disk(upload.finish)
-            file = await batches.add_file(file_id, tenant, upload.name or "", upload.size_bytes)
+            name, size_bytes = upload.name or "", upload.size_bytes
+            file = await batches.add_file(file_id, tenant, name, size_bytes, upload.kept_s)
         except BaseException:
             batches.discard(upload, file_id)
             raise
@@ -184,9 +186,10 @@ class BatchRoutes:
         file = await self._find(sender, wanted.input_file_id, "input_file_id")
         if file.purpose != PURPOSE:
             raise _wrong(f"input_file_id: a file of the purpose {PURPOSE} is needed.", "input_file_id")
-        window = (wanted.completion_window, seconds)
+        window, expires = (wanted.completion_window, seconds), wanted.output_expires_after
+        kept_s = KEPT_S if expires is None else expires.seconds
         try:
-            batch = await self._on.add_batch(sender, file, wanted.endpoint, window, wanted.metadata)
+            batch = await self._on.add_batch(sender, file, wanted.endpoint, window, wanted.metadata, kept_s)
         except TooManyBatchesError:
             text = "Too many batches have not ended. Wait for one to end, or cancel one."
             raise BadRequest(HTTPStatus.TOO_MANY_REQUESTS, text, "too_many_batches", _after(_AGAIN_S)) from None

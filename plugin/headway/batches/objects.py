@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import secrets
 from enum import StrEnum
-from typing import Any, Final
+from typing import Annotated, Any, Final, Literal
 
-from msgspec import Struct, field
+from msgspec import Meta, Struct, field
 
 from headway.http.access.identity import Sender
 
@@ -31,8 +31,15 @@ class Status(StrEnum):
 ENDED: Final = frozenset({Status.COMPLETED, Status.FAILED, Status.EXPIRED, Status.CANCELLED})
 
 
+class ExpiresAfter(Struct, frozen=True):
+    """The time that a client gives a file, with OpenAI's bounds."""
+
+    anchor: Literal["created_at"]
+    seconds: Annotated[int, Meta(ge=3600, le=KEPT_S)]
+
+
 class StoredFile(Struct, frozen=True):
-    """A file: an input, or the output or errors of a batch."""
+    """A file: an input, or the output or errors of a batch. ``kept_s`` is the time after which it expires."""
 
     id: str
     tenant: str
@@ -40,6 +47,12 @@ class StoredFile(Struct, frozen=True):
     purpose: str
     size_bytes: int
     created_s: int
+    kept_s: int = KEPT_S
+
+    @property
+    def expires_s(self) -> int:
+        """When it expires, in seconds since 1970."""
+        return self.created_s + self.kept_s
 
     def shown(self) -> dict[str, Any]:
         """The object that a client sees."""
@@ -48,7 +61,7 @@ class StoredFile(Struct, frozen=True):
             "object": "file",
             "bytes": self.size_bytes,
             "created_at": self.created_s,
-            "expires_at": self.created_s + KEPT_S,
+            "expires_at": self.expires_s,
             "filename": self.name,
             "purpose": self.purpose,
             "status": "processed",
@@ -70,6 +83,7 @@ class Batch(Struct):
     ``ending`` is the state in which a batch that is finalised will end, ``times_s`` when it came into each state,
     ``late`` whether it would miss its window at its pace, ``needed_s`` what its lines still need at that. ``seen_s`` is
     when it was last written: what its window had left then is what it has left when a server starts (0: not known).
+    ``files_kept_s`` is how long its output and errors are kept.
     """
 
     id: str
@@ -92,6 +106,7 @@ class Batch(Struct):
     needed_s: float | None = None
     has_output: bool = False
     has_errors: bool = False
+    files_kept_s: int = KEPT_S
     problems: list[LineProblem] = field(default_factory=list)
     times_s: dict[Status, int] = field(default_factory=dict)
 

@@ -191,7 +191,7 @@ class OneBatch:
         batch.total, batch.problems = 0, []  # a server may have stopped in the middle
         async for part in _slices(problems(lines_of(self._input), batch.endpoint)):
             batch.problems += filter(None, part)
-            batch.total += len(part)
+            batch.total += sum(found is None or found.line is not None for found in part)
             if batch.status is not Status.VALIDATING:
                 break
         if batch.status is Status.VALIDATING:  # it may have been cancelled behind the last part, too
@@ -300,7 +300,8 @@ class OneBatch:
             if file.size_bytes:
                 await self._disk(file.sync)
                 name, size_bytes, now_s = f"{batch.id}_{kind}.jsonl", file.size_bytes, int(self._batches.now_s())
-                made.append(StoredFile(file_id, batch.sender.tenant, name, "batch_output", size_bytes, now_s))
+                owner, kept_s = batch.sender.tenant, batch.files_kept_s
+                made.append(StoredFile(file_id, owner, name, "batch_output", size_bytes, now_s, kept_s))
             else:
                 await self._disk(self._batches.folder.remove, file_id)
         batch.has_output, batch.has_errors = bool(self._output.size_bytes), bool(self._errors.size_bytes)

@@ -16,7 +16,7 @@ from typing import Final, NamedTuple, ParamSpec, TypeVar
 
 from headway.api.schema import BatchStatus
 from headway.batches.folder import BatchFolder, FolderInUseError
-from headway.batches.objects import Batch, Status, StoredFile, new_batch_id, new_file_id
+from headway.batches.objects import KEPT_S, Batch, Status, StoredFile, new_batch_id, new_file_id
 from headway.batches.store import BatchStore, Row, row_of
 from headway.batches.upload import PURPOSE, Upload
 from headway.errors import HeadwayError
@@ -182,9 +182,9 @@ class Batches:
         if not self._coming[tenant]:
             del self._coming[tenant]
 
-    async def add_file(self, file_id: str, tenant: str, name: str, size_bytes: int) -> StoredFile:
+    async def add_file(self, file_id: str, tenant: str, name: str, size_bytes: int, kept_s: int = KEPT_S) -> StoredFile:
         """Keep an uploaded file. Raises StorageFullError or TenantFullError, where others were kept meanwhile."""
-        file = StoredFile(file_id, tenant, name, PURPOSE, size_bytes, int(self.now_s()))
+        file = StoredFile(file_id, tenant, name, PURPOSE, size_bytes, int(self.now_s()), kept_s)
         await self.disk(self._add, file)
         return file
 
@@ -233,7 +233,13 @@ class Batches:
         self._remove(file_id)
 
     async def add_batch(
-        self, sender: Sender, file: StoredFile, endpoint: str, window: tuple[str, int], metadata: dict[str, str] | None
+        self,
+        sender: Sender,
+        file: StoredFile,
+        endpoint: str,
+        window: tuple[str, int],
+        metadata: dict[str, str] | None,
+        files_kept_s: int = KEPT_S,
     ) -> Batch:
         """Begin a batch; ``window`` is its text and its seconds. Raises TooManyBatchesError or NoFileError."""
         async with self._adding:  # for the bounds: it is open once it is written
@@ -243,7 +249,7 @@ class Batches:
             now_s = int(self.now_s())
             batch = Batch(
                 new_batch_id(), sender, endpoint, file.id, window[0], now_s, now_s + window[1], new_file_id(),
-                new_file_id(), metadata, now_s,
+                new_file_id(), metadata, now_s, files_kept_s=files_kept_s,
             )  # fmt: skip
             try:
                 await self.disk(self._add_batch, batch)

@@ -1,5 +1,5 @@
 """The database of files and batches: one table, in which each has a row. ``source`` is a file's purpose, or the input
-of a batch.
+of a batch. ``created_s`` is ``KEPT_S`` before the time at which the row expires.
 
 The connection belongs to one thread. In WAL mode with full synchronisation what was committed outlives a killed
 process and a machine without power. Raises sqlite3.Error wherever the database cannot be opened, read or written.
@@ -184,5 +184,5 @@ def row_of(one: StoredFile | Batch) -> Row:
     """The row of a file, or of a batch as it is now."""
     document = msgspec.json.encode(one)
     if isinstance(one, StoredFile):
-        return (one.id, "file", one.tenant, 0, one.size_bytes, one.purpose, one.created_s, document)
+        return (one.id, "file", one.tenant, 0, one.size_bytes, one.purpose, one.expires_s - KEPT_S, document)
     return (one.id, "batch", one.sender.tenant, int(not one.ended), 0, one.input_id, one.created_s, document)

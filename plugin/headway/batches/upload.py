@@ -8,13 +8,18 @@ from http import HTTPStatus
 from pathlib import Path
 from typing import IO, Any, Final
 
+import msgspec
 from python_multipart import MultipartParser
 from python_multipart.exceptions import MultipartParseError
 from python_multipart.multipart import parse_options_header
 
 from headway.api_errors import BadRequest
+from headway.batches.objects import KEPT_S, ExpiresAfter
 
 PURPOSE: Final = "batch"
+#: The fields of the form that count, beside the file.
+_EXPIRES: Final = {f"expires_after[{name}]": name for name in ExpiresAfter.__struct_fields__}
+_FIELDS: Final = frozenset({"purpose", *_EXPIRES})
 _MAX_FIELD_BYTES: Final = 4096
 _MAX_HEADER_BYTES: Final = 8192
 _MAX_PARTS: Final = 16
@@ -28,13 +33,14 @@ class Upload:
         kind, options = parse_options_header(content_type)
         if kind != b"multipart/form-data" or b"boundary" not in options:
             raise _wrong("The body must be multipart/form-data, with the fields purpose and file.", "content-type")
-        self.purpose = ""
+        self.kept_s = KEPT_S
         self.name: str | None = None
         self.size_bytes = 0
         self._file: IO[bytes] | None = None
         self._path = path
         self._header, self._value, self._field, self._part = b"", b"", b"", ""
         self._disposition = b""
+        self._fields: dict[str, str] = {}
         self._parts = self._header_bytes = 0
         self._ended = False
         callbacks: Any = {
@@ -63,10 +69,16 @@ class Upload:
         self._file.close()
         if not self._ended:
             raise _wrong("The form is not complete.", "file")
-        if self.purpose != PURPOSE:
+        if self._fields.get("purpose") != PURPOSE:
             raise _wrong(f"purpose: {PURPOSE} is needed, for this server has no other use of files.", "purpose")
         if not self.size_bytes:
             raise _wrong("file: the file is empty.", "file")
+        expires = {name: self._fields[field] for field, name in _EXPIRES.items() if field in self._fields}
+        if expires:
+            try:
+                self.kept_s = msgspec.convert(expires, ExpiresAfter, strict=False).seconds
+            except msgspec.ValidationError as error:
+                raise _wrong(f"expires_after: {error}.", "expires_after") from None
 
     def close(self) -> None:
         """Close the file, where it is open."""
@@ -113,8 +125,8 @@ class Upload:
         self._field += piece
         if len(self._field) > _MAX_FIELD_BYTES:
             raise _wrong("A field of the form is too long.", self._part[:_MAX_NAME_CHARS])
-        if self._part == "purpose":
-            self.purpose = self._field.decode(errors="replace")
+        if self._part in _FIELDS:
+            self._fields[self._part] = self._field.decode(errors="replace")
 
     def _end(self) -> None:
         self._ended = True

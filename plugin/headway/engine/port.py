@@ -68,8 +68,10 @@ class EngineAdapter(Protocol):
         """
         ...
 
-    def usage(self, output: Any) -> Usage | None:
-        """The usage of a call, by its last output, for engines that do not report it when it ends."""
+    def usage(self, output: Any, sequences: int) -> Usage | None:
+        """The usage of a call of so many sequences, by its last output, for engines that do not report it when it
+        ends; None where that does not tell it.
+        """
         ...
 
     def dropped(self, engine: Any, request_ids: Any, *, internal: bool) -> Sequence[Ended]:
@@ -241,10 +243,12 @@ class PlainAdapter:
         """No check."""
         return None
 
-    def usage(self, output: Any) -> Usage | None:
-        """The usage by the ``tokens`` of the last output, where the output has all of them."""
+    def usage(self, output: Any, sequences: int) -> Usage | None:
+        """The usage by the ``tokens`` of the last output, where the output has all of one sequence."""
         tokens = getattr(output, "tokens", None)
-        return None if tokens is None else Usage(getattr(output, "prompt_tokens", 0), len(tokens))
+        if tokens is None:
+            return None
+        return Usage(sequences * getattr(output, "prompt_tokens", 0), sequences * len(tokens))
 
     def dropped(self, engine: Any, request_ids: Any, *, internal: bool) -> Sequence[Ended]:
         """None that are known: the last output of a call says what it has used."""

@@ -33,6 +33,8 @@ _DIGITS: Final = 9  # of a number of seconds that is read
 #: Refusals for want of room.
 REFUSALS: Final = frozenset({HTTPStatus.TOO_MANY_REQUESTS, HTTPStatus.SERVICE_UNAVAILABLE})
 
+#: Some editors begin a file with it.
+_BOM: Final = b"\xef\xbb\xbf"
 _NUMBER = re.compile(rb'\{"id":"batch_req_([0-9]{1,9})"')
 
 
@@ -62,7 +64,7 @@ _WRONG: Final = (msgspec.MsgspecError, ValueError, RecursionError)
 def read_line(text: bytes, endpoint: str | None = None) -> BatchLine:
     """The request of a line, of this endpoint where one is given. Raises LineError."""
     try:
-        line = _LINE.decode(text)
+        line = _LINE.decode(text.removeprefix(_BOM))
     except _WRONG as error:
         raise LineError("invalid_json_line", f"The line is no request of a batch: {str(error)[:200]}.") from None
     try:

@@ -20,7 +20,7 @@ class InstancesAdapter(PlainAdapter):
         """The sequences of all prompts."""
         return sampling_params.n
 
-    def usage(self, output: Piece) -> Usage | None:
+    def usage(self, output: Piece, sequences: int) -> Usage | None:
         """The usage that the response states, or that its events add up to."""
         return output.usage
 

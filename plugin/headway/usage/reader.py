@@ -34,7 +34,8 @@ class UsageReader:
         usage, prices = self._usage, self._usage.prices
         usage.flush(_FLUSH_WITHIN_S)
         try:
-            found, oldest_s = usage.store.read(query, _MAX_SUMMED), usage.store.oldest_s(query.period)
+            query, oldest_s = self._kept(query)
+            found = usage.store.read(query, _MAX_SUMMED)
         except sqlite3.Error as error:
             raise UnreadableError(str(error)) from None
         rows = costed(found, prices)
@@ -54,6 +55,16 @@ class UsageReader:
             lost=usage.lost,
             database=usage.store.identity(),
         )
+
+    def _kept(self, query: UsageQuery) -> tuple[UsageQuery, int | None]:
+        """The query by longer periods, where its own are not kept for its range; with the start of the oldest kept."""
+        oldest_s = self._usage.store.oldest_s(query.period)
+        while oldest_s is not None and oldest_s > query.since_s and (longer := query.by_longer()) is not None:
+            before_s = self._usage.store.oldest_s(longer.period)
+            if before_s is None or before_s >= longer.period.start_of(oldest_s):
+                break
+            query, oldest_s = longer, before_s
+        return query, oldest_s
 
     def budgets(self, tenant: str | None) -> list[BudgetRow]:
         """The budgets of all tenants, or of one and of its organisation. Call it on the event loop."""

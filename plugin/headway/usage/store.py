@@ -5,8 +5,8 @@ none. Servers may share a database of one machine: they add to the same rows. SQ
 systems. In WAL mode a commit is kept when the process is killed; a loss of power may lose the last commits.
 
 Bounds: the newest ``_KEPT`` periods that have rows, ``MAX_ROWS`` rows of each kind of period, ``MAX_GROUPS`` rows of
-one period (more groups are counted with ``OTHER``), ``MAX_REQUESTS`` requests. No bound depends on the clock: a clock
-that jumps adds periods, and removes none.
+one period (more groups are counted with ``OTHER``, or with the tenant where it has a budget), ``MAX_REQUESTS``
+requests. No bound depends on the clock: a clock that jumps adds periods, and removes none.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from __future__ import annotations
 import os
 import sqlite3
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Container, Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager, suppress
 from hashlib import sha256
 from itertools import chain
@@ -87,11 +87,13 @@ class NotUsageError(sqlite3.DatabaseError):
 class UsageStore:
     """The database. Raises sqlite3.Error or OSError wherever it cannot be opened, read or written.
 
-    ``write`` and ``prune`` keep a connection and belong to one thread; ``read`` may be called on any other.
+    ``write`` and ``prune`` keep a connection and belong to one thread; ``read`` may be called on any other. ``named``
+    returns the tenants that keep their names in a period that has ``MAX_GROUPS`` rows.
     """
 
     def __init__(self, path: Path) -> None:
         self.path = path
+        self.named: Callable[[], Container[str]] = tuple
         self._connection: sqlite3.Connection | None = None
 
     def check(self) -> None:
@@ -107,7 +109,7 @@ class UsageStore:
         with self._transaction() as connection:
             _insert(connection, "requests", [(ended_s, *group, *figures[2:]) for ended_s, group, figures in records])
             for (period, start_s), groups in roll_up(records).items():
-                _add(connection, period, start_s, groups)
+                self._add(connection, period, start_s, groups)
 
     def prune(self) -> None:
         """Remove the rows beyond the bounds."""
@@ -159,6 +161,17 @@ class UsageStore:
         return None
 
     # ------------------------------------------------------------------ inside
+
+    def _add(
+        self, connection: sqlite3.Connection, period: Period, start_s: int, groups: Mapping[Group, Figures]
+    ) -> None:
+        """Add to the rows of one period."""
+        at = (period, start_s)
+        kept = connection.execute(f"SELECT count(*) FROM usage WHERE {_IN_PERIOD}", at).fetchone()[0]  # noqa: S608 - no values
+        if kept + len(groups) > MAX_GROUPS:
+            known = set(map(Group._make, connection.execute(_GROUPS_IN_PERIOD, at)))
+            groups = bounded(groups, known, MAX_GROUPS, self.named())
+        _insert(connection, "usage", [(*at, *group, *figures) for group, figures in groups.items()], _ADD)
 
     def _reading(self) -> sqlite3.Connection:
         """A connection of its own, which only reads, for a bounded time."""
@@ -223,15 +236,6 @@ def _set_up(connection: sqlite3.Connection) -> None:
     connection.execute(f"PRAGMA journal_size_limit = {_WAL_BYTES}")
     if not tables:
         connection.executescript(_SCHEMA)
-
-
-def _add(connection: sqlite3.Connection, period: Period, start_s: int, groups: Mapping[Group, Figures]) -> None:
-    """Add to the rows of one period."""
-    at = (period, start_s)
-    kept = connection.execute(f"SELECT count(*) FROM usage WHERE {_IN_PERIOD}", at).fetchone()[0]  # noqa: S608 - no values
-    if kept + len(groups) > MAX_GROUPS:
-        groups = bounded(groups, set(map(Group._make, connection.execute(_GROUPS_IN_PERIOD, at))), MAX_GROUPS)
-    _insert(connection, "usage", [(*at, *group, *figures) for group, figures in groups.items()], _ADD)
 
 
 def _insert(

@@ -152,10 +152,13 @@ class VllmAdapter:
             return None
         return functools.partial(_check_grammar, bounds.grammars, sampling_params, tenant)
 
-    def usage(self, output: Any) -> Usage | None:
-        """The usage of a call with one sequence, by its own statistics; the stat logger reports the others."""
+    def usage(self, output: Any, sequences: int) -> Usage | None:
+        """The usage of a call with one sequence, by its own statistics; the stat logger reports the others.
+
+        An output in a stream has one of several sequences, and the statistics of that alone.
+        """
         generated = getattr(getattr(output, "metrics", None), "num_generation_tokens", None)
-        if generated is None or len(_sequences(output)) != 1:
+        if generated is None or sequences != 1 or len(_sequences(output)) != 1:
             return None
         return Usage(prompt_tokens(output.prompt_token_ids), int(generated))
 

@@ -23,7 +23,8 @@ examples:
   headway usage --since 2026-10-01T00:00:00Z --until 2026-11-01T00:00:00Z --csv > october.csv
 
 The server counts where it was started with HEADWAY_USAGE_DB. A range begins and ends with a whole minute, beyond two
-days with a whole hour, beyond sixty with a whole day. Needs the admin token of the server, or the viewer's.
+days with a whole hour, beyond sixty with a whole day, and earlier where so many tenants come that shorter periods are
+not kept so long. Needs the admin token of the server, or the viewer's.
 exit codes: 0 done   1 not counted, or not readable   2 bad usage   3 not reachable   4 token missing or wrong
 """
 _GIVEN = ("since", "until", "by", "every", "tenant")

@@ -1,13 +1,13 @@
 """A query for sums: a range of time, the groups, and the period of each row.
 
-A query without a period sums up minutes, hours or days: the finest that are kept for the whole range. A range begins
-and ends with a period.
+A query without a period sums up minutes, hours or days: the finest that are usually kept for the whole range. A range
+begins and ends with a period.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 from math import ceil
 from typing import Final
@@ -44,6 +44,15 @@ class UsageQuery:
     every: bool
     by: tuple[str, ...]
     tenant: str | None = None
+
+    def by_longer(self) -> UsageQuery | None:
+        """The same by the next longer periods; None where every row is of a period, or there are none."""
+        period = next((longer for longer in Period if longer > self.period), None)
+        if period is None or self.every:
+            return None
+        return replace(
+            self, since_s=period.start_of(self.since_s), until_s=ceil(self.until_s / period) * period, period=period
+        )
 
 
 def read_query(given: Mapping[str, str], now_s: float) -> UsageQuery:

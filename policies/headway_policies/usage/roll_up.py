@@ -5,7 +5,7 @@ Each record is in exactly one minute, one hour and one day: the rows of any peri
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Set
+from collections.abc import Container, Iterable, Mapping, Set
 from enum import IntEnum
 from math import floor
 from typing import Final
@@ -28,9 +28,9 @@ class Period(IntEnum):
         return floor(time_s / self) * self
 
 
-def folded(group: Group) -> Group:
-    """The group that replaces a group where a period has no more rows."""
-    return group._replace(tenant=OTHER, key="", adapter="")
+def folded(group: Group, named: Container[str] = ()) -> Group:
+    """The group that replaces a group where a period has no more rows; the ``named`` tenants keep their names."""
+    return group._replace(tenant=group.tenant if group.tenant in named else OTHER, key="", adapter="")
 
 
 def roll_up(records: Iterable[UsageRecord]) -> Mapping[tuple[Period, int], Mapping[Group, Figures]]:
@@ -47,14 +47,16 @@ def roll_up(records: Iterable[UsageRecord]) -> Mapping[tuple[Period, int], Mappi
     return rows
 
 
-def bounded(groups: Mapping[Group, Figures], known: Set[Group], most: int) -> Mapping[Group, Figures]:
+def bounded(
+    groups: Mapping[Group, Figures], known: Set[Group], most: int, named: Container[str] = ()
+) -> Mapping[Group, Figures]:
     """The sums of one period that has rows of these ``known`` groups, so that it has at most ``most`` rows beside those
-    of ``OTHER``: groups beyond that are added to ``OTHER``.
+    of ``OTHER`` and of the ``named`` tenants: groups beyond that are ``folded``.
     """
     room, kept = most - len(known), dict[Group, Figures]()
     for group, figures in groups.items():
         new = group not in known
-        _add(kept, folded(group) if new and room <= 0 else group, figures)
+        _add(kept, folded(group, named) if new and room <= 0 else group, figures)
         room -= new
     return kept
 

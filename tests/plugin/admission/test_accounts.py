@@ -153,9 +153,12 @@ REQUESTS = st.lists(
 
 # the first is read before its end is reported, from an engine that dies in that moment
 @example([("a", 7, 6, 1, None), ("a", 0, 1, 1, None), ("a", 0, 1, 1, None), ("a", 11, 1, 1, 0)], 13, False, True)
-@given(REQUESTS, st.one_of(st.none(), st.integers(1, 20)), st.booleans(), st.booleans())
+@example([("a", 0, 6, 2, None)], 6.25, False, True)  # all sequences of one call, in the same moment
+@given(
+    REQUESTS, st.one_of(st.none(), st.integers(4, 80).map(lambda quarters: quarters / 4)), st.booleans(), st.booleans()
+)
 def test_the_sum_over_tenants_is_what_the_engine_counts(
-    wanted: list[tuple[str, int, int, int, int | None]], dies_s: int | None, comes_back: bool, overtaken: bool
+    wanted: list[tuple[str, int, int, int, int | None]], dies_s: float | None, comes_back: bool, overtaken: bool
 ) -> None:
     """Over refusals, clients that leave, an engine that dies, retries and late reports; one record for each request."""
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import errno
 import os
+import time
 from collections.abc import AsyncIterator
 from http import HTTPStatus
 from pathlib import Path
@@ -13,7 +14,7 @@ from typing import Any
 import httpx2
 import openai
 import pytest
-from batch_server import ACME, CHAT, ZENITH, Engine, requests, serving
+from batch_server import ACME, CHAT, ZENITH, Engine, Server, requests, serving
 from starlette.types import Receive, Scope, Send
 
 from headway.api_errors import answer
@@ -30,17 +31,18 @@ FORM = (
 )
 
 
+def _sdk(server: Server) -> openai.AsyncOpenAI:
+    return openai.AsyncOpenAI(
+        base_url="http://headway/v1",
+        api_key=ACME,
+        max_retries=0,
+        http_client=httpx2.AsyncClient(transport=httpx2.ASGITransport(app=server.app)),
+    )
+
+
 async def test_the_sdk_runs_a_batch(tmp_path: Path) -> None:
     """As its documents show: upload, create, wait, read the output, list, delete."""
-    async with (
-        serving(tmp_path, Engine()) as server,
-        openai.AsyncOpenAI(
-            base_url="http://headway/v1",
-            api_key=ACME,
-            max_retries=0,
-            http_client=httpx2.AsyncClient(transport=httpx2.ASGITransport(app=server.app)),
-        ) as client,
-    ):
+    async with serving(tmp_path, Engine()) as server, _sdk(server) as client:
         file = await client.files.create(file=("in.jsonl", requests(5)), purpose="batch")
         assert (file.filename, file.bytes, file.purpose) == ("in.jsonl", len(requests(5)), "batch")
         batch = await client.batches.create(
@@ -60,6 +62,32 @@ async def test_the_sdk_runs_a_batch(tmp_path: Path) -> None:
         assert (await client.files.delete(file.id)).deleted
         with pytest.raises(openai.NotFoundError):
             await client.files.retrieve(file.id)
+
+
+async def test_files_expire_when_their_client_says(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """An upload, and the output of a batch; the batch itself stays, as do files of which nothing was said."""
+    right, steady, passed_s = time.time, service._passed_s, 0
+    monkeypatch.setattr(time, "time", lambda: right() + passed_s)
+    monkeypatch.setattr(service, "_passed_s", lambda: steady() + passed_s)
+    hour, two = ({"anchor": "created_at", "seconds": seconds} for seconds in (3600, 7200))
+    async with serving(tmp_path, Engine()) as server, _sdk(server) as client:
+        kept = await server.upload(requests(1))
+        file = await client.files.create(file=requests(1), purpose="batch", expires_after=hour)  # type: ignore[arg-type]
+        batch = await client.batches.create(
+            input_file_id=file.id,
+            endpoint=CHAT,
+            completion_window="24h",
+            output_expires_after=two,  # type: ignore[arg-type]
+        )
+        output_id = (await server.ended({"id": batch.id}))["output_file_id"]
+        output = await client.files.retrieve(output_id)
+        assert (file.expires_at, output.expires_at) == (file.created_at + 3600, output.created_at + 7200)
+        for passed_s, there in (  # noqa: B007 - the clocks above read it
+            (3500, {kept, file.id, output_id}), (3700, {kept, output_id}), (7300, {kept}),
+        ):  # fmt: skip
+            await server.batches.tidy()
+            assert {one.id async for one in client.files.list()} == there
+        assert (await client.batches.retrieve(batch.id)).status == "completed"
 
 
 async def test_tenants_do_not_meet(tmp_path: Path) -> None:
@@ -120,6 +148,7 @@ async def test_an_id_is_never_a_path(tmp_path: Path, file_id: str) -> None:
     [
         ({"endpoint": "/v1/nothing"}, "endpoint"), ({"completion_window": "soon"}, "completion_window"),
         ({"completion_window": "90d"}, "completion_window"), ({"metadata": {"a": 1}}, None), ({"endpoint": None}, None),
+        ({"output_expires_after": {"anchor": "created_at", "seconds": 3599}}, None),
     ],
 )  # fmt: skip
 async def test_a_wrong_batch_is_refused(tmp_path: Path, changed: dict[str, Any], param: str | None) -> None:
@@ -138,6 +167,14 @@ async def test_a_wrong_batch_is_refused(tmp_path: Path, changed: dict[str, Any],
         ({"files": {"other": b"x"}}, "file"), ({"content": b"x"}, "content-type"),
         ({"data": {"purpose": "b" * 5000}, "files": {"file": b"x"}}, "purpose"),
         ({"files": [("file", b"x"), ("file", b"y")]}, "file"),
+        *(
+            ({"data": {"purpose": "batch", **expires}, "files": {"file": b"x"}}, "expires_after")
+            for expires in (
+                {"expires_after[seconds]": "7200"}, {"expires_after[anchor]": "created_at"},
+                {"expires_after[anchor]": "created_at", "expires_after[seconds]": "2592001"},
+                {"expires_after[anchor]": "used_at", "expires_after[seconds]": "7200"},
+            )
+        ),
     ],
 )  # fmt: skip
 async def test_a_wrong_upload_is_refused_and_leaves_nothing(tmp_path: Path, form: Any, param: str) -> None:

@@ -320,6 +320,14 @@ async def test_a_broken_folder_refuses_the_start(tmp_path: Path, kind: str) -> N
     assert kept.read_bytes() == before
 
 
+@pytest.mark.parametrize("text", [b"\n", b" \r\n\t\n\n"])
+async def test_a_file_without_lines_has_none(tmp_path: Path, text: bytes) -> None:
+    async with serving(tmp_path, Engine()) as server:
+        done = await server.ended(await server.create(text))
+    assert [(problem["line"], problem["code"]) for problem in done["errors"]["data"]] == [(None, "empty_file")]
+    assert done["request_counts"]["total"] == 0
+
+
 def test_empty_lines_count_as_lines(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Else a file of nothing else would hold up the disk thread of all tenants for minutes."""
     for module in (folder, validation):

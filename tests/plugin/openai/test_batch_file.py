@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from headway.openai.batch_file import again_after_s
+from headway.openai.batch_file import LineError, again_after_s, read_line
 
 
 @pytest.mark.parametrize(
@@ -26,3 +26,11 @@ def test_a_refusal_comes_again_until_it_gets_through(
 ) -> None:
     """Another error of the server comes a few times, anything else never."""
     assert again_after_s(status, headers, tries) == wait_s
+
+
+def test_a_byte_order_mark_is_no_part_of_a_line() -> None:
+    """Editors write it where a file begins; files put one behind the other have several."""
+    line = b'{"custom_id":"a","url":"/v1/embeddings","body":{}}'
+    assert read_line(b"\xef\xbb\xbf" + line) == read_line(line)
+    with pytest.raises(LineError):
+        read_line(b"\xef\xbb" + line)

@@ -99,5 +99,5 @@ def test_what_is_particular_to_instances() -> None:
     assert [adapter.unstreamed(CallParams(stream=stream)) for stream in (True, False)] == [False, True]
     delays = [adapter.first_token_delay_s(Piece(b"", status)) for status in (200, None, 400)]
     assert (delays[:2], math.isnan(delays[2] or 0.0)) == ([None, None], True)
-    assert adapter.usage(Piece(b"", usage=Usage(1, 2))) == Usage(1, 2)
+    assert adapter.usage(Piece(b"", usage=Usage(1, 2)), 2) == Usage(1, 2)
     assert [adapter.unfinished(Piece(b"", last=last)) for last in (True, False)] == [False, True]

@@ -13,7 +13,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from headway.usage import TenantBudgets, UsageLog, UsageStore, refusal_of
+from headway.usage import TenantBudgets, UsageLog, UsageStore, refusal_of, store
 from headway_policies.budgets import Action, Bound, Budget, Calendar, Finding, Owned, Span, Unit
 from headway_policies.entitlement import Entitlement
 from headway_policies.usage import Figures, Group, Period, Priced, UsageQuery, UsageRecord
@@ -160,6 +160,24 @@ def test_the_rows_of_many_groups_are_not_needed_for_a_long_period(
     server = Server(tmp_path / "usage.db", a)
     try:
         assert server.used() == 100
+    finally:
+        server.stop()
+
+
+def test_a_budget_holds_over_a_restart_beside_tenants_without_number(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The periods of the accounting have no more rows when the tenant comes."""
+    monkeypatch.setattr(store, "MAX_GROUPS", 3)
+    a = tenant()
+    server = Server(tmp_path / "usage.db", a)
+    for number in range(9):
+        server.run(Entitlement(f"t{number}"), 5)
+    assert [server.run(a, 50), server.run(a, 50), server.run(a, 50)] == [True, True, False]
+    server.stop()
+    server = Server(tmp_path / "usage.db", a)
+    try:
+        assert (server.used(), server.run(a, 1)) == (100, False)
     finally:
         server.stop()
 

@@ -275,11 +275,12 @@ def output(sequences: int, generated: int | None) -> SimpleNamespace:
 def test_usage_comes_from_the_last_output_where_that_is_certain() -> None:
     """One sequence with statistics; of several, of none, and of a vector nothing is claimed."""
     kind = VllmAdapter()
-    assert kind.usage(output(1, 20)) == Usage(3, 20)
-    assert kind.usage(output(2, 20)) is None
-    assert kind.usage(output(1, None)) is None
+    assert kind.usage(output(1, 20), 1) == Usage(3, 20)
+    assert kind.usage(output(1, 20), 2) is None, "of a stream"
+    assert kind.usage(output(2, 20), 2) is None
+    assert kind.usage(output(1, None), 1) is None
     vector = SimpleNamespace(outputs=SimpleNamespace(data=object()), prompt_token_ids=[1], finished=True)
-    assert kind.usage(vector) is None
+    assert kind.usage(vector, 1) is None
     assert kind.unfinished(vector) is False
 
 

@@ -24,7 +24,7 @@ from headway.openai.routes import Seats
 from headway.usage import TenantBudgets, refusal_of
 from headway_policies import Ending
 from headway_policies.budgets import BudgetState, Finding, Hold
-from headway_policies.entitlement import Allowance, Allowances, RateRefusal, TenantRates
+from headway_policies.entitlement import Allowance, Allowances, Entitlement, RateRefusal, TenantRates
 from headway_policies.request import DEFAULT_MAX_TOKENS
 
 _MS_PER_S = 1000
@@ -65,7 +65,7 @@ class TenantCharges:
         findings = [] if budgets is None else budgets.judge(entitlement, tokens)
         over = refusal_of(findings)
         if over is not None:
-            raise _over_budget(over)
+            raise _over_budget(over, self.left(entitlement))
         refusal = self.rates.admit(entitlement, tokens, loop_time_s())
         if refusal is not None:
             raise _over_rate(refusal)
@@ -74,7 +74,12 @@ class TenantCharges:
         if budgets is not None and hold is not None and asked.detached:
             background = BackgroundHold(partial(budgets.release, hold))
             context.on_own_call = background.called
-        return TenantCharge(self.rates, identity, tokens, budgets, hold, background, lowers=bool(findings))
+        return TenantCharge(self, identity, tokens, budgets, hold, background, lowers=bool(findings))
+
+    def left(self, entitlement: Entitlement) -> Allowances:
+        """The rest of a tenant's rates and budgets."""
+        left = self.rates.left(entitlement, loop_time_s())
+        return left if self.budgets is None else _least(left, self.budgets.states_of(entitlement))
 
 
 class BackgroundHold:
@@ -113,7 +118,7 @@ class TenantCharge:
     and the request gets the least urgent class. ``background`` is what holds it where the request is answered first.
     """
 
-    rates: TenantRates
+    charges: TenantCharges
     identity: Identity
     tokens: int
     budgets: TenantBudgets | None = None
@@ -123,10 +128,7 @@ class TenantCharge:
 
     def headers(self) -> list[tuple[bytes, bytes]]:
         """The rest of the tenant's rates and budgets, for the response; empty where it has none."""
-        left = self.rates.left(self.identity.entitlement, loop_time_s())
-        if self.budgets is not None:
-            left = _least(left, self.budgets.states_of(self.identity.entitlement))
-        return list(_left(left))
+        return list(_left(self.charges.left(self.identity.entitlement)))
 
     def settle(self, context: RequestContext, ending: Ending) -> None:
         """The request is over: charge what it has used, nothing where the engine never had it, or refused it.
@@ -140,7 +142,7 @@ class TenantCharge:
         runs_on = context.asked.detached and ending not in (Ending.INVALID, Ending.FAILED)
         ran = runs_on or (permit is not None and permit.dispatched_s is not None and not invalid)
         used = usage.prompt_tokens + usage.output_tokens if usage is not None else self.tokens if ran else 0
-        self.rates.settle(self.identity.tenant, self.tokens, used, loop_time_s())
+        self.charges.rates.settle(self.identity.tenant, self.tokens, used, loop_time_s())
         if self.background is not None:
             self.background.answered(runs_on=runs_on)
         elif self.budgets is not None and self.hold is not None:
@@ -156,7 +158,7 @@ def _release_with(permit: Permit | None, release: Callable[[], None]) -> None:
         account.on_closed = release
 
 
-def _over_budget(found: Finding) -> BadRequest:
+def _over_budget(found: Finding, left: Allowances) -> BadRequest:
     wait_s, owner = found.retry_after_s, found.owner.partition(" ")[0]
     bound = f"{found.limit:,.15g} requests in progress" if found.bound == "concurrency" else _words(found)
     if wait_s is None:
@@ -166,7 +168,7 @@ def _over_budget(found: Finding) -> BadRequest:
             f"The {owner} has used its {bound}, or requests in progress hold the rest. Try again in {ceil(wait_s)} s."
         )
         headers = [*([_NO_RETRY] if wait_s > _RETRIED_S else []), (b"retry-after", str(ceil(wait_s)).encode())]
-    headers = [(b"x-headway-reason", b"budget"), *headers]
+    headers = [(b"x-headway-reason", b"budget"), *_left(left), *headers]
     return BadRequest(HTTPStatus.TOO_MANY_REQUESTS, text, "budget_exceeded", headers)
 
 

@@ -22,6 +22,7 @@ from headway.engine.port import PlainAdapter
 from headway.operator.install import Surroundings, install, prepare
 from headway.operator.presets import PresetCatalogue
 from headway.usage import TenantBudgets, UsageLog, UsageStore, reader
+from headway.utc_text import utc_text
 from headway_policies.budgets import Budget, Owned
 from headway_policies.entitlement import Entitlement
 from headway_policies.usage import Prices, UsageRecord
@@ -63,6 +64,24 @@ async def test_the_rows_are_by_tenant_with_costs(tmp_path: Path) -> None:
         by_day = (await client.get(PATH, params={"every": "day", "by": ""})).json()["rows"]
         assert [row["start"][10:] for row in by_day] == ["T00:00:00Z"] * len(by_day)
         assert sum(row["requests"] for row in by_day) == 3
+
+
+async def test_a_range_whose_minutes_are_gone_is_that_of_its_hours(tmp_path: Path) -> None:
+    """Of many tenants a million rows are fewer minutes than a day has. Rows by the minute are those that are left."""
+    async with counted(tmp_path / "usage.db") as (client, usage):
+        earlier = record("small", 10)._replace(ended_s=time.time() - 20 * 3600)
+        for one in (earlier, record("small", 3)):
+            usage.add(one)
+        assert usage.flush(5)
+        with sqlite3.connect(tmp_path / "usage.db") as connection:
+            connection.execute("DELETE FROM usage WHERE period = 60 AND prompt_tokens = 10")
+        found = (await client.get(PATH)).json()
+        assert (found["total"]["prompt_tokens"], found["since"][-6:]) == (13, "00:00Z")
+        assert found["kept_since"] <= utc_text(earlier.ended_s)
+        by_minute = (await client.get(PATH, params={"every": "minute"})).json()
+        assert by_minute["total"]["prompt_tokens"] == 3
+        lately = (await client.get(PATH, params={"since": "1m"})).json()
+        assert lately["total"]["prompt_tokens"] == 3
 
 
 async def test_the_shares_and_organisations_of_the_keys_file_are_with_the_tenants_of_the_rows(tmp_path: Path) -> None:

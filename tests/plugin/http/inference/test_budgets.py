@@ -9,6 +9,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import pytest
 from generating_site import GeneratingSite
 from small_presets import small_preset
 from starlette.requests import Request
@@ -90,6 +91,9 @@ async def test_a_budget_that_is_used_refuses_until_it_counts_anew(tmp_path: Path
         status, headers, body = await site.post({})
         assert (status, headers["x-headway-reason"], headers["x-should-retry"]) == (429, "budget", "false")
         assert 0 < int(headers["retry-after"]) <= 31 * 86_400
+        left = {name: headers[f"x-ratelimit-{name}-requests"] for name in ("limit", "remaining", "reset")}
+        assert left == {"limit": "2", "remaining": "0", "reset": left["reset"]}
+        assert int(left["reset"].removesuffix("ms")) == pytest.approx(1000 * int(headers["retry-after"]), abs=1100)
         assert b"budget_exceeded" in body
         assert b"The tenant has used its 2 requests of this month" in body
 
