@@ -228,8 +228,8 @@ class Scheduler:
         return pacer is not None and not pacer.open(self.seats.taken, now_s, urgent=class_name == self._urgent)
 
     def closed_to(self, class_name: str) -> bool:
-        """Whether no ticket of a class, nor a less urgent one, may take a seat now, however few it needs."""
-        return self.capacity.paced or self.seats.free(class_name, self.capacity.limit) < 1
+        """Whether no ticket of a class, nor a less urgent one, finds a seat now, whatever the pace."""
+        return self.seats.free(class_name, self.capacity.limit) < 1
 
     def head(self, lane: Lane, now_s: float) -> Ticket | None:
         """The next of a lane, whether it fits or not."""
