@@ -122,7 +122,8 @@ _NO_PACE = "a few hundredths, under `throughput`, which keeps no time between to
 ENGINES: Mapping[tuple[str, str], tuple[float, str]] = {
     ("W1", "first token p99 "): (
         2.4,
-        "close to the ceiling, prompts are held back for some steps so that streams keep their pace",
+        "close to the ceiling, prompts are held back for some steps so that streams keep their pace; tried: a deeper "
+        "bucket (12 set points for 6) gives the p99 of the engine alone, and leaves realtime no more than that keeps",
     ),
     ("W1", "realtime "): (
         0.92,
@@ -131,7 +132,9 @@ ENGINES: Mapping[tuple[str, str], tuple[float, str]] = {
     ),
     ("W3", "first token p99 "): (
         1.25,
-        "a prompt that takes as long as ten steps is computed in parts where sequences beside it have nothing to spare",
+        "a prompt that takes as long as ten steps is computed in parts where sequences beside it have nothing to "
+        "spare; tried: no parts, and parts only beyond what was spared (kept up to 16 steps: 24 cost goodput with long "
+        "prompts)",
     ),
     ("W3", "realtime "): (
         0.88,
@@ -139,14 +142,23 @@ ENGINES: Mapping[tuple[str, str], tuple[float, str]] = {
     ),
     ("W2", "kept: "): (0.05, _NO_PACE),
     ("W3", "kept: "): (0.03, _NO_PACE),
-    ("W3", "tokens "): (0.78, "phases with long prompts and with long answers are served in another proportion"),
+    ("W3", "tokens "): (
+        0.78,
+        "phases with long prompts and with long answers are served in another proportion; tried: one cell played "
+        "apart, with as much work in as much busy time as alone",
+    ),
     ("W8", "goodput "): (
         0.89,
         "close to the ceiling the prompts behind a long one wait until the steps have made up for it, and are late; "
-        "`balanced` refuses none of them for half a minute",
+        "`balanced` refuses none of them for half a minute; tried: delays that are made up for later, which costs "
+        "realtime in bursts; deeper buckets; prompts in parts, which costs first tokens at light load",
     ),
     ("W8", "realtime "): (0.94, "a long prompt is computed in one step: short answers beside it miss their pace"),
-    ("W8", "tokens "): (0.87, "prompts wait in the queue, not in the engine, where a long one is computed alone"),
+    ("W8", "tokens "): (
+        0.87,
+        "prompts wait in the queue, not in the engine, where a long one is computed alone; tried: a larger backlog, "
+        "which turns the order of the classes round on two cores",
+    ),
     ("W8", "first token p99 "): (1.15, "behind a long prompt the next ones wait in the queue, where urgent ones pass"),
     ("W8", "served: "): (0.03, _NO_PACE),
 }

@@ -191,6 +191,28 @@ def test_seats_are_held_as_demand_requires_and_given_back() -> None:
     assert Counter(one.how for one in late) == {"completed": len(late)}
 
 
+def test_seats_are_kept_within_seconds_for_a_burst_that_finds_all_taken() -> None:
+    """Answers of a minute have the seats when realtime begins to send what fills twelve: two seconds later more than
+    twelve are kept for it, and from the first end of such answers on it is served in time.
+    """
+    random = Random(1)
+    loop = ClosedLoop(
+        BALANCED,
+        lambda record: 1.5 if record.ticket.class_name == "realtime" else random.uniform(50.0, 70.0),
+    )
+    for _ in range(150):
+        loop.ask("batch")
+    for number in range(800):
+        loop.at(20.0 + number / 8, lambda: loop.ask("realtime"))
+    kept: list[int] = []
+    loop.at(22.0, lambda: kept.append(loop.desk.read(loop.now_s).reserved_seats["realtime"]))
+    loop.run(130.0)
+    assert 12 <= kept[0] <= 0.6 * 32
+    late = [one for one in loop.records if one.ticket.class_name == "realtime" and 75.0 <= one.ticket.arrived_s < 115.0]
+    assert Counter(one.how for one in late) == {"completed": len(late)}
+    assert percentile([one.wait_s for one in late], 0.95) <= 0.5
+
+
 def test_shares_hold_while_waits_are_cut() -> None:
     """Normal and batch work each offer three times what there is: they are served 3 to 1, as without objectives."""
     loop = served_alike(1.0)

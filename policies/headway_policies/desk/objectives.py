@@ -12,11 +12,11 @@ ticket in it: where tenants share, one of them may have a queue that stands, and
 turn. No class is cut before it has been given what its share guarantees it, nor while less urgent ones are served.
 
 Where a preset leaves the ``reserved_seats`` of a class with an objective out, its demand decides on them: as
-many as it fills on average, or now where an overload costs requests and that is more, plus the square root of that
-(the square-root staffing rule; Halfin and Whitt, Operations Research 1981), less those that come free within the target
-anyway, and never more than its share. For the most urgent class a sixteenth of the seats is reserved before there is
-any demand, so that long answers cannot take them all. Under a strategy with a barrier none are reserved: they would
-stay empty for a whole batch.
+many as it fills on average, or now where an overload costs requests, or one has waited beyond the target, and that is
+more, plus the square root of that (the square-root staffing rule; Halfin and Whitt, Operations Research 1981), less
+those that come free within the target anyway, and never more than its share. For the most urgent class a sixteenth of
+the seats is reserved before there is any demand, so that long answers cannot take them all. Under a strategy with a
+barrier none are reserved: they would stay empty for a whole batch.
 """
 
 from __future__ import annotations
@@ -259,10 +259,25 @@ class Objectives:
 
     def _needed(self, class_name: str, now_s: float) -> int:
         scheduler, limit = self._scheduler, self._capacity.limit
-        offered = self._forecast.demand.seats(class_name, now_s)
-        if any(self.contested(name, now_s) for name in self._delays):
+        offered = self._forecast.demand.surely_seats(class_name, now_s)
+        if self._waits_long(class_name, now_s) or any(self.contested(name, now_s) for name in self._delays):
             offered = max(offered, scheduler.seats.taken_by(class_name) + scheduler.queue.by_class[class_name].seats)
         if offered < _NEGLIGIBLE_SEATS or self._delays[class_name].target_s == inf:
             return 0
-        freed = self._forecast.freed_per_s(limit) * self._delays[class_name].target_s
-        return min(ceil(offered + sqrt(offered)) - int(freed), int(self._shares[class_name] * limit))
+        margin = sqrt(offered)
+        freed = self._freed(class_name, self._delays[class_name].target_s, margin)
+        return min(ceil(offered + margin) - int(freed), int(self._shares[class_name] * limit))
+
+    def _freed(self, class_name: str, within_s: float, margin: float) -> float:
+        """The seats that come free for a class within a time: of those less urgent, by how long each occupies its own;
+        and its own, which its next tickets need again, as far as they are the margin.
+        """
+        seats, demand = self._scheduler.seats, self._forecast.demand
+        residences_s = {name: demand.residence_s(name) for name in (class_name, *self._below[class_name])}
+        freed = {name: seats.taken_by(name) * within_s / one_s for name, one_s in residences_s.items() if one_s}
+        return sum(freed.values()) - max(0.0, freed.get(class_name, 0.0) - margin)
+
+    def _waits_long(self, class_name: str, now_s: float) -> bool:
+        """Whether a ticket of a class has waited beyond the target: more seats were needed than it found."""
+        oldest_s = self._scheduler.oldest_s(class_name)
+        return oldest_s is not None and now_s - oldest_s > self._delays[class_name].target_s

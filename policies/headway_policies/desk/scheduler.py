@@ -110,15 +110,16 @@ class Scheduler:
         return lanes[self._bins.bin_of(output_tokens)]
 
     def seats_ahead(self, ticket: Ticket) -> int:
-        """The seats wanted by the tickets that surely go before this one: those of the classes above it, and of its own
-        class all, those of its tenant, or none, as its order is first come, first served, fair, or another; without
-        those that have been relegated.
+        """The seats wanted by the tickets that surely go before this one: those of the classes above it, under shares
+        no more than theirs, and of its own class all, those of its tenant, or none, as its order is first come, first
+        served, fair, or another; without those that have been relegated.
         """
-        queue_class, inside, own = self.class_of(ticket), self._preset.ordering.inside, 0
-        if inside in ("fifo", "fair"):
-            tenant = ticket.tenant if inside == "fair" else None
+        queue_class, ordering, own = self.class_of(ticket), self._preset.ordering, 0
+        if ordering.inside in ("fifo", "fair"):
+            tenant = ticket.tenant if ordering.inside == "fair" else None
             own = self.queue.seats_in(queue_class, tenant) - self.queue.late_seats(queue_class, tenant)
-        return self.queue.seats_above(queue_class) + own
+        ahead = self.queue.seats_above(queue_class) + own
+        return ahead if ordering.between in ("strict", "ageing") else min(ahead, self._by_shares(queue_class, own))
 
     def predicted_wait_s(self, ticket: Ticket, more_seats: int = 0) -> float | None:
         """The wait of a ticket behind all that surely go before it, and ``more_seats``; None where unknown."""
@@ -139,20 +140,14 @@ class Scheduler:
         return 2 * ticket.seats > self.seats.most(self.class_of(ticket), self.capacity.limit)
 
     def expected_wait_s(self, ticket: Ticket) -> float | None:
-        """The probable wait of a new ticket, all in turn by their shares; None where unknown.
-
-        Of its own class it waits for those that its order puts before it; under ``weighted`` the other classes that
-        wait take their shares meanwhile, else those above it go first.
+        """The probable wait of a new ticket behind those of its class that its order puts before it, and what the other
+        classes take meanwhile: their shares under ``weighted``, else all above it go first. None where unknown.
         """
         if self.strategy.barrier:
             return None
-        queue, queue_class = self.queue, self.class_of(ticket)
-        ahead = self._seats_before(ticket, queue_class)
-        if self._preset.ordering.between == "weighted":
-            waiting = sum(share for name, share in self._shares.items() if queue.seats_in(name) or name == queue_class)
-            ahead = min(queue.total.seats, int(ahead * waiting / self._shares[queue_class]))
-        else:
-            ahead += queue.seats_above(queue_class)
+        queue_class, by_shares = self.class_of(ticket), self._preset.ordering.between == "weighted"
+        own = self._seats_before(ticket, queue_class)
+        ahead = self._by_shares(queue_class, own) if by_shares else own + self.queue.seats_above(queue_class)
         return self._forecast.wait_s(ahead + self.needed(ticket), self.seats.taken, self.capacity.limit)
 
     def oldest_s(self, queue_class: str) -> float | None:
@@ -233,8 +228,8 @@ class Scheduler:
         return pacer is not None and not pacer.open(self.seats.taken, now_s, urgent=class_name == self._urgent)
 
     def closed_to(self, class_name: str) -> bool:
-        """Whether no ticket of a class, nor a less urgent one, may take a seat now, however few it needs."""
-        return self.capacity.paced or self.seats.free(class_name, self.capacity.limit) < 1
+        """Whether no ticket of a class, nor a less urgent one, finds a seat now, whatever the pace."""
+        return self.seats.free(class_name, self.capacity.limit) < 1
 
     def head(self, lane: Lane, now_s: float) -> Ticket | None:
         """The next of a lane, whether it fits or not."""
@@ -346,6 +341,12 @@ class Scheduler:
         if not waiting.requests or not isinstance(order, ClassQueues):
             return waiting.seats
         return ceil(order.ahead(queue_class, ticket.tenant) * waiting.seats / waiting.requests)
+
+    def _by_shares(self, queue_class: str, seats: int) -> int:
+        """The waiting seats that go while a class is given so many, each class that waits by its share."""
+        queue, share_of = self.queue, self._shares
+        waiting = sum(share for name, share in share_of.items() if queue.seats_in(name) or name == queue_class)
+        return min(queue.total.seats, int(seats * waiting / share_of[queue_class]))
 
     def class_of(self, ticket: Ticket) -> str:
         """The class in whose queue a ticket waits."""

@@ -6,7 +6,7 @@ from math import ceil, sqrt
 from typing import Any
 
 import pytest
-from small_presets import small_preset
+from small_presets import small_preset, terms
 from watched_desk import dispatched
 
 from headway_policies import Desk, Effect, Ending, Load, Preset, Reason, Reject, Ticket, Usage, WakeAt
@@ -107,6 +107,29 @@ def test_what_is_urgent_goes_within_its_share_of_what_runs() -> None:
     seats = share * max(4 + passed, busy.desk.limit)
     assert passed == ceil(seats + sqrt(seats)) == 32
     assert dispatched(busy.comes("batch")) == []
+
+
+def test_late_ones_are_not_refused_for_the_pace_while_what_is_less_urgent_waits() -> None:
+    """Four are late when the pace lets the next prompt be computed, and seats are free: all four go before the batch
+    request, one each time that the pace bears it.
+    """
+    classes = {
+        "realtime": terms(3, queue_s=None, total_s=None),
+        "normal": terms(2, queue_s=None, total_s=None, ttft_slo_s=1.0),
+        "batch": terms(1, queue_s=None, total_s=None),
+    }
+    busy = Busy(small_preset(16, limit=LIMIT, classes=classes))
+    busy.steps(5, 0.02)
+    assert dispatched(busy.comes("normal", prompt_tokens=5000)) == [5]
+    for name in ("batch", "normal", "normal", "normal", "normal"):
+        assert dispatched(busy.comes(name, prompt_tokens=400)) == []
+    effects = busy.steps(130, 0.03)
+    assert busy.desk.seats_taken < busy.desk.limit
+    for _ in range(60):
+        effects += busy.steps(1, 0.02, first_tokens=1, prefill_tokens=400)
+    assert not any(isinstance(one, Reject) for one in effects)
+    assert sorted(dispatched(effects)[:4]) == [7, 8, 9, 10]
+    assert dispatched(effects)[4:] == [6]
 
 
 def test_one_that_may_not_wait_is_refused() -> None:

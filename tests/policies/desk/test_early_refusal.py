@@ -114,6 +114,24 @@ def test_a_heavy_tenant_does_not_shut_the_door_on_a_light_one() -> None:
     assert refused(counted.comes("normal", "light")) == []
 
 
+@pytest.mark.parametrize(("between", "answer"), [("weighted", []), ("strict", [Reason.DEADLINE_INFEASIBLE])])
+def test_a_class_with_a_share_waits_for_no_more_than_the_shares_of_those_above_it(
+    between: str, answer: list[Reason]
+) -> None:
+    """A line of a hundred seconds in the class above: under shares its own turn comes within seconds all the same."""
+    classes = {"chat": terms(2, places=1000, queue_s=None, total_s=None), "bulk": terms(1, queue_s=10.0, total_s=None)}
+    counted = Counted(small_preset(2, most_waiting=1000, classes=classes, between=between,
+                                   queue={"refuse_infeasible": True}))  # fmt: skip
+    for _ in range(30):  # each holds its seat for 2 s
+        counted.comes("chat")
+        counted.now_s += 1.0
+        if len(counted.running) == 2:
+            counted.ends(counted.running[0], usage=Usage(100, 200))
+    for _ in range(100):
+        counted.comes("chat")
+    assert refused(counted.comes("bulk")) == answer
+
+
 def slow_first_tokens(counted: Counted, class_name: str, delay_s: float, number: int) -> None:
     """So many requests of a class run alone, each with its first token after a while."""
     for _ in range(number):
