@@ -15,7 +15,7 @@ _RECOVERY = "after a preemption the limit stays low for a while"
 NONE: Accepted = {}
 
 POLICIES: Accepted = {
-    ("G6", "KV of 3200 tokens: tokens/s, memory-aware : 256 seats"): (
+    ("G6, N6", "KV of 3200 tokens: tokens/s, memory-aware : 256 seats"): (
         "the best of many fixed limits, chosen afterwards, misses it as well"
     ),
     ("G6", "KV of 12800 tokens: tokens/s, memory-aware : best of 32/64/256"): _RECOVERY,
