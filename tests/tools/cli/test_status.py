@@ -18,6 +18,7 @@ from headway.api.schema import (
     OrderingStatus,
     PrefixStatus,
     StepsStatus,
+    WarmupStatus,
 )
 from headway_tools.cli import main, status
 
@@ -65,6 +66,15 @@ def test_the_state_says_what_happens_to_requests(admission: str, engine: str, se
         if one.startswith("state")
     ]
     assert line == f"state     {sentence}"
+
+
+def test_the_gain_by_the_warm_up_is_shown(operator: Stub) -> None:
+    """Where the engine streams: else nothing is known of it."""
+    now = operator.status()
+    warm = now.model_copy(update={"warmup": WarmupStatus(state="done", first_token_ratio=4.96)})
+    line = "warm-up   the first token of a request alone took 5.0 times as long before it as after\n"
+    assert line in status.text(warm, operator.url)
+    assert "warm-up" not in status.text(now.model_copy(update={"warmup": WarmupStatus(state="done")}), operator.url)
 
 
 @pytest.mark.parametrize(("left_s", "end"), [(25.0, "for another 25 s"), (None, "until the next switch")])
