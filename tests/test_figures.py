@@ -128,3 +128,29 @@ def test_the_gain_by_a_group_for_long_prompts_is_that_of_the_simulated_fleet() -
     ((apart, mixed, apart_ms, mixed_ms),) = re.findall(row, _read("deploy/site/docs/measured/fleet.md"))
     assert f"{apart} % within both objectives in place of {mixed} % at 0.8 of the capacity" in page
     assert f"rises from {int(mixed_ms) / 1000:.1f} to {int(apart_ms) / 1000:.1f} s" in page
+
+
+def _reached(page: str, goal: str, figure: str) -> list[float]:
+    """What the figures of this goal reached whose names begin like this."""
+    row = rf"^\| [^|]*\b{goal}\b[^|]* \| {figure}[^|]* \| [^|]* \| ([\d.]+) \|"
+    return [float(found) for found in re.findall(row, _read(f"deploy/site/docs/measured/{page}.md"), re.MULTILINE)]
+
+
+def test_the_figures_in_the_states_of_the_rows_are_those_of_the_pages() -> None:
+    """Of the texts' claims that are missed, or reached on one model alone."""
+    states = dict(
+        re.findall(r"^\| (N\d+) \| [^|]* \| ([^|]*) \|", _read("deploy/site/docs/measured/rows.md"), re.MULTILINE)
+    )
+    once, spread = _reached("index", "N3", "continuous : one at a time")
+    (saved,) = _reached("index", "N3", "mean latency saved")
+    assert (
+        f"({once:.1f} times); the tiny model reaches {spread:.1f} times, and saves {100 * saved:.0f} %" in states["N3"]
+    )
+    aware = _reached("policies", "G6", r"KV of \d+ tokens: tokens/s, memory-aware : 256 seats")
+    words = ("no", "one", "two", "three", "all")
+    assert f"{words[sum(one >= 1.08 for one in aware)]} of {len(aware)} caches".replace("4", "four") in states["N6"]
+    best = _reached("engine", "G6", r"real engine, KV of \d+ tokens: tokens/s, memory-aware : best")
+    assert f"at {best[0]:.2f} and {best[1]:.2f} of the tokens/s" in states["N7"]
+    assert {round(5 * (1 - one)) for one in _reached("engine", "N7", "real engine")} == {1}  # a fifth shorter
+    processors = _read(MEASURED).partition("<!-- processors -->")[2].partition("<!-- /processors -->")[0]
+    assert ("eleven" in states["N12"]) is (processors.count(".json`") == 11)
