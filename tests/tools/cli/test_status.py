@@ -68,6 +68,18 @@ def test_the_state_says_what_happens_to_requests(admission: str, engine: str, se
     assert line == f"state     {sentence}"
 
 
+def test_the_seats_for_which_there_is_memory_are_shown(operator: Stub) -> None:
+    """With the length that they are for, and the knee where one is known."""
+    limit = LimitStatus(live=32, ceiling=64, kv_seats=19, kv_seats_tokens=1000, knee_seats=48)
+    shown = status.text(operator.status().model_copy(update={"limit": limit}), operator.url)
+    (line,) = [one for one in shown.splitlines() if one.startswith("bounds")]
+    assert line.startswith(
+        "bounds    the KV space holds 19 sequences of 1000 tokens beside its reserve, a typical length; "
+    )
+    assert "beyond 48 seats" in line
+    assert "bounds" not in status.text(operator.status(), operator.url)
+
+
 def test_the_gain_by_the_warm_up_is_shown(operator: Stub) -> None:
     """Where the engine streams: else nothing is known of it."""
     now = operator.status()
