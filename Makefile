@@ -87,7 +87,7 @@ bench-dashboard: setup ## what the dashboard costs, in a real browser, ten minut
 bench-fleet: setup ## routing and scaling of several instances on the simulator; ARGS: --strict, --only routing
 	@PYTHONPATH=tests/support exec $(BIN)/python tests/benchmarks/fleet.py $(ARGS)
 
-bench-front: setup ## what one `headway route` costs a request and a token, ten minutes; ARGS: --model, --rounds 5, --write
+bench-front: setup ## what one `headway route` costs a request and a token, ten minutes; ARGS: --model, --rest, --rounds 5, --write
 	@$(BIN)/python deploy/models.py tiny && PYTHONPATH=tests/support exec $(BIN)/python tests/benchmarks/front_costs.py $(ARGS)
 
 bench-engines: setup ## the bundled presets on a family of engines, beside each engine alone, on the simulator, ten minutes; ARGS: --strict, --write

@@ -14,9 +14,6 @@ import reference
 from headway_site import check, works_with
 from headway_site.presets import EVERY_SETTING
 from running_server import ROOT
-from serving.report import Report, report
-from serving.results import Results
-from serving.step_report import step_report
 from vllm_source import found_source
 
 from headway_policies import Outcome, conformance, parse_preset
@@ -25,7 +22,7 @@ from headway_tools.cli import main
 DOCS = ROOT / "deploy" / "site" / "docs"
 SOURCES = [one for folder in ("plugin", "policies", "dashboard") for one in ROOT.glob(f"{folder}/**/*.py")]
 BATCH, POLICY = "deploy/site/docs/how-to/batch-a-function.md", "deploy/site/docs/how-to/write-a-policy.md"
-OWN_POLICIES, MEASURED = "plugin/examples/own_policies.py", "deploy/site/docs/measured/index.md"
+OWN_POLICIES = "plugin/examples/own_policies.py"
 
 
 def _read(path: str | Path) -> str:
@@ -186,38 +183,3 @@ def test_nothing_in_the_tree_names_a_machine_or_a_registry() -> None:
         if hosts.search(line) or homes.search(line)
     ]
     assert found == []
-
-
-@pytest.mark.parametrize(("name", "reported"), [("short", report), ("step", step_report)])
-def test_the_tables_of_make_bench_are_what_its_results_say(name: str, reported: Callable[[Results], Report]) -> None:
-    """The page has the very tables that are made of the kept results: no figure of them is typed."""
-    found = reported(Results.read(ROOT / "tests" / "benchmarks" / "results" / f"{name}.json"))
-    assert found.table in _read(MEASURED), f'run: make bench ARGS="--only {name} --report --write"'
-
-
-def test_the_figures_of_what_headway_does_not_do_are_those_of_the_measured_runs() -> None:
-    """The README's shares at 2.5 times the load, and the first tokens of chat beside long prompts."""
-    page, measured = " ".join(_read("README.md").split()), _read(MEASURED)
-    (shares,) = re.findall(r"At 2\.5 times that load (\d+) % of `realtime` is served, but only (\d+) % within", page)
-    (row,) = re.findall(r"^\| 2\.5 \| Headway, balanced, as it comes \| (.*) \|$", measured, re.MULTILINE)
-    assert [row.split(" | ")[at] for at in (4, 2)] == [f"{share}%" for share in shares]
-    (p99_s,) = re.findall(r"at 0\.7 of that load too \(p99 ([\d.]+) s : ([\d.]+) s\)", page)
-    chat = measured.split("at 0.7 times the load")[1].split("\n\n")[1]
-    for arm, said in zip(("Headway, balanced", "vLLM"), p99_s, strict=True):
-        (row,) = re.findall(rf"^\| {arm}, as it comes \| (.*) \|$", chat, re.MULTILINE)
-        assert row.split(" | ")[2].endswith(f" / {said} s")
-
-
-def test_the_figures_on_the_first_page_are_those_of_the_measured_run() -> None:
-    """The shares with Headway, with vLLM alone and with its best queue bound, in the README and in the table."""
-    page = " ".join(_read("README.md").split())
-    (said,) = re.findall(r"At ([\d.]+) times .*?, (\d+ ?%) of .*? for (\d+ %); .*? for (\d+ %)\. .*?serves "
-                         r"(\d+ %), and vLLM with that bound (\d+ %)", page)  # fmt: skip
-    load, *shares = (one.replace(" ", "") for one in said)
-    row = rf"^\| {re.escape(load)} \| (.*?) \| (\d+%)[^|]* \| [^|]+ \| (\d+%)"
-    rows = re.findall(row, _read(MEASURED), re.MULTILINE)
-    table = {arm: (goodput, realtime) for arm, goodput, realtime in rows}
-    headway = table["Headway, balanced, as it comes"]
-    bounds = [row for arm, row in table.items() if "--max-num-queued-reqs" in arm or arm.startswith("the same")]
-    bound = max(bounds, key=lambda row: int(row[0].rstrip("%")))
-    assert shares == [headway[1], table["vLLM, as it comes"][1], bound[1], headway[0], bound[0]]

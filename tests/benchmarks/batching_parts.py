@@ -1,4 +1,4 @@
-"""The parts of ``make bench-batching`` on the tiny model, where time is cheap, and the files of their results."""
+"""The parts of ``make bench-batching``: those on the tiny model, where time is cheap, and the files of all results."""
 
 from __future__ import annotations
 
@@ -19,8 +19,9 @@ from serving.quiet import Times, others_share
 
 from headway_policies.batching import Batching
 
-LATENCY, SPREAD = "latency", "spread"
+SIZES_PART, LATENCY, SPREAD = "sizes", "latency", "spread"
 TITLES = {
+    SIZES_PART: "Batches of 1 to 64, and each strategy",
     LATENCY: "Mean latency at equal load",
     SPREAD: "Continuous batches against static ones, by the spread of the answers",
 }

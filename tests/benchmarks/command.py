@@ -10,7 +10,7 @@ from pathlib import Path
 
 from accepted import Accepted
 from goal import Goal
-from report import as_markdown, judged, put_into, summary
+from report import as_markdown, judged, put_into, put_rows, summary
 
 Goals = Mapping[str, Callable[[], Iterator[Goal]]]
 
@@ -27,7 +27,8 @@ def run(
 ) -> int:
     """Returns 0; with ``--strict`` 1 when a figure is missed that ``accepted`` does not list.
 
-    With ``--write`` the table goes between these ``marks`` of the page. Goals ``on_request`` run only if named.
+    With ``--write`` the table goes between these ``marks`` of the page; the rows of goals that were not run stay. Goals
+    ``on_request`` run only if named.
     """
     parser = argparse.ArgumentParser(description=help_text, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--only", nargs="+", choices=goals, metavar="GOAL",
@@ -46,5 +47,7 @@ def run(
     figures = as_markdown(lines)
     print(figures, "\n".join(summary(lines, accepted)), sep="\n\n")
     if chosen.write:
-        readme.write_text(put_into(readme.read_text(encoding="utf-8"), figures, marks), encoding="utf-8")
+        page, whole = readme.read_text(encoding="utf-8"), set(chosen.only) >= set(goals) - set(on_request)
+        page = put_into(page, figures, marks) if whole else put_rows(page, lines, marks)
+        readme.write_text(page, encoding="utf-8")
     return 1 if chosen.strict and any(line.fails for line in lines) else 0

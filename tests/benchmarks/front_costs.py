@@ -1,6 +1,7 @@
 """``make bench-front``: what one ``headway route`` costs beside the bare server behind it.
 
---model          before vLLM with the tiny model of the tests as well, and what whole servers take at rest
+--model          before vLLM with the tiny model of the tests as well
+--rest           only what whole servers with that model take at rest, and what the first token gains by the warm-up
 --rounds N       how often each block is played, 5 by itself
 --write          put the table into deploy/site/docs/measured/index.md
 
@@ -30,6 +31,8 @@ import psutil
 from report import put_into, table
 from running_router import RunningRouter, StandIn
 from running_server import RunningServer
+from serving.client import TINY
+from serving.machine import describe, in_words
 
 PAGE = Path(__file__).resolve().parents[2] / "deploy/site/docs/measured/index.md"
 STREAMS = (1, 16, 64)
@@ -52,7 +55,7 @@ policy = "fixed"
 #: What vLLM has in an event beside its text.
 _EVENT_CHARS = 220
 _END = b"data: [DONE]\n\n"
-_REST_S = 5.0
+_REST_S, _STARTS = 5.0, 3
 
 
 class BareVllm(RunningServer):
@@ -213,24 +216,32 @@ def real(number: int) -> Iterator[list[str]]:
 
 
 def resting(number: int) -> Iterator[list[str]]:
-    """What whole servers with the tiny model take without a request: vLLM alone, and `headway serve` beside it."""
+    """What whole servers with the tiny model take without a request: vLLM alone, and `headway serve` beside it; and the
+    first token of a request alone before the warm-up against after it, in some starts.
+    """
     with tempfile.TemporaryDirectory() as folder:
-        servers = {
-            "vLLM alone": BareVllm.plain_vllm(Path(folder) / "vllm.log", VLLM_PLUGINS=""),
-            "`headway serve`": RunningServer.headway(Path(folder) / "headway.log"),
-        }
-        with ExitStack() as stack:
-            processes = [
-                psutil.Process(stack.enter_context(server).process.pid)  # type: ignore[union-attr]  # it was started
-                for server in servers.values()
-            ]
+        bare = BareVllm.plain_vllm(Path(folder) / "vllm.log", VLLM_PLUGINS="")
+        own = [RunningServer.headway(Path(folder) / f"headway-{start}.log") for start in range(_STARTS)]
+        with bare, own[0]:
+            processes = [psutil.Process(server.process.pid) for server in (bare, own[0]) if server.process is not None]
             used_s = []
             for _ in range(number):
                 before_s = [_cpu_s(process) for process in processes]
                 time.sleep(_REST_S)
                 used_s.append([_cpu_s(one) - from_s for one, from_s in zip(processes, before_s, strict=True)])
-        for name, spent_s in zip(servers, zip(*used_s, strict=True), strict=True):
-            yield [name, _spread([1e3 * one_s / _REST_S for one_s in spent_s], "{:.1f}")]
+            ratios = [_warm_up_ratio(own[0])]
+        for server in own[1:]:
+            with server:
+                ratios.append(_warm_up_ratio(server))
+        at_rest = [
+            _spread([1e3 * one_s / _REST_S for one_s in spent_s], "{:.1f}") for spent_s in zip(*used_s, strict=True)
+        ]
+        yield ["vLLM alone", at_rest[0], ""]
+        yield ["`headway serve`", at_rest[1], _spread(ratios, "{:.1f}")]
+
+
+def _warm_up_ratio(server: RunningServer) -> float:
+    return float(server.status()["warmup"]["first_token_ratio"])
 
 
 def full(number: int) -> Iterator[list[str]]:
@@ -265,7 +276,7 @@ _HEAD = (
     "server", "streams", "processor time of the front: ms a request", "and µs a token", "first token later by, ms",
     "processor time of the server alone: µs a token",
 )  # fmt: skip
-_REST_HEAD = ("server at rest", "processor time, ms a second")
+_REST_HEAD = ("server at rest", "processor time, ms a second", "first token before the warm-up : after it")
 _FULL_HEAD = (
     "tokens a second offered", "in an event", "passed on", "processors in use", "events a read",
     "tokens a second of processor time",
@@ -276,18 +287,20 @@ def main(words: Sequence[str]) -> int:
     """Measure, and print or write."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--model", action="store_true")
+    parser.add_argument("--rest", action="store_true")
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--write", action="store_true")
     chosen = parser.parse_args(words)
     number: int = chosen.rounds
-    rows = [*_shown(paced(number)), *(_shown(real(number)) if chosen.model else ())]
-    tables = [table(_HEAD, rows), table(_FULL_HEAD, _shown(full(number)))]
-    if chosen.model:
-        tables.append(table(_REST_HEAD, _shown(resting(number))))
-    figures = "\n\n".join(tables)
+    if chosen.rest:
+        where = f"({in_words(describe(TINY))})"
+        figures, mark = f"{table(_REST_HEAD, _shown(resting(number)))}\n\n{where}", "rest"
+    else:
+        rows = [*_shown(paced(number)), *(_shown(real(number)) if chosen.model else ())]
+        figures, mark = f"{table(_HEAD, rows)}\n\n{table(_FULL_HEAD, _shown(full(number)))}", "front"
     print(figures)
     if chosen.write:
-        PAGE.write_text(put_into(PAGE.read_text(encoding="utf-8"), figures, "front"), encoding="utf-8")
+        PAGE.write_text(put_into(PAGE.read_text(encoding="utf-8"), figures, mark), encoding="utf-8")
     return 0
 
 

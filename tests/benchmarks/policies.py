@@ -13,7 +13,7 @@ from pathlib import Path
 from accepted import POLICIES
 from adapters import adapters
 from command import Goals, run
-from limits import changing_mix, memory, pacing
+from limits import capacities, changing_mix, memory, pacing
 from overhead import overhead, queue_length
 from sharing import prefixes, starvation, tenants
 from strategies import multi_bin, steadiness, strategies, windows
@@ -32,6 +32,7 @@ GOALS: Goals = {
     "G12": windows,
     "G16": prefixes,
     "G17": adapters,
+    "N6": capacities,
     "N14": steadiness,
 }
 

@@ -68,6 +68,19 @@ def put_into(text: str, figures: str, name: str = "figures") -> str:
     return f"{before}{begin}\n{figures}\n{end}{after}"
 
 
+def put_rows(text: str, lines: Sequence[Line], name: str = "figures") -> str:
+    """The text with these lines in the table between the marks of this name; rows of other goals stay as they are."""
+    between = text.partition(f"<!-- {name} -->")[2].partition(f"<!-- /{name} -->")[0]
+    rows = [row for row in between.splitlines() if row.startswith("| ")][2:]
+    played = {line.goal.name for line in lines}
+    own = [row.removeprefix("| ").partition(" | ")[0] in played for row in rows]
+    first = own.index(True) if True in own else len(rows)
+    head, rule, *new = as_markdown(lines).splitlines()
+    before, after = ([row for row, gone in zip(rows[part], own[part], strict=True) if not gone]
+                     for part in (slice(first), slice(first, None)))  # fmt: skip
+    return put_into(text, "\n".join((head, rule, *before, *new, *after)), name)
+
+
 def summary(lines: Sequence[Line], accepted: Accepted) -> list[str]:
     """The sentences below the table: how many figures are met, the notes, and the misses that are not accepted."""
     sentences = [f"{sum(line.goal.met for line in lines)} of {len(lines)} figures reach their goal"]

@@ -10,13 +10,15 @@ from dataclasses import asdict, replace
 from pathlib import Path
 from random import Random
 from statistics import mean, pstdev
+from typing import Any
 
 import answer_spread
 import batching_parts
 import equal_load
 import pytest
 from accepted import BATCHING
-from batching import ARMS, LIGHT_S, PAGE, SIZES, Found, Size, _arrivals, goals, main, processors, tables
+from batching import ARMS, LIGHT_S, PAGE, RESULTS, SIZES, Found, Size, _arrivals, goals, main, processors, tables
+from report import as_markdown, judged
 from serving.arms import without_bounds
 from serving.client import Answer, backlog, open_loop
 from virtual_time import on_virtual_time
@@ -43,7 +45,6 @@ def found(base_s: float = 0.064, seat_s: float = 0.001) -> Found:
         five=(3.0, 2.9),
         arms=tuple(arms),
         others=0.0,
-        where="2 cores",
     )
 
 
@@ -53,6 +54,7 @@ def test_the_gain_is_against_one_at_a_time() -> None:
     assert reached["N12", "64 at once : one at a time, tokens/s"] == pytest.approx(32.5)
     assert reached["N12", "the same, time per token"] == pytest.approx(128 / 65)
     assert reached["N5", "five together : one after another, time to the last"] == 0.3
+    assert reached["N17", "continuous : one at a time, tokens/s"] == pytest.approx(32**0.5)
 
 
 @pytest.mark.parametrize(("base_s", "met"), [(0.064, True), (0.0001, False)], ids=["shared cost", "no shared cost"])
@@ -70,7 +72,6 @@ def test_each_size_and_each_strategy_has_a_row() -> None:
         "| 1 to 4 |",
         "| 32 to 64 |",
         *(f"| {arm.words} |" for arm in ARMS),
-        "(2 cores)",
     ):
         assert words in text
     assert "| 64 | 500 | 32.5 | 128 ms | +63 ms | 250 |" in text
@@ -105,6 +106,24 @@ def test_the_page_has_the_batches_of_each_processor() -> None:
     assert text.partition("<!-- processors -->")[2].partition("<!-- /processors -->")[0].strip() == processors()
 
 
+@pytest.mark.parametrize(
+    ("name", "of_one", "module"),
+    [("latency", equal_load.Pair, equal_load), ("spread", answer_spread.Rate, answer_spread)],
+)
+def test_what_the_page_says_of_a_part_is_in_its_file(name: str, of_one: Any, module: Any) -> None:
+    """Its table and its goals are made of the figures that are kept: none of them is typed."""
+    text = PAGE.read_text(encoding="utf-8").partition(f"<!-- {name} -->")[2].partition(f"<!-- /{name} -->")[0]
+    kept = [json.loads(file.read_text(encoding="utf-8")) for file in RESULTS.glob(f"*-batching-{name}.json")]
+    said = [(part, [of_one(**figures) for figures in part["figures"]]) for part in kept]
+    shown = [
+        batching_parts.Part(module.tables(found), tuple(module.goals(found)), [], part["others"], part["machine"])
+        for part, found in said
+    ]
+    assert text.strip() in [
+        f"{one.text}\n\n{as_markdown(judged(goal, BATCHING) for goal in one.goals)}" for one in shown
+    ]
+
+
 def test_every_miss_on_the_page_has_its_reason() -> None:
     """Also what was measured before the reason was known."""
     misses = [line for line in PAGE.read_text(encoding="utf-8").splitlines() if "**missed**" in line]
@@ -121,18 +140,25 @@ def published() -> Found:
 
 @pytest.mark.parametrize(("together", "code"), [(0.3, 0), (0.9, 1)], ids=["as published", "five together are slow"])
 def test_a_strict_run_fails_for_a_miss_without_a_reason_alone(
-    together: float, code: int, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    together: float, code: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """The published misses have one each."""
+    """The published misses have one each; what is written is kept, too."""
 
     async def measure(*_: object) -> Found:
         return replace(published(), together=together)
 
+    page = tmp_path / "page.md"
+    page.write_text(PAGE.read_text(encoding="utf-8"), encoding="utf-8")
+    monkeypatch.setattr("batching.PAGE", page)
+    monkeypatch.setattr("batching.RESULTS", tmp_path)
     monkeypatch.setattr("batching.started", lambda *_: nullcontext())
     monkeypatch.setattr("batching.measure", measure)
     monkeypatch.setattr("batching.describe", lambda _: {"gpu": "no card", "vllm": "0", "model": "none"})
-    assert main(["--strict", "--only", "sizes"]) == code
+    assert main(["--strict", "--write", "--only", "sizes"]) == code
     assert ("missed, and not accepted: N5 five together" in capsys.readouterr().out) is bool(code)
+    (kept,) = json.loads((tmp_path / "no-card-batching-sizes.json").read_text())["figures"]
+    assert (kept["together"], len(kept["sizes"]), kept["arms"][-1]["words"]) == (together, 7, "continuous, 32")
+    assert "(vLLM 0, none, no card; other programs used 0% of the processors)" in page.read_text()
 
 
 def test_the_misses_on_the_page_have_the_reasons_of_the_list() -> None:

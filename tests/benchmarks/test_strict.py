@@ -87,6 +87,24 @@ def test_write_puts_the_table_between_its_marks(tmp_path: Path) -> None:
     assert "old" not in text
 
 
+def test_write_of_some_goals_leaves_the_rows_of_the_others(tmp_path: Path) -> None:
+    """In their places; the rows of a goal that was run are replaced, and those of a new one come last."""
+    readme = tmp_path / "README.md"
+    readme.write_text(
+        "<!-- figures -->\n| goal | figure |\n| --- | --- |\n| G0 | a |\n| G1 | old |\n| G3 | b |\n<!-- /figures -->"
+    )
+    assert outcome(tmp_path, 2.5, {}, "--write", "--only", "G1") == 0
+    rows = [line.split(" | ")[:2] for line in readme.read_text().splitlines() if line.startswith("| G")]
+    assert rows == [["| G0", "a |"], ["| G1", KEY[1]], ["| G3", "b |"]]
+    assert outcome(tmp_path, 2.5, {}, "--write", "--only", "G2") == 0
+    assert [line[:4] for line in readme.read_text().splitlines() if line.startswith("| G")] == [
+        "| G0",
+        "| G1",
+        "| G3",
+        "| G2",
+    ]
+
+
 def test_every_accepted_miss_has_a_reason() -> None:
     """More than a word."""
     assert [key for key, reason in {**POLICIES, **ENGINE, **SERVING, **BATCHING}.items() if len(reason) < 20] == []

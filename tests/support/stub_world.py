@@ -74,6 +74,7 @@ class World:
         self.collections = [0.0] * (len(GC_BOUNDS) + 1)
         self.collected_s = 0.0
         self.limit_reason = "fixed"
+        self.kv_seats: int | None = None
         self.ordered_limit: schema.OperatorLimit | None = None
         self.order_error: str | None = None
         self.load = 1.0
@@ -270,6 +271,8 @@ class World:
                 ceiling=64,
                 reason=self.limit_reason,
                 ordered=self.ordered_limit,
+                kv_seats=self.kv_seats,
+                kv_seats_tokens=1000.0,
             ),
             ordering=schema.OrderingStatus(between="weighted", inside="fair", error=self.order_error),
             seats_taken=sum(self.in_flight.values()),

@@ -75,6 +75,10 @@ def text(status: Status, url: str) -> str:
     ]
     if status.engine.dtype:
         facts.append(("engine", _engine(status.engine)))
+    if (ratio := status.warmup.first_token_ratio) is not None:
+        facts.append(
+            ("warm-up", f"the first token of a request alone took {ratio:.1f} times as long before it as after")
+        )
     if status.engine.steps is not None:
         facts.append(("steps", _steps(status.engine.steps)))
     if status.ordering.prefix is not None:

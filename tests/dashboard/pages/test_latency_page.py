@@ -142,8 +142,11 @@ def test_requests_show_batches_of_files(visit: Open, stub: StubServer) -> None:
 
 
 def test_the_window_is_shown_where_there_is_one(visit: Open, stub: StubServer) -> None:
-    """Continuous batching has no window, so with a token, which tells the strategy, its chart is left out."""
-    stub.moving = True
+    """Continuous batching has no window, so with a token, which tells the strategy, its chart is left out.
+
+    The seats for which there is memory are said as well.
+    """
+    stub.moving, stub.world.kv_seats = True, 19
     app = visit("engine", stub.url, HEADWAY_ADMIN_TOKEN=OPERATOR_TOKEN)
     again_until(app, "**Engine steps by batch size**\n")
     refresh_until(app, lambda: "**Batch window**" not in words(app))
@@ -151,6 +154,7 @@ def test_the_window_is_shown_where_there_is_one(visit: Open, stub: StubServer) -
     assert "CPU backend, no GPU" in text
     assert "GPU utilisation" not in text
     assert "**Processor use**" in text
+    assert "The KV space holds 19 sequences of 1000 tokens beside its reserve, a typical length." in text
 
 
 def test_a_gpu_has_its_utilisation(visit: Open) -> None:

@@ -18,6 +18,7 @@ from headway.api.schema import (
     OrderingStatus,
     PrefixStatus,
     StepsStatus,
+    WarmupStatus,
 )
 from headway_tools.cli import main, status
 
@@ -65,6 +66,27 @@ def test_the_state_says_what_happens_to_requests(admission: str, engine: str, se
         if one.startswith("state")
     ]
     assert line == f"state     {sentence}"
+
+
+def test_the_seats_for_which_there_is_memory_are_shown(operator: Stub) -> None:
+    """With the length that they are for, and the knee where one is known."""
+    limit = LimitStatus(live=32, ceiling=64, kv_seats=19, kv_seats_tokens=1000, knee_seats=48)
+    shown = status.text(operator.status().model_copy(update={"limit": limit}), operator.url)
+    (line,) = [one for one in shown.splitlines() if one.startswith("bounds")]
+    assert line.startswith(
+        "bounds    the KV space holds 19 sequences of 1000 tokens beside its reserve, a typical length; "
+    )
+    assert "beyond 48 seats" in line
+    assert "bounds" not in status.text(operator.status(), operator.url)
+
+
+def test_the_gain_by_the_warm_up_is_shown(operator: Stub) -> None:
+    """Where the engine streams: else nothing is known of it."""
+    now = operator.status()
+    warm = now.model_copy(update={"warmup": WarmupStatus(state="done", first_token_ratio=4.96)})
+    line = "warm-up   the first token of a request alone took 5.0 times as long before it as after\n"
+    assert line in status.text(warm, operator.url)
+    assert "warm-up" not in status.text(now.model_copy(update={"warmup": WarmupStatus(state="done")}), operator.url)
 
 
 @pytest.mark.parametrize(("left_s", "end"), [(25.0, "for another 25 s"), (None, "until the next switch")])

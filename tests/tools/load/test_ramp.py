@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from typing import cast
+
+import pytest
 from load_stand_in import LoadStandIn
 
 from headway_simulator.engine_model.capacity import Slo
@@ -61,3 +64,18 @@ async def test_each_step_offers_more_until_the_load_is_that_of_the_last() -> Non
     assert all(one.measured.all.completed == one.measured.all.offered == 1 for one in steps)
     assert len(steps) == len(LOADS) or turned(steps)
     assert 0.0 <= min(shown) <= max(shown) <= 1.0
+
+
+async def test_it_ends_with_the_load_at_which_the_latency_turns(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What is beyond it would only fill the queue of a server in use."""
+
+    async def offer(server: object, load: Load, *_: object) -> Measured:
+        load_of = len(load.requests) / 10
+        return step(load_of, 10, 2.0 if load_of >= 0.7 else 0.1).measured
+
+    monkeypatch.setattr("headway_tools.load.ramp.offer", offer)
+    asked = [Request(0.0, "chat", 1, 2)]
+    steps = await ramp(
+        cast(Completions, None), 10.0, lambda rate: Load(asked * round(rate), 1.0, SLO, 5.0), lambda *_: None
+    )
+    assert [one.load for one in steps] == [0.2, 0.4, 0.6, 0.7]

@@ -17,6 +17,7 @@ from starlette.responses import JSONResponse, Response
 from starlette.types import Receive, Scope, Send
 from virtual_time import on_virtual_time
 
+from headway.admission import REQUEST_CONTEXT, RequestContext
 from headway.engine.fake import FakeParams
 from headway.http.access.identity import IDENTITY, Identity
 from headway.http.inference import TenantCharges
@@ -201,12 +202,13 @@ async def test_what_is_refused_or_never_begins_in_the_background_holds_nothing(t
 
 @on_virtual_time
 async def test_what_a_websocket_asks_for_is_its_tenants(tmp_path: Path) -> None:
-    """Each call of the engine is a request; a budget that only counts counts it."""
+    """Each call of the engine is a request, with the share of the key; a budget that only counts counts it."""
     with served(tmp_path, {REQUESTS: 1}, counts_only=True) as site:
         await site.budgets.refresh()
-        identity = Identity(site.entitlement, "acme-1")
+        identity, contexts = Identity(replace(site.entitlement, share=3.0), "acme-1"), list[RequestContext | None]()
 
         async def talk(scope: Scope, receive: Receive, send: Send) -> None:
+            contexts.append(REQUEST_CONTEXT.get())
             for turn in range(2):
                 async for _ in site.engine.generate("p", FakeParams(2), f"id-{turn}"):
                     pass
@@ -217,3 +219,4 @@ async def test_what_a_websocket_asks_for_is_its_tenants(tmp_path: Path) -> None:
         await site.budgets.refresh()
         ((owner, state),) = site.budgets.states()
         assert (owner.label, state.used, state.held) == ("tenant acme", 2, 0)
+        assert [one and (one.tenant, one.share, one.key) for one in contexts] == [("acme", 3.0, "acme-1")]
