@@ -135,7 +135,7 @@ format: setup ## format the code
 lock: ## write constraints.txt anew from a fresh install without pins
 	@$(PYTHON) deploy/bootstrap.py --lock
 
-release: ## check and build a release in out/release, for a maintainer to publish; nothing is uploaded; ARGS: --rehearse
+release: ## check and build a release in out/release, for a maintainer to publish; nothing is uploaded; ARGS: --date, --rehearse
 	@exec $(PYTHON) deploy/release.py $(ARGS)
 
 clean: ## remove everything that the other targets made

@@ -2,7 +2,8 @@
 
 Builds wheel and sdist, checks both with twine, installs the wheel alone into a fresh environment, and writes what came
 with it as a bill of materials (CycloneDX). Refused with changes that are not committed, for a version that has its tag,
-and without its section in CHANGELOG.md; `--rehearse` names these and builds all the same.
+and without its section in CHANGELOG.md; `--rehearse` names these and builds all the same. `--date` writes today's date
+into that section and ends.
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ import shutil
 import subprocess
 import sys
 import tomllib
+from datetime import UTC, date, datetime
 from pathlib import Path
 
 from environment import CONSTRAINTS, PYTHON, ROOT, pip_env
@@ -21,6 +23,8 @@ from progress import Progress, StepError
 
 OUT = ROOT / "out" / "release"
 TOOLS = ["build>=1.2", "twine>=6", "cyclonedx-bom>=7", "pypi-attestations>=0.0.20"]
+
+DATING = "make release ARGS=--date"
 
 NEXT_STEPS = """\
 {folder}:
@@ -41,16 +45,21 @@ def main(argv: list[str] | None = None) -> int:
     """Make the release, or say what stands against it; the exit code is 0, 1 (failed) or 2 (refused)."""
     parser = argparse.ArgumentParser(prog="release.py", description=__doc__.splitlines()[0] if __doc__ else None)
     parser.add_argument("--rehearse", action="store_true", help="build in spite of what a release is refused for")
-    rehearsal = parser.parse_args(argv).rehearse
+    parser.add_argument("--date", action="store_true", help="date the version's section of CHANGELOG.md, and end")
+    chosen = parser.parse_args(argv)
     version = version_of(ROOT)
     try:
+        if chosen.date:
+            print(date_changes(ROOT, version, datetime.now(UTC).date()))
+            return 0
         for reason in (reasons := refusals(ROOT, version)):
             print(f"release of {version} refused: {reason}", file=sys.stderr)
-        if reasons and not rehearsal:
+        if reasons and not chosen.rehearse:
             return 2
         folder = _make(version)
     except StepError as error:
-        print(f"\nrelease stopped: {error}; see {OUT / 'release.log'}", file=sys.stderr)
+        log = f"; see {OUT / 'release.log'}" if (OUT / "release.log").exists() else ""
+        print(f"\nrelease stopped: {error}{log}", file=sys.stderr)
         return 1
     print(f"\n{'A rehearsal, not to be published. ' if reasons else ''}{next_steps(version, folder)}", end="")
     return 0
@@ -73,10 +82,23 @@ def refusals(root: Path, version: str) -> list[str]:
     changes = (root / "CHANGELOG.md").read_text(encoding="utf-8")
     section = re.search(rf"^## {re.escape(version)} - \d{{4}}-\d\d-\d\d\n(.*?)(?=^## |\Z)", changes, re.M | re.S)
     if section is None:
-        found.append(f"CHANGELOG.md has no section with a date, `## {version} - YYYY-MM-DD`; write it, or date it")
+        found.append(
+            f"CHANGELOG.md has no section with a date, `## {version} - YYYY-MM-DD`; write it, or date it: {DATING}"
+        )
     elif not section[1].strip():
         found.append(f"CHANGELOG.md says nothing of {version}; write what changes for a user")
     return found
+
+
+def date_changes(root: Path, version: str, today: date) -> str:
+    """Date the section of the version that is not released; returns what is to be done next. Raises StepError."""
+    path = root / "CHANGELOG.md"
+    head = f"## {version} (unreleased)\n"
+    text = path.read_text(encoding="utf-8")
+    if head not in text:
+        raise StepError(f"{path.name} has no section `{head.strip()}`")
+    path.write_text(text.replace(head, f"## {version} - {today}\n", 1), encoding="utf-8")
+    return f"{path.name}: {version} is dated {today}. Commit it, then: make release"
 
 
 def git(root: Path, *words: str) -> str:

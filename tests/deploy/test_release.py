@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from datetime import date
 from pathlib import Path
 
 import pytest
@@ -62,6 +63,23 @@ def test_a_version_without_its_changes_is_refused(changes: str, reason: str, clo
     _commit(clone)
     (found,) = release.refusals(clone, "1.2.0")
     assert reason in found
+
+
+def test_a_version_is_dated_and_can_then_be_released(clone: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The refusal names the command, and nothing but the heading changes."""
+    undated = CHANGES.replace("1.2.0 - 2026-01-31", "1.2.0 (unreleased)")
+    (clone / "CHANGELOG.md").write_text(undated, encoding="utf-8")
+    _commit(clone)
+    (reason,) = release.refusals(clone, "1.2.0")
+    assert reason.endswith("date it: make release ARGS=--date")
+    told = release.date_changes(clone, "1.2.0", date(2026, 1, 31))
+    assert told == "CHANGELOG.md: 1.2.0 is dated 2026-01-31. Commit it, then: make release"
+    assert (clone / "CHANGELOG.md").read_text(encoding="utf-8") == CHANGES
+    _commit(clone)
+    assert release.refusals(clone, "1.2.0") == []
+    monkeypatch.setattr(release, "ROOT", clone)
+    assert release.main(["--date"]) == 1, "a section that has its date"
+    assert (clone / "CHANGELOG.md").read_text(encoding="utf-8") == CHANGES
 
 
 def test_a_refused_release_builds_nothing(

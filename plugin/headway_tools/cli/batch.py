@@ -15,6 +15,7 @@ from typing import IO, Final
 import aiohttp
 import msgspec
 
+from headway.api import BadUrlError
 from headway.openai.batch_file import (
     MAX_LINE_BYTES,
     REFUSALS,
@@ -70,11 +71,15 @@ def run(chosen: argparse.Namespace) -> int:
         raise UsageError(f"{out}: is the file of the requests; name another with --out")
     try:
         total = _check(path)
-        with out.open("a+b") as answers, Bar(sys.stderr) as bar:
+        answers = out.open("a+b")
+    except OSError as error:
+        raise UsageError(f"{error.filename or path}: {error.strerror or error}") from None
+    try:
+        with answers, Bar(sys.stderr) as bar:
             sender = _Sender(chosen.url, key_for(chosen.url, os.environ, send=chosen.send_key), answers, bar, total)
             asyncio.run(sender.send(path, max(1, chosen.in_flight)))
     except OSError as error:
-        raise FailedError(f"{error.filename or out}: {error.strerror or error}") from None
+        raise FailedError(f"{out}: {error.strerror or error}") from None
     except KeyboardInterrupt:
         print(f"{out}: interrupted; the same command goes on where this one ended", file=sys.stderr)
         raise
@@ -86,14 +91,14 @@ class _Sender:
     """Sends lines and writes what comes back; ``there`` counts the answers of an earlier run."""
 
     def __init__(self, url: str, key: str | None, answers: IO[bytes], bar: Bar, total: int) -> None:
-        self._url, self._answers, self._bar, self._total = url.rstrip("/"), answers, bar, total
+        self._url, self._answers, self._bar, self._total = url.rstrip("/").removesuffix("/v1"), answers, bar, total
         self._headers = {"content-type": "application/json", "x-headway-class": _CLASS}
         self._headers |= {} if key is None else {"authorization": f"Bearer {key}"}
         self._over = _over(answers)
         self.there, self.good, self.bad = len(self._over), 0, 0
 
     async def send(self, path: Path, at_once: int) -> None:
-        """Send all lines that are not over, so many at once. Raises ServerUnreachableError."""
+        """Send all lines that are not over, so many at once. Raises BadUrlError, ServerUnreachableError."""
         todo = ((number, line) for number, line in _lines(path) if _digest(line.custom_id) not in self._over)
         timeout = aiohttp.ClientTimeout(total=None, sock_connect=10)
         connector = aiohttp.TCPConnector(limit=0, keepalive_timeout=_KEEP_ALIVE_S)
@@ -101,6 +106,8 @@ class _Sender:
             working = [asyncio.create_task(self._work(session, todo)) for _ in range(at_once)]
             try:
                 await asyncio.gather(*working)
+            except (aiohttp.InvalidURL, aiohttp.NonHttpUrlClientError):
+                raise BadUrlError("The URL is not that of a server.", self._url) from None
             except (aiohttp.ClientError, UnicodeError) as error:  # the latter: no name of a host
                 text = f"{self._url}: {error or type(error).__name__}; the same command goes on where this one ends"
                 raise ServerUnreachableError(text) from None

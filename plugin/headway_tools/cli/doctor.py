@@ -190,9 +190,17 @@ def text(found: Sections) -> str:
 
 def _lines(one: Finding) -> Iterable[str]:
     """A finding on one line or several, with its remedy below."""
-    yield from textwrap.wrap(one.what, _WIDTH, initial_indent=f"  {one.severity:<5} ", subsequent_indent=" " * 8)
+    yield from _wrapped(one.what, f"  {one.severity:<5} ")
     if one.remedy:
-        yield from textwrap.wrap(one.remedy, _WIDTH, initial_indent=" " * 8 + "-> ", subsequent_indent=" " * 11)
+        yield from _wrapped(one.remedy, " " * 8 + "-> ")
+
+
+def _wrapped(text: str, start: str) -> list[str]:
+    """A text below its start, broken at spaces only: a path in a command stays whole."""
+    below = " " * len(start)
+    return textwrap.wrap(
+        text, _WIDTH, initial_indent=start, subsequent_indent=below, break_on_hyphens=False, break_long_words=False
+    )
 
 
 def as_json(found: Sections) -> str:

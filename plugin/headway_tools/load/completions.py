@@ -20,7 +20,7 @@ from urllib.parse import urlsplit
 import aiohttp
 from aiohttp.http_exceptions import HttpProcessingError
 
-from headway.api import is_loopback
+from headway.api import BadUrlError, is_loopback
 from headway.errors import HeadwayError
 from headway_simulator.traffic.workload import Request
 from headway_tools.load.scrape import Counts, read
@@ -73,7 +73,7 @@ class Completions:
         self._random = Random()  # noqa: S311 - never the same prompts twice: a prefix cache would know them
 
     async def __aenter__(self) -> Completions:
-        """Find the model. Raises UnreachableServerError, UnsuitableServerError."""
+        """Find the model. Raises BadUrlError, UnreachableServerError, UnsuitableServerError."""
         try:
             host = urlsplit(self.url).hostname or ""
         except ValueError:
@@ -141,8 +141,8 @@ class Completions:
             raise UnsuitableServerError(f"{self.url} serves no model {self._wanted!r}; it serves: {known}")
         return found
 
-    def _no_url(self) -> UnsuitableServerError:
-        return UnsuitableServerError(f"not a URL of a server: {self.url!r}; it looks like http://HOST:8000")
+    def _no_url(self) -> BadUrlError:
+        return BadUrlError("The URL is not that of a server.", self.url)
 
     async def _try(self) -> None:
         """A request of one token: what would fail in each request fails here, once."""

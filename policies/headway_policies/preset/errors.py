@@ -15,6 +15,7 @@ from headway_policies.preset.toml_text import toml_text
 
 #: The most errors that are reported.
 MAX_ISSUES = 20
+MISSING = "missing"
 _MAX_KEY_CHARS = 80
 
 _IN_TOML = {"tuple_type": "must be a list", "dict_type": "must be a table", "model_type": "must be a table"}
@@ -106,7 +107,7 @@ def _issues(detail: Any, model: type[BaseModel]) -> Iterable[Issue]:
         allowed = _allowed(where, model)
         return [Issue(key, f"unknown key; allowed here: {', '.join(allowed)}{did_you_mean(str(where[-1]), allowed)}")]
     if kind == "missing":
-        return [Issue(key, "missing")]
+        return [Issue(key, 'missing; each file has its own, as in name = "mine"' if key == "name" else MISSING)]
     text = _IN_TOML.get(kind, message.removeprefix("Value error, "))
     text = text.replace("Input should be", "must be").replace("String should", "must")
     if kind == "literal_error":
@@ -117,6 +118,8 @@ def _issues(detail: Any, model: type[BaseModel]) -> Iterable[Issue]:
 def _located(issue: Issue, sources: Sources) -> Issue:
     """The issue with the first source that sets its key, and the line there."""
     path = issue.where.split(".")
+    if issue.message.startswith(MISSING):  # the name that an extended preset has is not meant
+        return issue
     for source, text in sources:
         line = toml_line(text, path)
         if line is not None:

@@ -22,7 +22,7 @@ from headway_policies.fallback import Fallback
 from headway_policies.import_path import FAILURES, cause, find_class
 from headway_policies.limits import LimitSettings, make_limit
 from headway_policies.memory import Memory
-from headway_policies.preset.errors import ContradictionError, Issue, PresetError, explain, shown
+from headway_policies.preset.errors import MISSING, ContradictionError, Issue, PresetError, explain, shown
 from headway_policies.preset.extends import read_table, read_text
 from headway_policies.queueing import OrderSettings, QueueSettings, make_discipline, make_order
 from headway_policies.request import PriorityClass, shortest
@@ -237,6 +237,8 @@ def parse_preset(text: str, source: str) -> Preset:
         return Preset.model_validate(table)
     except ValidationError as error:
         issues = explain(error, Preset, sources)
+        if len(sources) == 1 and any(issue.message == MISSING for issue in issues):
+            issues.append(Issue("extends", 'not given; extends = "balanced" takes what is missing from that preset'))
         parents = ", ".join(parent for parent, _ in sources[1:])
         where = f"{source} (extends {parents})" if parents else source
         raise PresetError(f"{where}: {'; '.join(map(str, issues))}", issues) from None

@@ -68,6 +68,24 @@ def test_a_preset_has_its_own_name_and_description() -> None:
         parse_preset('extends = "balanced"\n', "mine.toml")
 
 
+def test_a_missing_name_is_none_of_the_extended_preset() -> None:
+    """The parent's line is no place to look at, and what to write is said."""
+    with pytest.raises(PresetError) as caught:
+        parse_preset('extends = "balanced"\n', "mine.toml")
+    (issue,) = caught.value.issues
+    assert (issue.file, issue.line) == (None, None)
+    assert str(issue) == 'name: missing; each file has its own, as in name = "mine"'
+
+
+def test_a_file_with_a_few_settings_is_told_to_extend_a_preset() -> None:
+    """Unless it extends one, or all it lacks is its name."""
+    advice = 'extends: not given; extends = "balanced" takes what is missing from that preset'
+    for text, told in {'name = "mine"\nbatching.seats = 3\n': True, 'extends = "balanced"\n': False}.items():
+        with pytest.raises(PresetError) as caught:
+            parse_preset(text, "mine.toml")
+        assert (advice in str(caught.value)) == told
+
+
 def test_a_file_is_looked_for_beside_the_one_that_extends_it(tmp_path: Path) -> None:
     """Through several folders; the nearest word counts, and only the result has to be a whole preset."""
     write(tmp_path, "common.toml", 'extends = "balanced"\nqueue.max_waiting = 77\nbatching.seats = 5\n')

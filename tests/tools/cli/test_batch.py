@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import threading
 from collections.abc import Iterator
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -20,8 +21,10 @@ class Handler(BaseHTTPRequestHandler):
     """Refuses every other request once, the number 4 with an error, and answers 400 to the number 3."""
 
     asked: list[tuple[int, str | None]]
+    paths: set[str]
 
     def do_POST(self) -> None:
+        self.paths.add(self.path)
         number = json.loads(self.rfile.read(int(self.headers["content-length"])))["number"]
         first = number % 2 == 0 and (number, self.headers["x-headway-class"]) not in self.asked
         self.asked.append((number, self.headers["x-headway-class"]))
@@ -37,7 +40,7 @@ class Handler(BaseHTTPRequestHandler):
 
 @pytest.fixture
 def server() -> Iterator[tuple[str, list[tuple[int, str | None]]]]:
-    Handler.asked = []
+    Handler.asked, Handler.paths = [], set()
     httpd = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
     thread = threading.Thread(target=httpd.serve_forever)
     thread.start()
@@ -98,6 +101,35 @@ def test_each_file_has_answers_of_its_own(
     (tmp_path / name).write_bytes(requests(1))
     main(["batch", str(tmp_path / name), "--url", server[0]])
     assert (tmp_path / out).exists()
+
+
+@pytest.mark.parametrize(
+    ("file", "out"), [("gone.jsonl", "o"), ("", "o"), ("in.jsonl", "gone/o")], ids=["gone", "a folder", "no folder"]
+)
+def test_a_file_that_cannot_be_opened_is_wrong_usage(
+    tmp_path: Path, file: str, out: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Before anything is sent."""
+    (tmp_path / "in.jsonl").write_bytes(requests(1))
+    assert main(["batch", str(tmp_path / file), "--out", str(tmp_path / out)]) == Exit.USAGE
+    assert re.search("No such file or directory|Is a directory", capsys.readouterr().err)
+
+
+@pytest.mark.parametrize("url", ["", "foo", "127.0.0.1:8000", "ftp://h", "http://h:99999"])
+def test_what_is_no_url_is_wrong_usage(tmp_path: Path, url: str, capsys: pytest.CaptureFixture[str]) -> None:
+    """As for the other commands: not taken for a server that is down."""
+    path = tmp_path / "in.jsonl"
+    path.write_bytes(requests(1))
+    assert main(["batch", str(path), "--url", url]) == Exit.USAGE
+    assert f"not a URL of a server: {url!r}" in capsys.readouterr().err
+
+
+def test_the_base_url_of_an_sdk_is_that_of_the_server(tmp_path: Path, server: Any) -> None:
+    """With its /v1, which the lines have too."""
+    path = tmp_path / "in.jsonl"
+    path.write_bytes(requests(1))
+    assert main(["batch", str(path), "--url", f"{server[0]}/v1/"]) == Exit.OK
+    assert Handler.paths == {"/v1/chat/completions"}
 
 
 def test_a_host_that_is_none_is_named(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

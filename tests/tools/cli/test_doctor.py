@@ -174,6 +174,13 @@ def test_what_a_start_would_refuse_fails_here(words: list[str], capsys: pytest.C
     assert words[0].partition("-size")[0] in found
 
 
+def test_a_command_in_a_finding_is_broken_at_spaces_only() -> None:
+    """A path of many hyphens, or longer than a line, can be copied."""
+    path = f"'/{'a-folder-' * 14}/vllm_headway-0.1.0-py3-none-any.whl[cpu]'"
+    text = doctor.text({"one": [fail(f"{'it is not ' * 9}{path}", f"install it with: pip install {path}")]})
+    assert [line.split()[-1] for line in text.splitlines() if path in line] == [path, path]
+
+
 def test_the_text_has_a_section_each_and_the_counts() -> None:
     """A long finding is wrapped below its first word."""
     text = doctor.text({"one": [ok("well"), warn("w " * 80, "do it")], "two": [fail("bad", "mend it")]})

@@ -155,7 +155,8 @@ def run(chosen: argparse.Namespace) -> int:
 
 async def _bench(chosen: argparse.Namespace, source: Source, bar: Bar) -> Outcome | Ramped:
     options = {"model": chosen.model, "as_text": chosen.text_prompts, "timeout_s": chosen.timeout}
-    keys = {url: key_for(url, os.environ, send=chosen.send_key) for url in (chosen.url, chosen.compare) if url}
+    urls = [url for url in (chosen.url, chosen.compare) if url is not None]
+    keys = {url: key_for(url, os.environ, send=chosen.send_key) for url in urls}
     slo = given_objectives(chosen)
     async with Completions(chosen.url, key=keys[chosen.url], **options) as first:
         known = (await first.counts()).classes

@@ -274,3 +274,13 @@ def test_a_server_that_is_not_there_is_exit_code_three(flag: str, capsys: pytest
         assert bench("--url", server.url, flag, url, *SHORT) == 3
         assert server.classes == {}
     assert capsys.readouterr().err == f"headway: error: no server answers at {url}; is it running?\n"
+
+
+@pytest.mark.parametrize("flag", ["--url", "--compare"])
+@pytest.mark.parametrize("url", ["", "foo", "127.0.0.1:8000"])
+def test_what_is_no_url_is_wrong_usage(flag: str, url: str, capsys: pytest.CaptureFixture[str]) -> None:
+    """As for the other commands, and before any load."""
+    with LoadStandIn() as server:
+        assert bench("--url", server.url, flag, url, *SHORT) == 2
+        assert server.classes == {}
+    assert f"not a URL of a server: {url!r}" in capsys.readouterr().err
