@@ -16,7 +16,7 @@ from headway.checks.start import refusals
 from headway.errors import HeadwayError, NoEngineError
 from headway.settings import SERVE_FLAGS, SERVE_USAGE
 from headway.vllm_adapter.endpoint import HeadwayEndpoint
-from headway.vllm_adapter.log_format import log_json_lines
+from headway.vllm_adapter.logs.format import log_json_lines
 from headway.vllm_adapter.process.death_cause import (
     forget_death_cause,
     one_line,

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from headway_policies.desk.books.transitions import Phase
 from headway_policies.queueing import Lane
-from headway_policies.request import Reason, Ticket, Timeouts
+from headway_policies.request import Reason, Ticket, Timeouts, Usage
 
 
 @dataclass(slots=True)
@@ -59,6 +59,27 @@ class Record:
         """It has no seat any more."""
         self.seat_s += now_s - self.seated_s
         self.freed_s = now_s
+
+    def charge(self) -> None:
+        """Charge the ticket's order with the tokens that are expected of it."""
+        self.lane.order.charge(self.ticket, self.queue_class, self.expected_tokens)
+        self.charged = True
+
+    def uncharge(self) -> None:
+        """Undo the charge of a ticket that waits again, of which its order has served nothing."""
+        if self.charged:
+            self.lane.order.correct(self.ticket, self.queue_class, -self.expected_tokens)
+        self.charged = False
+
+    def settle(self, usage: Usage | None) -> None:
+        """Correct the charge by the tokens used. The expected tokens stand where a started request reports no usage."""
+        if not self.charged:
+            return
+        more_tokens = 0.0
+        if usage is not None or self.token_s is None:
+            used = usage or Usage(self.ticket.seats * self.ticket.prompt_tokens, 0)
+            more_tokens = used.prompt_tokens + used.output_tokens - self.expected_tokens
+        self.lane.order.correct(self.ticket, self.queue_class, more_tokens)
 
     def run_due(self) -> tuple[float, Reason] | None:
         """The time when the ticket has run too long, and the time-out that ends it; None for never."""
