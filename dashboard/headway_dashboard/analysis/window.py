@@ -77,7 +77,7 @@ def missing_words(window: Window, now_s: float, held_s: float) -> str:
     if window.start_s >= now_s:
         return "This time has not come yet."
     if window.end_s <= oldest_s:
-        return f"This time is no longer held: the source of the figures holds the last {duration(held_s)}."
+        return f"This time is over: the source of the figures keeps the last {duration(held_s)}."
     if window.start_s < oldest_s:
-        return f"The beginning of this time is no longer held: the source holds the last {duration(held_s)}."
+        return f"The beginning of this time is over: the source keeps the last {duration(held_s)}."
     return ""

@@ -128,7 +128,7 @@ def _live_or_paused() -> None:
         key=f"{_REFRESH}-{turn}",
         on_change=_refreshed,
         args=(turn,),
-        help="Paused: all pages show one fixed time, which is in the address. Drag on a chart to choose another.",
+        help="Paused: all pages show one fixed time, given in the address. Drag on a chart to choose another time.",
     )
 
 

@@ -51,7 +51,7 @@ def _warnings(status: Status) -> None:
 
 def _configuration(status: Status) -> None:
     with st.expander("Configuration", key="headway-configuration"):
-        st.markdown("**Started with**", help="Arguments and variables of the process; what may be secret is hidden.")
+        st.markdown("**Started with**", help="Arguments and variables of the process; possible secrets are hidden.")
         if words := source_rows.launch_words(status.launch):
             st.code(words, language="bash", wrap_lines=True)
         else:

@@ -28,9 +28,7 @@ from headway_dashboard.sources.tenant_usage import NEEDED
 
 _TILE_PX = 130
 _NOT_YET = "no answer yet"
-_APART = (
-    "Each server holds its budgets by itself: what another one counts is not in them, unless they share a database."
-)
+_APART = "Each server counts budgets for itself, without the use on other servers, unless they share a database."
 
 
 def chosen_tenant() -> str | None:

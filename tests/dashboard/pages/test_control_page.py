@@ -258,7 +258,7 @@ def test_a_pause_with_an_end_is_ordered_and_shown(control: Open, live: LiveStand
     stop = live.control.admission.stop
     assert stop is not None
     assert stop.ends_s == pytest.approx(stop.since_s + 300.0)
-    again_until(app, ": disk. It ends by itself in ")
+    again_until(app, ": disk. The command ends by itself in ")
     choose(app, "drain")
     assert "admission_time" not in {one.key for one in app.selectbox}
 
@@ -328,7 +328,7 @@ def test_the_audit_log_is_filtered_and_searched(control: Open, stub: StubServer)
     next(group for group in app.button_group if group.label == "Show").set_value("refused").run()
     assert list(app.dataframe[0].value["Actor"]) == ["ben"]
     app.text_input(key="audit_search").set_value("anna").run()
-    assert "None of the 2 entries is like that." in words(app)
+    assert "None of the 2 entries matches." in words(app)
 
 
 # ---------------------------------------------------------------------- login, secrets

@@ -11,7 +11,7 @@ from headway_dashboard.analysis.changes.audit_rows import clock
 from headway_dashboard.analysis.tenants.words import MOST_ROWS
 from headway_dashboard.analysis.units import MISSING, compact, written
 
-HELP = "Past use counts, and what requests in progress hold. The rate is that of the range above."
+HELP = "Past use, and the reservations of requests in progress. The rate is the average of the range above."
 
 
 def budget_rows(

@@ -81,10 +81,10 @@ class Heading:
 #: The columns in their order; the first one names the server.
 HEADINGS = (
     Heading("Server"),
-    Heading("State", "Live: requests arrive. Stale and down: no answer, so that there are no figures of it."),
+    Heading("State", "Live: requests arrive. Stale and down: the server does not answer, so its figures are missing."),
     Heading("Ready", "Whether it takes requests."),
     *(Heading(column.title, column.help, numeric=True) for column in COLUMNS),
     Heading("Preset", "The preset in force and its revision."),
     Heading("Version", "The version of Headway."),
-    Heading("Since", "When its process started; of one that does not answer, since when."),
+    Heading("Since", "Start of the server's process, or of its silence if it does not answer."),
 )
