@@ -95,5 +95,5 @@ def _with_budgets(usage: UsageLog | None, keys_file: KeysFile | None) -> None:
     if usage is not None:
         usage.budgets = TenantBudgets(usage, lambda: keys_file.ring.tenants.values())
     elif keys_file.ring.has_budgets:
-        text = "has budgets, which are counted by the accounting"
+        text = "has budgets, which need the accounting"
         raise HeadwayError(f"{keys_file.path}: {text}: set {Environment.usage_db.name} to a file, or remove them")

@@ -144,7 +144,12 @@ class BatchRunner:
     def _ended(self, batch: Batch, task: asyncio.Task[None]) -> None:
         del self._running[batch.id]
         if not task.cancelled() and (error := task.exception()) is not None:
-            log.error("batch %s stopped: %s; it goes on when the server starts again", batch.id, error, exc_info=error)
+            log.error(
+                "batch %s stopped: %s; the next start of the server continues the batch",
+                batch.id,
+                error,
+                exc_info=error,
+            )
             self.batches.open.pop(batch.id, None)
         self.batches.wake.set()
 

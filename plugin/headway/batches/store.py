@@ -154,7 +154,7 @@ class BatchStore:
             for text in ("PRAGMA application_id", "PRAGMA user_version", "SELECT count(*) FROM sqlite_master")
         )
         if tables and (application, version) != (_APPLICATION, _VERSION):
-            raise NotBatchesError("it is a database of something else, or of another version of Headway")
+            raise NotBatchesError("the file is a database of another program, or of another version of Headway")
         connection.execute("PRAGMA journal_mode = WAL")
         connection.execute("PRAGMA synchronous = FULL")
         if not tables:

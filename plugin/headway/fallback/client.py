@@ -273,7 +273,7 @@ def _checked(response: aiohttp.ClientResponse) -> str:
     packed = response.headers.get("content-encoding", "identity").lower() != "identity"
     kind = _kind(response.headers.get("content-type", ""))
     if response.status != HTTPStatus.OK or packed or kind not in (JSON, EVENTS):
-        log.info("the fallback model answered %d, which is not forwarded", response.status)
+        log.info("the fallback model answered %d; its answer is not forwarded", response.status)
         raise _NotServedError(Verdict.FAILURE)
     return kind
 

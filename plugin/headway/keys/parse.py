@@ -201,7 +201,7 @@ def _doubled(key: Mapping[str, Any], field: str, place: int, known: dict[tuple[s
     first = known.setdefault((field, value), place)
     if first != place:
         remedy = "give each key an id of its own" if field == "id" else "remove one of the two"
-        yield Problem(_where(("keys", place, field)), f"the same as that of keys.{first + 1}", remedy)
+        yield Problem(_where(("keys", place, field)), f"the same as in keys.{first + 1}", remedy)
 
 
 def _default_is_not_allowed(tenant: Mapping[str, Any]) -> bool:

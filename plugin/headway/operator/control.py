@@ -258,7 +258,7 @@ class Control(SnapshotReader):
             raise UnknownRevisionError("there is no revision before this one")
         if number not in known:
             last = f"{min(known)} to {max(known)}"
-            raise UnknownRevisionError(f"revision {number} is not known; those that can be put in force again: {last}")
+            raise UnknownRevisionError(f"revision {number} is not known; known revisions: {last}")
         return known[number]
 
     def _nothing_changed(self) -> schema.Switched:

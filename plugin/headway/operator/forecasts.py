@@ -97,7 +97,7 @@ class PresetForecasts:
     def job(self, presets: Sequence[Preset], span_s: float | None = None) -> Job:
         """The traffic and the engine as they are now, to be replayed later. Raises ForecastError."""
         if self._gate.desk.engine_fit.error_ratio is None:
-            raise ForecastError("the engine's step time is not known yet: it has served too few requests")
+            raise ForecastError("the engine's step time is not known yet: too few requests have run")
         now_s = self._gate.now_s()
         recording = self._recorder.recording(now_s, span_s, MOST_SEQUENCES + 1)
         share = share_of(len(os.sched_getaffinity(0)), busy=self._gate.desk.seats_taken > 0)

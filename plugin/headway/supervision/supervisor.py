@@ -190,7 +190,8 @@ class Supervisor:
         verdict = self.restarts.died(cause, self._gateway.gate.now_s(), self.config)
         if verdict is None:
             log.error(
-                "the engine died (%s) and is not replaced after %d restart attempts: no request is served any more",
+                "the engine died (%s) and is not replaced after %d restart attempts: all requests are refused from "
+                "now on",
                 cause, self.restarts.deaths_in_a_row - 1,
             )  # fmt: skip
         elif cause is not Cause.RECYCLE:

@@ -217,7 +217,7 @@ def _set_up(connection: sqlite3.Connection) -> None:
     )
     tables = connection.execute("SELECT count(*) FROM sqlite_master").fetchone()[0]
     if tables and (application, version) != (_APPLICATION, _VERSION):
-        raise NotUsageError("it is a database of another program, or of another version of Headway")
+        raise NotUsageError("the file is a database of another program, or of another version of Headway")
     connection.execute("PRAGMA journal_mode = WAL")
     connection.execute("PRAGMA synchronous = NORMAL")
     connection.execute(f"PRAGMA journal_size_limit = {_WAL_BYTES}")

@@ -234,7 +234,7 @@ class UsageLog:
         if not self._failing:
             self._failing = True
             log.warning(
-                "usage database %s: %s; requests are served all the same, and the last %d are written when it can be",
+                "usage database %s: %s; requests go on; the last %d are written once the database works again",
                 self.store.path, error, MAX_WAITING,
             )  # fmt: skip
 

@@ -162,5 +162,5 @@ def cause_of_failure(error: BaseException) -> str:
         return " ".join(text.split())[:_MAX_CAUSE_CHARS]
     text = why_not_started() or one_line(error)
     if _KILLED in text:
-        text += "; it was killed (SIGKILL), which the system does when memory runs out"
+        text += "; killed by SIGKILL, as the system does when memory runs out"
     return f"{text} (the engine's own log is above)"

@@ -138,11 +138,11 @@ class Completions:
         found = next((model for model in models if model.name == self._wanted), None)
         if found is None:
             known = ", ".join(model.name for model in models)
-            raise UnsuitableServerError(f"{self.url} serves no model {self._wanted!r}; it serves: {known}")
+            raise UnsuitableServerError(f"{self.url} has no model {self._wanted!r}, but: {known}")
         return found
 
     def _no_url(self) -> UnsuitableServerError:
-        return UnsuitableServerError(f"not a URL of a server: {self.url!r}; it looks like http://HOST:8000")
+        return UnsuitableServerError(f"not a URL of a server, such as http://HOST:8000: {self.url!r}")
 
     async def _try(self) -> None:
         """A request of one token: what would fail in each request fails here, once."""

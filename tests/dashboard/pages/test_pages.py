@@ -47,7 +47,7 @@ def test_overview_says_what_would_help(visit: Open, stub: StubServer) -> None:
     app = visit("overview", stub.url, HEADWAY_ADMIN_TOKEN=OPERATOR_TOKEN)
     again_until(app, "#### :red-badge[overloaded] ")
     text = words(app)
-    assert "**What would help:** forecast the presets with the recent traffic. **Cost:** " in text
+    assert "**Remedy:** forecast the presets with the recent traffic. **Cost:** " in text
     assert "headway preset forecast" in [one.value for one in app.code]
 
 

@@ -37,8 +37,9 @@ def by_and_since(status: Status) -> str:
 def end_words(status: Status) -> str:
     """The end of the command that blocks dispatch, as a sentence; empty where a resume ends it."""
     stop = status.stopped
-    return "" if stop is None or stop.left_s is None else "The command ends by itself in "
-    f"{duration(round(stop.left_s))}."
+    if stop is None or stop.left_s is None:
+        return ""
+    return f"The command ends by itself in {duration(round(stop.left_s))}."
 
 
 def operator_limit_words(status: Status) -> str:

@@ -163,7 +163,8 @@ def _over_budget(found: Finding) -> BadRequest:
         text, headers = f"This request alone is more than the {bound} of its {owner}.", [_NO_RETRY]
     else:
         text = (
-            f"The {owner} has used its {bound}, or requests in progress hold the rest. Try again in {ceil(wait_s)} s."
+            f"The {owner} has used its {bound}, or requests in progress reserve the rest. Try again in {ceil(wait_s)} "
+            "s."
         )
         headers = [*([_NO_RETRY] if wait_s > _RETRIED_S else []), (b"retry-after", str(ceil(wait_s)).encode())]
     headers = [(b"x-headway-reason", b"budget"), *headers]

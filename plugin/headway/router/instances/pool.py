@@ -262,19 +262,19 @@ class InstancePool:
     def unready(self, link: InstanceLink) -> None:
         """Note a heartbeat that is not ready: the instance gets no requests. Its present ones go on."""
         link.health.heartbeat(self._now_s(), good=False)
-        self._changed(link, "it says that it is not ready")
+        self._changed(link, "its health route answers: not ready")
 
     def broke(self, link: InstanceLink) -> None:
         """Note a broken connection or a refusal: the instance gets no requests. Its present ones go on."""
         link.health.broke(self._now_s())
-        self._changed(link, "there is no connection, it broke, or a request was refused")
+        self._changed(link, "no connection, a broken connection, or a refused request")
 
     def late(self, link: InstanceLink) -> None:
         """Note a heartbeat without an answer. The instance's health decides: nothing yet, no requests, or lost."""
         if link.health.lost(self._now_s()):
             self.lost(link)
         else:
-            self._changed(link, "it does not answer its health route in time")
+            self._changed(link, "no answer from its health route in time")
 
     def lost(self, link: InstanceLink) -> None:
         """Note an absent or silent instance. Its requests without output are tried elsewhere."""
@@ -284,7 +284,7 @@ class InstancePool:
 
     # ------------------------------------------------------------------ inside
 
-    def _changed(self, link: InstanceLink, why: str = "it is silent, or its requests fail") -> None:
+    def _changed(self, link: InstanceLink, why: str = "silent, or failing requests") -> None:
         self._log_state(link, why)
         if any(True for _ in self.healthy()):
             self._healthy.set()

@@ -20,7 +20,7 @@ def add_objectives(group: argparse._ArgumentGroup, read: Callable[[str], float])
         ("--slo-ttft-ms", "the first token must come within this"),
         ("--slo-inter-token-ms", "the mean time between tokens must stay within this"),
     ):
-        text = f"{words}, in every class (default: what the preset states for the class)"
+        text = f"{words}, in every class (default: the objective that the preset states for the class)"
         group.add_argument(flag, type=read, metavar="MS", help=text)
 
 

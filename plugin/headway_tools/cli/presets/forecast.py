@@ -168,8 +168,8 @@ def forecast_text(found: Forecast) -> str:
             indent="",
         ),
         "",
-        "(* in force; good: within the objectives of the preset itself; in brackets: least and largest of the replays)",
-        *(["(? not confirmed: what was forecast of the preset in force is not what is measured)"] if doubted else []),
+        "(* in force; good: within the preset's own objectives; in brackets: least and largest of the replays)",
+        *(["(? not confirmed: the forecast of the preset in force differs from the measurements)"] if doubted else []),
     ]
     return "\n".join(lines)
 

@@ -86,7 +86,9 @@ def test_a_server_without_keys_is_told_from_a_key_without_the_class(capsys: pyte
         server.given, server.why = {"realtime": "normal"}, "no_key"
         assert bench("--url", server.url, *SHORT, "--classes", "realtime=1") == 0
     said = capsys.readouterr().err
-    assert "served class realtime as normal: it knows no keys; set HEADWAY_KEYS_FILE, and: headway keys add" in said
+    assert (
+        "ran class realtime as normal: the server knows no keys; set HEADWAY_KEYS_FILE, and: headway keys add" in said
+    )
 
 
 def test_each_class_is_judged_by_what_the_preset_of_the_server_states(capsys: pytest.CaptureFixture[str]) -> None:

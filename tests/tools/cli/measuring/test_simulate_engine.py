@@ -70,5 +70,5 @@ def test_a_server_without_a_fit_is_no_model(operator: Stub, capsys: pytest.Captu
     assert main([*SHORT, "--like", operator.url]) == 1
     out, err = capsys.readouterr()
     assert (out, err.count("\n")) == ("", 1)
-    assert "has served too few requests" in err
+    assert "too few requests have run" in err
     assert main([*SHORT, "--like", "http://127.0.0.1:1"]) == 3
