@@ -88,7 +88,7 @@ def git(root: Path, *words: str) -> str:
 
 
 def _make(version: str) -> Path:
-    """Build and check; returns the folder with what is to be published."""
+    """Build and check; returns the folder with the files to publish."""
     folder, tools, bare = OUT / version, OUT / "tools", OUT / "bare"
     shutil.rmtree(folder, ignore_errors=True)
     folder.mkdir(parents=True)

@@ -122,7 +122,7 @@ class CommandConflictError(HeadwayError):
 
 
 class NoWarmupError(HeadwayError):
-    """A warm-up is asked for, and nothing makes the requests of one."""
+    """A warm-up was requested, but nothing makes its requests."""
 
 
 class BatchFunctionError(HeadwayError):

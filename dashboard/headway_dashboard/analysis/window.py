@@ -58,7 +58,7 @@ def window_between(start_s: float, end_s: float) -> Window | None:
 
 
 def window_of(starts: Sequence[str], ends: Sequence[str]) -> Window | None:
-    """The window of these texts of an address; None where they are none."""
+    """The window named by an address; None for an address without a window."""
     texts = (starts[0] if starts else "", ends[0] if ends else "")
     if not all(_SECONDS.fullmatch(text) for text in texts):
         return None

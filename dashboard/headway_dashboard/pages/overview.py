@@ -63,7 +63,7 @@ def since(reading: PageReading) -> str:
 
 
 def _incident(reading: PageReading) -> None:
-    """A text for others, which its block copies; the link shows the time up to now, whenever it is opened."""
+    """Draw the text of an incident for others; its link shows the time up to now, whenever opened."""
     newest, status, now_s = reading.newest, reading.status, time.time()
     with st.popover("Copy incident", type="tertiary"):
         chosen = [(CLASSES, name) for name in reading.view.classes]

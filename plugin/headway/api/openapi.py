@@ -153,7 +153,7 @@ def _as_text(media: str | None) -> dict[str, Any]:
 
 
 def _headers(named: tuple[tuple[str, bool], ...]) -> dict[str, Any]:
-    """The headers of a response; empty where there are none to tell of."""
+    """The documented headers of a response; empty without any."""
     found = {
         name: {"required": required, "schema": _HEADER_SCHEMAS.get(name, {"type": "string"})}
         for name, required in named

@@ -53,7 +53,7 @@ class Settings:
 
     @classmethod
     def from_environment(cls, instances: int | None = None) -> Settings:
-        """Read everything, for one engine or for so many ``instances`` behind a router.
+        """Read all settings, for one engine or for so many ``instances`` behind a router.
 
         Raises PresetError, UnknownPresetError or HeadwayError in one line.
         """

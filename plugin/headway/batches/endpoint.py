@@ -83,7 +83,7 @@ class BatchRoutes:
         )
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Answer a request for one of the routes; pass any other on."""
+        """Answer a request for a route of the Batch API; pass any other request on."""
         path = plain_path(scope) if scope["type"] == "http" and scope["method"] != "OPTIONS" else None
         if path is None or not f"{path}/".startswith((f"{_FILES}/", f"{_BATCHES}/")):
             await self._app(scope, receive, send)

@@ -71,7 +71,7 @@ class BatchRunner:
         self._warned = False
 
     async def run(self) -> None:
-        """Run what there is, and what comes, until cancelled."""
+        """Run present and coming batches, until cancelled."""
         tidied_s, noted_s = float("-inf"), time.monotonic()
         try:
             while True:
@@ -204,7 +204,7 @@ class OneBatch:
         await self._save()
 
     async def _recall(self) -> None:
-        """Find out which lines are over, from what is written."""
+        """Find the finished lines in the written output."""
         batch = self._batch
         await self._batches.disk(bool)  # what is being written is written then
         counts: list[int] = []

@@ -239,7 +239,7 @@ def _is_forwardable(value: str, most_chars: int) -> bool:
 
 
 def _forwarded(body: bytes, model: str) -> bytes | None:
-    """The request for the other model; None for a body that is no JSON object, or too large to be forwarded."""
+    """The request for the other model; None for a body that is too large or no JSON object."""
     request = json_object(body, MAX_REQUEST_BYTES)
     if request is None:
         return None

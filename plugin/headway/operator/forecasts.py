@@ -123,7 +123,7 @@ class PresetForecasts:
         return [(of, found) for at_s, of, found in self._made.values() if at_s >= since_s and known.get(of.name) == of]
 
     def _model(self, since_s: float) -> EngineModel:
-        """The engine as it was fitted, as unsteady as since then; what it does not tell has the model's default."""
+        """The engine as fitted, with its unsteadiness since then, and the model's defaults for unknown figures."""
         costs, ceiling = self._gate.desk.engine_fit.step_costs, self._gate.desk.ceiling
         given: dict[str, Any] = {
             "step_tokens": self._settings.step_tokens,

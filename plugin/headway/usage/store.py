@@ -146,13 +146,13 @@ class UsageStore:
         return rows
 
     def oldest_s(self, period: Period) -> int | None:
-        """The start of the oldest period that is kept; None where there is none."""
+        """The start of the oldest kept period; None without one."""
         with closing(self._reading()) as connection:
             found = connection.execute("SELECT min(start_s) FROM usage WHERE period = ?", (period,)).fetchone()
         return None if found is None else found[0]
 
     def identity(self) -> str | None:
-        """A name of the file that is the same for all servers of a machine; None where none can be told."""
+        """A name of the file that is the same for all servers of a machine; None if unknown."""
         with suppress(OSError):
             machine, file = _BOOT.read_bytes(), self.path.stat()
             return sha256(machine + f"{file.st_dev} {file.st_ino}".encode()).hexdigest()[:16]

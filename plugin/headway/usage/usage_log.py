@@ -86,7 +86,7 @@ class UsageLog:
         return usage
 
     def add(self, record: UsageRecord) -> None:
-        """Queue a record, which is written within a second. Raises no error of the database."""
+        """Queue a record for writing within a second. Raises no error of the database."""
         if self.budgets is not None:
             self.budgets.add(record)
         if self._thread is None and not self._closed:

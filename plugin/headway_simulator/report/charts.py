@@ -205,7 +205,7 @@ def _class_of(run: Run, class_name: str, figure: str) -> float:
 
 
 def class_hue(name: str, place: int) -> str:
-    """The colour of a class, which is the ``place``-th in its chart."""
+    """The colour of the ``place``-th class in its chart."""
     return _CLASS_HUES.get(name) or hue(place + len(_CLASS_HUES))
 
 

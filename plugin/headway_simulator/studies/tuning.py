@@ -66,7 +66,7 @@ def knee(points: Sequence[Point]) -> Point | None:
 
 
 def most_within(points: Sequence[Point], slo: Slo) -> Point | None:
-    """The largest number of seats that keeps the objective; None where none does."""
+    """The largest number of seats that keeps the objective; None if no number does."""
     kept = (point for point in points if point.tokens_per_s and point.inter_token_p95_s <= slo.inter_token_s)
     return max(kept, key=_seats, default=None)
 

@@ -72,7 +72,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 
 def run(chosen: argparse.Namespace) -> int:
-    """Print all findings; 1 if one of them fails, else 0."""
+    """Print all findings; 1 if a check fails, else 0."""
     words = chosen.engine[1:] if chosen.engine[:1] == ["--"] else chosen.engine
     url = None if chosen.url is None else chosen.url.rstrip("/")
     found = examine(words, url, os.environ)

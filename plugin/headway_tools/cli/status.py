@@ -141,7 +141,7 @@ def _admission(status: Status) -> str:
 
 
 def _away(status: Status) -> str:
-    """The number of servers behind a router that are down; empty where none is."""
+    """The number of servers down behind a router; empty for none."""
     down = sum(not instance.up for instance in status.instances)
     return f"; {down} of {len(status.instances)} instances DOWN" if down else ""
 
@@ -186,7 +186,7 @@ def _instance(instance: InstanceStatus) -> str:
 
 
 def _objectives(status: Status) -> list[tuple[str, str]]:
-    """The objectives of each class on this engine, the most urgent class first, and those that it misses even alone."""
+    """The objectives of each class on this engine, the most urgent first, with objectives missed even alone."""
     known = [(state.name, state.objectives) for state in _by_urgency(status) if state.objectives is not None]
     said = [f"{name}: {now.words}" for name, now in known if now.words]
     missed = [sentence for _, now in known for sentence in now.missed_alone]

@@ -56,7 +56,7 @@ def run(chosen: argparse.Namespace) -> int:
 
 
 def text(usage: UsageReport, tenant: str | None = None) -> str:
-    """The figures as text, those of one tenant where it was asked for."""
+    """The figures as text, of all tenants or of the chosen tenant."""
     lines = [f"from {usage.since} until {usage.until}"]
     if usage.kept_since is not None and usage.kept_since > usage.since:
         lines.append(f"nothing is kept from before {usage.kept_since}")

@@ -1,4 +1,4 @@
-"""Checks of what is installed."""
+"""Checks of the installed packages."""
 
 from __future__ import annotations
 

@@ -27,7 +27,7 @@ _HEAD = ("seats", "window ms", "tokens/s", "inter-token ms, mean", "p50", "p95",
 
 @dataclass(frozen=True, slots=True)
 class Choice:
-    """The step that is suggested, the reason, the knee if there is one, and the window where one was chosen."""
+    """The suggested step, the reason, and the knee and the window if found."""
 
     step: Step
     because: str
@@ -112,7 +112,7 @@ def top_level(settings: Mapping[str, object], parent: Sequence[str]) -> list[str
 
 
 def _keeping(steps: Sequence[Step], swept: Swept) -> list[Step]:
-    """The steps that keep all objectives; where none does, those that miss none by more than the seats in force.
+    """The steps that keep all objectives, else the steps that miss none by more than the seats in force.
 
     None of them refuses a larger share of the requests than the seats in force.
     """

@@ -266,7 +266,7 @@ class Lifecycle:
     # ------------------------------------------------------------------ inside
 
     def _expect(self, ticket: Ticket, stages: Stages, due_s: float | None, phase: Phase = Phase.WAITING) -> Record:
-        """Make the record of a new ticket, with what is expected of it; it has no place yet."""
+        """Make the record of a new ticket without a place, with its expected tokens."""
         output_tokens = self._forecast.lengths.output_tokens(ticket)
         record = self.records[ticket.id] = Record(
             ticket,
@@ -280,7 +280,7 @@ class Lifecycle:
         return record
 
     def _place(self, record: Record) -> None:
-        """Find the class and the lane in which it waits under the preset in force."""
+        """Find the ticket's class and lane under the preset in force."""
         record.queue_class = self._scheduler.class_of(record.ticket)
         record.lane = self._scheduler.lane(self._forecast.lengths.output_tokens(record.ticket), learn=False)
 

@@ -105,7 +105,7 @@ class StuckWatch:
 
 
 class _RankWatch:
-    """Remembers for how long one rank has stepped without service, and what it had then."""
+    """The time for which a rank has stepped without output, with its last figures."""
 
     def __init__(self) -> None:
         self._unserved_s = self._stepped_s = self._kv_ratio = self._kv_most = 0.0

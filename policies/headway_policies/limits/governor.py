@@ -195,7 +195,7 @@ class Governor:
             self._grow_on(self._growing, signals)
 
     def learnt(self) -> Learnt | None:
-        """The seats it has come to, and what its policy keeps; None before its first decision, and while that fails."""
+        """The reached seats and the policy's figures; None before its first decision, and while the policy fails."""
         if self._decided in ("start", "recalled", "failed"):
             return None
         return Learnt(self._allowed, self._policy_numbers())

@@ -39,7 +39,7 @@ _ALLOWED_BY: dict[Rung, str] = {
 
 
 def lint(preset: Preset, bounds: SeatBounds = _UNKNOWN) -> list[str]:
-    """The warnings for this preset on an engine with these bounds; empty when there are none."""
+    """The warnings for this preset on an engine with these bounds; empty without any."""
     return [
         *_batching(preset.batching),
         *_seats(preset, bounds),

@@ -8,7 +8,7 @@ from headway_policies.preset.model import Setting
 
 
 def moves(settings: Mapping[str, Setting]) -> bool:
-    """Whether a policy raises and lowers the limit; one that is bounded by memory alone never rises above its seats."""
+    """Whether a policy raises and lowers the limit; a limit bounded by memory alone never rises above its seats."""
     return settings.get("limit.policy", "fixed") != "fixed" and not settings.get("limit.shadow", False)
 
 

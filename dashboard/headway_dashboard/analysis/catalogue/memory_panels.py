@@ -1,4 +1,4 @@
-"""The batch, its tokens and its memory, and what the GPU and the processor do."""
+"""Panels of the batch, its tokens and memory, and of the load of GPU and processor."""
 
 from __future__ import annotations
 

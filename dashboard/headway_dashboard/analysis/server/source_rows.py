@@ -1,4 +1,4 @@
-"""The health of each source of figures, and what a server says of its start, settings and log, as rows of tables."""
+"""Table rows of the health of each source, and of a server's start, settings and log."""
 
 from __future__ import annotations
 

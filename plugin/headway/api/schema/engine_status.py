@@ -46,7 +46,7 @@ class MemoryStatus(Answer):
 
 
 class UnloadedTimes(Answer):
-    """The engine's times for one request alone, of which relative objectives are multiples."""
+    """The engine's times for a request alone; relative objectives are multiples of them."""
 
     token_s: float = Field(description="Between two tokens of a single sequence.")
     prefill_token_s: float = Field(

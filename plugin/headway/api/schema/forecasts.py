@@ -62,7 +62,7 @@ class Quantiles(Answer):
 
 
 class ClassForecast(Answer):
-    """The forecast for the requests of one class; ratios are of those that were offered."""
+    """The forecast for the requests of one class; ratios are parts of the offered requests."""
 
     offered: int
     completed_ratio: Interval

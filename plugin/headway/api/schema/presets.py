@@ -66,7 +66,7 @@ class ServedByClass(Answer):
 
 
 class EndedRequests(Answer):
-    """The requests of a class that have ended, those that clients cancelled and invalid ones apart, by how."""
+    """The ended requests of a class by their end, without cancelled and invalid requests."""
 
     ended: int
     completed: int

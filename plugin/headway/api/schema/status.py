@@ -143,7 +143,7 @@ class FallbackSummary(Answer):
 
 
 class ForecastDifference(Answer):
-    """A figure of the forecast of the preset in force that is far from what is measured."""
+    """A forecast figure of the preset in force that is far from the measured figure."""
 
     class_name: str = Field(default="", description="Empty: all classes together.")
     figure: str = Field(description="refused_ratio, timed_out_ratio, ttft_p95_s or tokens_per_s.")

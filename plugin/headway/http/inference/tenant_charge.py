@@ -109,7 +109,7 @@ class BackgroundHold:
 
 @dataclass(frozen=True, slots=True)
 class TenantCharge:
-    """The tokens that one request was charged, and what it holds of ``budgets``. ``lowers``: one is close to its end,
+    """The tokens charged to a request, and its reservation in ``budgets``. ``lowers``: one is close to its end,
     and the request gets the least urgent class. ``background`` is what holds it where the request is answered first.
     """
 

@@ -87,7 +87,7 @@ class InstancePool:
         ]
 
     def model(self) -> str:
-        """The name of the model that the instances serve; empty where none has said it."""
+        """The name of the instances' model; empty if unknown."""
         return next((link.model.name for link in self.healthy() if link.model is not None and link.model.name), "")
 
     def context_tokens(self) -> int | None:
@@ -136,7 +136,7 @@ class InstancePool:
         return ours / there if there else 1.0
 
     def grant(self, seats: Mapping[str, int], until_s: float) -> None:
-        """Let this front, one of several, fill this many seats of each instance until then."""
+        """Let this front of several fill so many seats of each instance until a time."""
         self._grants = True
         for name, link in self.links.items():
             link.granted, link.granted_until_s = seats.get(name, 0), until_s
@@ -165,7 +165,7 @@ class InstancePool:
             self._states.pop(name, None)
 
     def most_seats(self) -> int:
-        """The largest number of seats that all instances may come to have, as far as they say it."""
+        """The largest known number of seats that all instances may reach."""
         return sum(link.known.most for link in self.links.values())
 
     def load(self) -> Load:

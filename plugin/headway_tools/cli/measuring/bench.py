@@ -187,7 +187,7 @@ async def _bench(chosen: argparse.Namespace, source: Source, bar: Bar) -> Outcom
 
 
 def _own(classes: Mapping[str, ClassCounts]) -> dict[str, Slo]:
-    """The objectives that the server's preset states for its classes, on its engine; one that lacks is never missed."""
+    """The objectives of the server's preset for its classes, on its engine; a missing objective is never missed."""
     stated = {name: counts.objectives_s for name, counts in classes.items() if counts.objectives_s}
     return {
         name: Slo(*(round(found.get(objective, inf), 5) for objective in ("first_token", "inter_token")))

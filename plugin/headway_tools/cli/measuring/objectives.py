@@ -25,7 +25,7 @@ def add_objectives(group: argparse._ArgumentGroup, read: Callable[[str], float])
 
 
 def given_objectives(chosen: argparse.Namespace) -> Slo | None:
-    """The objectives for every class; None where none is given. An objective that is left out then is the usual one."""
+    """The given objectives for every class; None without any. An objective that is left out then is the usual one."""
     given = {"ttft_s": chosen.slo_ttft_ms, "inter_token_s": chosen.slo_inter_token_ms}
     told = {name: value_ms / 1000 for name, value_ms in given.items() if value_ms is not None}
     return replace(_USUAL, **told) if told else None

@@ -73,7 +73,7 @@ def check_variation(chosen: argparse.Namespace) -> None:
 
 
 def variation_of(chosen: argparse.Namespace) -> Variation | None:
-    """The variation that was asked for; None where none was."""
+    """The requested variation; None without one."""
     ratio, hold_s = chosen.jitter or (0.0, 0.0)
     variation = Variation(
         slow=tuple(chosen.slow or ()),

@@ -115,7 +115,7 @@ def _facts(found: Forecast) -> list[str]:
 
 
 def _doubt(found: Forecast) -> str:
-    """Where the forecast of the preset in force differs from what is measured; empty: nowhere that is known."""
+    """The differences between the forecast of the preset in force and the measurements; empty if none is known."""
     return "" if found.earlier.in_force is None else found.earlier.in_force.sentence
 
 

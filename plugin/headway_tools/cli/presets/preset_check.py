@@ -116,7 +116,7 @@ def diff(chosen: argparse.Namespace) -> int:
 
 
 def validate(chosen: argparse.Namespace) -> int:
-    """Print a verdict for each file; 2 when one of them is not valid."""
+    """Print a verdict for each file; 2 if a file is not valid."""
     verdicts = [_judge(file, chosen.accept, chosen.place) for file in chosen.files]
     if chosen.json:
         print(json.dumps([asdict(verdict) for verdict in verdicts], ensure_ascii=False))

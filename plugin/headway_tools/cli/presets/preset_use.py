@@ -297,7 +297,7 @@ def _not_accepted(client: AdminClient, name: str, error: InvalidCommandError) ->
 
 
 def _not_sent(file: str) -> UsageError:
-    """The error for a file, which is not sent: a preset may name Python code, which the server would import."""
+    """The error for a file in place of a name: a preset may name Python code, which the server would import."""
     name = find_preset(file, open_catalogue(None)).preset.name
     advice = f"copy it there, start the server again, and then: headway preset use {name}"
     return UsageError(f"a file is not sent to a server: {_FROM_FILES}; {advice}")

@@ -11,7 +11,7 @@ from headway_policies.request import Reason, Ticket, Timeouts, Usage
 
 @dataclass(slots=True)
 class Record:
-    """A ticket with its time-outs, its place, and what has happened to it. Only ``lifecycle`` changes one.
+    """A ticket with its time-outs, its place and its history. Only ``lifecycle`` changes a record.
 
     ``queue_class`` is the class in whose queue it waits: another than its own after a switch to a preset without that
     one. ``queue_due_s`` is when it has waited too long, None for never. ``granted`` is the number of seats it was
@@ -52,11 +52,11 @@ class Record:
     recalled: bool = False
 
     def seated(self, now_s: float) -> None:
-        """It has seats from now on."""
+        """Note the time at which the ticket takes seats."""
         self.seated_s, self.again = now_s, self.again or self.freed_s is not None
 
     def freed(self, now_s: float) -> None:
-        """It has no seat any more."""
+        """Note the time at which the ticket has given back its last seat."""
         self.seat_s += now_s - self.seated_s
         self.freed_s = now_s
 

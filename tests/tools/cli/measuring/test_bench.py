@@ -74,9 +74,7 @@ def test_a_class_that_was_not_given_is_said_once(capsys: pytest.CaptureFixture[s
         server.given = {"realtime": "batch"}
         assert bench(*words) == 0
     said = capsys.readouterr().err
-    assert (
-        said.count(f"{server.url} ran class realtime as batch: the key has no realtime; set OPENAI_API_KEY to ") == 1
-    )
+    assert said.count(f"{server.url} ran class realtime as batch: the key has no realtime; set OPENAI_API_KEY to ") == 1
     assert "class normal" not in said
 
 

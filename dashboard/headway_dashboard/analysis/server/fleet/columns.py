@@ -1,4 +1,4 @@
-"""The columns of the table of several servers, what they read, and what a cell is."""
+"""The columns of the table of several servers, their readings, and their cells."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ EXPRESSIONS: tuple[Expression, ...] = (
 
 @dataclass(frozen=True, slots=True)
 class Cell:
-    """A text, and the value by which it is sorted; None is sorted behind all values. ``note`` explains it."""
+    """A text and its sort value; None comes after all values. ``note`` explains it."""
 
     text: str
     value: float | str | None = None
