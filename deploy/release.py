@@ -40,7 +40,7 @@ Nothing was uploaded and no tag was made. To publish:
 def main(argv: list[str] | None = None) -> int:
     """Make the release, or say what stands against it; the exit code is 0, 1 (failed) or 2 (refused)."""
     parser = argparse.ArgumentParser(prog="release.py", description=__doc__.splitlines()[0] if __doc__ else None)
-    parser.add_argument("--rehearse", action="store_true", help="build in spite of what a release is refused for")
+    parser.add_argument("--rehearse", action="store_true", help="build also where a release would be refused")
     rehearsal = parser.parse_args(argv).rehearse
     version = version_of(ROOT)
     try:

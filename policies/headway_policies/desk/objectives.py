@@ -204,7 +204,7 @@ class Objectives:
         return any(self._passed_s.get(name, -inf) >= since_s for name in self._below[class_name])
 
     def used_up(self, class_name: str, now_s: float) -> bool:
-        """Whether a class has used its guaranteed share, while others wait or were dispatched lately: less urgent classes,
+        """Whether a class has used its guaranteed share, while others wait or were dispatched lately: less urgent ones,
         or all under an order by shares.
         """
         sent, beside, by_class = self._sent_tokens, self._beside[class_name], self._scheduler.queue.by_class

@@ -59,10 +59,10 @@ class StuckCause(StrEnum):
 
 #: Each cause as a clause, for readiness, the log and the diagnosis.
 STUCK_WORDS = {
-    StuckCause.KV_FULL: "the engine steps and serves nothing: its KV cache is full",
+    StuckCause.KV_FULL: "the engine steps without any token: its KV cache is full",
     StuckCause.NOT_ADMITTED: "the engine steps and admits nothing, although its KV cache has room",
-    StuckCause.GRAMMAR: "the engine serves nothing: all its requests wait for a grammar",
-    StuckCause.DEFERRED: "the engine serves nothing: all its requests wait for what comes from outside of it",
+    StuckCause.GRAMMAR: "the engine computes nothing: all its requests wait for a grammar",
+    StuckCause.DEFERRED: "the engine computes nothing: all its requests wait for data from other servers",
     StuckCause.NO_TOKENS: "the engine steps, and no running request gets a token",
 }
 

@@ -64,7 +64,7 @@ def test_list_of_a_server_marks_the_one_in_force(operator: Stub, capsys: pytest.
         ({"limit.policy": "model", "limit.max_seats": 128}, 256, "starts at 64, up to 128"),
         ({"limit.policy": "model", "limit.max_seats": 512}, 256, "starts at 64, up to the engine's 256"),
         ({"limit.policy": "model"}, 48, "starts at the engine's 48 (64 stated)"),
-        ({"limit.policy": "model", "limit.shadow": True}, 256, "fixed at 64; what model would allow is only shown"),
+        ({"limit.policy": "model", "limit.shadow": True}, 256, "fixed at 64; model only shows its proposal"),
     ],
 )
 def test_seats_are_said_as_start_and_reach(limit: dict[str, Setting], ceiling: int | None, words: str) -> None:

@@ -112,7 +112,7 @@ class EngineStatus(Answer):
     hangs: int = Field(default=0, description="Times the engine was unresponsive for too long.")
     stuck: str = Field(
         default="",
-        description="Why the engine steps and serves nothing: kv_full, not_admitted, grammar, deferred or no_tokens; "
+        description="Why the engine steps without any token: kv_full, not_admitted, grammar, deferred or no_tokens; "
         "empty while it serves.",
     )
     stuck_s: float = Field(default=0.0, description="For how long it has been stuck.")

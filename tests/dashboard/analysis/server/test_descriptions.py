@@ -173,7 +173,7 @@ def test_the_seats_that_the_memory_holds_are_said() -> None:
     """Once the engine has said how large its KV cache is, and with the knee beside it."""
     assert descriptions.bound_words(Status()) == ""
     words = descriptions.bound_words(Status(seat_bounds=SeatBounds(18, 1000.0)))
-    assert words == "The KV space holds 18 sequences of 1000 tokens beside its reserve, a typical length."
+    assert words == "The KV space has room for 18 sequences of 1000 tokens beside its reserve, a typical length."
     assert "a typical length; beyond 12 seats" in descriptions.bound_words(
         Status(seat_bounds=SeatBounds(18, 1000.0, knee_seats=12))
     )
