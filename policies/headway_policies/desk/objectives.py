@@ -78,7 +78,7 @@ class Objectives:
         self._below = {name: ranked[place + 1 :] for place, name in enumerate(ranked)}
         by_shares = preset.ordering.between == "weighted"
         self._beside = {
-            name: [one for one in ranked if one != name] if by_shares else self._below[name] for name in ranked
+            name: [other for other in ranked if other != name] if by_shares else self._below[name] for name in ranked
         }
         self._following = tuple(
             name

@@ -237,9 +237,9 @@ class WaitQueue:
     def _bounds(self, terms: PriorityClass) -> tuple[int, int | None, int | None]:
         """The tickets, prompt tokens and bytes of a class that may wait: its own bounds, or those over all classes."""
         bounds = (terms, self.queue)
-        tokens = [one.max_waiting_tokens for one in bounds if one.max_waiting_tokens is not None]
-        sizes = [one.max_waiting_bytes for one in bounds if one.max_waiting_bytes is not None]
-        waiting = min(one.max_waiting for one in bounds)
+        tokens = [bound.max_waiting_tokens for bound in bounds if bound.max_waiting_tokens is not None]
+        sizes = [bound.max_waiting_bytes for bound in bounds if bound.max_waiting_bytes is not None]
+        waiting = min(bound.max_waiting for bound in bounds)
         return waiting, min(tokens, default=None), min(sizes, default=None)
 
     def _worth(self, ticket: Ticket) -> tuple[int, float, int]:

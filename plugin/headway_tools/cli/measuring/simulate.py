@@ -183,7 +183,7 @@ def _check_output(chosen: argparse.Namespace) -> None:
                  chosen.max_num_seqs, given_objectives(chosen))  # fmt: skip
     if chosen.sweep and (any(of_load) or chosen.html):
         raise UsageError("--sweep goes with --workload, objectives, the engine's constants and --json only")
-    if chosen.timeline and (any(of_load) or chosen.workload or any(one is not None for one in of_engine)):
+    if chosen.timeline and (any(of_load) or chosen.workload or any(constant is not None for constant in of_engine)):
         raise UsageError("--timeline goes with --html and --json only")
     if chosen.strategies and chosen.engine_alone:
         raise UsageError("give either --strategies or --engine-alone")
