@@ -150,7 +150,7 @@ def test_each_order_says_what_it_costs(words: str, expected: str) -> None:
             Status(known=True, admission="paused", blocks=("engine_asleep", "recycle")),
             "Dispatch is blocked by the sleeping engine, a recycle, and resumes by itself.",
         ),
-        (Status(known=True, admission="paused", blocks=("some_day",)), "Dispatch is blocked by some day;"),
+        (Status(known=True, admission="paused", blocks=("some_day",)), "Dispatch is blocked by some day, and"),
         (Status(known=True, admission="paused"), "Dispatch is blocked."),
     ],
 )
