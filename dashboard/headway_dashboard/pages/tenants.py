@@ -85,7 +85,7 @@ def _use(report: UsageReport, of_chosen: UsageReport | None, servers: Mapping[st
         _tiles(words.tiles_of_chosen(mine))
         _held_back(uses, name)
         with st.container(border=True, gap="xsmall", key="headway-tenant-parts"):
-            st.markdown("**Its requests**", help="By class, key, model and how they ended; the largest first.")
+            st.markdown("**Its requests**", help="By class, key, model and outcome; the largest first.")
             table(words.rows_of_chosen(of_chosen))
     _budgets(servers)
 

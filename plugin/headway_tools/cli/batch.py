@@ -53,7 +53,9 @@ _OF_ALL: Final = frozenset({HTTPStatus.UNAUTHORIZED, HTTPStatus.FORBIDDEN})
 def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("file", metavar="FILE", help="the requests, a line each")
     parser.add_argument("--out", metavar="FILE", help="the answers (default: FILE, ending with .out.jsonl)")
-    parser.add_argument("--in-flight", metavar="N", type=whole, default=32, help="so many lines at once (default: 32)")
+    parser.add_argument(
+        "--in-flight", metavar="N", type=whole, default=32, help="lines in flight at once (default: 32)"
+    )
     add_url(parser)
     add_send_key(parser)
     parser.set_defaults(run=run)

@@ -153,7 +153,7 @@ def _rotate_options(parser: argparse.ArgumentParser) -> None:
 def _budget_options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("name", metavar="NAME", help="a tenant, or with --organisation an organisation")
     parser.add_argument("values", nargs="+", type=_field, metavar="FIELD=VALUE", help="a number, true, false, or off")
-    parser.add_argument("--organisation", action="store_true", help="NAME is one; made where it is missing")
+    parser.add_argument("--organisation", action="store_true", help="NAME is an organisation, added if missing")
 
 
 def _with_file(run: Callable[[argparse.Namespace, str, datetime], None]) -> Callable[[argparse.Namespace], int]:

@@ -77,7 +77,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--preset-dir", metavar="DIR", help="a folder with your own preset files")
     parser.add_argument(
         "--seats", type=partial(whole, most=999_999), default=256, metavar="N",
-        help="seats of an instance that does not say how many it has (default: 256, as vLLM's --max-num-seqs)",
+        help="seats of an instance that does not report its seats (default: 256, as vLLM's --max-num-seqs)",
     )  # fmt: skip
     parser.add_argument(
         "--drain",

@@ -69,14 +69,18 @@ _MOST_SERVERS = 32
 def configure(parser: argparse.ArgumentParser) -> None:
     parser.epilog = EPILOG.replace("{expires}", f"{EXPIRES_S:g}")
     parser.add_argument(
-        "--server", action="append", required=True, metavar="URL[=WEIGHT]", help="the server of one model; repeat it"
+        "--server",
+        action="append",
+        required=True,
+        metavar="URL[=WEIGHT]",
+        help="the server of one model; repeat for each model",
     )
     parser.add_argument(
         "--seats",
         type=partial(whole, most=65_536, what="a number of seats"),
         required=True,
         metavar="N",
-        help="the seats of all of them together",
+        help="the seats of all servers together",
     )
     parser.add_argument(
         "--urgent", action="append", default=[], metavar="URL", help="a server that comes first when late"

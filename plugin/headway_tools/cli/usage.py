@@ -37,7 +37,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--tenant", metavar="T", help="this tenant alone")
     words = "some of tenant, key, class, model, adapter, outcome, reason, with commas (default: tenant)"
     parser.add_argument("--by", metavar="GROUPS", help=words)
-    parser.add_argument("--every", choices=("minute", "hour", "day"), help="a row for each of these")
+    parser.add_argument("--every", choices=("minute", "hour", "day"), help="a row for each value of these fields")
     how = parser.add_mutually_exclusive_group()
     add_json(how)
     how.add_argument("--csv", action="store_true", help="print CSV instead of text")

@@ -277,8 +277,8 @@ CARDS = (
         lambda status: ("pause", "drain", "resume"),
         _dispatch,
         choose="Dispatch",
-        idle="Choose one to see its effect. A drain lasts until Resume, a pause until then or its own end, also across "
-        "preset switches.",
+        idle="Choose an action to see its effect. A drain lasts until Resume, a pause until then or its own end, also "
+        "across preset switches.",
         now=lambda status: plain(stop_words.admission_words(status)),
     ),
     Card(

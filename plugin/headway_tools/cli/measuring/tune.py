@@ -78,16 +78,16 @@ def configure(parser: argparse.ArgumentParser) -> None:
         ("--measure", _MEASURE_S, "measured"),
     ):
         parser.add_argument(
-            flag, type=seconds, default=default, metavar="S", help=f"of each step: {words} (default: {default:g})"
+            flag, type=seconds, default=default, metavar="S", help=f"time of each step: {words} (default: {default:g})"
         )
     parser.add_argument(
-        "--inter-token-slo-ms", type=float, metavar="MS", help="in place of the preset's objective between tokens"
+        "--inter-token-slo-ms", type=float, metavar="MS", help="objective between tokens (default: the preset's)"
     )
     parser.add_argument("--with-load", action="store_true", help="bring a closed loop of clients that fills the seats")
     add_send_key(parser)
     parser.add_argument("--clients", type=int, metavar="N", help="of --with-load (default: 1.25 times the most seats)")
     parser.add_argument("--out", metavar="FILE", help="write the suggested preset")
-    parser.add_argument("--apply", action="store_true", help="put it in force, until the next switch")
+    parser.add_argument("--apply", action="store_true", help="put the suggested preset in force, until the next switch")
     parser.add_argument("--html", metavar="FILE", help="write a page with the curve (needs plotly)")
     parser.add_argument("--actor", metavar="NAME", help="your name, for the audit log (default: $USER)")
     add_json(parser)

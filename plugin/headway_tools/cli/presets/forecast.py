@@ -51,7 +51,9 @@ def configure(parser: argparse.ArgumentParser) -> None:
     add_json(parser)
     parser.add_argument("names", nargs="*", metavar="NAME", help="presets of the server, or one file (default: all)")
     parser.add_argument("--span", type=float, default=600.0, metavar="S", help="of the recent traffic (default: 600)")
-    parser.add_argument("--within", type=float, default=60.0, metavar="S", help="how long it may take (default: 60)")
+    parser.add_argument(
+        "--within", type=float, default=60.0, metavar="S", help="time-out of the forecast (default: 60)"
+    )
     parser.add_argument("--html", metavar="FILE", help="write a page with charts that needs no network (needs plotly)")
     parser.set_defaults(run=run)
 

@@ -43,11 +43,22 @@ COLUMNS = (
     SEATS,
     WAITING,
     Column("Oldest wait", panels.OLDEST, "seconds", Bound(1.0), help="The wait of the oldest request in the queue."),
-    Column("KV cache", panels.KV_USE, "ratio", Bound(0.2), of_steps=True, help="In use; in the last row the fullest."),
     Column(
-        "TTFT p95", panels.TTFT[0.95], "seconds", Bound(0.5), help="In the last row of the merged histograms of all."
+        "KV cache",
+        panels.KV_USE,
+        "ratio",
+        Bound(0.2),
+        of_steps=True,
+        help="Share in use; in the last row of the fullest server.",
     ),
-    Column("Error share", panels.ERROR_SHARE, "ratio", Bound(ERROR_RATIO), help="Of the requests that ended."),
+    Column(
+        "TTFT p95",
+        panels.TTFT[0.95],
+        "seconds",
+        Bound(0.5),
+        help="In the last row from the merged histograms of all servers.",
+    ),
+    Column("Error share", panels.ERROR_SHARE, "ratio", Bound(ERROR_RATIO), help="Share of the ended requests."),
 )
 LIMIT, READY = by_instance(panels.LIMIT), by_instance(panels.READY)
 IN_FLIGHT, PRESET, BUILD, ENGINE, STARTED = (
