@@ -56,7 +56,7 @@ def test_a_trial_is_watched_and_kept(control: Open, live: LiveStandIn) -> None:
     assert live.preset.name == "latency"
     text = words(app)
     assert "is on trial: balanced returns in" in text
-    assert "It is on trial" in app.success[0].value.replace("\\", "")
+    assert "The preset is on trial" in app.success[0].value.replace("\\", "")
     conditions = next(one.value for one in app.table if "Goes back if" in one.value)
     assert [text.replace("\\", "").replace("\xa0", " ") for text in conditions["Limit"]] == [
         "> 50 %", "> 10 %"  # the second is on refusals, and nobody has asked for it
@@ -74,7 +74,7 @@ def test_a_trial_is_undone(control: Open, live: LiveStandIn) -> None:
     text = again_until(app, "was ended by another change")
     assert live.preset.name == "balanced"
     assert "balanced is in force as revision" in text
-    assert "It is on trial" not in text  # what the cards said of the switch
+    assert "The preset is on trial" not in text  # what the cards said of the switch
 
 
 def test_a_press_that_arrives_twice_is_one_order(monkeypatch: pytest.MonkeyPatch) -> None:
