@@ -20,7 +20,7 @@ from headway_tools.doctor.contract.names import FILE
 
 _HEAD = """\
 # The names of vLLM that Headway uses or replaces. Written by `make contract ARGS=--write`; do not edit by hand.
-# `not_in`: the releases that lack the name, or in which it was not looked up. Headway does without an optional name.
+# `not_in`: the releases without the name, or where it was not looked up. Headway works without an optional name.
 """
 
 
@@ -32,7 +32,7 @@ def main(argv: list[str] | None = None) -> int:
     options = parser.parse_args(argv)
     sources = [VllmSource(folder / "vllm") for folder in options.folders]
     if wrong := [source.package.parent for source in sources if not source.version]:
-        parser.error(f"{wrong[0]}: holds no package vllm")
+        parser.error(f"{wrong[0]}: has no package vllm")
     if not sources and (installed := VllmSource.installed()):
         sources = [installed]
     if options.write:

@@ -114,7 +114,7 @@ def uses() -> list[Use]:
 
 
 def uses_in(files: Iterable[Path], passed: Mapping[str, Iterable[str]]) -> list[Use]:
-    """The names in these files, and those that are ``passed``, by where; sorted."""
+    """The names in these files, and the ``passed`` names, by module; sorted."""
     found: dict[str, dict[str, bool]] = {}
     for path in files:
         for text, needed in _Reader(path).names():

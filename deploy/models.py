@@ -54,7 +54,7 @@ def _ensure(dest: Path, recipe: str, make: Callable[[Path, Path], None]) -> None
     if marker.exists() and marker.read_text() == recipe:
         return
     if dest.exists() and any(dest.iterdir()) and not marker.exists():
-        raise ModelError(f"{dest} holds something else; name another folder")
+        raise ModelError(f"{dest} has other files; name another folder")
     source = find_gguf()
     dest.parent.mkdir(parents=True, exist_ok=True)
     begun_s = time.monotonic()

@@ -44,7 +44,7 @@ Nothing was uploaded and no tag was made. To publish:
 def main(argv: list[str] | None = None) -> int:
     """Make the release, or say what stands against it; the exit code is 0, 1 (failed) or 2 (refused)."""
     parser = argparse.ArgumentParser(prog="release.py", description=__doc__.splitlines()[0] if __doc__ else None)
-    parser.add_argument("--rehearse", action="store_true", help="build in spite of what a release is refused for")
+    parser.add_argument("--rehearse", action="store_true", help="build also where a release would be refused")
     parser.add_argument("--date", action="store_true", help="date the version's section of CHANGELOG.md, and end")
     chosen = parser.parse_args(argv)
     version = version_of(ROOT)
@@ -110,7 +110,7 @@ def git(root: Path, *words: str) -> str:
 
 
 def _make(version: str) -> Path:
-    """Build and check; returns the folder with what is to be published."""
+    """Build and check; returns the folder with the files to publish."""
     folder, tools, bare = OUT / version, OUT / "tools", OUT / "bare"
     shutil.rmtree(folder, ignore_errors=True)
     folder.mkdir(parents=True)

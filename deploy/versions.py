@@ -61,7 +61,7 @@ class Result:
 
 
 def main(argv: list[str] | None = None) -> int:
-    """Try each release; the exit code is 0 when all fit, 1 when one does not, 2 when one could not be tried."""
+    """Try each release; the exit code is 0 if all fit, 1 if a release does not, 2 if a release could not be tried."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
     parser.add_argument(
         "releases", nargs="*", metavar="RELEASE", help=f"such as {RELEASES[0]}; default: all known ones"

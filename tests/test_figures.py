@@ -34,10 +34,10 @@ def test_the_tables_of_make_bench_are_what_its_results_say(name: str, reported: 
 def test_the_figures_of_what_headway_does_not_do_are_those_of_the_measured_runs() -> None:
     """The README's shares at 2.5 times the load, and the first tokens of chat beside long prompts."""
     page, measured = " ".join(_read("README.md").split()), _read(MEASURED)
-    (shares,) = re.findall(r"At 2\.5 times that load (\d+) % of `realtime` is served, but only (\d+) % within", page)
+    (shares,) = re.findall(r"At 2\.5 times that capacity (\d+) % of `realtime` completes, but only (\d+) % within", page)
     (row,) = re.findall(r"^\| 2\.5 \| Headway, balanced, as it comes \| (.*) \|$", measured, re.MULTILINE)
     assert [row.split(" | ")[at] for at in (4, 2)] == [f"{share}%" for share in shares]
-    (p99_s,) = re.findall(r"at 0\.7 of that load too \(p99 ([\d.]+) s : ([\d.]+) s\)", page)
+    (p99_s,) = re.findall(r"at 0\.7 of that capacity too \(p99 ([\d.]+) s : ([\d.]+) s\)", page)
     chat = measured.split("at 0.7 times the load")[1].split("\n\n")[1]
     for arm, said in zip(("Headway, balanced", "vLLM"), p99_s, strict=True):
         (row,) = re.findall(rf"^\| {arm}, as it comes \| (.*) \|$", chat, re.MULTILINE)
@@ -47,7 +47,7 @@ def test_the_figures_of_what_headway_does_not_do_are_those_of_the_measured_runs(
 def test_the_figures_on_the_first_page_are_those_of_the_measured_run() -> None:
     """The shares with Headway, with vLLM alone and with its best queue bound, in the README and in the table."""
     page = " ".join(_read("README.md").split())
-    (said,) = re.findall(r"At ([\d.]+) times .*?, (\d+ ?%) of .*? for (\d+ %); .*? for (\d+ %)\. .*?serves "
+    (said,) = re.findall(r"At ([\d.]+) times .*?, (\d+ ?%) of .*? for (\d+ %); .*? for (\d+ %)\. .*?completes "
                          r"(\d+ %), and vLLM with that bound (\d+ %)", page)  # fmt: skip
     load, *shares = (one.replace(" ", "") for one in said)
     row = rf"^\| {re.escape(load)} \| (.*?) \| (\d+%)[^|]* \| [^|]+ \| (\d+%)"

@@ -1,4 +1,4 @@
-"""The rights of this page at the server, and what is missing.
+"""The rights of this page at the server, and the reasons for missing rights.
 
 The server decides on every request; these rights only keep a page from offering what would be refused.
 """
@@ -86,7 +86,7 @@ def start_words(address: str, settings: Settings) -> str:
 
 
 def proven_user() -> str:
-    """The user that a trusted proxy has named; empty where there is none."""
+    """The user named by a trusted proxy; empty without one."""
     return unquote(str(st.context.headers.get(PROVEN) or ""))
 
 

@@ -104,7 +104,7 @@ def _secret(environment: Mapping[str, str], name: str) -> tuple[str | None, str 
 
 
 def _web_page(text: str) -> str:
-    """An address of a web page, without what would end a link; anything else is none."""
+    """A web address without characters that end a link; empty for any other text."""
     return text if re.fullmatch(r"https?://[^\s()<>\[\]#]+", text) else ""
 
 

@@ -39,7 +39,7 @@ app = FastAPI(lifespan=lifespan)
 
 @app.exception_handler(headway.Refused)
 async def refused(request: Request, error: headway.Refused) -> JSONResponse:
-    """A full queue is 429, an item that waited too long 503, one that ran too long 504."""
+    """A full queue is 429, a wait over the time-out 503, a run over the time-out 504."""
     headers = {"Retry-After": str(error.retry_after_s), "x-headway-reason": str(error.reason)}
     return JSONResponse({"detail": str(error)}, error.status, headers)
 

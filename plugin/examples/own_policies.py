@@ -1,4 +1,4 @@
-"""Policies of one's own, one of each kind that a preset may name: an order, a discipline, a limit and a window.
+"""Custom policies, one of each kind that a preset may name: an order, a discipline, a limit and a window.
 
 The preset beside this file names them; the folder has to be on the import path:
 

@@ -174,7 +174,7 @@ class EngineService:
             self._usage.close()
 
     async def warm_beside_traffic(self, within_s: float) -> None:
-        """Run the warm-up once, for so long at most; the engine is ready meanwhile, and whatever becomes of it."""
+        """Run the warm-up once, for so long at most; the engine stays ready, also after a failure."""
         if self._warmer is None:
             return
         try:

@@ -44,12 +44,12 @@ TERMS: dict[Reason, tuple[HTTPStatus, bool, str]] = {
     Reason.OBJECTIVE_INFEASIBLE: (
         HTTPStatus.TOO_MANY_REQUESTS,
         True,
-        "More requests arrive than can be served within the objective of this class.",
+        "Too many requests arrive to meet the objective of this class.",
     ),
     Reason.OBJECTIVE_UNREACHABLE: (
         HTTPStatus.TOO_MANY_REQUESTS,
         True,
-        "Its first token could not come within the objective of its class: more requests arrive than can be served.",
+        "The first token cannot be in time for the objective of this class: too many requests arrive.",
     ),
     Reason.EVICTED: (HTTPStatus.TOO_MANY_REQUESTS, True, "A more urgent request took this one's place in the queue."),
     Reason.QUEUE_TIMEOUT: (HTTPStatus.SERVICE_UNAVAILABLE, True, "No seat came free within the queue time-out."),
@@ -122,7 +122,7 @@ class CommandConflictError(HeadwayError):
 
 
 class NoWarmupError(HeadwayError):
-    """A warm-up is asked for, and nothing makes the requests of one."""
+    """A warm-up was requested, but nothing makes its requests."""
 
 
 class BatchFunctionError(HeadwayError):

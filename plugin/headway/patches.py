@@ -35,7 +35,7 @@ PATCHES: Final = (
     Patch(
         "engine-calls",
         ("vllm.v1.engine.core:EngineCore",),
-        "Methods are added that set the live number of sequences, clear the workers' caches and read what holds it.",
+        "Methods are added that set the live number of sequences, clear the workers' caches and read what blocks it.",
         "This patch cannot be switched off: it replaces nothing.",
         f"{_VLLM}pull/54816",
     ),
@@ -53,8 +53,8 @@ PATCHES: Final = (
     Patch(
         "limits-page",
         ("vllm.v1.engine.core:EngineCore.step", "vllm.v1.engine.core:EngineCore.step_with_batch_queue"),
-        "Before a step, what the queue before several API servers or vLLM's front end in Rust has written is set.",
-        "There the limit is kept by that queue alone, and prefill_share has no effect.",
+        "Before a step, the limit written by the queue before several API servers or vLLM's Rust front end is set.",
+        "Behind such a queue, the queue alone keeps the limit, and prefill_share has no effect.",
     ),
     Patch(
         "step-ring",
@@ -63,7 +63,7 @@ PATCHES: Final = (
             "vllm.v1.engine.core:EngineCore.step_with_batch_queue",
             "vllm.v1.core.sched.scheduler:Scheduler.update_from_output",
         ),
-        "Each step is written down for the process with the queue, with the prompt tokens that it computed.",
+        "Each step and its computed prompt tokens are written down for the process with the queue.",
         "A prompt in chunks is known by its last step alone; several API servers by the tokens of their streams.",
     ),
     Patch(
@@ -73,7 +73,7 @@ PATCHES: Final = (
             "vllm.v1.core.sched.scheduler:Scheduler.update_from_output",
         ),
         "Under a preset with a prefill_share each step of the scheduler is given a budget of prompt tokens.",
-        "A long prompt delays the next token of all that decode beside it; prefill_share has no effect.",
+        "A long prompt delays the next token of all sequences beside it; prefill_share has no effect.",
     ),
     Patch(
         "grammar-times",
@@ -88,7 +88,7 @@ PATCHES: Final = (
     Patch(
         "death-cause",
         ("vllm.v1.engine.core:EngineCoreProc._send_engine_dead",),
-        "EngineCore writes down why it dies; its client learns only that it did.",
+        "EngineCore writes down why it dies; without the patch its client does not learn the cause.",
         "Every death counts as a crash, also one for want of memory.",
     ),
     Patch(
@@ -129,7 +129,7 @@ PATCHES: Final = (
         "fail-fast",
         (),
         "The validators of the application's routes stop at the first wrong element of a list.",
-        "30 KB of a wrong request can hold the event loop for a minute.",
+        "30 KB of a wrong request can block the event loop for a minute.",
         f"{_VLLM}issues/49239",
     ),
 )

@@ -112,7 +112,7 @@ def _check_engine(engine: object) -> None:
     """Raise TypeError, which says what is missing, where this is no engine that can be wrapped."""
     takes = "headway.wrap takes an engine, such as an AsyncLLM of vLLM or a headway.engine.fake.FakeEngine"
     if isinstance(engine, type):
-        raise TypeError(f"{takes}: {engine.__name__} is a class, of which it takes an instance")
+        raise TypeError(f"{takes}: {engine.__name__} is a class; give an instance of it")
     if inspect.iscoroutine(engine):
         engine.close()  # it will not be awaited, and would warn of that
         raise TypeError(f"{takes}: this is a coroutine; await it first")

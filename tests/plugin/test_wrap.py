@@ -44,7 +44,7 @@ async def test_an_answer_comes_through_whole_and_in_order() -> None:
         (object(), "object lacks generate, abort, errored"),
         (None, "NoneType lacks generate, abort, errored"),
         ("balanced", "str lacks generate, abort, errored"),
-        (FakeEngine, "FakeEngine is a class, of which it takes an instance"),
+        (FakeEngine, "FakeEngine is a class; give an instance of it"),
     ],
 )
 def test_what_is_no_engine_is_refused_with_what_it_lacks(engine: Any, lacks: str) -> None:

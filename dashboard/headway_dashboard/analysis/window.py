@@ -58,7 +58,7 @@ def window_between(start_s: float, end_s: float) -> Window | None:
 
 
 def window_of(starts: Sequence[str], ends: Sequence[str]) -> Window | None:
-    """The window of these texts of an address; None where they are none."""
+    """The window named by an address; None for an address without a window."""
     texts = (starts[0] if starts else "", ends[0] if ends else "")
     if not all(_SECONDS.fullmatch(text) for text in texts):
         return None
@@ -77,7 +77,7 @@ def missing_words(window: Window, now_s: float, held_s: float) -> str:
     if window.start_s >= now_s:
         return "This time has not come yet."
     if window.end_s <= oldest_s:
-        return f"This time is no longer held: the source of the figures holds the last {duration(held_s)}."
+        return f"This time is over: the source of the figures keeps the last {duration(held_s)}."
     if window.start_s < oldest_s:
-        return f"The beginning of this time is no longer held: the source holds the last {duration(held_s)}."
+        return f"The beginning of this time is over: the source keeps the last {duration(held_s)}."
     return ""

@@ -27,7 +27,7 @@ def alerts(active: Sequence[Alert], zone: tzinfo, runbooks_url: str = "") -> Non
     with st.container(horizontal=True, vertical_alignment="center", gap="small", key="headway-alerts"):
         st.markdown(
             f"**Alerts:** {_named(active[0]) if silent < len(active) else f'{silent} silenced'}",
-            help="Conditions of the alert rules that hold now. A rule notifies later. Control silences an alert.",
+            help="Alert rules whose condition is met now. A rule notifies later. Control silences an alert.",
             width="content",
         )
         more = f"{len(active)} in all" if len(active) > 1 else "More on it"

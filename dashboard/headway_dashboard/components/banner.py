@@ -56,7 +56,7 @@ def banner(
             st.badge(plain(identity.preset_words), color="primary", help=_since(identity))
         if rung:
             st.badge(f"fallback: {rung}", color="orange")
-        st.badge(source, color="gray", help="Where the figures come from.")
+        st.badge(source, color="gray", help="The source of the figures.")
         if condition.state not in _LOUD and not has_notice:
             st.caption(plain(condition.sentence), width="content")
         st.caption(plain(identity.words), width="content")

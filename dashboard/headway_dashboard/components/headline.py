@@ -43,7 +43,7 @@ def headline(
 
 def _remedy(remedy: Remedy, act: Callable[[Remedy], None] | None) -> None:
     with st.container(horizontal=True, vertical_alignment="center", gap="small"):
-        st.markdown(f"**What would help:** {plain(remedy.action)}. **Cost:** {plain(remedy.cost)}.", width="stretch")
+        st.markdown(f"**Remedy:** {plain(remedy.action)}. **Cost:** {plain(remedy.cost)}.", width="stretch")
         if remedy.command:
             st.code(remedy.command, language="bash", width="content")
         if act is not None:

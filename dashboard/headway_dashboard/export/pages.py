@@ -17,7 +17,7 @@ WATCHED = (
     Panel(
         "failed-share",
         "Share of requests that failed in the engine",
-        "Of the requests that ended, those that failed in the engine or were lost with it.",
+        "Share of the ended requests that failed in the engine or were lost with it.",
         "ratio",
         (Line("", by_instance(FAILED_SHARE), palette.RED),),
         idle="no request ended in this time",
@@ -25,7 +25,7 @@ WATCHED = (
     Panel(
         "timeout-share",
         "Share of requests that ran out of time",
-        "Of the requests that ended, those whose time ran out while they waited or ran.",
+        "Share of the ended requests whose time ran out while they waited or ran.",
         "ratio",
         (Line("", by_instance(TIMEOUT_SHARE), palette.ORANGE),),
         idle="no request ended in this time",

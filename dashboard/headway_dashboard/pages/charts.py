@@ -1,4 +1,4 @@
-"""Panels drawn side by side, each in a card of its own; those that have nothing to show take a line each."""
+"""Panels side by side, each in its own card; an empty panel takes one line."""
 
 from __future__ import annotations
 

@@ -46,7 +46,7 @@ def _draw(reading: PageReading) -> None:
 
 
 def _batch_panels(status: Status) -> tuple[Panel, ...]:
-    """The window belongs to dynamic batches; where the strategy is not known, its chart says when there is none."""
+    """The panels of batches, without the window under a strategy known to have none."""
     windowed = status.strategy in ("", "dynamic")
     return tuple(panel for panel in BATCH_SECTION if windowed or panel is not engine_panels.WINDOW_PANEL)
 

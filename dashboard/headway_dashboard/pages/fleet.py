@@ -33,7 +33,7 @@ _COMMAND = "headway dashboard --url http://10.0.0.5:8000 --url http://10.0.0.6:8
 
 
 def routes(source: Source) -> bool:
-    """Whether a router is watched, which has instances to show."""
+    """Whether the server is a router with instances to show."""
     return bool(routed.instance_rows(read(source, routed.EXPRESSIONS, RECENT_S)))
 
 

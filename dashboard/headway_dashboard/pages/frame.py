@@ -91,7 +91,7 @@ def _bar(known: tuple[str, ...], longest_s: float, servers: tuple[str, ...]) -> 
                 key=INSTANCE,
                 bind="query-params",
                 width=290,
-                help="all: counts and rates are summed, and histograms merged before a quantile is read from them.",
+                help="all: the sum of counts and rates; quantiles of the merged histograms.",
             )
         if known:
             st.pills(
@@ -100,7 +100,8 @@ def _bar(known: tuple[str, ...], longest_s: float, servers: tuple[str, ...]) -> 
                 selection_mode="multi",
                 key=CLASSES,
                 bind="query-params",
-                help="Limits tiles and charts to these classes, where their metric has classes. None chosen: all.",
+                help="Limits tiles and charts to these classes, if their metric has classes. Without a choice: all "
+                "classes.",
             )
         st.segmented_control(
             "Compare",
@@ -128,7 +129,7 @@ def _live_or_paused() -> None:
         key=f"{_REFRESH}-{turn}",
         on_change=_refreshed,
         args=(turn,),
-        help="Paused: all pages show one fixed time, which is in the address. Drag on a chart to choose another.",
+        help="Paused: all pages show one fixed time, given in the address. Drag on a chart to choose another time.",
     )
 
 

@@ -25,7 +25,7 @@ _PRESSED = "pressed_classes"
 
 
 def view(source: Source) -> View:
-    """The choice of the bar; the default in place of what it does not offer."""
+    """The choice in the bar, with defaults for values that the bar does not offer."""
     now = read(source, (panels.QUEUED_BY_CLASS,), RECENT_S)
     if found := newest_values.classes_of(now):
         st.session_state[_KNOWN] = found
@@ -62,7 +62,7 @@ def turns() -> int:
 
 
 def choose_classes(names: Sequence[str]) -> None:
-    """Show these classes alone, from the next drawing of the bar on; all of them where there are none."""
+    """Limit the pages to these classes from the next drawing of the bar on; no class means all classes."""
     st.session_state[_PRESSED] = list(names)
 
 

@@ -63,7 +63,7 @@ def since(reading: PageReading) -> str:
 
 
 def _incident(reading: PageReading) -> None:
-    """A text for others, which its block copies; the link shows the time up to now, whenever it is opened."""
+    """Draw the text of an incident for others; its link shows the time up to now, whenever opened."""
     newest, status, now_s = reading.newest, reading.status, time.time()
     with st.popover("Copy incident", type="tertiary"):
         chosen = [(CLASSES, name) for name in reading.view.classes]
@@ -112,7 +112,7 @@ def class_table(reading: PageReading, *, pressable: bool = True) -> None:
         if not reading.state.current:
             st.caption("Last known values.")
         if reading.longest_s < LONG_S:
-            st.caption(f"Budget left covers {duration(reading.longest_s)} at most: this source holds no more.")
+            st.caption(f"Budget left covers {duration(reading.longest_s)} at most: this source keeps no more.")
         for line in lines[1:]:  # what the engine misses even for a request alone
             st.caption(plain(line))
         if lines:
@@ -123,8 +123,8 @@ def _last_changes(history: SourceReading, status: Status) -> None:
     with st.container(border=True, gap="xsmall", key="headway-changes"):
         st.markdown(
             "**Last changes**",
-            help="Commands with who gave them and why, by the audit log, and changes of the engine's state, the newest "
-            "first. Without a token the log is not shown, and preset switches are those that the metrics show.",
+            help="Commands of the audit log with author and reason, and changes of the engine's state, the newest "
+            "first. Without a token the log is hidden, and preset switches come from the metrics.",
         )
         table(change_rows(history, status), "There were none in the time that is recorded.")
 

@@ -36,7 +36,7 @@ _FRAME = (*headlines.EXPRESSIONS, *identity.EXPRESSIONS, *alerts.EXPRESSIONS)
 
 @dataclass(frozen=True, slots=True)
 class PageReading:
-    """All figures of a page, and what they say of the server.
+    """All figures of a page, and the state of the server by them.
 
     ``newest`` are the last ``RECENT_S`` seconds up to now, or up to the end of a fixed time; ``history`` is the time of
     the charts; ``events`` reaches back ``EVENTS_S`` at least, as far as the source can answer. ``status`` is of now, at

@@ -25,7 +25,7 @@ def _draw(reading: PageReading) -> None:
     ladder = reading.status.ladder
     draw(REQUESTS_SECTION, reading, key="headway-requests")
     if reading.longest_s < HOUR_S:
-        st.caption(f"The source holds {duration(reading.longest_s)}: the error share over an hour covers that at most.")
+        st.caption(f"The source keeps {duration(reading.longest_s)}: the error share over an hour covers no more.")
     if rows := descriptions.batch_rows(reading.status.batches):
         with st.container(border=True, gap="xsmall", key="headway-batches"):
             st.markdown("**Batches that have not ended**", help=_BATCHES_HELP)
@@ -41,9 +41,7 @@ def _draw(reading: PageReading) -> None:
 
 def _steps(recent: SourceReading) -> None:
     with st.container(border=True, gap="xsmall", height="stretch"):
-        st.markdown(
-            "**Steps of the ladder**", help="How often it moved to each rung since the server started, by trigger."
-        )
+        st.markdown("**Steps of the ladder**", help="Moves to each rung since the server started, by trigger.")
         table(descriptions.step_rows(recent), "The ladder has not moved since the server started.")
 
 
@@ -51,7 +49,7 @@ def _moves(ladder: FallbackState) -> None:
     with st.container(border=True, gap="xsmall", height="stretch"):
         st.markdown("**Last moves of the ladder**", help="The newest first. Readable with a token only.")
         known = "There were none since the server started."
-        unknown = "They are shown when the dashboard has a token of the server."
+        unknown = "The dashboard needs a token of the server to show them."
         table(descriptions.move_rows(ladder), known if ladder.rung else unknown)
 
 

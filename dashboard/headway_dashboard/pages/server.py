@@ -34,7 +34,7 @@ def _draw(reading: PageReading) -> None:
 
 def _sources(newest: SourceReading, status: Status) -> None:
     with st.container(border=True, gap="xsmall", key="headway-sources"):
-        st.markdown("**Sources**", help="Where the figures of these pages come from, and how well each is reached now.")
+        st.markdown("**Sources**", help="The sources of the figures on these pages, and their present state.")
         table(source_rows.source_rows(newest, status, time.time()))
 
 
@@ -43,7 +43,7 @@ def _warnings(status: Status) -> None:
         st.markdown(
             "**Last warnings of the log**",
             help="Warnings and errors of the process that serves requests, since its start and without tracebacks. "
-            "Lines of the engine's own process stand in the log alone.",
+            "Lines of the engine's own process are in the log only.",
         )
         rows = source_rows.warning_rows(status.warnings)
         table(rows, "There were none." if status.known and not status.servers else _unknown(status))
@@ -51,12 +51,12 @@ def _warnings(status: Status) -> None:
 
 def _configuration(status: Status) -> None:
     with st.expander("Configuration", key="headway-configuration"):
-        st.markdown("**Started with**", help="Arguments and variables of the process; what may be secret is hidden.")
+        st.markdown("**Started with**", help="Arguments and variables of the process; possible secrets are hidden.")
         if words := source_rows.launch_words(status.launch):
             st.code(words, language="bash", wrap_lines=True)
         else:
             st.caption(_unknown(status))
-        st.markdown("**Settings in force**", help="Of the preset, with what commands and trials have changed.")
+        st.markdown("**Settings in force**", help="The settings of the preset, with changes by commands and trials.")
         table(source_rows.setting_rows(status.settings), _unknown(status))
 
 
@@ -66,9 +66,7 @@ def _unknown(status: Status) -> str:
 
 def _warmup(newest: SourceReading, status: Status) -> None:
     with st.container(border=True, gap="xsmall"):
-        st.markdown(
-            "**Warm-up**", help="The stages that ran through the engine before it took traffic, and their durations."
-        )
+        st.markdown("**Warm-up**", help="The stages of the warm-up before traffic, and their durations.")
         if words := descriptions.warmup_words(status.warmup):
             st.caption(plain(words))
         rows = descriptions.warmup_rows(newest, status.warmup)

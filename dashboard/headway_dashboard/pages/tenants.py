@@ -28,9 +28,7 @@ from headway_dashboard.sources.tenant_usage import NEEDED
 
 _TILE_PX = 130
 _NOT_YET = "no answer yet"
-_APART = (
-    "Each server holds its budgets by itself: what another one counts is not in them, unless they share a database."
-)
+_APART = "Each server counts budgets for itself, without the use on other servers, unless they share a database."
 
 
 def chosen_tenant() -> str | None:
@@ -87,7 +85,7 @@ def _use(report: UsageReport, of_chosen: UsageReport | None, servers: Mapping[st
         _tiles(words.tiles_of_chosen(mine))
         _held_back(uses, name)
         with st.container(border=True, gap="xsmall", key="headway-tenant-parts"):
-            st.markdown("**Its requests**", help="By class, key, model and how they ended; the largest first.")
+            st.markdown("**Its requests**", help="By class, key, model and outcome; the largest first.")
             table(words.rows_of_chosen(of_chosen))
     _budgets(servers)
 

@@ -190,7 +190,7 @@ class Evaluator:
     def _windows(
         self, of: Expression, on: Grid, window_s: float, read: Callable[[list[float]], Point]
     ) -> dict[Labels, Line]:
-        """Each point read from the measured points of the window that ends with it; a gap where there are none."""
+        """Each point read from the measured points of the window that ends with it; a gap without measured points."""
         reach = math.floor(window_s / on.step_s)
         longer = self._lines(of, replace(on, start_s=on.start_s - reach * on.step_s))
         return {

@@ -27,7 +27,7 @@ _NOT_OFFERED = "There is no forecast: this server does not offer it."
 
 @dataclass(frozen=True, slots=True)
 class ForecastState:
-    """The last forecast and its time, the progress of the one that is being computed, or why there is none."""
+    """The last forecast and its time, the progress of the next forecast, or the reason of a failure."""
 
     running: bool = False
     done_ratio: float = 0.0

@@ -96,7 +96,7 @@ class PrometheusSource:
 
     @property
     def reachable(self) -> bool:
-        """Whether Prometheus itself answered last; what it knows of the server is another matter."""
+        """Whether Prometheus answered the last query, with or without figures of the server."""
         return self._reached
 
     def read(self, questions: Questions) -> dict[Span, SourceReading]:

@@ -134,7 +134,7 @@ class ServerScrape:
 
 
 def _refusal(status: int) -> str:
-    """The words of the page on an answer that is no success."""
+    """The words of the page for an answer with an error status."""
     if status in _REFUSED:
         return f"/metrics is closed (HTTP {status}): start the dashboard with a token of the server"
     return f"/metrics answers HTTP {status}"

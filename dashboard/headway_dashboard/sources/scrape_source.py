@@ -97,7 +97,7 @@ class ScrapeSource:
             server.start()
 
     def _await_first(self) -> None:
-        """Wait until each server was asked once; one that hangs costs all readings together 1.5 s."""
+        """Wait for the first scrape of each server; a hanging server delays all readings together by 1.5 s."""
         until_s = self._wait_until_s or 0.0
         for server in self._servers.values():
             server.tried.wait(max(0.0, until_s - time.monotonic()))

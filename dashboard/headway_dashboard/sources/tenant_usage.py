@@ -26,7 +26,7 @@ _OFF = "The server's admin API is off: set HEADWAY_ADMIN_TOKEN on the server and
 
 @dataclass(frozen=True, slots=True)
 class TenantUsage:
-    """The use of all tenants, and of the chosen one by its parts; ``problem`` is why there is none."""
+    """The use of all tenants, and the parts of the chosen tenant's; ``problem`` is the reason of missing figures."""
 
     of_all: UsageReport | None = None
     of_chosen: UsageReport | None = None

@@ -22,7 +22,7 @@ def is_open(scope: Scope) -> bool:
 
 
 def forwarded(scope: Scope, body: bytes) -> Forwarded:
-    """The request for a server, with the client's own address in place of what it says of it."""
+    """The request for a server, with the client's real address in place of the claimed address."""
     headers, client = beyond_connection(headers_of(scope), _NOT_FORWARDED), scope.get("client")
     own = (("x-forwarded-for", client[0]),) if client else ()
     return Forwarded(scope["method"], target_of(scope), (*headers, *own), body)

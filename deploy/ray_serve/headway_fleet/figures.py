@@ -21,7 +21,7 @@ _TARGET_RATIO = Scaling().target_ratio
 
 
 def figures(exposition: str) -> dict[str, float]:
-    """The figures in a scrape; what it lacks is 0."""
+    """The figures of a scrape; missing figures are 0."""
     load = read(exposition)
     own = {name: value for name, _, value in samples(exposition) if name in (READY, RATIO, NEED)}
     return {
@@ -37,7 +37,7 @@ def figures(exposition: str) -> dict[str, float]:
 
 
 class Figures:
-    """The figures of one server; while it does not answer those of before, which are ``stale`` and not ready.
+    """The figures of one server; while the server is silent, its last figures, ``stale`` and not ready.
 
     ``scrape`` may raise InstanceLostError, OSError or ValueError.
     """

@@ -45,7 +45,7 @@ _OF_SERVE = frozenset({"date", "server", "x-request-id"})
 
 @dataclass(frozen=True, slots=True)
 class Lost:
-    """In place of what is missing of a response: the server has ended, or broke it off; ``error`` says how. ``sent``:
+    """The missing rest of a response: the server has ended, or broke it off; ``error`` says how. ``sent``:
     the request may have reached it.
     """
 

@@ -28,7 +28,7 @@ _BOUNDS, _BUDGET = Bounds(prompt_embeds=True), Budget(sys.maxsize)
 
 
 class Front:
-    """A front, one of a few processes; a client that loses the connection to it has lost its request."""
+    """A front process; a client that loses its connection to a front loses its request."""
 
     def __init__(self, servers: DeploymentHandle, route_s: float) -> None:
         self._servers = servers.options(stream=True)

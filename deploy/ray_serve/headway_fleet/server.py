@@ -108,7 +108,7 @@ class Server:
         return text.decode("utf-8", "replace")
 
     async def exchange(self, request: Forwarded) -> AsyncGenerator[Piece | Lost, None]:
-        """The response to a client's request; Lost in place of what is missing."""
+        """The response to a client's request; Lost in place of a missing rest."""
         counted, begun = bool(request.body), False
         try:
             async with aclosing(self._client.exchange(self.address, request, Call(), 0)) as pieces:

@@ -110,7 +110,7 @@ BOUNDS = {
     "a request that is sent on": f"{_size(upstream.MAX_REQUEST_BYTES)}, {JSON_BOUNDS}",
     "an answer of the other model": f"{_size(upstream.MAX_ANSWER_BYTES)}, {JSON_BOUNDS}",
     "one event of its stream": _size(upstream.MAX_EVENT_BYTES),
-    "all of both that is held at once": _size(upstream.MAX_HELD_BYTES),
+    "all of both in memory at once": _size(upstream.MAX_HELD_BYTES),
     "choices of a fixed reply; the model's name in it": f"{fixed_reply.MAX_CHOICES}; "
     f"{fixed_reply.MAX_MODEL_CHARS} characters",
     "a line of the head of its answer": f"{upstream.MAX_HEADER_BYTES} bytes",

@@ -43,7 +43,7 @@ def routes() -> str:
     headers = [[stage, code(name for name, _ in readers)] for stage, readers in stages.items()]
     return page(
         "Routes",
-        "Every route that a server answers. A path that is not listed, or an odd form of one, gets 404.",
+        "All routes of a server. Any other path, or another form of a listed path, gets 404.",
         "## Admin API",
         "A *viewer* reads, an *operator* also changes. `GET /headway/v1/openapi.json` has the form of every body.",
         table(["route", "token", "answer", "refusals"], own_routes),
@@ -51,7 +51,7 @@ def routes() -> str:
         "`open` needs nothing, `inference` an API key where the server has keys, `operator` the operator's token.",
         table(["path", "methods", "access"], others),
         "## Time-out headers",
-        "A client may shorten each stage of its class. Of several headers for one stage the smallest holds.",
+        "A client may shorten each stage of its class. Of several headers for a stage the smallest counts.",
         table(["stage", "headers"], headers),
     )
 
@@ -79,11 +79,10 @@ def patches() -> str:
             for patch in PATCHES]  # fmt: skip
     return page(
         "Patches of vLLM",
-        "What Headway replaces in vLLM or adds to it; all else goes through vLLM's plugin interfaces. A start logs the "
-        "patches in force. `HEADWAY_PATCHES_OFF=NAME,NAME` switches some off, to find out whether one of them is at "
-        "fault. `make test-versions` looks for the targets in every supported release. A patch goes when its issue of "
-        "vLLM is closed in all of them.",
-        table(["patch", "target", "what it does", "without it", "issue of vLLM"], rows),
+        "Headway's changes of vLLM beside its plugin interfaces. A start logs the patches in force. "
+        "`HEADWAY_PATCHES_OFF=NAME,NAME` switches patches off, to find a faulty one. `make test-versions` looks for "
+        "the targets in every supported release. A patch goes when its issue of vLLM is closed in all releases.",
+        table(["patch", "target", "effect", "without the patch", "issue of vLLM"], rows),
     )
 
 

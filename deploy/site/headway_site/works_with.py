@@ -21,10 +21,10 @@ def works_with() -> str:
     shown = [[row["what"], code(row.get("tests", ())) or "-", _notes(row)] for row in rows]
     return page(
         "What works with what",
-        "Each row is a feature of vLLM. *tested*: the tests named below run a server with it on vLLM's CPU build, and "
-        "the row holds. *with limits*: the same, and not all parts of Headway act. *in parts*: tests without such a "
-        "server. *refused*: a server with it does not start, and says why in one line. *not tested*: no test shows it. "
-        "None of this was tried on a GPU.",
+        "Each row is a feature of vLLM. *tested*: the tests named below run a server with it on vLLM's CPU build. "
+        "*with limits*: the same, without some parts of Headway. *in parts*: tests without such a server. *refused*: "
+        "a server with it does not start, with the reason in one line. *not tested*: no test. No row was tried on a "
+        "GPU.",
         table(["feature", "how", "state", *PARTS.values()], [_row(row) for row in rows]),
         "## The tests, and what else is known",
         "The tests of `tests/engine/test_features.py` and some others run every night only (`make test-long`).",

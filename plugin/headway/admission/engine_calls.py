@@ -178,7 +178,7 @@ class Calls:
 
 
 def _bounded(request_id: str) -> str:
-    """The id; one that is too long or not printable is cut to its printable beginning and a digest."""
+    """The id; an id that is too long or not printable becomes its printable beginning and a digest."""
     if len(request_id) <= MAX_ID_CHARS and request_id.isprintable():
         return request_id
     digest = hashlib.sha256(request_id.encode(errors="surrogatepass")).hexdigest()[:16]

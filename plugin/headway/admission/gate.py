@@ -203,7 +203,7 @@ class Gate:
         self._carry_out(self.desk.fall_back(in_force, self.now_s()))
 
     def recall_limit(self, learnt: Learnt) -> None:
-        """Start the limit from what another process had learnt."""
+        """Start the limit from the learnt figures of another process."""
         self._carry_out(self.desk.recall_limit(learnt, self.now_s()))
 
     def cap_seats(self, reason: CapReason, ratio: float) -> None:

@@ -8,7 +8,7 @@ from typing import Any
 
 
 class GateLoop:
-    """An event loop, ``own``, which is None until the first request. ``failed`` is called with the error of a task
+    """The event loop of a gate, ``own``, None until the first request. ``failed`` is called with the error of a task
     that failed.
     """
 

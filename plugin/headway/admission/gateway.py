@@ -244,7 +244,7 @@ class Gateway:
                 call.permit.progress()
 
     def engine_drops(self, request_ids: Any, *, internal: bool) -> None:
-        """Add the engine's counts of these calls, which it is about to remove, to their accounts."""
+        """Add the engine's counts of these calls to their accounts, before the engine removes them."""
         if self.gate.listeners.usage is not None:
             dropped = partial(self.link.adapter.dropped, self.link.engine, request_ids, internal=internal)
             self.gate.listeners.tell(lambda: self._count(dropped()))

@@ -41,7 +41,7 @@ class PermitGate(Protocol):
         ...
 
     def close_account(self, permit: Permit) -> None:
-        """Nothing more can be added to the account of the request, which is over."""
+        """Close the account of an ended request."""
         ...
 
 

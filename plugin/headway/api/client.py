@@ -308,7 +308,7 @@ class AdminClient:
         **options: Any,
     ) -> requests.Response:
         if not self._host:
-            raise BadUrlError("The URL is not that of a server; one looks like http://127.0.0.1:8000.", self.url)
+            raise BadUrlError("This is not the URL of a server, such as http://127.0.0.1:8000.", self.url)
         try:
             return session.request(
                 route.method,
@@ -349,7 +349,7 @@ def is_loopback(host: str) -> bool:
 
 
 def _host(url: str) -> str:
-    """The host of a server's URL; empty where it is none."""
+    """The host of a server's URL; empty for any other text."""
     try:
         parts = urlsplit(url)
         return parts.hostname or "" if parts.scheme in {"http", "https"} and parts.port != 0 else ""
@@ -371,7 +371,7 @@ def _refused(response: requests.Response, url: str) -> RefusedError:
 
 
 def _detail(response: requests.Response) -> str | None:
-    """The sentence of a problem document, or None where the answer is none."""
+    """The sentence of a problem document; None for any other answer."""
     try:
         problem = response.json()
     except (ValueError, RecursionError):

@@ -33,7 +33,7 @@ def _field(field: FieldInfo, value: object) -> Any:
 
 
 def _read(kind: Any, value: object) -> Any:
-    """The value as one of this type, or ``_UNUSABLE``. Wrong parts of a list or an object are left out."""
+    """The value converted to this type, or ``_UNUSABLE``. Wrong parts of a list or an object are left out."""
     origin, inner = typing.get_origin(kind), typing.get_args(kind)
     if isinstance(kind, type) and issubclass(kind, BaseModel):
         return read_leniently(kind, value) if isinstance(value, dict) else _UNUSABLE

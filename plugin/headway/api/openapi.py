@@ -28,15 +28,15 @@ _REFUSALS: Mapping[HTTPStatus, str] = {
     HTTPStatus.NOT_FOUND: "The admin API is off: the server has no token.",
     HTTPStatus.REQUEST_TIMEOUT: "The body did not arrive in time.",
     HTTPStatus.CONFLICT: "The state is so already, or the change is not possible now.",
-    HTTPStatus.PRECONDITION_FAILED: "Another revision is in force: the ETag is that one.",
+    HTTPStatus.PRECONDITION_FAILED: "Another revision is in force; the ETag names it.",
     HTTPStatus.REQUEST_ENTITY_TOO_LARGE: "The body is too large.",
     HTTPStatus.REQUEST_URI_TOO_LONG: "The query is too long.",
     HTTPStatus.UNSUPPORTED_MEDIA_TYPE: "The body is not application/json.",
     HTTPStatus.UNPROCESSABLE_ENTITY: "The request is not valid.",
     HTTPStatus.PRECONDITION_REQUIRED: "If-Match is missing.",
     HTTPStatus.TOO_MANY_REQUESTS: "Too many wrong tokens from this address.",
-    HTTPStatus.NOT_IMPLEMENTED: "This server cannot.",
-    HTTPStatus.SERVICE_UNAVAILABLE: "It is not possible for the moment.",
+    HTTPStatus.NOT_IMPLEMENTED: "This server cannot do this.",
+    HTTPStatus.SERVICE_UNAVAILABLE: "The server cannot do this for the moment.",
 }
 #: The headers of an answer by its status, and whether each is always there.
 _HEADERS: Mapping[HTTPStatus, tuple[tuple[str, bool], ...]] = {
@@ -117,7 +117,8 @@ def _parameters(route: Route) -> list[dict[str, Any]]:
             {
                 "name": "kind",
                 "in": "query",
-                "description": "Only entries of this kind; without it all but those of commands that changed nothing.",
+                "description": "Only entries of this kind; by default all entries except commands that changed "
+                "nothing.",
                 "schema": {"type": "string", "enum": [kind.value for kind in schema.AuditKind]},
             }
         )
@@ -152,7 +153,7 @@ def _as_text(media: str | None) -> dict[str, Any]:
 
 
 def _headers(named: tuple[tuple[str, bool], ...]) -> dict[str, Any]:
-    """The headers of a response; empty where there are none to tell of."""
+    """The documented headers of a response; empty without any."""
     found = {
         name: {"required": required, "schema": _HEADER_SCHEMAS.get(name, {"type": "string"})}
         for name, required in named

@@ -174,7 +174,7 @@ TRIAL = Route(
     "trial",
     "GET",
     "/headway/v1/preset/trial",
-    "The trial of the preset in force, or the last one: its conditions, and what was seen before and during it.",
+    "The trial of the preset in force, or the last trial: its conditions, and the figures before and during it.",
     Role.VIEWER,
     schema.TrialReport,
 )
@@ -289,7 +289,7 @@ USAGE = Route(
     "usage",
     "GET",
     "/headway/v1/usage",
-    "What tenants, keys, classes and models have used, from the accounting.",
+    "The use of tenants, keys, classes and models, from the accounting.",
     Role.VIEWER,
     schema.UsageReport,
     problems=(HTTPStatus.UNPROCESSABLE_ENTITY, HTTPStatus.NOT_IMPLEMENTED, HTTPStatus.SERVICE_UNAVAILABLE),

@@ -53,7 +53,7 @@ class Settings:
 
     @classmethod
     def from_environment(cls, instances: int | None = None) -> Settings:
-        """Read everything, for one engine or for so many ``instances`` behind a router.
+        """Read all settings, for one engine or for so many ``instances`` behind a router.
 
         Raises PresetError, UnknownPresetError or HeadwayError in one line.
         """
@@ -95,5 +95,5 @@ def _with_budgets(usage: UsageLog | None, keys_file: KeysFile | None) -> None:
     if usage is not None:
         usage.budgets = TenantBudgets(usage, lambda: keys_file.ring.tenants.values())
     elif keys_file.ring.has_budgets:
-        text = "has budgets, which are counted by the accounting"
+        text = "has budgets, which need the accounting"
         raise HeadwayError(f"{keys_file.path}: {text}: set {Environment.usage_db.name} to a file, or remove them")

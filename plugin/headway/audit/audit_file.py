@@ -99,7 +99,7 @@ class AuditFile:
             self._lines.put_nowait(json.dumps(entry, separators=(",", ":")).encode() + b"\n")
         except queue.Full:
             self._unqueued += 1
-            self._warn("it is written too slowly")
+            self._warn("writing is too slow")
 
     def close(self) -> None:
         """Write what waits, for a few seconds at most, and close the file and the one of strangers.
@@ -180,7 +180,9 @@ class AuditFile:
         except OSError as error:
             fcntl.flock(descriptor, fcntl.LOCK_UN)
             if not self._unmoved:
-                log.warning("audit file %s: cannot be rotated: %s; it grows beyond its size", self.path, error.strerror)
+                log.warning(
+                    "audit file %s: cannot be rotated: %s; the file outgrows its bound", self.path, error.strerror
+                )
             self._unmoved = True
             return descriptor
         self._unmoved = False

@@ -10,7 +10,7 @@ NO_ROLE = "none"
 
 @dataclass(frozen=True, slots=True)
 class Caller:
-    """The author of an action, as far as the server knows.
+    """The author of an action, as known to the server.
 
     ``token_id`` is the beginning of the SHA-256 digest of the token that was sent, valid or not; empty without one.
     """

@@ -9,7 +9,7 @@ _MAX_TEXT_CHARS = 64
 
 
 def network_of(address: str) -> str:
-    """The /64 of IPv6, which is what one subscriber has; the address itself otherwise."""
+    """The /64 network of an IPv6 address, as one subscriber has; any other address itself."""
     if ":" not in address:
         return address[:_MAX_TEXT_CHARS]
     try:

@@ -356,7 +356,7 @@ class Batcher(Generic[T, R]):
             self._settle(wanted, results)
 
     def _settle(self, members: list[Member[T, R]], results: list[R]) -> None:
-        """Give each member its result; an exception in the place of one is that member's failure alone."""
+        """Give each member its result; an exception in its place fails that member alone."""
         failures = [failure_of(result) for result in results]
         failed = [member for member, error in zip(members, failures, strict=True) if error is not None]
         if failed:
@@ -378,7 +378,7 @@ class Batcher(Generic[T, R]):
             member.answer.set_exception(error)
 
     def _refuse(self, member: Member[T, R], reason: Reason, retry_after_s: int) -> None:
-        """End a member with its refusal, or where its time ran out with what the caller has in place of that."""
+        """End a member with its refusal, or after a time-out with the caller's substitute."""
         if member.answer.done():
             return
         error = refusal(reason, retry_after_s)

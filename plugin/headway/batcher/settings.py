@@ -48,7 +48,7 @@ def batch_preset(
             raise ValueError(f"{name} must be 0 to {_LONGEST_MS}, not {shown(value)}")
     if max_size < max_batch_size:
         raise ValueError(
-            f"max_size must be at least max_batch_size: {max_size} cannot hold a batch of {max_batch_size}"
+            f"max_size must be at least max_batch_size: {max_size} requests are fewer than a batch of {max_batch_size}"
         )
     return Preset(
         name="batcher",

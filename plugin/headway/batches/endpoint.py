@@ -84,7 +84,7 @@ class BatchRoutes:
         )
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Answer a request for one of the routes; pass any other on."""
+        """Answer a request for a route of the Batch API; pass any other request on."""
         path = plain_path(scope) if scope["type"] == "http" and scope["method"] != "OPTIONS" else None
         if path is None or not f"{path}/".startswith((f"{_FILES}/", f"{_BATCHES}/")):
             await self._app(scope, receive, send)
@@ -138,7 +138,7 @@ class BatchRoutes:
     async def _check_after(self, after: str | None, known: Callable[[str, str], object | None], tenant: str) -> None:
         """Raise BadRequest for a place in a list that is not there: an empty page would look like its end."""
         if after is not None and await self._on.disk(known, tenant, after) is None:
-            raise _wrong("after: there is no such id; it may have been deleted. Begin with the first page.", "after")
+            raise _wrong("after: no such id, or a deleted one. Begin with the first page.", "after")
 
     async def _file(self, request: Request) -> Response:
         return JSONResponse((await self._known_file(request)).shown())
@@ -191,7 +191,7 @@ class BatchRoutes:
         try:
             batch = await self._on.add_batch(sender, file, wanted.endpoint, window, wanted.metadata, kept_s)
         except TooManyBatchesError:
-            text = "Too many batches have not ended. Wait for one to end, or cancel one."
+            text = "Too many batches are open. Wait until a batch ends, or cancel a batch."
             raise BadRequest(HTTPStatus.TOO_MANY_REQUESTS, text, "too_many_batches", _after(_AGAIN_S)) from None
         except NoFileError:
             raise _no_file("input_file_id") from None

@@ -71,7 +71,7 @@ class BatchRunner:
         self._warned = False
 
     async def run(self) -> None:
-        """Run what there is, and what comes, until cancelled."""
+        """Run present and coming batches, until cancelled."""
         tidied_s, noted_s = float("-inf"), time.monotonic()
         try:
             while True:
@@ -144,7 +144,12 @@ class BatchRunner:
     def _ended(self, batch: Batch, task: asyncio.Task[None]) -> None:
         del self._running[batch.id]
         if not task.cancelled() and (error := task.exception()) is not None:
-            log.error("batch %s stopped: %s; it goes on when the server starts again", batch.id, error, exc_info=error)
+            log.error(
+                "batch %s stopped: %s; the next start of the server continues the batch",
+                batch.id,
+                error,
+                exc_info=error,
+            )
             self.batches.open.pop(batch.id, None)
         self.batches.wake.set()
 
@@ -199,7 +204,7 @@ class OneBatch:
         await self._save()
 
     async def _recall(self) -> None:
-        """Find out which lines are over, from what is written."""
+        """Find the finished lines in the written output."""
         batch = self._batch
         await self._batches.disk(bool)  # what is being written is written then
         counts: list[int] = []

@@ -68,7 +68,7 @@ class NoFileError(Exception):
 
 
 class Free(NamedTuple):
-    """The bytes that the files of one tenant, and those of all, may have more."""
+    """The free bytes for the files of one tenant, and for all files."""
 
     tenant_bytes: int
     all_bytes: int

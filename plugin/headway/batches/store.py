@@ -63,8 +63,8 @@ class BatchStore:
             raise
 
     def save(self, *saved: StoredFile | Batch) -> None:
-        """Add or change these, all of them or none."""
-        self.put([row_of(one) for one in saved])
+        """Add or change these files and batches, all of them or none."""
+        self.put([row_of(document) for document in saved])
 
     def put(self, rows: Sequence[Row]) -> None:
         """Add or change these rows, all of them or none."""
@@ -73,10 +73,10 @@ class BatchStore:
             connection.executemany(_PUT, rows)
 
     def remove(self, *ids: str) -> None:
-        """Remove these."""
+        """Remove the files and batches with these ids."""
         with self._connection as connection:
             connection.execute("BEGIN IMMEDIATE")
-            connection.executemany("DELETE FROM objects WHERE id = ?", [(one,) for one in ids])
+            connection.executemany("DELETE FROM objects WHERE id = ?", [(removed,) for removed in ids])
 
     def file(self, tenant: str, file_id: str) -> StoredFile | None:
         """The file of this tenant with this id."""
@@ -154,7 +154,7 @@ class BatchStore:
             for text in ("PRAGMA application_id", "PRAGMA user_version", "SELECT count(*) FROM sqlite_master")
         )
         if tables and (application, version) != (_APPLICATION, _VERSION):
-            raise NotBatchesError("it is a database of something else, or of another version of Headway")
+            raise NotBatchesError("the file is a database of another program, or of another version of Headway")
         connection.execute("PRAGMA journal_mode = WAL")
         connection.execute("PRAGMA synchronous = FULL")
         if not tables:

@@ -103,6 +103,6 @@ def check_names(environment: Mapping[str, str]) -> Iterator[Finding]:
     given = {name.removeprefix(PREFIX) for name in environment if name.startswith(PREFIX)}
     for name in sorted(given - known):
         advice = did_you_mean(name, sorted(known), "").replace("mean ", f"mean {PREFIX}", 1)
-        yield warn(f"{PREFIX}{name}: no such variable; it has no effect", advice or "remove it, or correct its name")
+        yield warn(f"{PREFIX}{name}: no such variable, so without effect", advice or "remove it, or correct its name")
     if given <= known:
         yield ok(f"{len(given)} variables with the prefix {PREFIX}, all known")

@@ -60,6 +60,6 @@ def failures(findings: Iterable[Finding]) -> list[str]:
 
 
 def worst(findings: Iterable[Finding]) -> Severity:
-    """The highest severity of all; OK where there is none."""
+    """The highest severity of the findings; OK without findings."""
     ranked = list(Severity)
     return max((finding.severity for finding in findings), key=ranked.index, default=Severity.OK)

@@ -75,7 +75,7 @@ class EngineAdapter(Protocol):
         ...
 
     def dropped(self, engine: Any, request_ids: Any, *, internal: bool) -> Sequence[Ended]:
-        """The sequences that an abort of these calls is about to end, with what the engine has counted of them so far.
+        """The sequences that an abort of these calls is about to end, with the engine's counts so far.
 
         ``internal``: the ids are the engine's own. Empty where an engine does not say.
         """
@@ -140,7 +140,7 @@ class EngineAdapter(Protocol):
         ...
 
     def settings(self, engine: Any) -> EngineSettings:
-        """The settings that decide how many sequences the engine's memory holds, as far as they are known."""
+        """The known settings that decide how many sequences fit into the engine's memory."""
         ...
 
     def lacks(self, engine: Any) -> frozenset[Ability]:
@@ -319,7 +319,7 @@ class PlainAdapter:
         return EngineSettings(max_loras=getattr(engine, "max_loras", None))
 
     def lacks(self, engine: Any) -> frozenset[Ability]:
-        """The abilities of caches and steps, and that of progress without a ``progress``."""
+        """The abilities of caches and steps, and of progress without a ``progress``."""
         reports = getattr(engine, "progress", None) is not None
         lacks = {Ability.CACHES, Ability.SHAPES}
         return frozenset(lacks if reports else lacks | {Ability.PROGRESS})

@@ -239,7 +239,7 @@ def _is_forwardable(value: str, most_chars: int) -> bool:
 
 
 def _forwarded(body: bytes, model: str) -> bytes | None:
-    """The request for the other model; None for a body that is no JSON object, or too large to be forwarded."""
+    """The request for the other model; None for a body that is too large or no JSON object."""
     request = json_object(body, MAX_REQUEST_BYTES)
     if request is None:
         return None
@@ -273,7 +273,7 @@ def _checked(response: aiohttp.ClientResponse) -> str:
     packed = response.headers.get("content-encoding", "identity").lower() != "identity"
     kind = _kind(response.headers.get("content-type", ""))
     if response.status != HTTPStatus.OK or packed or kind not in (JSON, EVENTS):
-        log.info("the fallback model answered %d, which is not forwarded", response.status)
+        log.info("the fallback model answered %d; its answer is not forwarded", response.status)
         raise _NotServedError(Verdict.FAILURE)
     return kind
 

@@ -110,7 +110,7 @@ def _read(path: str, body: bytes) -> _AnswerForm | None:
 
 
 def _choices(request: Mapping[str, Any]) -> int:
-    """The number of choices asked for, ``n`` for each prompt; 0 where that is no number, or prompts are embeddings."""
+    """The requested choices, ``n`` for each prompt; 0 if ``n`` is no number, or prompts are embeddings."""
     number, prompt = request.get("n"), request.get("prompt")
     if number is None:
         number = 1

@@ -20,7 +20,7 @@ class OtherModel(Protocol):
 
     @property
     def degradation(self) -> Degradation:
-        """The kind of degradation as which its answers are counted."""
+        """The degradation under which its answers count."""
         ...
 
     async def close(self) -> None:

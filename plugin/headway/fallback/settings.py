@@ -53,7 +53,7 @@ class FallbackSettings:
 
 
 def fixed_reply(environment: Mapping[str, str] | None = None) -> tuple[str, tuple[str, ...]] | None:
-    """The text of a fixed reply, and the classes that get it in the place of a time-out; None where there is none.
+    """The text of a fixed reply, and the classes that get it in place of a time-out; None without a fixed reply.
     Raises HeadwayError in one line.
     """
     found = Environment(environment)

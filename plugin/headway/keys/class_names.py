@@ -1,4 +1,4 @@
-"""The classes that a keys file names, compared with those of the presets: a misspelt one would never be given."""
+"""The classes that a keys file names, compared with the classes of the presets: a misspelt one would never be given."""
 
 from __future__ import annotations
 

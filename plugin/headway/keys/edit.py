@@ -31,7 +31,7 @@ from headway_policies.preset import Setting, toml_text
 Settings = Mapping[str, Setting | Sequence[str]]
 
 _BEGINNING = """\
-# The keys of this server, as digests, and what their tenants are entitled to. `headway keys` changes this file.
+# The keys of this server, as digests, and the terms of their tenants. `headway keys` changes this file.
 """
 _BARE = re.compile(r"[A-Za-z0-9_-]+")
 _MAX_ID_NAME_CHARS = 48

@@ -71,7 +71,7 @@ class KeyRing:
     def entitlement_of(
         self, authorization: str | None, x_api_key: str | None, now_s: float
     ) -> tuple[str, Entitlement] | None:
-        """The id of the presented key and what its tenant is entitled to; None where no known key is presented.
+        """The id of the presented key and the rights of its tenant; None without a known key.
 
         ``authorization`` is a header ``Bearer KEY``, ``x_api_key`` the key alone, as Anthropic's clients send it; where
         both are presented, one that is known is enough. ``now_s`` is seconds since 1970: an expired key is not known.

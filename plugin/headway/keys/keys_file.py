@@ -132,7 +132,7 @@ class KeysFile:
 
 
 def _difference(before: KeyRing, after: KeyRing) -> str:
-    """The names of what a file has changed, some of each kind; empty for nothing."""
+    """The names of changed entries of a file, some of each kind; empty without changes."""
     tenants = _changed(_own(before), _own(after))
     organisations = _changed(before.organisations(), after.organisations())
     ids = {key.id for key in set(before.keys) ^ set(after.keys)}
@@ -161,7 +161,7 @@ def _state(path: str) -> FileState:
 
 
 def _state_or_none(path: str) -> FileState | None:
-    """The state of a file; None where there is none to be seen."""
+    """The state of a file; None for a missing or unreadable file."""
     try:
         return _state(path)
     except OSError:

@@ -144,12 +144,12 @@ def _allowed(place: tuple[int | str, ...]) -> list[str]:
 
 
 def _where(place: tuple[int | str, ...]) -> str:
-    """The dotted key; what is in a list is counted from 1."""
+    """The dotted key; list entries count from 1."""
     return ".".join(str(part + 1) if isinstance(part, int) else _shown(part) for part in place if part != "[key]")
 
 
 def _shown(name: str) -> str:
-    """A name of the file, short and printable; of one that is a key only the beginning."""
+    """A name of the file, short and printable; of a name that is a key only the beginning."""
     kept = name[: _MAX_KEY_CHARS if is_key(name) else _MAX_PART_CHARS]
     return kept if kept.isprintable() else repr(kept)
 
@@ -201,7 +201,7 @@ def _doubled(key: Mapping[str, Any], field: str, place: int, known: dict[tuple[s
     first = known.setdefault((field, value), place)
     if first != place:
         remedy = "give each key an id of its own" if field == "id" else "remove one of the two"
-        yield Problem(_where(("keys", place, field)), f"the same as that of keys.{first + 1}", remedy)
+        yield Problem(_where(("keys", place, field)), f"the same as in keys.{first + 1}", remedy)
 
 
 def _default_is_not_allowed(tenant: Mapping[str, Any]) -> bool:

@@ -6,7 +6,7 @@
     json_lines        a JSON object in each line
     last_warnings     the last warnings and errors, kept in memory
 
-The package knows no logger by name: those of vLLM are listed in ``headway.vllm_adapter.log_privacy``.
+The package knows no logger by name: those of vLLM are listed in ``headway.vllm_adapter.logs.privacy``.
 """
 
 from headway.logs.content_records import ContentRecords, ContentRules

@@ -98,7 +98,7 @@ def _hide_exception(record: logging.LogRecord, *, one_line: bool) -> None:
 
 
 def _without(error: BaseException, message: str) -> str:
-    """A message without the text of an exception, which it was formatted with."""
+    """A message without the exception's text in it."""
     try:
         texts = (repr(error), str(error))
     except Exception:  # a log line must not fail

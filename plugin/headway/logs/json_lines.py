@@ -33,7 +33,7 @@ class JsonLines(logging.Formatter):
         return json.dumps(line)
 
     def _exception(self, record: logging.LogRecord) -> str:
-        """The traceback and the stack of a record, as far as it has them."""
+        """The traceback and the stack of a record, if present."""
         text = record.exc_text or (self.formatException(record.exc_info) if record.exc_info else "")
         stack = self.formatStack(record.stack_info) if record.stack_info else ""
         return "\n".join(part for part in (text, stack) if part)

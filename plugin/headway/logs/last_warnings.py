@@ -72,4 +72,4 @@ def last_warnings() -> list[Warned]:
 
 
 def _holders() -> list[LastWarnings]:
-    return [one for one in logging.getLogger(_HOLDER).handlers if isinstance(one, LastWarnings)]
+    return [handler for handler in logging.getLogger(_HOLDER).handlers if isinstance(handler, LastWarnings)]

@@ -62,7 +62,7 @@ _WRONG: Final = (msgspec.MsgspecError, ValueError, RecursionError)
 
 
 def read_line(text: bytes, endpoint: str | None = None) -> BatchLine:
-    """The request of a line, of this endpoint where one is given. Raises LineError."""
+    """The request of a line, checked against a given endpoint. Raises LineError."""
     try:
         line = _LINE.decode(text.removeprefix(_BOM))
     except _WRONG as error:

@@ -45,7 +45,7 @@ class BodySize(StrEnum):
     ONE_TEXT = "one_text"
     """One text, which may be longer than any prompt; a tokeniser takes about 90 bytes for each byte."""
     SMALL = "small"
-    """Neither."""
+    """Neither media nor text."""
     FILE = "file"
     """A file of requests, which goes to the disk as it comes."""
 
@@ -54,11 +54,11 @@ class Seats(StrEnum):
     """The seats that a request takes at the front of several instances."""
 
     EACH = "each"
-    """One for each sequence."""
+    """A seat for each sequence."""
     ONE = "one"
-    """One in all: no sequence grows, however long the list of inputs is."""
+    """One seat in all: no sequence grows, however long the list of inputs is."""
     NONE = "none"
-    """None: any healthy instance answers at once."""
+    """No seat: any healthy instance answers at once."""
     NOT_FORWARDED = "not_forwarded"
     """The front has no such route."""
 

@@ -39,7 +39,7 @@ UNCONFIRMED = "applied; the engine has not confirmed its limit"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Control(SnapshotReader):
-    """The commands of one server, and what it reads of itself. Call it on the event loop's thread only."""
+    """The commands of one server, and its readings of itself. Call it on the event loop's thread only."""
 
     recorder: Recorder
     forecasts: PresetForecasts
@@ -258,7 +258,7 @@ class Control(SnapshotReader):
             raise UnknownRevisionError("there is no revision before this one")
         if number not in known:
             last = f"{min(known)} to {max(known)}"
-            raise UnknownRevisionError(f"revision {number} is not known; those that can be put in force again: {last}")
+            raise UnknownRevisionError(f"revision {number} is not known; known revisions: {last}")
         return known[number]
 
     def _nothing_changed(self) -> schema.Switched:
@@ -275,7 +275,7 @@ class Control(SnapshotReader):
             raise LimitCommandError(str(error)) from None
 
     async def _end_limit(self, expected_revision: int | None, caller: Caller, reason: str) -> schema.Switched:
-        """Go back to what was in force before the command; where there is none, nothing changes."""
+        """Restore the settings from before the command of a limit; without such a command nothing changes."""
         limit, before, words = self.limits.in_force, self.preset, self._in_force_words
         try:
             self._check_revision(expected_revision)

@@ -74,9 +74,8 @@ def _sentence(preset: str, found: list[ForecastDifference], measured_s: float) -
     more = f"; and {len(found) - _SAID} more" if len(found) > _SAID else ""
     said = "; ".join(_words(difference) for difference in found[:_SAID])
     return (
-        f"The forecast of {preset}, which is in force, differs from what was measured in the last "
-        f"{round(measured_s)} s: {said}{more}. "
-        "The forecasts of other presets are no more to be relied on."
+        f"The forecast of {preset}, the preset in force, differs from the measurements of the last "
+        f"{round(measured_s)} s: {said}{more}. Forecasts of other presets are equally unreliable."
     )
 
 

@@ -97,7 +97,7 @@ class PresetForecasts:
     def job(self, presets: Sequence[Preset], span_s: float | None = None) -> Job:
         """The traffic and the engine as they are now, to be replayed later. Raises ForecastError."""
         if self._gate.desk.engine_fit.error_ratio is None:
-            raise ForecastError("the engine's step time is not known yet: it has served too few requests")
+            raise ForecastError("the engine's step time is not known yet: too few requests have run")
         now_s = self._gate.now_s()
         recording = self._recorder.recording(now_s, span_s, MOST_SEQUENCES + 1)
         share = share_of(len(os.sched_getaffinity(0)), busy=self._gate.desk.seats_taken > 0)
@@ -123,7 +123,7 @@ class PresetForecasts:
         return [(of, found) for at_s, of, found in self._made.values() if at_s >= since_s and known.get(of.name) == of]
 
     def _model(self, since_s: float) -> EngineModel:
-        """The engine as it was fitted, as unsteady as since then; what it does not tell has the model's default."""
+        """The engine as fitted, with its unsteadiness since then, and the model's defaults for unknown figures."""
         costs, ceiling = self._gate.desk.engine_fit.step_costs, self._gate.desk.ceiling
         given: dict[str, Any] = {
             "step_tokens": self._settings.step_tokens,

@@ -69,7 +69,7 @@ def prepare(
     warm_up: bool = False,
     names: ModelNames | None = None,
 ) -> EngineParts:
-    """The parts around an engine, which itself is not changed. Raises ValueError where it has a gate already.
+    """The parts around an unchanged engine. Raises ValueError where it has a gate already.
 
     ``meters`` are made here, where a function makes them of the engine's seats, once nothing can fail any more.
     ``warm_up``: the server is not ready before a warm-up. ``names`` are those of the model and of its adapters.

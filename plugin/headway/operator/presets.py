@@ -76,7 +76,7 @@ class PresetCatalogue:
         return self._listed[preset.name].preset
 
     def include(self, preset: Preset) -> Preset:
-        """Add a preset that a program made, in place of one of the same name."""
+        """Add a program's preset, replacing a preset of the same name."""
         self._listed[preset.name] = self._list(preset, GIVEN)
         return self._listed[preset.name].preset
 
@@ -131,7 +131,7 @@ class PresetCatalogue:
         return max(self, key=lambda entry: stated_seats(entry.preset))
 
     def stated_seats(self) -> int:
-        """The largest number of seats that any preset states; one that follows the engine may come to more."""
+        """The largest number of seats that any preset states; presets that follow the engine may reach more."""
         return stated_seats(self.largest().preset)
 
 

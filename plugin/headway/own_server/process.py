@@ -122,7 +122,7 @@ class OwnServer:
         return self._said["settings"]
 
     def watch(self) -> None:
-        """End all processes from now on when one of them ends. To be called when they are up.
+        """End all processes from now on when any process ends. To be called when they are up.
 
         vLLM's launcher would end the others in order, with answers that are cut short.
         """

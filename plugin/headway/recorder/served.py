@@ -99,7 +99,7 @@ class ServedLog:
         return Counter(names[int(index)] for index, kind in zip(classes, kinds, strict=True) if kind != _CANCELLED)
 
     def first_tokens(self, since_s: float) -> int:
-        """The number of first tokens that have come since then, as far as they are kept."""
+        """The number of kept first tokens since then."""
         return self._firsts.count - self._firsts.before(since_s)
 
     # ------------------------------------------------------------------ inside

@@ -37,8 +37,7 @@ class InstancesAdapter(PlainAdapter):
         """Do nothing: a call whose connection is closed has ended, and a lost instance is not waited for."""
 
     def first_token_delay_s(self, output: Piece) -> float | None:
-        """The first bytes of a stream are the first token; when that of a whole body came is not known here, and a
-        refusal has none."""
+        """None for a stream, whose first bytes are the first token; NaN for a whole body, or a refusal."""
         return nan if output.whole or output.status not in (None, HTTPStatus.OK) else None
 
     def unfinished(self, output: Piece) -> bool:

@@ -82,7 +82,7 @@ def _dns_name(text: str) -> DnsName:
     parts = urlsplit(one.url)
     if parts.path:
         raise HeadwayError(f"{_OPTION}: a DNS name has no path, as in dns+http://NAME:8000, not {text[:80]!r}")
-    assert parts.hostname is not None, "it was read as an address"
+    assert parts.hostname is not None, "the text was read as an address"
     return DnsName(parts.hostname, parts.port or _HTTP_PORT, one.weight, one.classes)
 
 

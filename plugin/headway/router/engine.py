@@ -215,7 +215,7 @@ class InstancesEngine:
                 call.again()
 
     def _refused(self, tries: _Tries, link: InstanceLink, refusal: list[Piece], limited: _Limited) -> Verdict:
-        """Note a refusal, and what it says of the instance."""
+        """Note a refusal, and its meaning for the instance's health."""
         name = link.address.name
         if limited.maybe_too_large(refusal[0]):
             limited.drop(link)

@@ -56,7 +56,7 @@ class Fronts:
         """Ask all fronts once, and tell the pool what this front may fill from now on."""
         seats = {name: link.seats for name, link in self._pool.links.items() if not link.leaving}
         began_s = loop_time_s()
-        assert self.desk is not None, "it is there before the first round"
+        assert self.desk is not None, "the desk is set before the first round"
         reading = self.desk.read(began_s)
         self.share.aim(seats, reading.wanted_seats, min(reading.whole_limit, self._pool.seats()), began_s)
         self._grant()

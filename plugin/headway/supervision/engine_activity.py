@@ -28,7 +28,7 @@ class Batches:
     sequence_s: float = 0.0
 
     def mean_since(self, before: Batches) -> float | None:
-        """The mean number of running sequences since then, while any ran; None where none ran."""
+        """The mean number of running sequences since then, over the time with any; None without any."""
         busy_s = self.busy_s - before.busy_s
         return (self.sequence_s - before.sequence_s) / busy_s if busy_s > 0 else None
 

@@ -71,7 +71,7 @@ class FactoryReplacer:
         self.replaced()
 
     async def _made(self) -> Any:
-        """What the factory makes. Where nobody waits for it any more, it is shut down as soon as it is there."""
+        """The new engine of the factory. Where nobody waits for it any more, it is shut down as soon as it is there."""
         if inspect.iscoroutinefunction(self._factory):
             return await self._factory()
         making = asyncio.get_running_loop().run_in_executor(None, self._factory)

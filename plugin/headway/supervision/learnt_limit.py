@@ -59,7 +59,7 @@ class LearntLimit:
         self._file = CacheFile(path, _Content, _MAX_BYTES, "the learnt limit is")
 
     def recall(self) -> None:
-        """Start from the file, as far as its content fits. To be called before the first request."""
+        """Start from the fitting content of the file. To be called before the first request."""
         self._file.recall(self._take)
 
     def _take(self, content: _Content) -> None:

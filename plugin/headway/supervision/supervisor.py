@@ -46,7 +46,7 @@ class Replacer(Protocol):
     """A starter of another engine in the place of a dead one; a ``SpareStarter``, too, can start it beforehand."""
 
     def cause(self) -> Cause:
-        """The cause of the engine's death, as far as it is known."""
+        """The known cause of the engine's death."""
         ...
 
     def kill(self) -> None:
@@ -98,7 +98,7 @@ class Supervisor:
 
     @property
     def slow_compilation_s(self) -> float:
-        """The age of a grammar that the engine has been compiling for too long; 0 where none is."""
+        """The age of a grammar whose compilation in the engine takes too long; 0 without one."""
         return slow_compilation_s(self.compiling_s, self.config)
 
     @property
@@ -190,7 +190,8 @@ class Supervisor:
         verdict = self.restarts.died(cause, self._gateway.gate.now_s(), self.config)
         if verdict is None:
             log.error(
-                "the engine died (%s) and is not replaced after %d restart attempts: no request is served any more",
+                "the engine died (%s) and is not replaced after %d restart attempts: all requests are refused from "
+                "now on",
                 cause, self.restarts.deaths_in_a_row - 1,
             )  # fmt: skip
         elif cause is not Cause.RECYCLE:
@@ -331,7 +332,7 @@ class Supervisor:
             self._kill(Cause.HANG)
 
     def _watch_service(self) -> None:
-        """Name an engine that steps and serves nothing; one that is silent or paused serves nothing for that."""
+        """Name an engine that steps without output for any request, unless the engine is silent or paused."""
         link, now_s, before = self._gateway.link, self._gateway.gate.now_s(), self.stuck
         self.stuck, self.stuck_s = None, 0.0
         paused = {Block.ENGINE_PAUSED, Block.ENGINE_ASLEEP} & self._gateway.gate.desk.mode.blocks

@@ -28,7 +28,7 @@ class TraceParent:
 
 
 def parse_trace_parent(value: bytes) -> TraceParent | None:
-    """The value of one header field; None for one that is longer than MAX_BYTES or breaks a rule of the standard."""
+    """The value of a header field; None if longer than MAX_BYTES, or against a rule of the standard."""
     found = _FORM.fullmatch(value) if len(value) <= MAX_BYTES else None
     if found is None:
         return None

@@ -56,7 +56,7 @@ class QueueSpans:
         span.end(end_time=ended_ns)
 
     def _below(self, parent: TraceParent | None) -> Any:
-        """OpenTelemetry's context of a span of another process; one without a span where there is none."""
+        """OpenTelemetry's context of another process's span; a context without a span if unknown."""
         if parent is None:
             return self._no_span
         remote = self._trace.SpanContext(

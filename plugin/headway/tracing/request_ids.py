@@ -78,7 +78,7 @@ def identify(fields: Iterable[_Field]) -> tuple[CurrentRequest, list[_Field]]:
 
 
 def _naming(send: Send, request_id: str) -> Send:
-    """A ``send`` that puts the id into the head of the response, in place of one that is there already."""
+    """A ``send`` that puts the id into the head of the response, replacing any present id."""
     field = (HEADER, request_id.encode("ascii"))
 
     async def naming(message: Message) -> None:

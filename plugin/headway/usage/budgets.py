@@ -182,7 +182,7 @@ class TenantBudgets:
 
 
 def _queries(span: Span, start_s: float, now_s: float) -> Iterator[UsageQuery]:
-    """What a period's sum is read by: whole rows of the larger kind, and smaller ones before the first of them."""
+    """The query of a period's sum: whole rows of the larger kind, and smaller ones before the first of them."""
     whole, part = _ROWS_OF[span]
     whole_s = -(-int(start_s) // whole) * whole
     for period, since_s, until_s in (

@@ -87,9 +87,9 @@ class UsageReader:
         budgets, names = self._usage.budgets, {row.group.get("tenant") for row in found.rows}
         known = () if budgets is None else budgets.tenants()
         mine = [entitlement for entitlement in known if entitlement.tenant in names]
-        owners = ((one.tenant, owner) for one in mine for owner in one.budgets if owner.members)
+        owners = ((terms.tenant, owner) for terms in mine for owner in terms.budgets if owner.members)
         return {
-            "shares": {one.tenant: one.share for one in mine},
+            "shares": {terms.tenant: terms.share for terms in mine},
             "organisations": {tenant: owner.name for tenant, owner in owners},
         }
 

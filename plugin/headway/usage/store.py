@@ -148,13 +148,13 @@ class UsageStore:
         return rows
 
     def oldest_s(self, period: Period) -> int | None:
-        """The start of the oldest period that is kept; None where there is none."""
+        """The start of the oldest kept period; None without one."""
         with closing(self._reading()) as connection:
             found = connection.execute("SELECT min(start_s) FROM usage WHERE period = ?", (period,)).fetchone()
         return None if found is None else found[0]
 
     def identity(self) -> str | None:
-        """A name of the file that is the same for all servers of a machine; None where none can be told."""
+        """A name of the file that is the same for all servers of a machine; None if unknown."""
         with suppress(OSError):
             machine, file = _BOOT.read_bytes(), self.path.stat()
             return sha256(machine + f"{file.st_dev} {file.st_ino}".encode()).hexdigest()[:16]
@@ -230,7 +230,7 @@ def _set_up(connection: sqlite3.Connection) -> None:
     )
     tables = connection.execute("SELECT count(*) FROM sqlite_master").fetchone()[0]
     if tables and (application, version) != (_APPLICATION, _VERSION):
-        raise NotUsageError("it is a database of another program, or of another version of Headway")
+        raise NotUsageError("the file is a database of another program, or of another version of Headway")
     connection.execute("PRAGMA journal_mode = WAL")
     connection.execute("PRAGMA synchronous = NORMAL")
     connection.execute(f"PRAGMA journal_size_limit = {_WAL_BYTES}")

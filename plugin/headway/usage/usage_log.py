@@ -86,7 +86,7 @@ class UsageLog:
         return usage
 
     def add(self, record: UsageRecord) -> None:
-        """Queue a record, which is written within a second. Raises no error of the database."""
+        """Queue a record for writing within a second. Raises no error of the database."""
         if self.budgets is not None:
             self.budgets.add(record)
         if self._thread is None and not self._closed:
@@ -234,7 +234,7 @@ class UsageLog:
         if not self._failing:
             self._failing = True
             log.warning(
-                "usage database %s: %s; requests are served all the same, and the last %d are written when it can be",
+                "usage database %s: %s; requests go on; the last %d are written once the database works again",
                 self.store.path, error, MAX_WAITING,
             )  # fmt: skip
 

@@ -15,7 +15,7 @@ before, a request waits for its seat in ``generate``, its prompt rendered.
     step_shaper        the step policy inside EngineCore
     vllm_routes        the application's routes, compared with the table of the route guard
     waiting_metric     vLLM's count of waiting requests with Headway's queue added
-    log_format         Headway's lines in vLLM's format; ``log_privacy``: no content of requests in vLLM's lines
+    logs               Headway's lines in vLLM's format, and vLLM's lines without the content of requests
     launch             ``headway serve``
     own_server         vLLM's own launcher, as a child process of ``headway serve`` (``headway.own_server``)
     own_server_guard   an API server behind the queue of ``headway serve``: no gate, a fast end; ``own_server_checks``

@@ -49,8 +49,8 @@ from headway.tracing import queue_spans
 from headway.vllm_adapter.engine_adapter import CallBounds, VllmAdapter
 from headway.vllm_adapter.fail_fast import fail_fast
 from headway.vllm_adapter.grammars import MOST_IN_LINE, GrammarGuard, Limits
-from headway.vllm_adapter.log_format import log_as_vllm_does, log_json_lines
-from headway.vllm_adapter.log_privacy import hide_content, warn_of_content
+from headway.vllm_adapter.logs.format import log_as_vllm_does, log_json_lines
+from headway.vllm_adapter.logs.privacy import hide_content, warn_of_content
 from headway.vllm_adapter.own_server_guard import OwnServerGuard
 from headway.vllm_adapter.process.cpu_yield import is_short_of_cores
 from headway.vllm_adapter.process.engine_replacer import VllmReplacer, replaceable

@@ -90,7 +90,7 @@ def _retryable_error() -> type[Exception] | None:
 
 @dataclass(frozen=True, slots=True)
 class CallBounds:
-    """The bounds on what a call may ask of the engine and of vLLM's front end.
+    """The bounds of a call to the engine and to vLLM's front end.
 
     ``prompt_logprobs`` bounds the prompt's tokens times the alternatives listed for each: the front end makes an object
     of each alternative on its event loop. ``grammars`` compiles first; None where grammars are not checked.
@@ -116,7 +116,7 @@ async def _check_grammar(guard: GrammarGuard, sampling_params: Any, tenant: str)
 
 
 def _invalid(text: str, parameter: str) -> Exception:
-    """vLLM's error for invalid parameters, which it answers with 400."""
+    """vLLM's error for invalid parameters, answered with 400."""
     from vllm.exceptions import VLLMValidationError
 
     make: Any = VLLMValidationError
@@ -295,7 +295,7 @@ class VllmAdapter:
         return frozenset()
 
     def fingerprint(self, engine: Any) -> str:
-        """A hash of vLLM's own hash of what it compiles, the model, the device, and the number of its processors."""
+        """A hash of vLLM's own compilation hash, the model, the device, and the number of processors."""
         from vllm.platforms import current_platform
 
         config = getattr(engine, "vllm_config", None)

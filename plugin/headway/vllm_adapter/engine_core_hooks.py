@@ -15,8 +15,8 @@ from typing import Any
 from headway.checks.start import rust_front_end
 from headway.errors import HeadwayError
 from headway.patches import switched_off
-from headway.vllm_adapter.log_format import log_json_lines
-from headway.vllm_adapter.log_privacy import hide_engine_content
+from headway.vllm_adapter.logs.format import log_json_lines
+from headway.vllm_adapter.logs.privacy import hide_engine_content
 from headway.vllm_adapter.process.cpu_yield import yield_cpu
 from headway.vllm_adapter.process.death_cause import listen_for_death_cause, listen_for_failed_starts
 from headway.vllm_adapter.process.engine_sockets import remove_when_killed

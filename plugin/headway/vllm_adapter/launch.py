@@ -16,7 +16,7 @@ from headway.checks.start import refusals
 from headway.errors import HeadwayError, NoEngineError
 from headway.settings import SERVE_FLAGS, SERVE_USAGE
 from headway.vllm_adapter.endpoint import HeadwayEndpoint
-from headway.vllm_adapter.log_format import log_json_lines
+from headway.vllm_adapter.logs.format import log_json_lines
 from headway.vllm_adapter.process.death_cause import (
     forget_death_cause,
     one_line,
@@ -162,5 +162,5 @@ def cause_of_failure(error: BaseException) -> str:
         return " ".join(text.split())[:_MAX_CAUSE_CHARS]
     text = why_not_started() or one_line(error)
     if _KILLED in text:
-        text += "; it was killed (SIGKILL), which the system does when memory runs out"
+        text += "; killed by SIGKILL, as the system does when memory runs out"
     return f"{text} (the engine's own log is above)"

@@ -24,7 +24,7 @@ from headway.settings import SECRET_NAMES, Environment
 from headway.vllm_adapter.endpoint import adapter_names, model_names, warn_of_flags
 from headway.vllm_adapter.engine_adapter import VllmAdapter
 from headway.vllm_adapter.launch import cause_of_failure, command, parse, set_up_log, silence_resource_trackers
-from headway.vllm_adapter.log_format import log_as_vllm_does, log_json_lines
+from headway.vllm_adapter.logs.format import log_as_vllm_does, log_json_lines
 from headway.vllm_adapter.process.progress import keep_progress
 from headway.vllm_adapter.process.ranks import ranks_of
 

@@ -35,7 +35,7 @@ class Source(Protocol):
         ...
 
     def refused(self, error: Exception) -> bool:
-        """Whether the error is a healthy engine's refusal of what it cannot do."""
+        """Whether the error is a healthy engine's refusal of an unsupported request."""
         ...
 
 

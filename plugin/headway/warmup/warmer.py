@@ -110,7 +110,7 @@ class Warmer:
         return True
 
     async def _failure(self, plan: WarmupPlan, report: WarmupReport, *, forget: bool = False) -> str:
-        """Run all stages of a plan under its cap; returns the stage that failed and why, empty where none did."""
+        """Run all stages of a plan under its cap; returns the failed stage and the reason, empty after success."""
         try:
             async with asyncio.timeout(plan.config.timeout_s) as cap:
                 while plan.stage is not None:
@@ -144,7 +144,7 @@ class Warmer:
             report.stages = {str(stage): list(rounds_s) for stage, rounds_s in plan.took_s.items()}
 
     async def _together(self, stage: Stage, size: int, config: Warmup) -> float | None:
-        """Run this many requests at once; returns the seconds to the first output of one of them.
+        """Run so many requests at once; returns the seconds to the first output of any request.
 
         The first that fails cancels the others.
         """

@@ -46,7 +46,7 @@ class PrefixBlocks:
         self.take(blocks - found)
 
     def take(self, blocks: int) -> None:
-        """Blocks are taken, and what they had is lost."""
+        """Take blocks, whose content is lost."""
         while blocks:
             place, free = next(iter(self._free.items()))
             taken = min(blocks, free)

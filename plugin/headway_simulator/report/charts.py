@@ -73,7 +73,7 @@ def _goodput(comparison: Comparison) -> Chart:
     shape = layout("", "requests/s within both objectives", barmode="stack")
     if comparison.ceiling_per_s is not None:
         shape["shapes"] = [_across(comparison.ceiling_per_s)]
-    caption = "Requests a second served to the end within both objectives, by class."
+    caption = "Requests a second completed within both objectives, by class."
     if comparison.ceiling_per_s is not None:
         caption += f" The dashed line is the fluid ceiling, {comparison.ceiling_per_s:.2f} requests/s."
     return Chart("Goodput", caption, traces, shape)
@@ -93,7 +93,7 @@ def _attainment(comparison: Comparison) -> Chart:
     ]
     shape = layout("", "share of offered requests", barmode="group")
     shape["yaxis"] |= {"range": [0, 1], "tickformat": ".0%"}
-    return Chart("Served in time", "The share of each class that was served within both objectives.", traces, shape)
+    return Chart("Served in time", "The share of each class that completed within both objectives.", traces, shape)
 
 
 def _distribution(comparison: Comparison, title: str, words: str, of: Any, slo_s: float) -> Chart:
@@ -205,7 +205,7 @@ def _class_of(run: Run, class_name: str, figure: str) -> float:
 
 
 def class_hue(name: str, place: int) -> str:
-    """The colour of a class, which is the ``place``-th in its chart."""
+    """The colour of the ``place``-th class in its chart."""
     return _CLASS_HUES.get(name) or hue(place + len(_CLASS_HUES))
 
 

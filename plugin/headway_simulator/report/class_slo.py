@@ -22,7 +22,7 @@ from headway_simulator.traffic.workload import Request
 
 @dataclass(frozen=True, slots=True)
 class ClassSlo:
-    """The objectives of a class, in seconds; None where one is not stated, and so cannot be missed.
+    """The objectives of a class, in seconds; None for a missing objective, which cannot be missed.
 
     A prompt of more than ``usual_tokens`` has ``longer_token_s`` more for each of the others.
     """

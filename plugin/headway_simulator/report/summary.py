@@ -162,7 +162,7 @@ def _admitted(visits: Sequence[Visit]) -> int:
 
 
 def spread(values: Iterable[float | None]) -> Spread:
-    """Mean and percentiles (nearest rank) of what was measured."""
+    """Mean and percentiles (nearest rank) of measurements."""
     known = sorted(value for value in values if value is not None)
     if not known:
         return Spread(None, None, None, None)

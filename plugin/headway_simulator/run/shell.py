@@ -244,7 +244,7 @@ class Shell:
         self._most_steps = 1 if self._one_by_one or one_by_one else STRETCH_STEPS if self._observes else _ANY
 
     def _shape(self, terms: StepTerms | None) -> None:
-        """Put the step policy of a preset in force; what was learnt under the one before stays."""
+        """Put the step policy of a preset in force, with the learnt figures of the earlier preset."""
         if self._engine.step_policy is not None:
             self._engine.step_policy.terms = terms
         elif terms is not None:
@@ -307,7 +307,7 @@ class Shell:
     # ------------------------------------------------------------------ the desk's effects
 
     def _carry_out(self, effects: list[Effect]) -> None:
-        """Carry out effects in their order; those of a request that fails at its dispatch come after the others."""
+        """Carry out effects in sequence, the effects of a failed dispatch last."""
         todo = deque(effects)
         while todo:
             effect = todo.popleft()

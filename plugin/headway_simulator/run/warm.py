@@ -42,7 +42,7 @@ def warm_desk(preset: Preset, model: EngineModel) -> Desk:
 
 
 def _batch(preset: Preset, model: EngineModel, number: int) -> Iterator[Steps]:
-    """The steps of so many requests at once; those that would not fit into the cache are left out."""
+    """The steps of so many requests at once, without requests that do not fit into the cache."""
     engine, plan, now_s = Engine(replace(model, variation=None)), preset.warmup, 0.0
     for index, prompt_tokens in enumerate(islice(cycle(plan.prompt_tokens), number)):
         if engine.could_hold(prompt_tokens, plan.output_tokens):

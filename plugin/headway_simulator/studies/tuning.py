@@ -41,7 +41,7 @@ class Point:
 def sweep(workload: Workload, model: EngineModel, slo: Slo, seed: int, seats: Iterable[int] = SEATS) -> list[Point]:
     """The points of all numbers of seats that the engine has."""
     points: list[Point] = []
-    for number in (one for one in seats if one <= model.max_num_seqs):
+    for number in (count for count in seats if count <= model.max_num_seqs):
         closed = replace(workload, closed=_REQUESTS_A_SEAT * number)
         requests = closed.requests(0.0, seed, model=model, slo=slo)
         summary = summarise("", simulate(requests, plain("continuous", number), model), slo)
@@ -66,7 +66,7 @@ def knee(points: Sequence[Point]) -> Point | None:
 
 
 def most_within(points: Sequence[Point], slo: Slo) -> Point | None:
-    """The largest number of seats that keeps the objective; None where none does."""
+    """The largest number of seats that keeps the objective; None if no number does."""
     kept = (point for point in points if point.tokens_per_s and point.inter_token_p95_s <= slo.inter_token_s)
     return max(kept, key=_seats, default=None)
 

@@ -78,7 +78,7 @@ class Trace:
 
     @property
     def output_tokens(self) -> float:
-        """The mean length of an answer, of those that are known."""
+        """The mean of the known answer lengths."""
         known = [row.output_tokens for row in self.rows if row.output_tokens]
         return sum(known) / len(known)
 
@@ -112,7 +112,7 @@ class Trace:
         classes: Mapping[str, float] = CLASSES,
         tenants: Mapping[str, float] | None = None,
     ) -> list[Request]:
-        """The requests of the first ``duration_s`` seconds; what the file does not say of them is drawn."""
+        """The requests of the first ``duration_s`` seconds; missing values are drawn."""
         clients = Random(seed)  # noqa: S311 - to be repeatable
         draw_class, draw_tenant = chooser(clients, classes), chooser(clients, tenants or {"": 1.0})
         known: KnownLengths | None = None
@@ -155,7 +155,7 @@ class KnownLengths:
 
 
 def relative_length(row: Row) -> float:
-    """The length of its answer, as a part of what the client said where it said it."""
+    """The length of the answer, as a part of the client's bound if given."""
     return row.output_tokens if row.max_tokens is None else min(1.0, row.output_tokens / row.max_tokens)
 
 
@@ -182,7 +182,7 @@ def read_trace(path: str | Path) -> Trace:
 
 
 def _bounded(file: io.TextIOWrapper, source: str) -> Iterator[str]:
-    """The lines, none of which is read further than its bound."""
+    """The lines, each read up to its bound."""
     number = 0
     while line := file.readline(MAX_LINE_CHARS + 1):
         number += 1

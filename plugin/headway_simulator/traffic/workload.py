@@ -232,7 +232,7 @@ _ALL = (
     ),
     Workload(
         "W8",
-        "chat beside long prompts: one prompt in twenty is of 1,536 tokens, the others of 64",
+        "chat beside long prompts: 5 % of the prompts have 1,536 tokens, the others 64",
         (Phase(bimodal(64, 24 * 64, 0.05), _OUTPUT),),
     ),
     Workload(

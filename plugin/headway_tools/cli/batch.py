@@ -31,17 +31,16 @@ from headway_tools.console.parser import whole
 from headway_tools.load.api_key import add_send_key, key_for
 
 NAME = "batch"
-SUMMARY = "Send the lines of a file in what other requests leave, and write their answers to another."
+SUMMARY = "Send the lines of a file in the capacity that other requests leave, and write the answers to another file."
 EPILOG = """\
 examples:
   headway batch requests.jsonl                       the answers go to requests.out.jsonl
-  headway batch requests.jsonl --out answers.jsonl   stopped, the same command goes on where it was
+  headway batch requests.jsonl --out answers.jsonl   repeat the command to continue after a stop
 
 A line is one of OpenAI's Batch API: {"custom_id": "1", "method": "POST", "url": "/v1/chat/completions", "body": {...}}
-A line whose custom_id is in the output is not sent again, whatever its answer was. A line that is refused for want of
-room comes again until it gets through, and one with another error of the server three times. The server needs no
-folder for batches. An API key of VLLM_API_KEY or OPENAI_API_KEY is sent to a server on this machine, or to the one of
-OPENAI_BASE_URL.
+A line whose custom_id is in the output is not sent again. A line refused for lack of capacity is repeated until the
+server takes it, a line with another server error three times. The server needs no folder for batches. The API key in
+VLLM_API_KEY or OPENAI_API_KEY is sent to a server on this machine or at OPENAI_BASE_URL.
 exit codes: 0 done   1 a line has an error for an answer, or all were refused   2 a wrong line or usage
             3 not reachable
 """
@@ -55,7 +54,9 @@ _OF_ALL: Final = frozenset({HTTPStatus.UNAUTHORIZED, HTTPStatus.FORBIDDEN})
 def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("file", metavar="FILE", help="the requests, a line each")
     parser.add_argument("--out", metavar="FILE", help="the answers (default: FILE, ending with .out.jsonl)")
-    parser.add_argument("--in-flight", metavar="N", type=whole, default=32, help="so many lines at once (default: 32)")
+    parser.add_argument(
+        "--in-flight", metavar="N", type=whole, default=32, help="lines in flight at once (default: 32)"
+    )
     add_url(parser)
     add_send_key(parser)
     parser.set_defaults(run=run)

@@ -36,7 +36,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
         "--url", action="append", help="a server; several times for several (default: $HEADWAY_URL, a list with commas)"
     )
     watched.add_argument(
-        "--demo", action="store_true", help="of a simulated server with sample traffic, which it starts"
+        "--demo", action="store_true", help="start a simulated server with sample traffic, and show it"
     )
     parser.add_argument("--host", default="127.0.0.1", help="address to listen on (default: 127.0.0.1)")
     parser.add_argument("--port", type=port, default=PORT, help=f"port to listen on (default: {PORT})")

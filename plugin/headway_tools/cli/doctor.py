@@ -72,7 +72,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 
 def run(chosen: argparse.Namespace) -> int:
-    """Print all findings; 1 if one of them fails, else 0."""
+    """Print all findings; 1 if a check fails, else 0."""
     words = chosen.engine[1:] if chosen.engine[:1] == ["--"] else chosen.engine
     url = None if chosen.url is None else chosen.url.rstrip("/")
     found = examine(words, url, os.environ)
@@ -171,7 +171,7 @@ def _cpu_start(machine: Machine, ours: ServeWords, environment: Mapping[str, str
         return None
     start = choose(machine, ours.engine, config_text(ours.engine), environment, quick=ours.quick_start)
     if start.warning is not None:
-        return Finding(Severity.WARN, start.warning, "set VLLM_CPU_KVCACHE_SPACE to what is left, in GiB")
+        return Finding(Severity.WARN, start.warning, "set VLLM_CPU_KVCACHE_SPACE to the memory that is left, in GiB")
     chosen = start.line() or "as vLLM starts by itself, or as you have set it"
     return Finding(Severity.OK, f"CPU start: {chosen}{f'; try {start.proposal}' if start.proposal else ''}")
 

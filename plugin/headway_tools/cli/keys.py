@@ -28,7 +28,7 @@ from headway_tools.console import Exit, Parser, UsageError, add_command, add_jso
 
 NAME = "keys"
 KEYS_FILE = Environment.keys_file.name
-SUMMARY = "Make, list, revoke and replace the API keys of a server, and say what their tenants may use."
+SUMMARY = "Make, list, revoke and replace the API keys of a server, and set the terms of their tenants."
 EPILOG = f"""\
 examples:
   export {KEYS_FILE}=/etc/headway/keys.toml
@@ -36,16 +36,16 @@ examples:
   headway keys add --tenant jobs --classes batch --share 0.5 --tokens-per-minute 200000
   headway keys list
   headway keys rotate chat-1 --grace 24h                        a new key; the old one works for another day
-  headway keys revoke jobs-1                                    it is refused from now on
-  headway keys budget jobs tokens_per_day=2000000               more than that is refused until the next day
+  headway keys revoke jobs-1                                    the key is refused from now on
+  headway keys budget jobs tokens_per_day=2000000               further tokens are refused until the next day
   headway serve ./my-model                                      every request needs a key of the file
 
-A tenant is a team, a customer or a program. Its keys share what it is entitled to: the classes it may ask for, its
-share of the engine beside other tenants of the same class, and its requests and tokens a minute. A request that asks
-for a class its tenant does not have gets the next less urgent one that it has.
+A tenant is a team, a customer or a program. Its keys share its terms: the classes that it may ask for, its share of the
+engine beside other tenants of the same class, and its requests and tokens a minute. A request for a class that its
+tenant does not have runs in the tenant's next less urgent class.
 
 The file has the SHA-256 of each key, not the key: a key is shown once, by add and rotate, on standard output. A running
-server reads a changed file within two seconds; one with an error is refused, and the keys of before stay in force.
+server reads a changed file within two seconds; a file with an error is refused, and the earlier keys stay in force.
 Clients send a key as `Authorization: Bearer KEY` (OpenAI's) or `x-api-key: KEY` (Anthropic's).
 """
 _ADD = """\
@@ -55,9 +55,8 @@ examples:
   headway keys add --tenant jobs --classes normal,batch --default-class batch --requests-per-minute 600
   headway keys add --tenant chat | wl-copy                      only the key goes to standard output
 
-A tenant that the file does not know is added with the options of the second group. The terms of a known tenant are
-changed in the file: each is a line of its table [tenants.NAME]. There its caps can be set as well, such as
-caps.output_tokens = 4096. A file that does not exist is made, with mode 0600.
+The options of the second group add a tenant that is not in the file. Change the terms of a known tenant in the file, in
+its table [tenants.NAME], also its caps, such as caps.output_tokens = 4096. A missing file is made, with mode 0600.
 exit codes: 0 done   2 wrong usage, or a file that cannot be read, changed or understood; then nothing is changed
 """
 _LIST = f"""\
@@ -65,8 +64,7 @@ examples:
   headway keys list
   headway keys list --file ./keys.toml --json
 
-The list shows ids, never keys, which are not in the file. A key that has expired is refused; `headway keys revoke`
-removes it from the file.
+The list shows ids; the file has no keys. An expired key is refused; `headway keys revoke` removes it from the file.
 exit codes: 0 done   2 no file (--file, or {KEYS_FILE}), or one with errors: each is named
 """
 _REVOKE = """\
@@ -80,10 +78,10 @@ _ROTATE = """\
 examples:
   headway keys rotate chat-1                                    chat-1~2 is new; chat-1 works for another 24 hours
   headway keys rotate chat-1 --grace 7d                         for another week
-  headway keys rotate chat-1 --grace 0s                         it leaked: it is refused at once
+  headway keys rotate chat-1 --grace 0s                         a leaked key: refused at once
 
-The new key has the tenant, the note and the length of life of the old one; only it goes to standard output. Give it to
-the clients within the grace. After that, `headway keys revoke` removes the old one from the file.
+The new key has the tenant, the note and the lifetime of the old key; only the new key goes to standard output. Give it
+to the clients within the grace period. Then `headway keys revoke` removes the old key from the file.
 exit codes: 0 done   2 no such key, or a file that cannot be read, changed or understood; then nothing is changed
 """
 
@@ -96,10 +94,10 @@ examples:
 
 Bounds: requests, tokens and seat_seconds, each _per_hour, _per_day and _per_month of the calendar (time_zone of the
 file, else UTC), and concurrency, the requests in progress. From soft_ratio of a bound on, requests get the least urgent
-class; borrow=true lets a tenant use what others of its organisation leave of the same bound, requests or tokens;
-count_only=true refuses nothing.
+class; borrow=true lets a tenant use the rest of the same bound of its organisation's other tenants, for requests or
+tokens; count_only=true refuses nothing.
 The server needs the accounting ({Environment.usage_db.name}). It reads the file within two seconds, and its audit names
-the tenants that changed. `headway usage` shows what is used.
+the changed tenants. `headway usage` shows the use.
 exit codes: 0 done   2 no such tenant, or a file that cannot be read, changed or understood; then nothing is changed
 """
 
@@ -112,11 +110,11 @@ _GRACE = timedelta(hours=24)
 def configure(parser: Parser) -> None:
     actions = parser.add_subparsers(dest="action", metavar="add|list|revoke|rotate|budget", required=True)
     for name, add_options, run, summary, epilog in (
-        ("add", _add_options, _add, "Make a key for a tenant, and the tenant too where it is new.", _ADD),
+        ("add", _add_options, _add, "Make a key for a tenant, and add the tenant if it is new.", _ADD),
         ("list", add_json, _list, "List the tenants and the keys of the file.", _LIST),
-        ("revoke", _add_id, _revoke, "Remove a key: it is refused from now on.", _REVOKE),
-        ("rotate", _rotate_options, _rotate, "Make a key in place of another one, which soon expires.", _ROTATE),
-        ("budget", _budget_options, _budget, "Change what a tenant or an organisation may use.", _BUDGET),
+        ("revoke", _add_id, _revoke, "Remove a key: the server refuses it from now on.", _REVOKE),
+        ("rotate", _rotate_options, _rotate, "Replace a key: the old key expires soon.", _ROTATE),
+        ("budget", _budget_options, _budget, "Change the budget of a tenant or an organisation.", _BUDGET),
     ):
         action = add_command(actions, name, summary, epilog)
         action.add_argument("--file", metavar="FILE", help=f"the keys file (default: ${KEYS_FILE})")
@@ -125,14 +123,16 @@ def configure(parser: Parser) -> None:
 
 
 def _add_options(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("--tenant", required=True, metavar="NAME", help="whose key it is")
-    parser.add_argument("--id", metavar="ID", help="its name in logs (default: the tenant's, and a number)")
-    parser.add_argument("--expires", type=_lifetime, metavar="TIME", help="how long it works: 90d, 24h (default: ever)")
+    parser.add_argument("--tenant", required=True, metavar="NAME", help="the owner of the key")
+    parser.add_argument("--id", metavar="ID", help="name of the key in logs (default: the tenant's, and a number)")
+    parser.add_argument(
+        "--expires", type=_lifetime, metavar="TIME", help="lifetime of the key: 90d, 24h (default: unlimited)"
+    )
     parser.add_argument("--note", default="", metavar="TEXT", help="for yourself; only `headway keys list` shows it")
     tenant = parser.add_argument_group("for a new tenant")
-    tenant.add_argument("--classes", type=_names, metavar="A,B", help="the classes it may use (default: every class)")
-    tenant.add_argument("--default-class", metavar="A", help="that of requests that name none (default: the preset's)")
-    tenant.add_argument("--share", type=float, metavar="N", help="its weight among the tenants of a class (default: 1)")
+    tenant.add_argument("--classes", type=_names, metavar="A,B", help="the allowed classes (default: every class)")
+    tenant.add_argument("--default-class", metavar="A", help="class of requests that name none (default: the preset's)")
+    tenant.add_argument("--share", type=float, metavar="N", help="weight among the tenants of a class (default: 1)")
     tenant.add_argument("--preset-dir", metavar="DIR", help="a folder with your own presets, whose classes count, too")
     for rate in ("requests", "tokens"):
         tenant.add_argument(
@@ -153,7 +153,7 @@ def _rotate_options(parser: argparse.ArgumentParser) -> None:
 def _budget_options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("name", metavar="NAME", help="a tenant, or with --organisation an organisation")
     parser.add_argument("values", nargs="+", type=_field, metavar="FIELD=VALUE", help="a number, true, false, or off")
-    parser.add_argument("--organisation", action="store_true", help="NAME is one; made where it is missing")
+    parser.add_argument("--organisation", action="store_true", help="NAME is an organisation, added if missing")
 
 
 def _with_file(run: Callable[[argparse.Namespace, str, datetime], None]) -> Callable[[argparse.Namespace], int]:

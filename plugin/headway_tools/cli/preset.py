@@ -29,17 +29,16 @@ NAME = "preset"
 SUMMARY = "List, show, compare, check and recommend presets; switch a running server to another."
 EPILOG = """\
 examples:
-  headway preset list                               bundled presets and those of HEADWAY_PRESET_DIR
-  headway preset list --url http://127.0.0.1:8000   those of a running server; * marks the one in force
+  headway preset list                               bundled presets and the presets of HEADWAY_PRESET_DIR
+  headway preset list --url http://127.0.0.1:8000   presets of a running server; * marks the preset in force
   headway preset show latency
-  headway preset diff balanced ./night.toml         what differs
+  headway preset diff balanced ./night.toml         the differences
   headway preset validate ./night.toml              errors and warnings of your own file
-  headway preset recommend --latency-sensitive      which one fits, and why
-  headway preset forecast latency throughput        what they would do with the recent traffic of a server
+  headway preset recommend --latency-sensitive      a preset that fits, and the reason
+  headway preset forecast latency throughput        their effect on the recent traffic of a server
   headway preset use throughput --reason "nightly jobs"
   headway preset use latency --revert-after 10m     on trial: back after ten minutes unless you keep it
-  headway preset undo                               back to what was in force before
-
+  headway preset undo                               back to the preset before
 A switch takes effect at once and drops no request: fewer seats drain, more seats fill.
 """
 

@@ -32,29 +32,28 @@ EPILOG = f"""\
 examples:
   headway route --instances http://10.0.0.1:8000,http://10.0.0.2:8000
   headway route --instances http://big:8000=2,http://small:8000 --preset throughput --port 9000
-  headway route --instances http://a:8000,http://b:8000=@realtime    b for realtime first, and for others when a is full
-  headway route --instances http://127.0.0.1:8001 --seats 64        plain vLLM does not say its --max-num-seqs
-  headway route --instances http://127.0.0.1:8080                   llama.cpp's server says its --parallel
+  headway route --instances http://a:8000,http://b:8000=@realtime    b: realtime first, other classes when a is full
+  headway route --instances http://127.0.0.1:8001 --seats 64        plain vLLM does not report its --max-num-seqs
+  headway route --instances http://127.0.0.1:8080                   llama.cpp's server reports its --parallel
   HEADWAY_SCALE_MAX=8 headway route --instances dns+http://instances:8000    instances that come and go
   headway route --instances http://10.0.0.1:8000 --fronts http://a:9000,http://b:9000 --port 9000     one of two fronts
 
-The instances are OpenAI-compatible servers that run already: vLLM with Headway or without, SGLang, TGI, llama.cpp.
-`headway status` says what is not known of each. Classes, presets, keys, the admin API, metrics and the dashboard are
-those of `headway serve`; the seats of a preset are those of one instance. A request waits in one queue and is bound to
-an instance when it leaves it; until its first byte is sent it is tried on another instance if its own is lost.
-Instances are asked every second; one that does not answer as it should gets nothing until it does. Each address of
-dns+http://NAME:PORT is an instance; the name is asked for again every five seconds, and one that has left finishes what
-it runs. Several of these servers before the same instances are all started with the same --fronts: each fills a share
-of the seats by what its requests need, agreed on twice a second, and of one that is gone the others have the share at
-once. The limit follows the time between tokens of the streams that pass through. Before it listens, instances that have
-served nothing yet are warmed up through it, for half a minute at most; of others it measures what one request alone
-takes.
+The instances are running OpenAI-compatible servers: vLLM with Headway or without, SGLang, TGI, llama.cpp. `headway
+status` names the unknown facts of each. Classes, presets, keys, the admin API, metrics and the dashboard work as in
+`headway serve`; the seats of a preset count for each instance. A request waits in one queue and goes to an instance
+when it leaves the queue; before its first byte it moves to another instance if its own is lost. Instances are asked
+every second; a failing instance gets no requests until it recovers. Each address of dns+http://NAME:PORT is an
+instance; the name is resolved again every five seconds, and an instance that has left finishes its requests. Start
+several fronts before the same instances with the same --fronts: each fills a share of the seats by its demand, agreed
+on twice a second, and the others get the share of a lost front at once. The limit follows the time between tokens of
+the streams. Before the front listens, it warms up instances that have run no request, for half a minute at most, and
+measures one request alone on the others.
 
 environment, beside that of headway serve:
 {variable_lines(variable for variable in VARIABLES if variable.of == "route")}
   HEADWAY_WARMUP=0            no warm-up through this server
 
-On an instance with Headway, name this server in HEADWAY_TRUSTED_PROXIES, so that it takes class and tenant from it.
+On an instance with Headway, name this server in HEADWAY_TRUSTED_PROXIES, so that its classes and tenants are accepted.
 exit codes: 0 stopped   1 failed   2 wrong usage, bad preset, port in use
 """
 
@@ -66,7 +65,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     )  # fmt: skip
     parser.add_argument(
         "--fronts", action="append", default=[], metavar="URL,...",
-        help="all servers of this kind before the same instances, this one too, as they reach each other",
+        help="all fronts before the same instances, including this front, as they reach each other",
     )  # fmt: skip
     parser.add_argument("--host", default="127.0.0.1", help="(default: 127.0.0.1)")
     parser.add_argument("--port", type=port, default=8000, help="(default: 8000)")
@@ -78,7 +77,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--preset-dir", metavar="DIR", help="a folder with your own preset files")
     parser.add_argument(
         "--seats", type=partial(whole, most=999_999), default=256, metavar="N",
-        help="seats of an instance that does not say how many it has (default: 256, as vLLM's --max-num-seqs)",
+        help="seats of an instance that does not report its seats (default: 256, as vLLM's --max-num-seqs)",
     )  # fmt: skip
     parser.add_argument(
         "--drain",

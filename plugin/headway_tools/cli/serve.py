@@ -43,17 +43,16 @@ from headway_tools.console import (
 NAME = "serve"
 SUMMARY = "Serve a model with vLLM and Headway in one process."
 EPILOG = """\
-All other flags are passed to vLLM unchanged and in order, also --flag=value; all words after `--` are vLLM's. Its list:
+All other flags are passed to vLLM unchanged and in sequence, also --flag=value; all words after `--` are vLLM's. List:
   headway serve --help=all          (the same as: vllm serve --help=all)
 
 Added for vLLM, unless you give them or your --config FILE sets them:
   --scheduling-policy priority      a shortage of KV space affects the least urgent class
   --dtype float32                   on a CPU without AVX-512, where 16-bit floats are several times slower, and with
-                                    --quick-start on one without AVX512_BF16
+                                    --quick-start on a CPU without AVX512_BF16
   --enforce-eager                   on a CPU without a C++ compiler, and with --quick-start
 
-How many sequences the engine can run (--max-num-seqs) is vLLM's own choice for its hardware, and the ceiling of every
-preset.
+vLLM chooses the number of sequences that the engine can run (--max-num-seqs) for its hardware; no preset exceeds it.
 
 Set for vLLM's CPU backend, unless your environment or flags do, and shown in one line at the start:
   VLLM_CPU_KVCACHE_SPACE            half of the free memory beside weights and processes, in GiB, where vLLM's own
@@ -65,8 +64,8 @@ examples:
   headway serve ./my-model --preset balanced
   headway serve Qwen/Qwen3-8B --preset throughput --host 127.0.0.1 --port 9000 --tensor-parallel-size 2
   headway serve ./my-model --preset ./night.toml --preset-dir ./presets
-  headway serve ./my-model --quick-start          for a first look: sooner ready, slower tokens
-  headway serve ./my-model --api-server-count 4   four API servers of one engine behind one queue, where one of them
+  headway serve ./my-model --quick-start          for a first look: ready sooner, slower tokens
+  headway serve ./my-model --api-server-count 4   four API servers of one engine behind one queue, if one API server
                                                   is the bottleneck; also: VLLM_USE_RUST_FRONTEND=1 headway serve ...
 
 The admin API (status, preset switch, dashboard control) is on if HEADWAY_ADMIN_TOKEN or HEADWAY_ADMIN_TOKEN_FILE is

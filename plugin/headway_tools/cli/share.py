@@ -34,25 +34,25 @@ examples:
   headway share --server http://127.0.0.1:8000 --server http://127.0.0.1:8001 --seats 48 \\
       --urgent http://127.0.0.1:8000 --pause http://127.0.0.1:8001                 pause the other model for this one
 
-Each server is a `headway serve` of its own. Every second the status of each is read, and the --seats are divided by
-weighted max-min fairness: a model gets no more than its demand while another one wants more, what none wants is
-headroom for all, and every model keeps one seat. Each share is a limit by command: no restart, no dropped request; more
-seats fill, fewer drain, and a limit is raised only into seats that no server occupies.
+Each server is a `headway serve` of its own. Every second its status is read, and the --seats are divided by weighted
+max-min fairness: a model gets no more than its demand while another model wants more, unwanted seats are headroom for
+all, and every model keeps one seat. Each share is a limit by command: no restart, no dropped request; more seats fill,
+fewer drain, and a limit is raised only into seats that no server occupies.
 
-A model of --urgent gets its demand first while its longest wait is at least half of the first-token objective of the
-class (ttft_slo_s), until that was under a quarter for 10 seconds. Models of --pause are paused meanwhile, and while
-it is short of memory, for --pause-at-most seconds, and then not for as long again; their running requests finish. A
-paused server is not ready. Short of memory: by [memory] of its preset (KV cache, GPU memory), or nine tenths of what
-its processes may use are in use, of its control group or of the machine, and half of what was once free is used.
+A model of --urgent gets its demand first from the time when its longest wait reaches half of the first-token objective
+of the class (ttft_slo_s), until the wait was under a quarter for 10 seconds. Models of --pause are paused meanwhile,
+and while it is short of memory, for --pause-at-most seconds, and then not for as long again; their running requests
+finish. A paused server is not ready. Short of memory: by [memory] of its preset (KV cache, GPU memory), or when nine
+tenths of the memory of its control group or of the machine are in use, and half of the memory that was once free.
 
-At the end, by Ctrl-C, SIGTERM or an error, each server has the limit of its own preset again. Should this command be
+At the end, by Ctrl-C, SIGTERM or an error, each server has the limit of its own preset again. If this command is
 killed, each server goes back by itself within {expires} seconds, and a pause ends so too. A server that does not answer
-keeps its seats for {expires} seconds, then the others get them; one that does not answer at the start has none until it
-does. A server where another client sets a limit, or has a preset on trial, is left alone until that is over. A
-limit by command is fixed: the adaptive limit of a preset rests meanwhile. Run one of these commands for each machine.
+keeps its seats for {expires} seconds, then the others get them; a server that is silent at the start has no seats until
+it answers. A server where another client sets a limit, or has a preset on trial, is left alone until that is over. A
+limit by command is fixed: the adaptive limit of a preset rests meanwhile. Run this command once for each machine.
 
-With --metrics-port Prometheus can read on this machine, for each server, the seats it has, wants and uses, and whether
-it is paused, late, and follows commands (headway_share_seats and others).
+With --metrics-port Prometheus can read on this machine, for each server, its seats, demand and use, and whether it is
+paused, late, and follows commands (headway_share_seats and others).
 
 Needs one admin token for all servers (HEADWAY_ADMIN_TOKEN or HEADWAY_ADMIN_TOKEN_FILE), an operator's.
 exit codes: 0 ended by SIGTERM   1 a limit or a pause could not be given back   2 wrong usage
@@ -69,14 +69,18 @@ _MOST_SERVERS = 32
 def configure(parser: argparse.ArgumentParser) -> None:
     parser.epilog = EPILOG.replace("{expires}", f"{EXPIRES_S:g}")
     parser.add_argument(
-        "--server", action="append", required=True, metavar="URL[=WEIGHT]", help="the server of one model; repeat it"
+        "--server",
+        action="append",
+        required=True,
+        metavar="URL[=WEIGHT]",
+        help="the server of one model; repeat for each model",
     )
     parser.add_argument(
         "--seats",
         type=partial(whole, most=65_536, what="a number of seats"),
         required=True,
         metavar="N",
-        help="the seats of all of them together",
+        help="the seats of all servers together",
     )
     parser.add_argument(
         "--urgent", action="append", default=[], metavar="URL", help="a server that comes first when late"
@@ -192,7 +196,7 @@ def _servers(chosen: argparse.Namespace, stack: ExitStack) -> list[SharedServer]
         raise UsageError(str(error)) from None
     for flag, names in marked.items():
         if unknown := names - {address.name for address in addresses}:
-            raise UsageError(f"{flag}: {min(unknown)} is none of the --server")
+            raise UsageError(f"{flag}: {min(unknown)} is not given as --server")
     if len(addresses) > min(chosen.seats, _MOST_SERVERS):
         raise UsageError(f"{len(addresses)} servers need a seat each: at most {min(chosen.seats, _MOST_SERVERS)}")
     actor = actor_of(chosen)

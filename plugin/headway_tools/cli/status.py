@@ -97,7 +97,7 @@ def _stopped(stop: OperatorStop | None) -> list[tuple[str, str]]:
     if stop is None:
         return []
     why = f": {stop.reason}" if stop.reason else ""
-    end = "" if stop.left_s is None else f"; it ends by itself in {duration(stop.left_s)}"
+    end = "" if stop.left_s is None else f"; ends by itself in {duration(stop.left_s)}"
     return [("stopped", f"{stop.state} for {duration(stop.for_s)} by {stop.actor}{why}{end}  [headway resume]")]
 
 
@@ -125,11 +125,12 @@ def _engine(engine: EngineStatus) -> str:
 
 def _steps(steps: StepsStatus) -> str:
     """The part of the steps that prompts got in the last half minute, and the longest time they were held back."""
-    counts = f"{steps.planned} with prompts planned, {steps.held} held some back"
+    counts = f"{steps.planned} with prompts planned, {steps.held} postponed tokens"
     if steps.prefill_share is None or steps.target_share is None:
         return counts
-    held = f", held for up to {duration(steps.longest_held_s)}" if steps.longest_held_s else ""
-    return f"{counts}; lately {steps.prefill_share:.0%} of their time to prompts of {steps.target_share:.0%}{held}"
+    longest = f", for up to {duration(steps.longest_held_s)}" if steps.longest_held_s else ""
+    share = f"{steps.prefill_share:.0%} of their time for prompts (target {steps.target_share:.0%})"
+    return f"{counts}; lately {share}{longest}"
 
 
 def _admission(status: Status) -> str:
@@ -144,7 +145,7 @@ def _admission(status: Status) -> str:
 
 
 def _away(status: Status) -> str:
-    """The number of servers behind a router that are down; empty where none is."""
+    """The number of servers down behind a router; empty for none."""
     down = sum(not instance.up for instance in status.instances)
     return f"; {down} of {len(status.instances)} instances DOWN" if down else ""
 
@@ -189,7 +190,7 @@ def _instance(instance: InstanceStatus) -> str:
 
 
 def _objectives(status: Status) -> list[tuple[str, str]]:
-    """The objectives of each class on this engine, the most urgent class first, and those that it misses even alone."""
+    """The objectives of each class on this engine, the most urgent first, with objectives missed even alone."""
     known = [(state.name, state.objectives) for state in _by_urgency(status) if state.objectives is not None]
     said = [f"{name}: {now.words}" for name, now in known if now.words]
     missed = [sentence for _, now in known for sentence in now.missed_alone]

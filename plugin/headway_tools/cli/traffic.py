@@ -12,15 +12,15 @@ from headway_policies.units import duration
 from headway_tools.console import Exit, FailedError, UsageError, add_url, connect, table
 
 NAME = "traffic"
-SUMMARY = "Show what arrived at a server in the last half hour, or write it as a trace."
+SUMMARY = "Show the arrivals at a server in the last half hour, or write them as a trace."
 EPILOG = """\
 examples:
   headway traffic
   headway traffic --export monday.csv
-  headway simulate --trace monday.csv --preset balanced --preset throughput      what another preset would have done
+  headway simulate --trace monday.csv --preset balanced --preset throughput      the effect of another preset
 
-A trace has the time, class, tenant (as a number) and lengths of each request, those that were refused too, without
-the invalid ones; no text and no ids. The length of an answer that was not completed is left empty.
+A trace has the time, class, tenant (as a number) and lengths of each valid request, also of refused requests; no text
+and no ids. The length of an incomplete answer is left empty.
 Needs the admin token of the server (HEADWAY_ADMIN_TOKEN or HEADWAY_ADMIN_TOKEN_FILE).
 exit codes: 0 done   1 the file cannot be written   2 bad usage   3 not reachable   4 token missing or wrong
 """

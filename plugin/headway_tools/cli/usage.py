@@ -38,7 +38,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--tenant", metavar="T", help="this tenant alone")
     words = "some of tenant, key, class, model, adapter, outcome, reason, with commas (default: tenant)"
     parser.add_argument("--by", metavar="GROUPS", help=words)
-    parser.add_argument("--every", choices=("minute", "hour", "day"), help="a row for each of these")
+    parser.add_argument("--every", choices=("minute", "hour", "day"), help="a row for each value of these fields")
     how = parser.add_mutually_exclusive_group()
     add_json(how)
     how.add_argument("--csv", action="store_true", help="print CSV instead of text")
@@ -57,7 +57,7 @@ def run(chosen: argparse.Namespace) -> int:
 
 
 def text(usage: UsageReport, tenant: str | None = None) -> str:
-    """The figures as text, those of one tenant where it was asked for."""
+    """The figures as text, of all tenants or of the chosen tenant."""
     lines = [f"from {usage.since} until {usage.until}"]
     if usage.kept_since is not None and usage.kept_since > usage.since:
         lines.append(f"nothing is kept from before {usage.kept_since}")

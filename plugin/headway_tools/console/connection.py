@@ -11,8 +11,8 @@ from headway.settings import Environment
 from headway_tools.console.exits import TokenError, UsageError
 
 _NOT_SET = (
-    "no admin token: set HEADWAY_ADMIN_TOKEN, or HEADWAY_ADMIN_TOKEN_FILE to a file that holds it "
-    "(the server must be started with the same one)"
+    "no admin token: set HEADWAY_ADMIN_TOKEN, or HEADWAY_ADMIN_TOKEN_FILE to the file with it "
+    "(the server needs the same token at its start)"
 )
 
 

@@ -75,7 +75,7 @@ def as_cli_error(error: AdminError) -> CliError:
     url = error.url
     match error:
         case BadUrlError():
-            return UsageError(f"not a URL of a server: {url!r}; it looks like http://127.0.0.1:8000")
+            return UsageError(f"not a URL of a server, such as http://127.0.0.1:8000: {url!r}")
         case RefusedError():
             return _refused(error)
         case TooLargeError():

@@ -44,7 +44,7 @@ def check_model(engine: Sequence[str], environ: Mapping[str, str]) -> None:
     if Path(model).exists() or "://" in model:
         return
     if model.startswith(("/", "./", "../", "~")) or model in {".", ".."}:
-        raise UsageError(f"no such model: {model} does not exist; give the folder that holds its config.json")
+        raise UsageError(f"no such model: {model} does not exist; give the folder with its config.json")
     if environ.get("HF_HUB_OFFLINE", "").lower() in _TRUE and not _in_hub_cache(model, environ):
         raise UsageError(
             f"no such model: {model} is neither a folder here nor in the Hugging Face cache, and HF_HUB_OFFLINE "
@@ -87,7 +87,7 @@ def try_bind(host: str, port: int, flag: str = "--port") -> None:
             probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
             probe.bind(address)
     except UnicodeError:
-        raise UsageError(f"--host {host[:80]!r} is no name or address; one looks like 127.0.0.1") from None
+        raise UsageError(f"--host {host[:80]!r} is no name or address, such as 127.0.0.1") from None
     except OSError as error:
         raise UsageError(_why_not_bound(host, port, flag, error)) from None
 

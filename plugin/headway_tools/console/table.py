@@ -14,7 +14,7 @@ _NUMBER = re.compile(r"-?\d[\d.e+-]*")
 
 
 def table(head: Sequence[str], rows: Sequence[Sequence[object]], indent: str = "  ") -> str:
-    """Lay out a table; a column whose cells are all numbers, or text of one, is aligned to the right."""
+    """Lay out a table; columns of numbers are aligned to the right."""
     cells = [[_text(cell) for cell in row] for row in rows]
     widths = [max(map(len, column)) for column in zip(head, *cells, strict=True)]
     right = [bool(cells) and all(_NUMBER.fullmatch(row[place]) for row in cells) for place in range(len(head))]
@@ -29,7 +29,7 @@ def table(head: Sequence[str], rows: Sequence[Sequence[object]], indent: str = "
 
 
 def setting_text(value: Setting | None) -> str:
-    """A setting as it would stand in the preset file; a dash where there is none."""
+    """A setting as written in a preset file; a dash without a value."""
     return "-" if value is None else toml_text(value)
 
 

@@ -103,7 +103,7 @@ class Play:
     async def _start(self) -> None:
         environ = environment(os.environ, self._token_file)
         self._say(f"Loading {self._options.model} into vLLM on {'the CPU' if cpu_backend() else 'the GPU'}")
-        self._say("  a quick start: the model is not compiled, so its tokens take longer than those of `headway serve`")
+        self._say("  a quick start: the model is not compiled, so tokens take longer than with `headway serve`")
         log = self._folder / "server.log"
         self._family.start("server", server_command(self._options), environ, log)
         progress = Progress(self._out)

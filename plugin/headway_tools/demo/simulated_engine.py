@@ -33,8 +33,8 @@ class EngineFigures:
         self.tokens = _counter(registry, "generation_tokens", "Tokens generated.")
         self.prompt_tokens = _counter(registry, "prompt_tokens", "Prompt tokens computed.")
         for name in ("num_preemptions", "prefix_cache_queries", "prefix_cache_hits"):
-            _counter(registry, name, "There are none in a simulation.")
-        _gauge(registry, "num_requests_waiting", "Sequences that wait inside: none, Headway's queue has them.")
+            _counter(registry, name, "Always 0 in a simulation.")
+        _gauge(registry, "num_requests_waiting", "Sequences that wait inside: none, they wait in Headway's queue.")
         self.gap_s = Histogram(
             "vllm:inter_token_latency_seconds", "Time between tokens.", _LABELS, buckets=_GAPS_S, registry=registry
         ).labels(**_LABELS)

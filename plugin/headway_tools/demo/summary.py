@@ -150,14 +150,14 @@ def _overload_checks(overload: OverloadFigures | None) -> list[Check]:
             bool(classes) and not differences,
             "; ".join(differences) or "there was no overload",
         ),
-        check_that("the more urgent a class, the more of it was served, and in time", not turned, "; ".join(turned)),
+        check_that("a more urgent class completes more of its requests, and in time", not turned, "; ".join(turned)),
         _urgent_served(overload),
     ]
 
 
 def _urgent_served(overload: OverloadFigures | None) -> Check:
     """Nearly all of the most urgent class was served, unless it alone asked for more than the engine can do."""
-    promise = "nearly all of the most urgent class was served"
+    promise = "nearly all requests of the most urgent class completed"
     if overload is None or not overload.shares:
         return Check(promise, held=False, detail="there was no overload")
     urgent = overload.shares[0]

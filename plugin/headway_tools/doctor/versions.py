@@ -1,4 +1,4 @@
-"""Checks of what is installed."""
+"""Checks of the installed packages."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def check_versions() -> Iterator[Finding]:
     missing = missing_dashboard_packages()
     if missing:
         advice = install_command("dashboard")
-        yield ok(f"the dashboard cannot run here, which is optional: {', '.join(missing)} missing ({advice})")
+        yield ok(f"the optional dashboard cannot run here: {', '.join(missing)} missing ({advice})")
     else:
         yield ok("the dashboard's packages are installed")
 
@@ -44,6 +44,6 @@ def check_contract(contract: Contract, source: VllmSource | None) -> Iterator[Fi
             yield info(str(found), "nothing to do: Headway serves without it")
     if not missing:
         yield ok(
-            f"vLLM {source.version or 'of an unknown version'} is none of the releases that were tried ({tried}), and "
-            f"has all {len(contract.names)} names that Headway uses"
+            f"vLLM {source.version or 'of an unknown version'} is not among the tried releases ({tried}), and has all "
+            f"{len(contract.names)} names that Headway uses"
         )

@@ -22,9 +22,7 @@ _PORTS: Final = {"http": 80, "https": 443}
 
 def add_send_key(parser: argparse.ArgumentParser) -> None:
     """Add ``--send-key``."""
-    parser.add_argument(
-        "--send-key", action="store_true", help="send the API key to a server on another machine, whichever it is"
-    )
+    parser.add_argument("--send-key", action="store_true", help="send the API key to a server on any machine")
 
 
 def key_for(url: str, environment: Mapping[str, str], *, send: bool) -> str | None:

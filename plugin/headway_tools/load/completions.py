@@ -138,7 +138,7 @@ class Completions:
         found = next((model for model in models if model.name == self._wanted), None)
         if found is None:
             known = ", ".join(model.name for model in models)
-            raise UnsuitableServerError(f"{self.url} serves no model {self._wanted!r}; it serves: {known}")
+            raise UnsuitableServerError(f"{self.url} has no model {self._wanted!r}, but: {known}")
         return found
 
     def _no_url(self) -> BadUrlError:

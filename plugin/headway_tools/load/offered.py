@@ -28,7 +28,7 @@ class LoadError(HeadwayError):
 
 @dataclass(frozen=True, slots=True)
 class Source:
-    """A workload, or a trace; ``classes`` are shares in place of those of the workload.
+    """A workload, or a trace; ``classes`` replace the shares of the workload.
 
     ``max_tokens`` is the longest sequence of the model: prompts and answers are cut to it.
     """

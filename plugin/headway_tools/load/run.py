@@ -74,7 +74,7 @@ class Compared:
     pairs: list[tuple[Measured, Measured]] = field(default_factory=list)
 
     def ratios(self) -> list[Ratio]:
-        """B / A of the figures that matter; one is left out where no pair has it on both sides."""
+        """The ratios B / A; a figure that no pair has on both sides is left out."""
         found = [_ratio(name, of, self.pairs) for name, of in _FIGURES.items()]
         return [answer for answer in found if answer is not None]
 

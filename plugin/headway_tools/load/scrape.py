@@ -1,4 +1,4 @@
-"""The server's ``/metrics`` text as counts, and what was added between two scrapes."""
+"""The server's ``/metrics`` text as counts, and the growth between two scrapes."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ class ClassCounts:
         return self.arrived - self.queued - self.in_flight - sum(self.outcomes.values())
 
     def since(self, earlier: ClassCounts) -> ClassCounts:
-        """The counts since an earlier scrape; queue and flight are those of now."""
+        """The counts since an earlier scrape, with the present queue and requests in flight."""
         return ClassCounts(
             arrived=self.arrived - earlier.arrived,
             queued=self.queued,

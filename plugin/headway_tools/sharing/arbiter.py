@@ -99,7 +99,7 @@ class Arbiter:
     # ------------------------------------------------------------------ inside
 
     def _look(self, now_s: float) -> dict[str, ServerReading]:
-        """All servers at once, so that one that hangs does not hold up the renewals of the others for long."""
+        """Look at all servers at once, so that a hanging server hardly delays the renewals of the others."""
         with ThreadPoolExecutor(len(self._servers)) as pool:
             asked = {url: pool.submit(server.look) for url, server in self._servers.items()}
         seen: dict[str, ServerReading] = {}

@@ -19,7 +19,7 @@ _REASON = "headway tune"
 
 
 class OvertakenError(FailedError):
-    """Another client has changed the preset; what is in force now is left as it is."""
+    """Another client has changed the preset; the present preset stays."""
 
 
 @dataclass(slots=True)

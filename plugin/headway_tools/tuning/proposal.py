@@ -27,7 +27,7 @@ _HEAD = ("seats", "window ms", "tokens/s", "inter-token ms, mean", "p50", "p95",
 
 @dataclass(frozen=True, slots=True)
 class Choice:
-    """The step that is suggested, the reason, the knee if there is one, and the window where one was chosen."""
+    """The suggested step, the reason, and the knee and the window if found."""
 
     step: Step
     because: str
@@ -49,13 +49,13 @@ def choose(swept: Swept) -> Choice | None:
     steps = [step for step in swept.by_seats() if step.tokens_per_s > 0]
     good, bend = _keeping(steps, swept), knee(steps)
     if bend is not None and bend in good:
-        return _with_window(Choice(bend, f"it is the knee, {RULE}", bend), swept)
+        return _with_window(Choice(bend, f"the knee, {RULE}", bend), swept)
     if not good:
         return None
     best = max(step.tokens_per_s for step in good)
     step = next(step for step in good if step.tokens_per_s >= _SAME_RATIO * best)
     why = "the curve has no knee" if bend is None else f"the knee, {bend.seats} seats, misses an objective"
-    return _with_window(Choice(step, f"it has the most tokens/s within the objectives; {why}", bend), swept)
+    return _with_window(Choice(step, f"the most tokens/s within the objectives; {why}", bend), swept)
 
 
 def preset_text(name: str, source: str, settings: Mapping[str, object], swept: Swept, chosen: Choice, url: str) -> str:
@@ -112,7 +112,7 @@ def top_level(settings: Mapping[str, object], parent: Sequence[str]) -> list[str
 
 
 def _keeping(steps: Sequence[Step], swept: Swept) -> list[Step]:
-    """The steps that keep all objectives; where none does, those that miss none by more than the seats in force.
+    """The steps that keep all objectives, else the steps that miss none by more than the seats in force.
 
     None of them refuses a larger share of the requests than the seats in force.
     """

@@ -56,7 +56,7 @@ class Range:
         return cls(current, min(least, ceiling), ceiling, tuple(sorted({*given})))
 
     def upwards(self) -> list[int]:
-        """More seats than those in force."""
+        """More seats than in force, the fewest first."""
         if self.given:
             return [seats for seats in self.given if seats > self.current]
         return list(_geometric(self.current, self.most))

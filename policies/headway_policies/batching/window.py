@@ -190,5 +190,5 @@ class AdaptiveWindow:
 
 
 def _unused(gpu_busy_ratio: float | None) -> float:
-    """The part of its usual use that a GPU lacks; 0 where nothing is known of one."""
+    """The part of its usual use that a GPU lacks; 0 if unknown."""
     return 0.0 if gpu_busy_ratio is None else max(0.0, 1 - gpu_busy_ratio / _GPU_USED_RATIO)

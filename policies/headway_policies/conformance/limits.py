@@ -55,7 +55,7 @@ RULES = {
         Rule(
             "recovers",
             f"After a storm of preemptions, {_FAIR_PARTS * _STEPS * _STEP_S:g} s of fair load bring the limit back to "
-            "half of what it was before the storm, at least.",
+            "at least half of its value before the storm.",
             acceptable=True,
         ),
     )

@@ -225,7 +225,7 @@ class Capacity:
         return self._limit.learnt()
 
     def recall(self, learnt: Learnt) -> None:
-        """Start from what another process had learnt."""
+        """Start from the learnt figures of another process."""
         self._limit.recall(learnt)
 
     def whole(self, now_s: float) -> int:
@@ -245,7 +245,7 @@ class Capacity:
 
 
 def _of_all(signals: Signals, opening: Opening) -> Signals:
-    """The number that all instances would run if each ran as many as those that are there."""
+    """The number that all instances would run if each ran as many as the present instances."""
     load, kv_tokens, present = signals.load, signals.load.kv_capacity_tokens, opening.present or 1.0
     there = max(0, signals.seats_taken - opening.elsewhere)
     ours = present * (opening.front or 1.0)

@@ -272,7 +272,7 @@ class Desk:
         return self._end(now_s)
 
     def recall_limit(self, learnt: Learnt, now_s: float) -> list[Effect]:
-        """Start the limit from what another process had learnt. Without effect once this one has learnt by itself."""
+        """Start the limit from another process's learnt figures, unless this process has learnt by itself."""
         self._capacity.recall(learnt)
         self._capacity.weigh(now_s)
         return self._filled(now_s)

@@ -142,7 +142,7 @@ class Dispatcher:
         return True
 
     def _send(self, lane: Lane, most_seats: int, now_s: float) -> bool:
-        """Dispatch from the head of a lane as far as the seats go. Whether any ticket went."""
+        """Dispatch from the head of a lane while seats are free. Whether any ticket went."""
         scheduler, cut_when_full = self._scheduler, dict[str, Record]()
         scheduler.open_batch(now_s)
         while scheduler.batch_seats < most_seats and self.patience:
@@ -287,7 +287,7 @@ class Dispatcher:
             self._objectives.cut(record.queue_class, now_s)
 
     def _send_beside(self, now_s: float) -> None:
-        """Dispatch what may go beside the batch, as far as the seats of the bypass go."""
+        """Dispatch to the bypass, beside the batch, while it has free seats."""
         scheduler, in_force = self._scheduler, self._mode.in_force
         while self.patience and (ticket := scheduler.next_beside(in_force, now_s)) is not None:
             self.patience -= 1
@@ -296,7 +296,7 @@ class Dispatcher:
                 self._lifecycle.dispatch(record, now_s, beside=True)
 
     def _send_alone(self, now_s: float) -> None:
-        """Dispatch the next suspect, when no other runs alone; all other tickets once there is none left."""
+        """Dispatch the next suspect if no other suspect runs, and all other tickets after the last suspect."""
         crash_suspects, scheduler = self._lifecycle.crash_suspects, self._scheduler
         while (ticket_id := crash_suspects.next()) is not None:
             record = self._lifecycle.records[ticket_id]
@@ -312,7 +312,7 @@ class Dispatcher:
             self.fill(now_s)
 
     def _misses_deadline(self, record: Record, now_s: float) -> bool:
-        """Whether a first token as soon as it can be expected would be too late for one of its time-outs."""
+        """Whether the earliest expected first token is too late for a time-out of the ticket."""
         least_s = self._forecast.first_token_s(record.ticket)
         if least_s is None or record.queue_due_s is None or now_s + least_s <= record.queue_due_s:
             return False

@@ -13,7 +13,7 @@ from headway_policies.request import Reason
 
 @dataclass(slots=True)
 class Dispatch:
-    """The ticket may go to the engine now, under this preset revision; those of one ``batch`` leave together.
+    """The ticket may go to the engine now, under this preset revision; tickets of one ``batch`` leave together.
 
     A ticket that goes ``beside`` belongs to none: it took a seat of the bypass.
     """

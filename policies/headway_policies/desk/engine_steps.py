@@ -31,7 +31,7 @@ class EngineSteps:
         return bool(reports)
 
     def catch_up(self, now_s: float) -> None:
-        """Pass on what was kept, and weigh the limit: before any event, and any question."""
+        """Pass on the kept reports, and weigh the limit: before any event, and any question."""
         self._pass_on(self._alike.take())
         if self._capacity.adapts or self._capacity.opening.moving:
             self._capacity.weigh(now_s)

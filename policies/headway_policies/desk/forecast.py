@@ -65,7 +65,7 @@ class Forecast:
 
     @property
     def waits_known(self) -> bool:
-        """Whether the predictions of waits have been right within half of what the waits were, or were not tried."""
+        """Whether the predictions of waits were within half of the real waits, or are untried."""
         return self._waits.accuracy().error_ratio <= _TRUSTED_RATIO
 
     def completed(self, record: Record, usage: Usage, now_s: float) -> None:

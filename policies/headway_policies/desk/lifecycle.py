@@ -188,7 +188,7 @@ class Lifecycle:
         ticket = record.ticket
         record.phase = after(record.phase, Event.REQUEUE)
         self._ledger.classes[ticket.class_name].requeued()
-        self._uncharge(record)
+        record.uncharge()
         record.crash = self.crash_suspects.crashes
         record.token_s = record.predicted_wait_s = None
         record.late = False
@@ -209,7 +209,7 @@ class Lifecycle:
         ticket = record.ticket
         record.phase = after(record.phase, Event.RECALL)
         self._ledger.classes[ticket.class_name].recalled()
-        self._uncharge(record)
+        record.uncharge()
         record.recalled, record.late, record.predicted_wait_s = True, False, None
         self._forget_seats(record)
         self._place(record)  # a switch may have replaced the order from which it was dispatched
@@ -254,7 +254,9 @@ class Lifecycle:
         if phase is not Phase.SETTLED:
             self._ledger.classes[ticket.class_name].ended(LEFT[ending][0 if waiting else 1], waiting=waiting)
         if not waiting:
-            self._learn(record, ending, usage, now_s)
+            record.settle(usage)
+            if usage is not None and ending is Ending.COMPLETED:
+                self._forecast.completed(record, usage, now_s)
             self._occupy(record, min(sequences, record.sequences), now_s)
         record.phase = after(phase, Event.LEAVE_EARLY if record.sequences else Event.LEAVE)
         if record.sequences:
@@ -264,7 +266,7 @@ class Lifecycle:
     # ------------------------------------------------------------------ inside
 
     def _expect(self, ticket: Ticket, stages: Stages, due_s: float | None, phase: Phase = Phase.WAITING) -> Record:
-        """Make the record of a new ticket, with what is expected of it; it has no place yet."""
+        """Make the record of a new ticket without a place, with its expected tokens."""
         output_tokens = self._forecast.lengths.output_tokens(ticket)
         record = self.records[ticket.id] = Record(
             ticket,
@@ -278,7 +280,7 @@ class Lifecycle:
         return record
 
     def _place(self, record: Record) -> None:
-        """Find the class and the lane in which it waits under the preset in force."""
+        """Find the ticket's class and lane under the preset in force."""
         record.queue_class = self._scheduler.class_of(record.ticket)
         record.lane = self._scheduler.lane(self._forecast.lengths.output_tokens(record.ticket), learn=False)
 
@@ -295,9 +297,9 @@ class Lifecycle:
     def _take_seats(self, record: Record, *, beside: bool = False) -> None:
         """Give a ticket seats of the limit, or of the bypass, and charge its order."""
         ticket, queue_class = record.ticket, record.queue_class
-        record.lane.order.charge(ticket, queue_class, record.expected_tokens)
+        record.charge()
         granted = ticket.seats if beside else self._seats.needed(queue_class, ticket.seats, self._capacity.limit)
-        record.charged, record.granted, record.beside = True, granted, beside
+        record.granted, record.beside = granted, beside
         self._has(record, granted, ticket.seats)
         if not beside:
             self._scheduler.batch_seats += granted
@@ -378,26 +380,8 @@ class Lifecycle:
         if self._capacity.pacer is not None:
             self._capacity.pacer.gone(record.ticket.id)
 
-    def _uncharge(self, record: Record) -> None:
-        """Undo the charge of a ticket that waits again: its order has served nothing of it."""
-        if record.charged:
-            record.lane.order.correct(record.ticket, record.queue_class, -record.expected_tokens)
-        record.charged = False
-
     def _drop(self, ticket_id: int) -> None:
         self.unstarted.pop(ticket_id, None)
         self.deadlines.drop(ticket_id)
         if self.crash_suspects.suspects:
             self.crash_suspects.drop(ticket_id)
-
-    def _learn(self, record: Record, ending: Ending, usage: Usage | None, now_s: float) -> None:
-        """Book the tokens really used; learn lengths from requests that ran to their end."""
-        ticket = record.ticket
-        if record.charged:
-            more_tokens = 0.0
-            if usage is not None or record.token_s is None:  # else the guess stands
-                used = usage or Usage(ticket.seats * ticket.prompt_tokens, 0)
-                more_tokens = used.prompt_tokens + used.output_tokens - record.expected_tokens
-            record.lane.order.correct(ticket, record.queue_class, more_tokens)
-        if usage is not None and ending is Ending.COMPLETED:
-            self._forecast.completed(record, usage, now_s)

@@ -78,7 +78,7 @@ class Objectives:
         self._below = {name: ranked[place + 1 :] for place, name in enumerate(ranked)}
         by_shares = preset.ordering.between == "weighted"
         self._beside = {
-            name: [one for one in ranked if one != name] if by_shares else self._below[name] for name in ranked
+            name: [other for other in ranked if other != name] if by_shares else self._below[name] for name in ranked
         }
         self._following = tuple(
             name
@@ -93,7 +93,7 @@ class Objectives:
         return (name for name, delay in self._delays.items() if by_class[name].requests and delay.stands(now_s))
 
     def typical_s(self, class_name: str) -> float:
-        """The objective of a class for a prompt of the recent mean length; infinite where there is none."""
+        """The objective of a class for a prompt of the recent mean length; infinite without an objective."""
         return self._objective_s(class_name, self._forecast.sizes.prompt_tokens)
 
     # ------------------------------------------------------------------ events
@@ -191,12 +191,12 @@ class Objectives:
         return delay is not None and delay.overloaded(now_s) and delay.contested(now_s)
 
     def below_waits(self, class_name: str) -> bool:
-        """Whether a less urgent ticket than those of a class waits."""
+        """Whether a ticket of a less urgent class waits."""
         by_class = self._scheduler.queue.by_class
         return any(by_class[name].requests for name in self._below[class_name])
 
     def below_sent(self, class_name: str, since_s: float) -> bool:
-        """Whether a less urgent ticket than those of a class has been dispatched since then."""
+        """Whether a ticket of a less urgent class was dispatched since then."""
         return any(self._sent_s.get(name, -inf) >= since_s for name in self._below[class_name])
 
     def passed_over(self, class_name: str, since_s: float) -> bool:
@@ -204,8 +204,8 @@ class Objectives:
         return any(self._passed_s.get(name, -inf) >= since_s for name in self._below[class_name])
 
     def used_up(self, class_name: str, now_s: float) -> bool:
-        """Whether a class has been given what its share guarantees it, as far as others wait or were served shortly
-        before: those less urgent, or all under an order by shares.
+        """Whether a class has used its guaranteed share, while others wait or were dispatched lately: less urgent ones,
+        or all under an order by shares.
         """
         sent, beside, by_class = self._sent_tokens, self._beside[class_name], self._scheduler.queue.by_class
         theirs = {name: sent[name].per_s(now_s) for name in beside if name in sent}

@@ -106,7 +106,7 @@ def _waits_for(capacity: Capacity, scheduler: Scheduler) -> str:
 
 
 def _oldest_wait_s(mode: Mode, ledger: Ledger, scheduler: Scheduler, now_s: float) -> dict[str, float]:
-    """The longest wait of each class, also of those that a switch has taken away, whose tickets wait elsewhere."""
+    """The longest wait of each class, also of removed classes whose tickets wait in another class."""
     oldest = dict.fromkeys(ledger.classes, 0.0)
     strangers = any(counts.queued for name, counts in ledger.classes.items() if name not in mode.preset.classes)
     for ticket in scheduler.queue if strangers else scheduler.queue.oldest():

@@ -10,7 +10,7 @@ class Bottleneck(StrEnum):
 
     engine_down      its engine is gone, and no other one is there yet
     engine_silent    the engine does not respond
-    engine_stuck     the engine steps and serves nothing
+    engine_stuck     the engine steps without any token
     stopped          no request is dispatched: a pause, a warm-up, a shutdown
     memory           the KV cache holds no more sequences
     host             other work on the machine takes the processors that the engine needs

@@ -64,7 +64,7 @@ def diagnose(facts: Facts) -> Diagnosis:
 
 
 def restated(found: Diagnosis, facts: Facts) -> Diagnosis:
-    """A diagnosis with its statement in the figures of now: its own ``facts``, brought up to date."""
+    """A diagnosis with its statement in present figures: its own ``facts``, brought up to date."""
     return replace(found, statement=statement(facts.measured(), found.bottleneck))
 
 

@@ -15,7 +15,7 @@ NO_INSTANCE = "no instance is healthy"
 
 @dataclass(frozen=True, slots=True)
 class ClassFacts:
-    """A class; None for what is not known.
+    """The facts of a class; None if unknown.
 
     ``error_share`` is the share of its requests that ended without an answer, apart from those that clients cancelled
     and those that were invalid; ``ended`` of them ended in all, None where they were not counted. ``refused_share`` was
@@ -58,7 +58,7 @@ class Forecasted:
 
 @dataclass(frozen=True, slots=True)
 class Facts:
-    """A server; None for what is not known.
+    """The facts of a server; None if unknown.
 
     ``seats_taken``, ``limit`` and ``queued`` are means of the last half minute, on which the rules rest; those with
     ``_now`` are of this moment, None where only the others are known. ``longest_wait_s`` is the longest wait of the

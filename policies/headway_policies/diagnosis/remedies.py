@@ -64,8 +64,8 @@ def _another_preset(facts: Facts) -> Iterator[Remedy]:
         return
     within = " within the present objectives" if best.keeps_objectives else ""
     yield Remedy(
-        f"the preset {best.name}, which is forecast to serve {percent(best.completed_ratio)} of the requests{within}; "
-        f"the present one: {percent(present.completed_ratio)}",
+        f"the preset {best.name}, forecast to complete {percent(best.completed_ratio)} of the requests{within} (the "
+        f"present preset: {percent(present.completed_ratio)})",
         _price(best, present),
         f"headway preset use {best.name} --revert-after 10m",
     )
@@ -126,7 +126,7 @@ def _engine_speed(facts: Facts) -> Iterator[Remedy]:
     if facts.adaptive is False:
         yield Remedy(
             'a limit that follows the objectives: limit.policy = "model", as in the preset interactive',
-            "more requests are refused at once, so that those that are served keep their objectives",
+            "more requests are refused at once, so that the others keep their objectives",
             "headway preset use interactive --revert-after 10m",
         )
     yield Remedy(
@@ -190,7 +190,7 @@ def _bursts(facts: Facts) -> Iterator[Remedy]:
         return
     yield Remedy(
         "longer queues for the class: max_waiting, burst_s, or a longer time-out of the clients",
-        "requests wait longer in a burst before they are served",
+        "requests wait longer for their seat in a burst",
     )
     yield from _another_preset(facts)
 
@@ -264,7 +264,7 @@ def _invalid(facts: Facts) -> Iterator[Remedy]:
 
 def _fallback(facts: Facts) -> Iterator[Remedy]:
     yield Remedy(
-        "let the ladder move by itself again", "it degrades requests again when its triggers say so",
+        "let the ladder move by itself again", "the ladder degrades requests again by its triggers",
         "headway fallback auto",
     )  # fmt: skip
 
@@ -294,7 +294,7 @@ def _engine_silent(facts: Facts) -> Iterator[Remedy]:
 
 _STUCK: Mapping[StuckCause, Remedy] = {
     StuckCause.KV_FULL: Remedy(
-        "fewer seats, or a larger KV cache, so that the cache holds what runs and waits in the engine",
+        "fewer seats, or a larger KV cache, so that all requests in the engine fit into the cache",
         "requests wait for their seat instead",
     ),
     StuckCause.NOT_ADMITTED: Remedy(
@@ -349,11 +349,11 @@ def _stopped(facts: Facts) -> Iterator[Remedy]:
     if facts.rung == "pause" and facts.rung_set:
         yield from _fallback(facts)
     elif facts.planned:
-        yield Remedy("nothing: it was to be so, and ends by itself", "requests wait, or are refused, until then")
+        yield Remedy("nothing: the stop was planned, and ends by itself", "requests wait, or are refused, until then")
     elif NO_INSTANCE in facts.stopped:
         yield Remedy(
             "start the instances, or correct --instances; the log of the router names each",
-            "requests wait until one is healthy",
+            "requests wait until an instance is healthy",
         )
     else:
         yield Remedy("resume dispatch where it was paused; the status names the reason", "none")

@@ -196,8 +196,8 @@ def _prompts(facts: Facts) -> Iterator[str]:
         )
     if prompts_held(facts):
         yield (
-            f"Long prompts are held, so that running answers keep their pace: for up to "
-            f"{duration(facts.longest_held_s)} in the engine."
+            f"Long prompts are postponed for up to {duration(facts.longest_held_s)} in the engine, so that running "
+            "answers keep their pace."
         )
 
 

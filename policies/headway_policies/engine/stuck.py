@@ -62,10 +62,10 @@ class StuckCause(StrEnum):
 
 #: Each cause as a clause, for readiness, the log and the diagnosis.
 STUCK_WORDS = {
-    StuckCause.KV_FULL: "the engine steps and serves nothing: its KV cache is full",
+    StuckCause.KV_FULL: "the engine steps without any token: its KV cache is full",
     StuckCause.NOT_ADMITTED: "the engine steps and admits nothing, although its KV cache has room",
-    StuckCause.GRAMMAR: "the engine serves nothing: all its requests wait for a grammar",
-    StuckCause.DEFERRED: "the engine serves nothing: all its requests wait for what comes from outside of it",
+    StuckCause.GRAMMAR: "the engine computes nothing: all its requests wait for a grammar",
+    StuckCause.DEFERRED: "the engine computes nothing: all its requests wait for data from other servers",
     StuckCause.NO_TOKENS: "the engine steps, and no running request gets a token",
 }
 
@@ -108,7 +108,7 @@ class StuckWatch:
 
 
 class _RankWatch:
-    """Remembers for how long one rank has stepped without service, and what it had then."""
+    """The time for which a rank has stepped without output, with its last figures."""
 
     def __init__(self) -> None:
         self._unserved_s = self._stepped_s = self._kv_ratio = self._kv_most = 0.0

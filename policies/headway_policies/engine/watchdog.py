@@ -139,7 +139,7 @@ class _EngineReport:
         return now_s - self._beat_s <= hang_after_s
 
     def computes(self, now_s: float, hang_after_s: float) -> bool:
-        """Whether a step is under way and makes progress, as far as that can be seen."""
+        """Whether a step is under way with visible progress."""
         return self.progress.at_work and now_s - self._computed_s <= hang_after_s
 
     def hung(self, now_s: float, config: Recovery) -> bool:

@@ -81,7 +81,7 @@ class TenantRates:
         return RateRefusal(rate, wait_s if isfinite(wait_s) else None, buckets.left(now_s))
 
     def left(self, entitlement: Entitlement, now_s: float) -> Allowances:
-        """The rest of a tenant's rates, by those of its last request."""
+        """The rest of a tenant's rates, by its last request."""
         buckets = self._tenants.get(entitlement.tenant)
         return Allowances() if buckets is None else buckets.left(now_s)
 
@@ -95,7 +95,7 @@ class TenantRates:
         return len(self._tenants)
 
     def _of(self, entitlement: Entitlement, now_s: float) -> _Buckets | None:
-        """The buckets of a tenant, by its rates of now; None where it has no bound."""
+        """The buckets of a tenant, by its present rates; None without a bound."""
         name = entitlement.tenant
         buckets = self._tenants.get(name)
         if entitlement.requests_per_minute is None and entitlement.tokens_per_minute is None:

@@ -56,7 +56,7 @@ class TokenBucket:
         return (self.burst - self.remaining(now_s)) / self.rate_per_s
 
     def change(self, rate_per_s: float, burst: float, now_s: float) -> None:
-        """Another rate and burst; what was used of the old burst is used of the new one. Raises ValueError.
+        """Set another rate and burst; the used part of the old burst counts against the new burst. Raises ValueError.
 
         A smaller burst makes no debt: where more was used than it has, the bucket is empty, and what was owed is owed.
         """

@@ -46,7 +46,7 @@ class EqualSteps:
         return complete if self._steps < _MOST else [*complete, *self.take()]
 
     def take(self) -> list[StepReport]:
-        """The report of the steps so far, none where there are none; the next step begins another one."""
+        """The report of the steps so far, None without steps; the next step begins another report."""
         last, self._last = self._last, None
         if last is None:
             return []

@@ -46,9 +46,9 @@ from headway_policies.limits.sla_search import SlaSearch
 WHYS = {
     "fixed": "fixed by the preset",
     "start": "the preset's number, until there is enough data",
-    "recalled": "as the server had learnt it under another limit or before its restart, until there is enough data",
+    "recalled": "learnt under another limit or before the restart, until there is enough data",
     "policy": "as the policy proposed",
-    "kv": "the KV cache is near full, or holds no more sequences",
+    "kv": "the KV cache is near full, or has no room for more sequences",
     "preemption": "the engine preempted sequences",
     "slo": "no growth: the time between tokens is over the SLO",
     "saturated": "no growth: the GPU is saturated, and more sequences made tokens slower but no more",
@@ -58,7 +58,7 @@ WHYS = {
     "min_seats": "the lowest the preset allows",
     "ceiling": "the highest the preset or the engine allows",
     "pacing": "seats are free: the next prompt waits until the time between tokens bears it, or the engine needs one",
-    "adapter": "seats are free: those that wait need a LoRA adapter, and the engine runs as many as it can at once",
+    "adapter": "seats are free: the waiting requests need further LoRA adapters than the engine can run at once",
     "stale": "the preset's number: the engine runs but reports nothing",
     "failed": "the preset's number: the policy raised or returned no number",
 }
@@ -195,7 +195,7 @@ class Governor:
             self._grow_on(self._growing, signals)
 
     def learnt(self) -> Learnt | None:
-        """The seats it has come to, and what its policy keeps; None before its first decision, and while that fails."""
+        """The reached seats and the policy's figures; None before its first decision, and while the policy fails."""
         if self._decided in ("start", "recalled", "failed"):
             return None
         return Learnt(self._allowed, self._policy_numbers())

@@ -14,7 +14,7 @@ from typing import Protocol, runtime_checkable
 
 @dataclass(frozen=True, slots=True)
 class Learnt:
-    """The seats that were allowed, and the numbers by which the policy continues; none for one that keeps nothing."""
+    """The allowed seats, and the numbers by which the policy continues; no numbers for a policy without any."""
 
     seats: int
     policy: Mapping[str, float] = field(default_factory=dict)
@@ -29,11 +29,11 @@ class Learns(Protocol):
         ...
 
     def recall(self, learnt: Mapping[str, float]) -> None:
-        """Continue from what another one had learnt. Names it does not know, and numbers it cannot use, are ignored."""
+        """Continue from another policy's learnt figures. Unknown names and unusable numbers are ignored."""
         ...
 
 
 def usable(learnt: Mapping[str, float], names: Sequence[str]) -> list[float] | None:
-    """The numbers of these names; None where one is missing, negative or not finite."""
+    """The numbers of these names; None if a number is missing, negative or not finite."""
     numbers = [learnt.get(name, math.nan) for name in names]
     return numbers if all(math.isfinite(number) and number >= 0 for number in numbers) else None

@@ -138,11 +138,11 @@ class Limit(Protocol):
         ...
 
     def learnt(self) -> Learnt | None:
-        """The learnt figures, for another process; None where there are none yet."""
+        """The learnt figures, for another process; None before any."""
         ...
 
     def recall(self, learnt: Learnt) -> None:
-        """Start from what another process had learnt. To be called before the first step."""
+        """Start from the learnt figures of another process. To be called before the first step."""
         ...
 
 

@@ -35,7 +35,7 @@ class ObjectivesNow:
 
     @property
     def words(self) -> str:
-        """Both in one line; empty where none is stated."""
+        """Both objectives in one line; empty without any."""
         return ", ".join(part for part in (self._first_token(), self._inter_token()) if part)
 
     def missed_alone(self, asking: str, class_name: str) -> list[str]:
@@ -82,7 +82,7 @@ def _unmeasured(words: str, stated: float | str | None) -> str:
 
 
 def _multiple(stated: str, alone_s: float, of: str, unit_s: float) -> str:
-    """The multiple and what is multiplied, and the bound of the objective where that decides."""
+    """The multiple, its base, and the bound of the objective if the bound decides."""
     found = relative(stated)
     said, by_multiple = f"{found.times:g}x{f' {of}' if of else ''}", found.times * alone_s / unit_s
     if by_multiple < found.least:

@@ -135,7 +135,7 @@ class PrefillPacer:
     # ------------------------------------------------------------------ inside
 
     def _resolved(self) -> float:
-        """The mean time between tokens to aim at, by what the engine takes for a single sequence now."""
+        """The mean time between tokens to aim at, by the engine's present time for a single sequence."""
         unloaded = self._engine.unloaded
         return self._settings.set_point_s(0.0, None if unloaded is None else unloaded.token_s)
 

@@ -85,7 +85,7 @@ class _Thresholds:
 
 
 class MemoryPolicy:
-    """Remembers the memory use of the warm engine, and what was done since."""
+    """Remembers the memory use of the warm engine, and the actions since."""
 
     def __init__(self, now_s: float) -> None:
         self._cap = SeatCap()

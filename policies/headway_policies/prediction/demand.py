@@ -61,7 +61,7 @@ class Demand:
             demand.ended = min(demand.ended, MIN_SAMPLES)
 
     def total_seats(self, now_s: float) -> float:
-        """The seats that all classes fill on average, as far as that is known."""
+        """The mean number of seats that all classes with enough ended requests fill."""
         return sum(self.seats(name, now_s) for name in self._classes)
 
     def seats(self, class_name: str, now_s: float) -> float:

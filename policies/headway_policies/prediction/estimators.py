@@ -167,9 +167,7 @@ class WaitEstimate:
         return None if fit is None else fit.at(prompt_tokens) + fit.error
 
     def fade(self) -> None:
-        """Count the learnt figures, which are of another limit, as the fewest samples that are used, until
-        corrected.
-        """
+        """Give the learnt figures of another limit the weight of the fewest used samples, until corrected."""
         self._weight = min(self._weight, MIN_SAMPLES)
         for fit in self._first_tokens.values():
             fit.fade(MIN_SAMPLES)

@@ -41,7 +41,7 @@ class LinearFit:
         self.intercept = max(0.0, self._y - self.slope * self._x)
 
     def fade(self, samples: int) -> None:
-        """Count the points so far as no more than so many."""
+        """Bound the weight of the points so far to this number of points."""
         self.samples = min(self.samples, samples)
 
     def at(self, x: float) -> float:

@@ -70,7 +70,7 @@ class ContradictionError(ValueError):
 
 
 def explain(error: ValidationError, model: type[BaseModel], sources: Sources = ()) -> list[Issue]:
-    """The issues of a table that is no valid ``model``, at most ``MAX_ISSUES``.
+    """The issues of a table that is not a valid ``model``, at most ``MAX_ISSUES``.
 
     The first ones are located in ``sources``.
     """

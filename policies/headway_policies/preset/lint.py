@@ -39,7 +39,7 @@ _ALLOWED_BY: dict[Rung, str] = {
 
 
 def lint(preset: Preset, bounds: SeatBounds = _UNKNOWN) -> list[str]:
-    """The warnings for this preset on an engine with these bounds; empty when there are none."""
+    """The warnings for this preset on an engine with these bounds; empty without any."""
     return [
         *_batching(preset.batching),
         *_seats(preset, bounds),
@@ -77,7 +77,7 @@ def _seats(preset: Preset, bounds: SeatBounds) -> Iterator[str]:
         )
     if not preset.limit.memory_aware and kv_seats is not None and seats > kv_seats:
         length = f"{bounds.sequence_tokens:.0f} tokens, {'the recent mean' if bounds.recorded else 'a typical length'}"
-        yield f"batching.seats: the KV space holds {kv_seats} sequences of {length}, not {seats}"
+        yield f"batching.seats: the KV space has room for {kv_seats} sequences of {length}, not for {seats}"
     if knee_seats is not None and seats > knee_seats:
         yield (
             f"batching.seats: beyond {knee_seats} seats 10 % more tokens a second cost this engine more than "

@@ -208,7 +208,7 @@ class Preset(BaseModel):
 
 @dataclass(frozen=True, slots=True)
 class Change:
-    """A setting that differs between two presets; None where one of them does not set it."""
+    """A setting that differs between two presets; None in a preset without it."""
 
     setting: str
     before: Setting | None

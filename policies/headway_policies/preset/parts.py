@@ -211,7 +211,7 @@ def no_effect(preset: Preset, lacking: Collection[Ability], *, stated_only: bool
 
 
 def by_table(keys: Collection[str]) -> str:
-    """Dotted keys, those of a table together: "[limit] policy, shadow"."""
+    """Dotted keys, grouped by table: "[limit] policy, shadow"."""
     tables: dict[str, list[str]] = {}
     for key in keys:
         table, _, name = key.rpartition(".")

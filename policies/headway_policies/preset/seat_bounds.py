@@ -34,7 +34,7 @@ class SeatBounds:
         if self.kv_seats is not None:
             length = "the recent mean length" if self.recorded else "a typical length"
             sequences = f"{self.kv_seats} sequences of {self.sequence_tokens:.0f} tokens"
-            found.append(f"the KV space holds {sequences} beside its reserve, {length}")
+            found.append(f"the KV space has room for {sequences} beside its reserve, {length}")
         if self.knee_seats is not None:
             found.append(
                 f"beyond {self.knee_seats} seats 10 % more tokens a second cost over 20 % more time between tokens"

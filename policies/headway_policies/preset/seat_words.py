@@ -8,7 +8,7 @@ from headway_policies.preset.model import Setting
 
 
 def moves(settings: Mapping[str, Setting]) -> bool:
-    """Whether a policy raises and lowers the limit; one that is bounded by memory alone never rises above its seats."""
+    """Whether a policy raises and lowers the limit; a limit bounded by memory alone never rises above its seats."""
     return settings.get("limit.policy", "fixed") != "fixed" and not settings.get("limit.shadow", False)
 
 
@@ -30,7 +30,7 @@ def seat_words(settings: Mapping[str, Setting], ceiling: int | None = None) -> s
     if not moves(settings):
         capped = f", capped at {ceiling}" if ceiling is not None and seats > ceiling else ""
         fewer = ", fewer while memory is short" if settings.get("limit.memory_aware") else ""
-        shown = f"; what {settings['limit.policy']} would allow is only shown" if settings.get("limit.shadow") else ""
+        shown = f"; {settings['limit.policy']} only shows its proposal" if settings.get("limit.shadow") else ""
         return f"fixed at {seats}{capped}{fewer}{shown}"
     if most is None:
         return f"starts at {seats}, up to the engine's ceiling"

@@ -56,7 +56,7 @@ class Adapters:
         self._closed: str | None = None
 
     def may_go(self, ticket: Ticket) -> bool:
-        """Whether the engine could begin with a ticket at once, as far as its adapter goes."""
+        """Whether the ticket's adapter lets the engine begin at once."""
         return ticket.adapter is None or self._open(ticket.adapter)
 
     def has_turn(self) -> bool:

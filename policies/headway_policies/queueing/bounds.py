@@ -1,4 +1,4 @@
-"""The bounds of the queue over all classes, and what is dropped when it is full."""
+"""The bounds of the queue over all classes, and the tickets that a full queue drops."""
 
 from __future__ import annotations
 

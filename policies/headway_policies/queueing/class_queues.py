@@ -47,7 +47,7 @@ class ClassQueue:
         return min(firsts, key=lambda ticket: ticket.arrived_s)
 
     def newest(self) -> Ticket | None:
-        """The ticket that was added last, of those that are not late."""
+        """The newest ticket that is not late."""
         return self.discipline.newest() if len(self.late) < self.waiting else self.late.newest()
 
 
@@ -122,7 +122,7 @@ class ClassQueues:
         return isinstance(discipline, Fifo) and discipline.owed(ticket, alone=alone)
 
     def charge(self, ticket: Ticket, class_name: str, tokens: float) -> None:
-        """Charge the ticket to the discipline of its class; one that is late has left that discipline before."""
+        """Charge the ticket to the discipline of its class, which a late ticket has left before."""
         one = self._by_name[class_name]
         if ticket.id in one.late:
             one.discipline.correct(ticket, tokens)
@@ -158,7 +158,7 @@ class ClassQueues:
         return self._by_name[class_name].late
 
     def late_seats(self, class_name: str, tenant: str | None = None) -> int:
-        """The seats that the late tickets of a class want; those of one tenant, if it is given."""
+        """The seats that the late tickets of a class want, or of a given tenant in it."""
         one = self._by_name[class_name]
         return one.all_late_seats if tenant is None else one.late_seats[tenant]
 
@@ -167,9 +167,7 @@ class ClassQueues:
         return (ticket for queue in self._queues if (ticket := queue.oldest()) is not None)
 
     def first_of(self, class_name: str, now_s: float) -> Ticket | None:
-        """The next ticket of one class, out of its turn; None where none waits. The turns of the others stand: no round
-        begins for it.
-        """
+        """The next ticket of a class, out of its turn; None without one. The turns of other classes stay."""
         return self._by_name[class_name].head(now_s)
 
     def heads(self, now_s: float, excluded: Collection[str] = ()) -> Iterator[tuple[str, Ticket]]:

@@ -139,7 +139,7 @@ class FairShare(Fifo):
         return following is not None and following.served_tokens - tenant.served_tokens > credit / 2
 
     def ahead(self, tenant: str) -> int:
-        """About how many of the waiting tickets go before a new one of a tenant, as far as the counters tell now.
+        """The approximate number of waiting tickets before a new ticket of a tenant, by the present counters.
 
         Of each other tenant those that it may be given until its counter has reached that of this one. Looks at a
         bounded number of tenants, and takes the others to be like them.

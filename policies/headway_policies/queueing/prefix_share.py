@@ -135,7 +135,7 @@ class PrefixShare(FairShare):
         return ticket
 
     def charge(self, ticket: Ticket, tokens: float) -> None:
-        """Charge the tenant by its share, less for what is cached; the engine will hold the prompt from now on."""
+        """Charge the tenant by its share, less for cached tokens; from now on the engine caches the prompt."""
         saved_tokens = _SAVED_RATIO * min(ticket.seats * self._cache.matched_tokens(ticket), tokens)
         super().charge(ticket, tokens - saved_tokens)
         self._charges[ticket.id] = tokens - saved_tokens
@@ -230,7 +230,7 @@ class PrefixShare(FairShare):
             del self._sharers[block]
 
     def _sweep(self, line: _Line) -> None:
-        """Drop the tickets that have left, once they are more than those that wait."""
+        """Drop the tickets that have left, once they outnumber the waiting tickets."""
         if len(line.tickets) > 2 * line.live + _SPARE:
             line.tickets = [ticket for ticket in line.tickets[line.begin :] if ticket.id in self._tickets]
             line.begin = 0
@@ -286,5 +286,5 @@ class PrefixShare(FairShare):
 
 
 def _blocks(ticket: Ticket) -> tuple[int, ...]:
-    """The blocks of a ticket, as far as they have a length."""
+    """The prefix blocks of a ticket, up to the number of block lengths."""
     return ticket.prefix[: len(PREFIX_TOKENS)]

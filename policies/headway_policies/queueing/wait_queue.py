@@ -158,7 +158,7 @@ class WaitQueue:
         return len(lane.order.late(class_name)) if isinstance(lane.order, ClassQueues) else 0
 
     def late_seats(self, class_name: str, tenant: str | None = None) -> int:
-        """The seats wanted by those of a class that have been relegated; of one tenant, if it is given."""
+        """The seats that the relegated tickets of a class want, or of a given tenant in it."""
         orders = (lane.order for lane in self.lanes)
         return sum(order.late_seats(class_name, tenant) for order in orders if isinstance(order, ClassQueues))
 
@@ -169,7 +169,7 @@ class WaitQueue:
         return lane.order.head(now_s, [name for name in self.by_class if name != class_name])
 
     def first_late(self, class_name: str, lane: Lane) -> Ticket | None:
-        """The relegated ticket of a class that has waited longest; None where there is none."""
+        """The relegated ticket of a class that has waited longest; None without one."""
         return lane.order.late(class_name).oldest() if isinstance(lane.order, ClassQueues) else None
 
     def refusal(self, ticket: Ticket) -> Reason | None:
@@ -237,9 +237,9 @@ class WaitQueue:
     def _bounds(self, terms: PriorityClass) -> tuple[int, int | None, int | None]:
         """The tickets, prompt tokens and bytes of a class that may wait: its own bounds, or those over all classes."""
         bounds = (terms, self.queue)
-        tokens = [one.max_waiting_tokens for one in bounds if one.max_waiting_tokens is not None]
-        sizes = [one.max_waiting_bytes for one in bounds if one.max_waiting_bytes is not None]
-        waiting = min(one.max_waiting for one in bounds)
+        tokens = [bound.max_waiting_tokens for bound in bounds if bound.max_waiting_tokens is not None]
+        sizes = [bound.max_waiting_bytes for bound in bounds if bound.max_waiting_bytes is not None]
+        waiting = min(bound.max_waiting for bound in bounds)
         return waiting, min(tokens, default=None), min(sizes, default=None)
 
     def _worth(self, ticket: Ticket) -> tuple[int, float, int]:
@@ -247,7 +247,7 @@ class WaitQueue:
         return (-1_000_000 if terms is None else terms.priority, -ticket.arrived_s, -ticket.id)
 
     def _take(self, ticket: Ticket, class_name: str, lane: Lane, now_s: float) -> None:
-        """Take a ticket out of its order, or from those that are set aside."""
+        """Take a ticket out of its order, or from the tickets set aside."""
         if ticket.adapter is not None and self.adapters.forget(ticket, now_s):
             self._count_seats(ticket, class_name, lane, 1)
         else:

@@ -57,12 +57,12 @@ def resolve(objective: float | str, unloaded: float) -> float:
 
 
 def least_of(objective: float | str | None) -> float | None:
-    """The shortest that an objective can be on any engine; None where there is none."""
+    """The shortest value of an objective on any engine; None without an objective."""
     return relative(objective).least if isinstance(objective, str) else objective
 
 
 def shortest(objectives: Sequence[object]) -> float | str | None:
-    """An objective that is no longer than any of these, on any engine; None where none is stated.
+    """An objective at most as long as each of these, on any engine; None without any.
 
     Of relative ones it has the smallest multiple and the smallest bounds, and an absolute one counts as both bounds.
     Values that are no objective are left out.
@@ -79,7 +79,7 @@ def shortest(objectives: Sequence[object]) -> float | str | None:
 
 
 def _readable(text: str) -> Relative | None:
-    """A relative objective, or None where the text is none: its own validation refuses it, and names its key."""
+    """The relative objective of a text, or None: its own validation refuses it, and names its key."""
     try:
         return relative(text)
     except ValueError:

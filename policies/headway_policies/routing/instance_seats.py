@@ -1,4 +1,4 @@
-"""The number of sequences that a router may send to an instance, by what the instance shows of itself.
+"""The number of sequences that a router may send to an instance, by the instance's own figures.
 
 An instance with Headway says its limit, which grows only while requests wait for it; these wait in front. So a router
 sends some more than the limit, the *room*, and the limit follows as far as the instance bears it. An instance without
@@ -50,7 +50,7 @@ class InstanceSeats:
 
     @property
     def most(self) -> int:
-        """The largest number of sequences that the instance may come to run at once, as far as is known."""
+        """The largest known number of sequences that the instance may run at once."""
         return self._most
 
     @property
@@ -59,7 +59,7 @@ class InstanceSeats:
         return min(self._most, self._takes + self._room) if self._takes else 0
 
     def read(self, seen: SeatReading, sent: int) -> None:
-        """Learn from a reading; ``sent`` sequences, those of others too, were there when it was asked for."""
+        """Learn from a reading; at its request ``sent`` sequences were at the instance, other clients' included."""
         if seen.limit is None:
             self._read_plain(seen, sent)
         else:

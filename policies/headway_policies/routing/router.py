@@ -26,7 +26,7 @@ class Router(Protocol):
     """Chooses an instance for the request that leaves the queue next. Pure: the same arguments, the same answer."""
 
     def choose(self, demand: Demand, instances: Sequence[Instance]) -> str | None:
-        """The name of one of ``instances``, all healthy; None where none of them has a free seat: it waits on.
+        """The name of a healthy instance with a free seat; None without one: it waits on.
 
         A request of several sequences is never split. Such a request may be given an instance with fewer free seats
         than it has sequences, if there is no better one; the others then queue inside that engine. So whenever the free

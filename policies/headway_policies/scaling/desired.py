@@ -56,7 +56,7 @@ class DesiredInstances:
             self._budget.recall(now_s, spent_s)
 
     def update(self, seen: ScalingSignals, now_s: float) -> Desired:
-        """The number of instances wanted now, those that start among them."""
+        """The number of instances wanted now, including starting instances."""
         settings = self._settings
         if self._budget is not None:
             self._budget.spend(self._desired, now_s)

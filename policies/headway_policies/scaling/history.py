@@ -40,7 +40,7 @@ class ArrivalHistory:
         self._arrivals = 0.0
 
     def observe(self, arrivals: float, now_s: float) -> None:
-        """Add the arrivals since the last call; those of the first call are of an unknown time, and are ignored.
+        """Add the arrivals since the last call; the first call's, of an unknown time, are ignored.
 
         The amount is a number of requests, or seat seconds: the rates are requests/s, or seats.
 

@@ -62,7 +62,7 @@ class FrontClaims:
 
 
 def divide(wanted: Mapping[str, float]) -> dict[str, float]:
-    """The share of each, max-min fair by what it wants; what none wants is divided evenly. They add up to 1."""
+    """The share of each front, max-min fair by demand; the unwanted rest is divided evenly. They add up to 1."""
     shares: dict[str, float] = {}
     left = 1.0
     for place, name in enumerate(sorted(wanted, key=lambda name: (wanted[name], name))):

@@ -12,7 +12,7 @@ class RecentDemand:
         self._kept: deque[tuple[float, float]] = deque()  # falling numbers, each the most since the one before it
 
     def update(self, demand: float, now_s: float, within_s: float) -> float:
-        """The largest of those of the last ``within_s`` seconds, this one included."""
+        """The largest demand of the last ``within_s`` seconds, this demand included."""
         kept = self._kept
         while kept and kept[0][0] <= now_s - within_s:
             kept.popleft()

@@ -80,7 +80,7 @@ class Prompt(NamedTuple):
 
 
 class Plan(NamedTuple):
-    """The most prompt tokens of the next step, and the most of them for one prompt.
+    """The bound on the prompt tokens of the next step, and on those of a single prompt.
 
     ``share`` is the part of its time that they are to take, ``held_s`` for how long the first of the prompts that they
     are too few for has been there; 0 where all are computed.
@@ -93,7 +93,7 @@ class Plan(NamedTuple):
 
 
 class StepPolicy:
-    """Plans steps under ``terms``, by what the steps before them took; under None as the engine would."""
+    """Plans steps under ``terms`` by the times of earlier steps; under None like the engine."""
 
     def __init__(self, terms: StepTerms | None) -> None:
         self.terms = terms
@@ -245,6 +245,6 @@ def _plan(step_s: float, alone_s: float, costs: StepTime, line: Sequence[Prompt]
 
 
 def _shorter(line: Sequence[Prompt], tokens: int) -> int:
-    """The tokens of those behind the first in line for which it is too long."""
+    """The tokens of prompts behind a first prompt that is too long, each at most half as long."""
     first = line[0].left
     return 0 if first <= tokens else sum(prompt.left for prompt in line[1:] if 2 * prompt.left <= first)

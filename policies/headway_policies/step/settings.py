@@ -1,4 +1,4 @@
-"""The settings of the step policy, and what it is told of the preset in force."""
+"""The settings of the step policy, and the facts of the preset in force for it."""
 
 from __future__ import annotations
 

@@ -49,8 +49,8 @@ def read_condition(text: str, class_names: Collection[str] | None, revert_after_
     found = Condition.parse(text, class_names)
     if revert_after_s is None and found.for_s >= WATCH_S:
         raise ConditionError(
-            f"'{found}' cannot hold: a trial without a time to go back after ends after {WATCH_S:g} s, and keeps the "
-            f"preset; set that time, or a shorter one after 'for'"
+            f"'{found}' cannot be met: a trial without a time to go back ends after {WATCH_S:g} s, and keeps the "
+            "preset; set that time, or a shorter time after 'for'"
         )
     return found
 
@@ -102,4 +102,4 @@ class Trial:
         lasted = f"{self.terms.lasts_s:g} s"
         if self.terms.revert_after_s is not None:
             return TrialResult(TrialEnd.REVERTED, f"not confirmed within {lasted}")
-        return TrialResult(TrialEnd.KEPT, f"no condition has held within {lasted}")
+        return TrialResult(TrialEnd.KEPT, f"no condition was met within {lasted}")

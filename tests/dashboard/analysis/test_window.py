@@ -91,8 +91,8 @@ def test_the_last_seconds_are_of_the_range(now_s: float, range_s: float) -> None
     ("window", "begins"),
     [
         (Window(9000, 9500), ""),
-        (Window(7000, 8100), "This time is no longer held"),
-        (Window(8000, 9000), "The beginning of this time is no longer held"),
+        (Window(7000, 8100), "This time is over"),
+        (Window(8000, 9000), "The beginning of this time is over"),
         (Window(10_000, 10_300), "This time has not come yet"),
         (Window(9900, 10_300), ""),
     ],

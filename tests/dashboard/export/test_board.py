@@ -48,7 +48,7 @@ def test_every_panel_has_a_number_of_its_own(shown: dict[str, Any]) -> None:
 
 def test_bars_beside_a_line_stand_on_each_other(shown: dict[str, Any]) -> None:
     """As the page draws them: a sum is read from their height."""
-    (found,) = [panel for panel in shown["panels"] if panel["title"].startswith("What the engine's memory holds")]
+    (found,) = [panel for panel in shown["panels"] if panel["title"].startswith("Memory of the engine")]
     drawn = [{one["id"]: one["value"] for one in part["properties"]} for part in found["fieldConfig"]["overrides"]]
     bars = [properties for properties in drawn if properties.get("custom.drawStyle") == "bars"]
     assert bars

@@ -56,7 +56,7 @@ def test_a_trial_is_watched_and_kept(control: Open, live: LiveStandIn) -> None:
     assert live.preset.name == "latency"
     text = words(app)
     assert "is on trial: balanced returns in" in text
-    assert "It is on trial" in app.success[0].value.replace("\\", "")
+    assert "The preset is on trial" in app.success[0].value.replace("\\", "")
     conditions = next(one.value for one in app.table if "Goes back if" in one.value)
     assert [text.replace("\\", "").replace("\xa0", " ") for text in conditions["Limit"]] == [
         "> 50 %", "> 10 %"  # the second is on refusals, and nobody has asked for it
@@ -74,7 +74,7 @@ def test_a_trial_is_undone(control: Open, live: LiveStandIn) -> None:
     text = again_until(app, "was ended by another change")
     assert live.preset.name == "balanced"
     assert "balanced is in force as revision" in text
-    assert "It is on trial" not in text  # what the cards said of the switch
+    assert "The preset is on trial" not in text  # what the cards said of the switch
 
 
 def test_a_press_that_arrives_twice_is_one_order(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -258,7 +258,7 @@ def test_a_pause_with_an_end_is_ordered_and_shown(control: Open, live: LiveStand
     stop = live.control.admission.stop
     assert stop is not None
     assert stop.ends_s == pytest.approx(stop.since_s + 300.0)
-    again_until(app, ": disk. It ends by itself in ")
+    again_until(app, ": disk. The command ends by itself in ")
     choose(app, "drain")
     assert "admission_time" not in {one.key for one in app.selectbox}
 
@@ -328,7 +328,7 @@ def test_the_audit_log_is_filtered_and_searched(control: Open, stub: StubServer)
     next(group for group in app.button_group if group.label == "Show").set_value("refused").run()
     assert list(app.dataframe[0].value["Actor"]) == ["ben"]
     app.text_input(key="audit_search").set_value("anna").run()
-    assert "None of the 2 entries is like that." in words(app)
+    assert "None of the 2 entries matches." in words(app)
 
 
 # ---------------------------------------------------------------------- login, secrets

@@ -237,7 +237,7 @@ def test_another_range_ends_the_pause(visit: Open, stub: StubServer) -> None:
 
 def test_a_time_that_is_no_longer_held_says_so(visit: Open, stub: StubServer) -> None:
     """A direct scrape holds half an hour."""
-    assert "This time is no longer held" in words(visit(stub.url, fixed(7200)))
+    assert "This time is over" in words(visit(stub.url, fixed(7200)))
 
 
 @pytest.mark.parametrize("text", [*HOSTILE[:2], "-1", "1e9"])

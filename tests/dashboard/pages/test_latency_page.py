@@ -105,7 +105,7 @@ def test_requests_show_fairness_and_both_shares_of_errors(visit: Open, stub: Stu
     text = again_until(app, "**Arrivals by class**\n")
     for panel in ALL_PANELS["Requests & priorities"]:
         assert f"**{panel.title}**" in text
-    assert "the error share over an hour covers that at most" in text
+    assert "the error share over an hour covers no more" in text
     assert "#### Fallback ladder" in text
 
 

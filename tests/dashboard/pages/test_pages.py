@@ -47,7 +47,7 @@ def test_overview_says_what_would_help(visit: Open, stub: StubServer) -> None:
     app = visit("overview", stub.url, HEADWAY_ADMIN_TOKEN=OPERATOR_TOKEN)
     again_until(app, "#### :red-badge[overloaded] ")
     text = words(app)
-    assert "**What would help:** forecast the presets with the recent traffic. **Cost:** " in text
+    assert "**Remedy:** forecast the presets with the recent traffic. **Cost:** " in text
     assert "headway preset forecast" in [one.value for one in app.code]
 
 
@@ -273,7 +273,7 @@ def test_requests_without_a_token_has_no_moves(visit: Open, stub: StubServer) ->
     app = visit("requests", stub.url)
     text = again_until(app, "fallback: pause")
     assert "is at **pause**: all requests wait." in text
-    assert "when the dashboard has a token" in text
+    assert "The dashboard needs a token of the server" in text
 
 
 def test_engine_says_why_the_limit_is_what_it_is(visit: Open, stub: StubServer) -> None:

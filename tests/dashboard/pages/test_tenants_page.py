@@ -100,7 +100,7 @@ def test_of_several_servers_the_sums_are_shown(watching: Callable[..., None], st
     with StubServer() as other:
         watching(stub.url, other.url, **VIEWER)
         app = opened("tenants")
-        assert "Each server holds its budgets by itself" in again_until(app, "held had 28 of 40 requests refused")
+        assert "Each server counts budgets for itself" in again_until(app, "held had 28 of 40 requests refused")
         loud = [plain(cell) for cell in rows(app)["loud"]]
         assert (loud[2], loud[3], loud[-3]) == ("180", "120", "90 %")
         names = [one.url.removeprefix("http://") for one in (stub, other)]

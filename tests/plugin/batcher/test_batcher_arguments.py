@@ -22,7 +22,7 @@ from headway_policies import Degrade, Requeue
         ({"max_wait_ms": -1}, "max_wait_ms must be 0 to 60000, not -1"),
         ({"max_total_tokens": 0}, "max_total_tokens must be 1 to"),
         ({"priority_classes": 9}, "priority_classes must be 1 to 8, not 9"),
-        ({"max_size": 31}, "31 cannot hold a batch of 32"),
+        ({"max_size": 31}, "31 requests are fewer than a batch of 32"),
         ({"max_batch_size": 2.5}, "max_batch_size must be a whole number, not 2.5"),
         ({"max_total_tokens": None}, "max_total_tokens must be a whole number, not None"),
         ({"max_wait_ms": "8"}, "max_wait_ms must be a number, not '8'"),

@@ -185,7 +185,7 @@ def test_a_key_that_is_not_there_is_an_error(path: Path, key_id: str) -> None:
         ({"tenant": "new", "settings": {"share": 1000.0}}, "tenants.new.share: must be a number"),
         ({"tenant": "new", "settings": {"share": float("nan")}}, "tenants.new.share: must be a number"),
         ({"tenant": "new", "settings": {"classes": ["a b"]}}, "tenants.new.classes.1: must be a list"),
-        ({"tenant": "chat", "key_id": "ada"}, "keys.3.id .*the same as that of keys.1"),
+        ({"tenant": "chat", "key_id": "ada"}, "keys.3.id .*the same as in keys.1"),
         ({"tenant": "chat", "key_id": "a b"}, "keys.3.id .*must be 1 to 64"),
         ({"tenant": "chat", "note": "x" * 300}, "keys.3.note .*must be a text"),
     ],

@@ -261,8 +261,8 @@ def test_doubled_ids_and_digests_are_errors_whatever_their_case() -> None:
     third = KEY.replace('"k"', '"l"').replace(DIGEST, "1e" * 32)
     found = problems(f"[tenants.a]\n[[keys]]\n{KEY}[[keys]]\n{third}[[keys]]\n{other}")
     assert [(one.where, one.what, one.line) for one in found] == [
-        ("keys.3.id", "the same as that of keys.1", 12),
-        ("keys.3.sha256", "the same as that of keys.1", 12),
+        ("keys.3.id", "the same as in keys.1", 12),
+        ("keys.3.sha256", "the same as in keys.1", 12),
     ]
 
 

@@ -53,9 +53,8 @@ def test_a_class_that_is_refused_against_its_forecast_is_named_with_both_figures
         ("", "tokens_per_s", 29.0),
     ]
     assert found.sentence == (
-        "The forecast of interactive, which is in force, differs from what was measured in the last 60 s: realtime "
-        "2 % refused, measured 64 %; 50 tokens/s, measured 29. The forecasts of other presets are no more to be relied "
-        "on."
+        "The forecast of interactive, the preset in force, differs from the measurements of the last 60 s: realtime "
+        "2 % refused, measured 64 %; 50 tokens/s, measured 29. Forecasts of other presets are equally unreliable."
     )
 
 

@@ -14,7 +14,7 @@ from headway_policies.preset import seat_words
 LIMITS: list[tuple[dict[str, Any], int, bool, str]] = [
     ({}, 8, False, "fixed at 8"),
     ({"memory_aware": True}, 8, False, "fixed at 8, fewer while memory is short"),
-    ({"policy": "aimd", "shadow": True}, 8, False, "fixed at 8; what aimd would allow is only shown"),
+    ({"policy": "aimd", "shadow": True}, 8, False, "fixed at 8; aimd only shows its proposal"),
     ({"policy": "aimd", "max_seats": 24}, 24, False, "starts at 8, up to 24"),
     ({"policy": "aimd"}, 8, True, "starts at 8, up to the engine's ceiling"),
 ]

@@ -140,8 +140,8 @@ TOO_SLOW = "Tokens of class normal come too slowly: 100 ms between two (p95), it
         ),
         (
             replace(WELL, classes=LATE, longest_held_s=45.0, shapes_steps=True), "degraded", "first_tokens",
-            "First tokens of class normal come too late: 46 s (p95), its objective is 2 s. Long prompts are held, so "
-            "that running answers keep their pace: for up to 45 s in the engine. No request waits for a seat",
+            "First tokens of class normal come too late: 46 s (p95), its objective is 2 s. Long prompts are postponed "
+            "for up to 45 s in the engine, so that running answers keep their pace. No request waits for a seat",
         ),
         (
             replace(WELL, error_share=0.2, failed_share=0.2, causes={"failed": 1.0}), "degraded", "engine_errors",
@@ -169,11 +169,11 @@ TOO_SLOW = "Tokens of class normal come too slowly: 100 ms between two (p95), it
         (replace(WELL, compiling_s=34.0), "degraded", "none", "The engine has been compiling a grammar for 34 s"),
         (
             replace(WELL, stuck=StuckCause.KV_FULL, stuck_s=9.0, queued=3), "down", "engine_stuck",
-            "The engine steps and serves nothing: its KV cache is full, for 9 s, 3 waiting.",
+            "The engine steps without any token: its KV cache is full, for 9 s, 3 waiting.",
         ),
         (
             replace(WELL, stuck=StuckCause.DEFERRED, stuck_s=9.0, queued=0), "degraded", "engine_stuck",
-            "The engine serves nothing: all its requests wait for what comes from outside of it, for 9 s.",
+            "The engine computes nothing: all its requests wait for data from other servers, for 9 s.",
         ),
         (replace(WELL, engine=EngineState.SILENT, stuck=StuckCause.NO_TOKENS), "down", "engine_silent", "The engine"),
         (replace(WELL, rung="cap"), "degraded", "none", "The fallback ladder is on its rung cap. Far below capacity"),
@@ -319,7 +319,7 @@ def test_a_preset_is_proposed_with_its_forecast_and_its_price() -> None:
     worse = Forecasted("latency", 8, 0.3)
     best, *others = diagnose(replace(TOO_MUCH, forecasts=(worse, THROUGHPUT))).remedies
     assert best.action == (
-        "the preset throughput, which is forecast to serve 97 % of the requests; the present one: 80 %"
+        "the preset throughput, forecast to complete 97 % of the requests (the present preset: 80 %)"
     )
     assert best.cost == "forecast: time between tokens p95 90 ms instead of 60 ms"
     assert best.command == "headway preset use throughput --revert-after 10m"
@@ -339,7 +339,7 @@ def test_objectives_count_before_what_is_served_at_all() -> None:
     good = Forecasted("interactive", 16, 0.75, keeps_objectives=True)
     first = diagnose(replace(TOO_MUCH, forecasts=(THROUGHPUT, good))).remedies[0]
     assert first.action.startswith(
-        "the preset interactive, which is forecast to serve 75 % of the requests within the present objectives"
+        "the preset interactive, forecast to complete 75 % of the requests within the present objectives"
     )
     here = replace(HERE, keeps_objectives=True)
     assert not any(

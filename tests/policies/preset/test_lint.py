@@ -152,13 +152,13 @@ WIDE = FIXED + "batching.seats = 80"
         (
             FIXED + "batching.seats = 16",
             SeatBounds(12, 1024.0),
-            ["batching.seats: the KV space holds 12 sequences of 1024 tokens, a typical length, not 16"],
+            ["batching.seats: the KV space has room for 12 sequences of 1024 tokens, a typical length, not for 16"],
         ),
         (
             WIDE,
             SeatBounds(12, 300.0, recorded=True, knee_seats=20),
             [
-                "batching.seats: the KV space holds 12 sequences of 300 tokens, the recent mean",
+                "batching.seats: the KV space has room for 12 sequences of 300 tokens, the recent mean",
                 "batching.seats: beyond 20",
             ],
         ),

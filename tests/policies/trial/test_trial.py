@@ -49,7 +49,7 @@ def test_a_watch_without_a_time_ends_well_where_nothing_hurts() -> None:
     assert trial.look(served(1.0), WATCH_S - 1) is None
     end = trial.look(served(1.0), WATCH_S)
     assert end is not None
-    assert (end.end, end.why) == (TrialEnd.KEPT, "no condition has held within 600 s")
+    assert (end.end, end.why) == (TrialEnd.KEPT, "no condition was met within 600 s")
 
 
 def test_a_condition_ends_it_once_it_has_held() -> None:
@@ -78,7 +78,7 @@ def test_a_condition_has_held_when_it_was_true_at_every_look(course: list[float 
 def test_a_condition_that_could_not_hold_before_the_end_is_refused() -> None:
     """The trial would keep a preset that fails all the time. With a time to go back after it does not."""
     for text in ("error_ratio > 0.05 for 10m", "error_ratio > 0.05 for 15m"):
-        with pytest.raises(ConditionError, match=r"cannot hold: a trial .* ends after 600 s"):
+        with pytest.raises(ConditionError, match=r"cannot be met: a trial .* ends after 600 s"):
             read_condition(text, None, None)
         assert read_condition(text, None, 60.0) == Condition.parse(text)
     assert read_condition("error_ratio > 0.05 for 599s", None, None).for_s == 599

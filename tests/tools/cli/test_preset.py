@@ -64,7 +64,7 @@ def test_list_of_a_server_marks_the_one_in_force(operator: Stub, capsys: pytest.
         ({"limit.policy": "model", "limit.max_seats": 128}, 256, "starts at 64, up to 128"),
         ({"limit.policy": "model", "limit.max_seats": 512}, 256, "starts at 64, up to the engine's 256"),
         ({"limit.policy": "model"}, 48, "starts at the engine's 48 (64 stated)"),
-        ({"limit.policy": "model", "limit.shadow": True}, 256, "fixed at 64; what model would allow is only shown"),
+        ({"limit.policy": "model", "limit.shadow": True}, 256, "fixed at 64; model only shows its proposal"),
     ],
 )
 def test_seats_are_said_as_start_and_reach(limit: dict[str, Setting], ceiling: int | None, words: str) -> None:
@@ -164,7 +164,7 @@ def test_use_after_a_switch_by_another_operator_changes_nothing(
 def test_use_of_an_unknown_preset_lists_those_of_the_server(operator: Stub, capsys: pytest.CaptureFixture[str]) -> None:
     """Bad input: exit code 2."""
     assert main(["preset", "use", "nope"]) == 2
-    assert f"it knows: {', '.join(bundled_presets())}" in capsys.readouterr().err
+    assert f"known presets: {', '.join(bundled_presets())}" in capsys.readouterr().err
 
 
 def test_use_names_the_closest_preset_and_where_files_come_from(
@@ -173,7 +173,7 @@ def test_use_names_the_closest_preset_and_where_files_come_from(
     """The folder is that of the server's start."""
     assert main(["preset", "use", "latenci"]) == 2
     said = capsys.readouterr().err
-    assert "; did you mean latency? (it reads files at its start, from the folder of --preset-dir or" in said
+    assert "; did you mean latency? (a server reads files at its start, from the folder of --preset-dir or" in said
 
 
 def test_use_sends_no_file_and_says_how_the_server_gets_it(

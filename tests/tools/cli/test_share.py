@@ -194,8 +194,8 @@ def test_a_server_that_is_not_there_at_the_start_is_waited_for(
     [
         (["--server", "a"], "--server: a URL such as"),
         (["--server", "http://a:1=x"], "--server: a weight is a number above 0"),
-        (["--server", "http://a:1", "--urgent", "http://a:2"], "--urgent: a:2 is none of the --server"),
-        (["--server", "http://a:1", "--pause", "http://b:1"], "--pause: b:1 is none of the --server"),
+        (["--server", "http://a:1", "--urgent", "http://a:2"], "--urgent: a:2 is not given as --server"),
+        (["--server", "http://a:1", "--pause", "http://b:1"], "--pause: b:1 is not given as --server"),
         (["--server", "http://a:1,http://a:2,http://a:3"], "3 servers need a seat each: at most 2"),
         (["--server", "http://a:1", "--seats", "0"], "a number of seats from 1 to 65536 is needed"),
         ([], "--server"),

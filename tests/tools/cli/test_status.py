@@ -181,8 +181,8 @@ def test_what_prompts_get_of_the_steps_is_shown_where_steps_are_planned(operator
     )  # fmt: skip
     lately = {"prefill_share": 0.38, "target_share": 0.4, "longest_held_s": 2.5}
     for own, words in (
-        (steps, "steps     40 with prompts planned, 30 held some back\n"),
-        (steps.model_copy(update=lately), "; lately 38% of their time to prompts of 40%, held for up to 2.5 s\n"),
+        (steps, "steps     40 with prompts planned, 30 postponed tokens\n"),
+        (steps.model_copy(update=lately), "; lately 38% of their time for prompts (target 40%), for up to 2.5 s\n"),
     ):
         assert words in status.text(now.model_copy(update={"engine": EngineStatus(steps=own)}), operator.url)
 

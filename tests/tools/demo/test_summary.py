@@ -173,8 +173,8 @@ def served(*shares: tuple[str, int, int], capacity_per_s: float = 20.0) -> Summa
     )
 
 
-IN_ORDER = "the more urgent a class, the more of it was served, and in time"
-NEARLY_ALL = "nearly all of the most urgent class was served"
+IN_ORDER = "a more urgent class completes more of its requests, and in time"
+NEARLY_ALL = "nearly all requests of the most urgent class completed"
 WELL = (("realtime", 99, 97), ("normal", 60, 50), ("batch", 30, 30))
 
 

@@ -45,7 +45,7 @@ def test_what_is_there_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
         (
             "0.35.0",
             ["ok"],
-            "vLLM 0.35.0 is none of the releases that were tried (0.33.0 to 0.33.0), and has all 2 names",
+            "vLLM 0.35.0 is not among the tried releases (0.33.0 to 0.33.0), and has all 2 names",
         ),
     ],
     ids=["tried", "lacks two", "has all"],

@@ -109,7 +109,7 @@ async def test_a_model_that_is_not_served_is_refused_with_those_that_are() -> No
         server.models = {"data": [{"id": "one"}, {"id": "two", "max_model_len": 77}]}
         async with Completions(server.url, model="two", timeout_s=5.0) as client:
             assert (client.model.name, client.model.max_tokens) == ("two", 77)
-        with pytest.raises(UnsuitableServerError, match="serves no model 'three'; it serves: one, two"):
+        with pytest.raises(UnsuitableServerError, match="has no model 'three', but: one, two"):
             await ask(server, model="three")
 
 

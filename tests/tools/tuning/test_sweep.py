@@ -251,7 +251,7 @@ def test_the_knee_is_suggested_where_it_keeps_the_objectives() -> None:
     assert found.step is found.knee is knee(sweep.swept.by_seats())
     assert 16 < found.step.seats < 128
     assert found.because == (
-        "it is the knee, the point with the largest distance to the chord (Kneedle; Satopaa et al., ICDCSW 2011)"
+        "the knee, the point with the largest distance to the chord (Kneedle; Satopaa et al., ICDCSW 2011)"
     )
 
 

@@ -40,7 +40,7 @@ LINES_PANEL = Panel(
     "per_s",
     (lines_of(Rate(of("headway_batch_lines_total", "outcome")), palette.OUTCOMES, "bar"),),
     "The error file of a batch says why a line has failed.",
-    quiet="no line of a batch was over in this time",
+    quiet="no line of a batch ended in this time",
     idle=_IDLE,
 )
 BATCH_PANELS = (BATCHES_PANEL, LINES_LEFT_PANEL, LINES_PANEL)

@@ -79,7 +79,7 @@ OLDEST_PANEL = Panel(
 QUEUE_TOKENS_PANEL = Panel(
     "queue-tokens",
     "Prompt tokens in the queue",
-    "Tokens of the prompts in the queue, as far as known before they are counted.",
+    "Tokens of the prompts in the queue; an estimate where the prompt is not tokenised yet.",
     "count",
     (Line("tokens", QUEUE_TOKENS, palette.PURPLE),),
     "A few requests with many tokens: long prompts delay the others.",
@@ -88,7 +88,7 @@ QUEUE_TOKENS_PANEL = Panel(
 LIMIT_PANEL = Panel(
     "limit",
     "Limit: live, proposed, ceiling",
-    "Seats allowed now, what the limit policy proposes, and the most that any preset can get here.",
+    "Seats allowed now, seats proposed by the limit policy, and the most that any preset can reach here.",
     "count",
     (
         Line("ceiling", panels.CEILING, palette.GREY, "dot", "step", reference=True),
@@ -96,7 +96,7 @@ LIMIT_PANEL = Panel(
         Line("live", panels.LIMIT, palette.ORANGE, "dash", "step"),
         Line("seats taken", panels.SEATS, palette.BLUE),
     ),
-    "Live below proposed: shadow mode, or memory or a restart holds seats back for a while.",
+    "Live below proposed: shadow mode, or memory or a restart blocks seats for a while.",
 )
 WINDOW_PANEL = Panel(
     "window",
@@ -104,7 +104,7 @@ WINDOW_PANEL = Panel(
     "How long a batch may gather before it leaves. An adaptive window is shorter under load, and 0 when idle.",
     "seconds",
     (Line("window", WINDOW, palette.GREEN, kind="step"),),
-    "Every request of a batch waits for its window: it is part of the time to first token.",
+    "Every request of a batch waits for the window, which is part of its time to first token.",
     quiet="no batch gathers: each request is dispatched as soon as a seat is free",
 )
 PREDICTION_PANEL = Panel(
@@ -119,7 +119,7 @@ PREDICTION_PANEL = Panel(
 FORECAST_PANEL = Panel(
     "forecast",
     "Forecast error",
-    "What was forecast for a preset against what came after the switch to it: the median over the last switches.",
+    "Difference between the forecast for a preset and the figures after the switch to it: median of the last switches.",
     "ratio",
     (lines_of(FORECAST_ERROR, palette.FORECASTS),),
     "Traffic that changed after a switch counts as an error too. Far above 30 %, a forecast says little.",
@@ -128,7 +128,7 @@ FORECAST_PANEL = Panel(
 CAP_PANEL = Panel(
     "cap",
     "Seats left by the memory rules",
-    "Share of the limit that may be used. It falls while the KV cache or a GPU is near full, and comes back slowly.",
+    "Share of the limit that may be used: falls while the KV cache or a GPU is near full, and recovers slowly.",
     "ratio",
     (Line("share of the limit", MEMORY_CAP, palette.ORANGE, kind="step"),),
     "100 %: the memory rules close no seat.",
@@ -136,7 +136,7 @@ CAP_PANEL = Panel(
 )
 QUEUE_BYTES_PANEL = Panel(
     "queue-bytes",
-    "Memory held by the queue",
+    "Memory used by the queue",
     "Bytes of the requests that wait for a seat.",
     "bytes",
     (Line("bytes", QUEUE_BYTES, palette.BLUE),),
@@ -180,7 +180,7 @@ DEATHS_PANEL = Panel(
         lines_of(DEATHS_BY_CAUSE, palette.DEATHS, "bar"),
         Line("hangs", HANGS, palette.GOLD, "dot", "step"),
     ),
-    "A crash ends its requests; those that had sent no output yet are retried.",
+    "A crash ends the running requests; requests without output so far are retried.",
     quiet="the engine has neither died nor hung since the server started",
 )
 RETRIES_PANEL = Panel(

@@ -20,7 +20,7 @@ UP = Gauge(Metric("up"), largest=True)
 
 DEFINITION = (
     "Imbalance is the largest value on a server divided by the mean of the servers that answer: 1 is even, and with "
-    f"three servers 3 means that one has everything. It is not computed while no server has {LEAST:g}."
+    f"three servers 3 means that one has everything. There is no value while no server has {LEAST:g}."
 )
 
 IMBALANCE_PANEL = Panel(
@@ -32,14 +32,14 @@ IMBALANCE_PANEL = Panel(
         Line("occupied seats", SEATS_IMBALANCE, palette.BLUE),
         Line("waiting", WAITING_IMBALANCE, palette.ORANGE, "dash"),
     ),
-    "Lasting and far above 1 while some servers have free seats: what spreads the requests does not look at the load.",
+    "Lasting and far above 1 while some servers have free seats: the load balancer ignores the load of the servers.",
     idle=f"no server had {LEAST:g} seats occupied or requests waiting in this time",
     bounds=(Bound("even", 1.0),),
 )
 CAPACITY_PANEL = Panel(
     "fleet-seats",
     "Seats of all servers",
-    "The seats of all servers that answer, how many of them are occupied, and the requests that wait for one.",
+    "Seats of all servers that answer, occupied seats among them, and requests that wait for a seat.",
     "count",
     (
         Line("seats", SEATS_OF_ALL, palette.GREY, "dot", "step"),

@@ -53,7 +53,7 @@ INTER_TOKEN_PANEL = Panel(
     "its objective.",
     "seconds",
     class_lines("inter_token", INTER_TOKEN_BY_CLASS[0.95], INTER_TOKEN_BY_CLASS[0.5]),
-    "It grows with the batch: fewer seats make it shorter, and the queue longer.",
+    "A larger batch makes this time longer. Fewer seats make it shorter, and the queue longer.",
     idle="no request of two or more tokens completed in this time",
 )
 END_TO_END_PANEL = Panel(
@@ -85,7 +85,8 @@ PREFILL_PANEL = Panel(
     "From dispatch to the first token.",
     "seconds",
     quantile_lines(quantiles("prefill")),
-    "It grows with the prompts, and with what runs beside them. A first token that comes later has waited before.",
+    "Long prompts and a large batch make this time longer. A late first token with a short prefill waited in the "
+    "queue.",
     idle="no first tokens in this time",
 )
 DECODE_PANEL = Panel(
@@ -110,7 +111,7 @@ FIRST_TOKEN_HEAT = _heat(
     "heat-first-token",
     "First tokens by bucket",
     "first_token",
-    "Two bands: some requests wait and others do not. One band that climbs: all wait longer.",
+    "Two bands: some requests wait and others do not. One rising band: all wait longer.",
     "no first tokens in this time",
 )
 INTER_TOKEN_HEAT = _heat(

@@ -1,4 +1,4 @@
-"""The batch, its tokens and its memory, and what the GPU and the processor do."""
+"""Panels of the batch, its tokens and memory, and of the load of GPU and processor."""
 
 from __future__ import annotations
 
@@ -39,15 +39,15 @@ REQUEST_TOKENS = Share(
 
 COMPONENTS_PANEL = Panel(
     "memory-components",
-    "What the engine's memory holds",
-    "Weights and KV cache, stacked, as the engine allocated them. Beside them the memory in use on the GPUs, or "
-    "without one by the engine's processes: what is above the stack are activations, compiled graphs and the runtime.",
+    "Memory of the engine",
+    "Weights and KV cache, stacked, as the engine allocated them. The line is the memory in use on the GPUs, or "
+    "without a GPU by the engine's processes: activations, compiled graphs and the runtime are above the stack.",
     "bytes",
     (
         lines_of(Gauge(Metric("headway_engine_memory_bytes", by=("component",))), palette.COMPONENTS, "bar"),
         Line("in use", IN_USE, palette.GREY, "dot", "step", reference=True),
     ),
-    "The KV cache is taken at the start: how full it is stands in the chart of its use. A gap that grows is a leak.",
+    "The KV cache is allocated at the start; the chart of its use shows how full it is. A growing gap is a leak.",
 )
 BATCH_HEAT = Panel(
     "heat-batch",
@@ -95,13 +95,13 @@ BUDGET_PANEL = Panel(
         Line("decode", PLANNED_DECODE, palette.BLUE, kind="bar"),
         Line("budget", PLANNED_BUDGET, palette.GREY, "dash", "step", reference=True),
     ),
-    "Bars at the budget: prompts are held, so that running answers keep their pace.",
+    "Bars at the budget: parts of prompts are postponed, so that running answers keep their pace.",
     idle=_NO_PLAN,
 )
 SHARE_PANEL = Panel(
     "prefill-share",
     "Prefill share",
-    "Share of the time of planned steps that went to prompts, by the fitted costs, and the share that was to go there.",
+    "Share of the time of planned steps spent on prompts, by the fitted costs, and the target of that share.",
     "ratio",
     (
         Line("prompts", PREFILL_SHARE, palette.PURPLE),
@@ -113,12 +113,12 @@ SHARE_PANEL = Panel(
 )
 HELD_PANEL = Panel(
     "prompt-held",
-    "Longest hold of a prompt",
-    "The longest that a prompt had been in the engine while a part of it was left for a later step.",
+    "Longest delay of a prompt",
+    "Longest time in the engine of a prompt of which a part was postponed to a later step.",
     "seconds",
-    (Line("held", Gauge(Metric("headway_prompt_held_seconds"), largest=True), palette.ORANGE),),
+    (Line("postponed", Gauge(Metric("headway_prompt_held_seconds"), largest=True), palette.ORANGE),),
     "Longer than the objective of its class: a larger prefill_share, or another instance.",
-    quiet="no prompt was held in this time",
+    quiet="no prompt was postponed in this time",
     idle=_NO_PLAN,
 )
 PREEMPTIONS_PANEL = Panel(

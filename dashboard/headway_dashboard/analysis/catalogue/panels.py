@@ -238,7 +238,7 @@ TILES = (
     Tile(
         "errors",
         "Error share",
-        "Of the requests that ended, those that neither completed nor were cancelled by their client.",
+        "Share of the ended requests that neither completed nor were cancelled by their client.",
         "ratio",
         ERROR_SHARE,
     ),
@@ -269,8 +269,8 @@ QUEUE_PANEL = Panel(
 TTFT_PANEL = Panel(
     "ttft",
     "Time to first token",
-    "From arrival to the first token, waiting in the queue included: p95 of each class, and its objective. One far "
-    "above is named at the upper edge.",
+    "From arrival to the first token, waiting in the queue included: p95 of each class, and its objective. An "
+    "objective far above the lines is named at the upper edge.",
     "seconds",
     class_lines("first_token", TTFT_BY_CLASS[0.95]),
     "One class rises: it waits, so look at the queue. All rise together: the batch is heavy, or the engine slow.",
@@ -299,7 +299,7 @@ KV_PANEL = Panel(
 GPU_PANEL = Panel(
     "memory",
     "GPU memory",
-    "Memory in use on each GPU, as the driver reports it, and what there is.",
+    "Memory in use on each GPU, and its total memory, as the driver reports them.",
     "bytes",
     (
         Line("total", Gauge(of("headway_gpu_memory_total_bytes", "gpu")), palette.GREY, "dot", "step",
@@ -312,7 +312,7 @@ GPU_PANEL = Panel(
 CPU_PANEL = Panel(
     "memory",
     "Memory (CPU backend, no GPU)",
-    "Resident memory of the server's processes. The engine's holds the weights and the KV cache.",
+    "Resident memory of the server's processes. Weights and KV cache are in the engine's process.",
     "bytes",
     (
         lines_of(Gauge(of("headway_process_resident_bytes", "process")), palette.PROCESSES),

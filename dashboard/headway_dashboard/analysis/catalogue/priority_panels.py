@@ -32,7 +32,7 @@ ARRIVALS_PANEL = Panel(
     "Requests that asked for a seat, a second, stacked.",
     "per_s",
     (Line("", panels.ARRIVALS_BY_CLASS, kind="bar", colours=palette.of_class),),
-    "The load. Compare its peaks with those of the queue.",
+    "The load. Compare its peaks with the peaks of the queue.",
     quiet="no request arrived in this time",
 )
 LOWERED_PANEL = Panel(
@@ -41,7 +41,7 @@ LOWERED_PANEL = Panel(
     "Requests a second that asked for a class that their key does not allow, by that class.",
     "per_s",
     (Line("", LOWERED, kind="bar", colours=palette.of_class),),
-    "They run in a less urgent class. Make a key that has the class: headway keys add --classes.",
+    "These requests run in a less urgent class. Make a key that has the class: headway keys add --classes.",
     quiet="every request got the class that it asked for",
 )
 WAIT_PANEL = Panel(
@@ -74,7 +74,7 @@ REFUSALS_PANEL = Panel(
 TOKEN_SHARE_PANEL = Panel(
     "token-share",
     "Share of the output tokens",
-    "Of all output tokens a second, those of each class. A class filter hides classes; the whole stays all classes.",
+    "Share of each class in all output tokens a second. A class filter hides classes and changes no share.",
     "ratio",
     (Line("", TOKEN_SHARE, colours=palette.of_class),),
     "The preset's shares divide the seats only while every class has requests that wait.",
@@ -103,7 +103,7 @@ FINISHES_PANEL = Panel(
 ERROR_RATIO_PANEL = Panel(
     "error-share",
     "Error share",
-    "Of the requests that ended, those that neither completed nor were cancelled by their client: over a minute, and "
+    "Share of the ended requests that neither completed nor were cancelled by their client: over a minute, and "
     "over an hour.",
     "ratio",
     (

@@ -40,8 +40,8 @@ def _attainment_panel(objective: Objective, title: str, what: str) -> Panel:
     return Panel(
         f"slo-{objective.replace('_', '-')}",
         title,
-        f"Of the requests of each class that were judged, those that met {what}. A refused, shed or timed-out request "
-        "is judged and has not met the objective of the first token; one that its client cancelled is not judged.",
+        f"Share of the judged requests of each class that met {what}. A refused, shed or timed-out request is judged, "
+        "and misses the objective of the first token; a request that its client cancelled is not judged.",
         "ratio",
         (Line("", attainment(objective), colours=palette.of_class),),
         f"The target is {_TARGET}.",
@@ -68,7 +68,7 @@ GOODPUT_PANEL = Panel(
     "Requests a second that met every objective of their class, stacked.",
     "per_s",
     (Line("", GOODPUT, kind="bar", colours=palette.of_class),),
-    "The throughput that counts for users. It falls when more seats make every request late.",
+    "The throughput that counts for users. Goodput falls when more seats make every request late.",
     quiet="no request met its objectives in this time",
     idle="no request was judged in this time",
 )
@@ -96,6 +96,6 @@ def held_words(longest_s: float) -> str:
     if longest_s >= LONG_S:
         return ""
     return (
-        f"The figures come from a source that holds {duration(longest_s)}: what is over {duration(LONG_S)} here covers "
-        "that at most."
+        f"The source of the figures keeps {duration(longest_s)}: figures over {duration(LONG_S)} here cover that time "
+        "at most."
     )

@@ -15,17 +15,16 @@ TOKENS_PANEL = Panel(
     "most have a line of their own, all others are (other).",
     "per_s",
     (Line("", Rate(Metric("headway_tenant_tokens_total", by=("tenant",))), colours=palette.of_tenant),),
-    "One far above the others, while these wait: see the column Of fair share.",
+    "One tenant far above the others while they wait: see the column Of fair share.",
     idle=_IDLE,
 )
 REFUSALS_PANEL = Panel(
     "tenant-refusals",
     "Refusals by tenant",
-    "Requests a second that were refused or given up, of the same tenants. Those that a rate or a budget refuses are "
-    "not among them.",
+    "Requests a second of the same tenants that were refused or given up, without refusals by a rate or a budget.",
     "per_s",
     (Line("", Rate(Metric("headway_tenant_refusals_total", by=("tenant",))), kind="bar", colours=palette.of_tenant),),
-    "A tenant that is refused and uses little is held back by another one.",
+    "If a tenant is refused although it uses little, another tenant takes its share.",
     quiet="no request of a tenant was refused in this time",
     idle=_IDLE,
 )

@@ -102,7 +102,7 @@ def drained(changed: AdmissionChanged) -> str:
 
 
 def resumed(changed: AdmissionChanged) -> str:
-    """The answer to a resume; other causes may still hold dispatch."""
+    """The answer to a resume; other causes may still block dispatch."""
     sent = f"Resumed: {_waiting(changed.dispatched)} dispatched at once, {changed.waiting} still waiting."
     return sent if changed.state == "open" else f"{sent} Dispatch is still blocked by {', '.join(changed.holds)}."
 
@@ -110,13 +110,13 @@ def resumed(changed: AdmissionChanged) -> str:
 def warming(accepted: WarmupAccepted) -> str:
     """The answer to a warm-up."""
     beside = f"beside {_running(accepted.running)}" if accepted.running else "on an idle engine"
-    return f"Accepted: batches of at most {accepted.batch_size} {beside}. Its end is in the audit log."
+    return f"Accepted: batches of at most {accepted.batch_size} {beside}. The audit log will say how it ends."
 
 
 def recycling(seats_taken: int) -> str:
     """The answer to a recycle."""
     still = f"{counted(seats_taken, 'seat is', 'seats are')} still taken. " if seats_taken else ""
-    return f"Accepted. {still}Its progress is shown at the top of this page, its end in the audit log."
+    return f"Accepted. {still}The top of this page shows its progress, the audit log its end."
 
 
 def laddered(now: FallbackState) -> str:
@@ -127,10 +127,10 @@ def laddered(now: FallbackState) -> str:
 
 
 def limited(done: Switched, seats: int | None) -> str:
-    """The answer to a limit that is held or released."""
+    """The answer to a limit that is set or released."""
     now = f"{done.name} has its own limit again"
     if seats is not None:
-        now = f"The limit is held at {counted(seats, 'seat', 'seats')}"
+        now = f"The limit is set to {counted(seats, 'seat', 'seats')}"
     confirmed = "" if done.engine_limit_confirmed else " The engine has not confirmed it."
     return f"{now}, as revision {done.revision}.{confirmed}"
 

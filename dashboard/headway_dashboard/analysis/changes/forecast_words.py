@@ -46,7 +46,7 @@ def _class_column(found: Sequence[ClassForecast | None]) -> list[Figure]:
 
 def _median(own: ClassForecast) -> str:
     """The share within objectives, and p95 of first tokens, by the median of the replays alone."""
-    good, first_s = (None if one is None else one.value for one in (own.good_ratio, own.ttft_s.p95))
+    good, first_s = (None if found is None else found.value for found in (own.good_ratio, own.ttft_s.p95))
     return f"{written(good, 'ratio')}, TTFT {written(first_s, 'seconds')}"
 
 

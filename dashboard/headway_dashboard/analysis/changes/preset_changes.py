@@ -14,7 +14,7 @@ from headway_dashboard.analysis.units import MISSING
 from headway_policies.preset import differences, effective, moves, seat_words, toml_text
 
 NOW = "now"
-NEW_REQUESTS = "new requests; those that are here keep theirs"
+NEW_REQUESTS = "new requests; requests on the server keep the old value"
 NEXT_STEP = "next step of the engine"
 AS_THEY_FINISH = "as requests finish"
 _SORTED_AGAIN = "now; waiting requests are sorted again"

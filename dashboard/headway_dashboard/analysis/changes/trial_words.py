@@ -40,7 +40,7 @@ def head_words(trial: Trial) -> str:
         return f"{named} {_ENDS.get(trial.end, trial.end)}: {trial.why or 'no reason given'}.{back}"
     left = duration(trial.left_s or 0.0)
     if trial.revert_after_s is None:
-        return f"{named} is on trial: it stays after {left}, unless a condition holds; then {trial.back_to} returns."
+        return f"{named} is on trial: it stays after {left}, unless a condition is met; then {trial.back_to} returns."
     return f"{named} is on trial: {trial.back_to} returns in {left}, unless somebody keeps it."
 
 

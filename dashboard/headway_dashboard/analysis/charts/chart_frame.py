@@ -56,7 +56,7 @@ def over_time(panel: Panel, reading: SourceReading, marks: Sequence[Mark]) -> di
 
 
 def marks_words(marks: Sequence[Mark], reading: SourceReading) -> str:
-    """The marks of a chart for who cannot see them, the newest last; empty where there are none."""
+    """The marks of a chart as text for screen readers, the newest last; empty without marks."""
     found = [words for group in merged(inside(marks, reading), reading.range_s) for words in group.words]
     return f" Marks: {', '.join(found)}." if found else ""
 

@@ -37,7 +37,7 @@ def compared(panel: Panel, reading: SourceReading, before: SourceReading, chosen
 
 
 def comparison_words(before: SourceReading | None) -> str:
-    """The meaning of the dotted lines; or why there are none."""
+    """The meaning of the dotted lines, or the reason why they are missing."""
     if before is None:
         return "Compare: no change of the preset is known."
     if all(series.empty for series in before.series.values()):

@@ -60,7 +60,7 @@ def alerts_of(
     history: SourceReading | None = None,
     silences: Sequence[Silence] = (),
 ) -> tuple[Alert, ...]:
-    """The alerts that hold now, the worst first and those with a silence last; none while the figures are old.
+    """The active alerts, the worst first and silenced alerts last; empty while the figures are old.
 
     ``history`` reaches further back than the reading, and may hold the conditions too.
     """

@@ -148,7 +148,7 @@ def _share_of(names: Collection[str], failures: Mapping[str, float], error_share
 
 
 def _valid_part(failures: Mapping[str, float]) -> float:
-    """The part of the errors that is no client's mistake."""
+    """The share of errors without invalid requests."""
     whole = fsum(failures.values())
     return 1.0 - failures.get(causes.words(Outcome.REJECTED_INVALID), 0.0) / whole if whole > 0 else 1.0
 

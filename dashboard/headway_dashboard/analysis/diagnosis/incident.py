@@ -27,12 +27,12 @@ def incident_text(
     word = "unknown" if headline.severity is None else headline.severity.word
     lines = [
         f"{datetime.fromtimestamp(now_s, UTC):%Y-%m-%d %H:%M:%S} UTC, {word}{f', {began}' if began else ''}",
-        f"What: {' '.join(headline.symptoms) or headline.statement}",
+        f"State: {' '.join(headline.symptoms) or headline.statement}",
     ]
     if headline.why:
         lines.append(f"Why: {headline.why}")
     if headline.remedy is not None:
-        lines.append(f"What would help: {headline.remedy.action}. Cost: {headline.remedy.cost}.")
+        lines.append(f"Remedy: {headline.remedy.action}. Cost: {headline.remedy.cost}.")
     lines.append(f"Server: {server}")
     for row in classes:
         figures = {title: cell.text for title, cell in row.items() if not cell.text.startswith(MISSING)}

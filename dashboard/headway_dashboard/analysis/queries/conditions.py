@@ -30,7 +30,7 @@ class Grown(Expression):
 
 @dataclass(frozen=True, slots=True)
 class Most(Expression):
-    """The largest value of a gauge in a window, in seconds, as far as it is measured."""
+    """The largest measured value of a gauge in a window of so many seconds."""
 
     of: Metric
     window_s: float
@@ -86,7 +86,7 @@ class Kinds(Expression):
 
     @property
     def by(self) -> tuple[str, ...]:
-        """The labels by which the lines are kept apart; the server is none of them."""
+        """The labels that keep the lines apart, without the server."""
         return tuple(label for label in self.of.by if label != INSTANCE)
 
     def promql(self, window: str) -> str:

@@ -253,11 +253,10 @@ def step_words(status: Status) -> str:
     if steps is None or steps.prefill_share is None:
         return ""
     share, target = (written(ratio, "ratio") for ratio in (steps.prefill_share, steps.target_share))
-    held = f", the longest for {written(steps.longest_held_s, 'seconds')}" if steps.longest_held_s else ""
+    longest = f", the longest for {written(steps.longest_held_s, 'seconds')}" if steps.longest_held_s else ""
     return (
-        f"Prompts beside sequences that decode: **{share}** of the time of their steps, of {target} that was to go "
-        f"there; prompt tokens were left for later in {written(steps.held, 'count')} of "
-        f"{written(steps.planned, 'count')} steps{held}."
+        f"Prompts beside decoding sequences took **{share}** of the time of their steps (target {target}); prompt "
+        f"tokens were postponed in {written(steps.held, 'count')} of {written(steps.planned, 'count')} steps{longest}."
     )
 
 

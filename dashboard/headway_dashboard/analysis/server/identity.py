@@ -112,7 +112,7 @@ def _up_s(status: Status, revision: str, preset_s: float | None) -> float | None
 
 
 def _labels(reading: SourceReading, expression: Expression, count: int) -> Iterable[str]:
-    """The labels of the line that is there now, else of any; as many empty texts where there is none."""
+    """The labels of a line with a present value, else of any line, else empty texts."""
     lines = reading[expression].lines
     present = [labels for labels, line in lines.items() if line and line[-1] is not None]
     return next(iter(present or lines), ("",) * count)

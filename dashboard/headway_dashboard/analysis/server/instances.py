@@ -53,7 +53,7 @@ def health_of_all(healths: Iterable[Health]) -> Health:
 
 
 def condition_of_one(reading: SourceReading, name: str, now_s: float, activity: Activity | None = None) -> Condition:
-    """The condition of one of the servers."""
+    """The condition of a single server."""
     health = reading.instances.get(name, Health())
     return condition(health, Activity() if activity is None else activity, now_s, reading.interval_s)
 

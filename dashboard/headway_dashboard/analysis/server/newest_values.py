@@ -31,7 +31,7 @@ def now(reading: SourceReading, expression: Expression) -> Point:
 
 
 def running_preset(reading: SourceReading) -> tuple[str, str]:
-    """Name and revision of the preset that ran at the last scrape we have; empty strings where none is known."""
+    """Name and revision of the preset at the last scrape; empty strings if unknown."""
     found, last = ("", ""), (-1, -1)
     for (name, revision), line in reading[panels.PRESET].lines.items():
         at = max((place for place, point in enumerate(line) if point is not None), default=-1)
@@ -148,7 +148,7 @@ def _errors(reading: SourceReading, name: str) -> str:
 
 
 def _all_written(values: Sequence[Point], unit: Unit) -> str:
-    """The values of one cell; a single sign where none is known."""
+    """The values of a cell; a dash if none is known."""
     return (
         ", ".join(written(value, unit) for value in values) if any(value is not None for value in values) else MISSING
     )

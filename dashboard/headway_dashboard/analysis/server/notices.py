@@ -95,7 +95,7 @@ def _engine(state: str, now: Situation, status: Status) -> Notice | None:
     match state:
         case "silent":
             text = f"Dispatch is suspended{_for(now)}; {_waiting(now)}. "
-            text += "It resumes by itself when the engine responds."
+            text += "Dispatch resumes when the engine responds."
             return Notice("warning", "The engine is unresponsive", text)
         case "restarting":
             return _restarting(now, status)

@@ -1,4 +1,4 @@
-"""The health of each source of figures, and what a server says of its start, settings and log, as rows of tables."""
+"""Table rows of the health of each source, and of a server's start, settings and log."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def source_rows(reading: SourceReading, status: Status, now_s: float) -> list[di
     if reading.note:
         rows.append({"Source": "Prometheus", "State": "away", "Newest figures": MISSING, "Trouble": reading.note})
     for name, own in (status.servers or {"": status}).items():
-        trouble = "" if own.known else "it does not answer, or this dashboard has no token for it"
+        trouble = "" if own.known else "no answer, or this dashboard has no token for the server"
         state = "answers" if own.known else "not read"
         label = f"{ADMIN_API} of {name}" if name else ADMIN_API
         rows.append({"Source": label, "State": state, "Newest figures": MISSING, "Trouble": trouble})

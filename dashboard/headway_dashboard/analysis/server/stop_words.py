@@ -14,9 +14,9 @@ DRAINING = "draining"
 _CAUSES = {
     "recycle": "a recycle",
     "warmup": "the warm-up",
-    "engine_paused": "the engine, which is paused",
-    "engine_asleep": "the engine, which is asleep",
-    "no_instance": "the instances, none of which is healthy",
+    "engine_paused": "the paused engine",
+    "engine_asleep": "the sleeping engine",
+    "no_instance": "the lack of a healthy instance",
 }
 
 
@@ -37,7 +37,9 @@ def by_and_since(status: Status) -> str:
 def end_words(status: Status) -> str:
     """The end of the command that blocks dispatch, as a sentence; empty where a resume ends it."""
     stop = status.stopped
-    return "" if stop is None or stop.left_s is None else f"It ends by itself in {duration(round(stop.left_s))}."
+    if stop is None or stop.left_s is None:
+        return ""
+    return f"The command ends by itself in {duration(round(stop.left_s))}."
 
 
 def operator_limit_words(status: Status) -> str:
@@ -62,4 +64,4 @@ def admission_words(status: Status) -> str:
     if status.admission == "open":
         return "Requests are dispatched."
     causes = ", ".join(_CAUSES.get(block, block.replace("_", " ")) for block in status.blocks)
-    return f"Dispatch is blocked by {causes}; it goes on by itself." if causes else "Dispatch is blocked."
+    return f"Dispatch is blocked by {causes}, and resumes by itself." if causes else "Dispatch is blocked."

@@ -41,7 +41,7 @@ _NONE: Judgement = ("", "blue")
 
 
 def noted(text: TileText, one: Tile, reading: SourceReading, status: Status, state: Condition, view: View) -> TileText:
-    """The tile with its note; one that is already there ("last known") stays. ``reading`` has ``EXPRESSIONS``."""
+    """The tile with its note; an existing note ("last known") stays. ``reading`` has ``EXPRESSIONS``."""
     if text.note or not state.current:
         return text
     judge = _JUDGES.get(one.id)

@@ -11,13 +11,13 @@ from headway_dashboard.analysis.changes.audit_rows import clock
 from headway_dashboard.analysis.tenants.words import MOST_ROWS
 from headway_dashboard.analysis.units import MISSING, compact, written
 
-HELP = "Past use counts, and what requests in progress hold. The rate is that of the range above."
+HELP = "Past use, and the reservations of requests in progress. The rate is the average of the range above."
 
 
 def budget_rows(
     budgets: Iterable[BudgetRow], report: UsageReport, now_s: float, zone: timezone
 ) -> list[dict[str, str]]:
-    """A row for each bound, what is used up most first; the rates are those of the report."""
+    """A row for each bound, the most used first, with the rates of the report."""
     found = []
     for row in sorted(budgets, key=lambda row: -_used_ratio(row))[:MOST_ROWS]:
         left, per_s = max(0.0, row.limit - row.used - row.held), rate_per_s(report, row)

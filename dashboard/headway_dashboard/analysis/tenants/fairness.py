@@ -1,4 +1,4 @@
-"""The use of each tenant in a range of time, beside a fair share of what all of them were given.
+"""The use of each tenant in a range of time, compared with a fair share of the whole use.
 
 share       of the tokens of all tenants
 entitled    the tenant's weight (its share in the keys file, else 1) over the weights of all that asked for anything

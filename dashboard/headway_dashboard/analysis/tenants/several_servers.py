@@ -10,7 +10,7 @@ from headway_policies.usage import Figures
 
 
 def by_database(reports: Mapping[str, UsageReport]) -> dict[str, list[str]]:
-    """The names of the servers of these reports by the first of those that share their database."""
+    """The names of the servers, grouped by database under the first server of each."""
     firsts: dict[str, str] = {}
     found: dict[str, list[str]] = {}
     for name, report in reports.items():

@@ -21,9 +21,9 @@ def audit_log(entries: Sequence[AuditEntry]) -> None:
         search = st.text_input("Search", key="audit_search", max_chars=100, placeholder="name, preset, reason")
         found = chosen(entries, kind or "all", search)
         st.download_button("CSV", lambda: audit_csv(found), file_name="headway-audit.csv", mime="text/csv",
-                           key="audit_csv", help="What is shown here, with times in UTC.")  # fmt: skip
+                           key="audit_csv", help="The entries shown here, with times in UTC.")  # fmt: skip
     if not found:
-        st.caption(f"None of the {len(entries)} entries is like that.")
+        st.caption(f"None of the {len(entries)} entries matches.")
         return
     rows = audit_rows(found, zone_of(st.context.timezone_offset))
     st.dataframe(rows, hide_index=True, width="stretch", height="auto")

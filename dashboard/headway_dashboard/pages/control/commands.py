@@ -277,8 +277,8 @@ CARDS = (
         lambda status: ("pause", "drain", "resume"),
         _dispatch,
         choose="Dispatch",
-        idle="Choose one to see its effect. A drain lasts until Resume, a pause until then or its own end, also across "
-        "preset switches.",
+        idle="Choose an action to see its effect. A drain lasts until Resume, a pause until then or its own end, also "
+        "across preset switches.",
         now=lambda status: plain(stop_words.admission_words(status)),
     ),
     Card(
@@ -298,7 +298,7 @@ CARDS = (
         lambda status: (*descriptions.settable(status.ladder), AUTO),
         _ladder,
         choose="Set it to",
-        idle="Choose a rung to see its effect. It stays set until the next change here, also across preset switches.",
+        idle="Choose a rung to see its effect. The rung stays until the next change here, also across preset switches.",
         now=lambda status: descriptions.ladder_words(status.ladder),
     ),
     Card(
@@ -308,7 +308,7 @@ CARDS = (
         lambda status: (SILENCE, END) if status.silences else (SILENCE,),
         _silence,
         choose="Action",
-        idle="Choose one to see its effect. A silence ends by itself, and with the server.",
+        idle="Choose an action to see its effect. A silence ends by itself, and with the server.",
         now=_silences_now,
     ),
     Card(
@@ -317,8 +317,8 @@ CARDS = (
         "The warm-up of the preset in force runs once more.",
         lambda status: ("warm up",),
         _warm_up,
-        about="Its requests run once, past the queue and counted nowhere, for some seconds. The server stays ready, no "
-        "request is refused, and a failure changes nothing. One runs at a time.",
+        about="The requests of the warm-up bypass the queue for some seconds, and no figure counts them. The server "
+        "stays ready, no request is refused, and a failure changes nothing. One warm-up runs at a time.",
     ),
     Card(
         "recycle",

@@ -36,7 +36,7 @@ def job_for(url: str, token_id: str, _token: str | None) -> ForecastJob:
 
 
 def doubt(server_status: StatusSource) -> str:
-    """Where the forecast of the preset in force differs from what is measured, as the cards are drawn with it."""
+    """The differences between the forecast of the preset in force and the measurements, drawn with the cards."""
     check = server_status.read().forecast.in_force
     words = "" if check is None else check.sentence
     st.session_state[_DOUBT] = bool(words)

@@ -105,7 +105,7 @@ def _audit(client: AdminClient) -> tuple[Sequence[AuditEntry], str]:
 
 
 def _less(rights: Rights) -> Rights:
-    """The rights that remain after what the server has said, and without a login where one is set up."""
+    """The rights left by the server's answers, and by a missing login where a login is set up."""
     if said := st.session_state.get(VIEWER_ONLY):
         return Rights(False, said)
     return logged_in(rights)

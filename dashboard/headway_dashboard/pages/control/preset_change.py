@@ -45,13 +45,13 @@ def _form(settings: Settings, chosen: PresetEntry, rights: Rights, revision: int
         reason_and_name("", rights)
         with st.container(horizontal=True, vertical_alignment="top"):
             st.text_input("Revert after", key=AFTER, max_chars=20, disabled=off, width=180, placeholder="10m",
-                          help="The earlier preset returns after so long (90s, 10m, 1h) unless somebody keeps this "
-                               "one. Empty: it stays.")  # fmt: skip
+                          help="The earlier preset returns after this time (90s, 10m, 1h), unless somebody keeps "
+                               "the new one. Empty: the new one stays.")  # fmt: skip
             st.text_area("Revert if", key=CONDITIONS, max_chars=2200, disabled=off, width="stretch", height=68,
                          placeholder=_EXAMPLE,
                          help="One condition a line: [CLASS.]FIGURE > NUMBER [for SECONDS s]. The earlier preset "
-                              "returns as soon as one has been true for its time. A trial without a condition on "
-                              "refusals gets one: more than 10 % above those of now.")  # fmt: skip
+                              "returns as soon as a condition has been true for its time. A trial without a condition "
+                              "on refusals gets: more than 10 % above the present refusals.")  # fmt: skip
         st.form_submit_button(
             f"Apply {chosen.name}", type="primary", on_click=_apply, args=(settings, chosen, revision, refused_ratio),
             disabled=off,
@@ -104,6 +104,6 @@ def switched_words(done: Switched, *, before: int, watch: str = "at the top of t
     )
     confirmed = "" if done.engine_limit_confirmed else " The engine has not confirmed its new limit."
     warned = "".join(f" Warning: {warning}." for warning in done.warnings)
-    trial = "" if done.trial is None else f" It is on trial: the watch is {watch}."
+    trial = "" if done.trial is None else f" The preset is on trial: the watch is {watch}."
     how = f"{done.name} is in force as revision {done.revision}."
     return f"{how} Changed: {listed or 'nothing'}.{confirmed}{warned}{trial}"

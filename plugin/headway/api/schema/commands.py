@@ -33,7 +33,7 @@ class UndoCommand(Command):
 
 
 class ForecastCommand(Command):
-    """Forecast these presets, all of them where none is named, or one that is saved nowhere, as TOML."""
+    """Forecast these presets (by default all), or an unsaved preset given as TOML."""
 
     presets: list[str] | None = Field(default=None, min_length=1, max_length=100)
     toml: str | None = Field(default=None, min_length=1, max_length=12_000)

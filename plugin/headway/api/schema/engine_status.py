@@ -46,7 +46,7 @@ class MemoryStatus(Answer):
 
 
 class UnloadedTimes(Answer):
-    """The engine's times for one request alone, of which relative objectives are multiples."""
+    """The engine's times for a request alone; relative objectives are multiples of them."""
 
     token_s: float = Field(description="Between two tokens of a single sequence.")
     prefill_token_s: float = Field(
@@ -66,31 +66,35 @@ class StepsStatus(Answer):
     """
 
     planned: int
-    pressed: int = Field(description="Of these, with more for prompts than usual, so that none misses its objective.")
-    held: int = Field(description="Of these, with tokens of a prompt left for a later step.")
+    pressed: int = Field(
+        description="Steps of these with more for prompts than usual, so that no first token misses its objective."
+    )
+    held: int = Field(description="Steps of these that postponed tokens of a prompt.")
     prompt_tokens: int
     decode_tokens: int
-    budget_tokens: int = Field(description="The most that was allowed of both.")
+    budget_tokens: int = Field(description="The most tokens allowed of both.")
     total_s: float = Field(description="The time of these steps.")
-    prefill_s: float = Field(description="The part of it that went to prompts, by the fitted costs.")
-    target_s: float = Field(description="The part of it that was to go to prompts.")
+    prefill_s: float = Field(description="The part spent on prompts, by the fitted costs.")
+    target_s: float = Field(description="The target of the part spent on prompts.")
     prefill_share: float | None = Field(default=None, description="null: no step was planned in the last half minute.")
     target_share: float | None = None
-    longest_held_s: float = Field(default=0.0, description="The longest that a prompt was there while it was held.")
+    longest_held_s: float = Field(
+        default=0.0, description="The longest time in the engine of a prompt with postponed tokens."
+    )
 
 
 class EngineStatus(Answer):
     """The engine. ``state`` and the fields below it are empty where no supervisor watches the engine."""
 
     backend: str = Field(default="", description="The device type, or router, or simulated.")
-    version: str = Field(default="", description="The version of vLLM; empty where none is installed or simulated.")
+    version: str = Field(default="", description="The version of vLLM; empty without vLLM, and in a simulation.")
     healthy: bool = False
     core_limit: int | None = Field(default=None, description="The seat limit that the engine has confirmed.")
     running: int = 0
     waiting: int = 0
     kv_cache_usage_ratio: float = 0.0
     kv_cache_tokens: int | None = Field(
-        default=None, description="Tokens the KV cache holds; null before the first step."
+        default=None, description="Capacity of the KV cache in tokens; null before the first step."
     )
     step_time: StepTime | None = Field(default=None, description="null until enough steps were seen.")
     unloaded: UnloadedTimes | None = Field(default=None, description="null until enough steps were seen.")
@@ -101,15 +105,15 @@ class EngineStatus(Answer):
     step_tokens: int | None = Field(default=None, description="The most tokens that one step computes.")
     steps: StepsStatus | None = Field(default=None, description="null: no step was planned since the engine's start.")
     state: str = Field(default="", description="up, silent, restarting or lost")
-    restart_step: str = Field(default="", description="The present step of a restart; empty if there is none.")
+    restart_step: str = Field(default="", description="The present step of a restart; empty without a restart.")
     restart_attempts: int = Field(default=0, description="Restart attempts since the last healthy engine.")
     max_restart_attempts: int = Field(default=0, description="0 where the server cannot replace its engine.")
     deaths: dict[str, int] = Field(default={}, description="Engine deaths, by cause.")
     hangs: int = Field(default=0, description="Times the engine was unresponsive for too long.")
     stuck: str = Field(
         default="",
-        description="Why the engine steps and serves nothing: kv_full, not_admitted, grammar, deferred or no_tokens; "
+        description="Why the engine steps without any token: kv_full, not_admitted, grammar, deferred or no_tokens; "
         "empty while it serves.",
     )
-    stuck_s: float = Field(default=0.0, description="For how long it has.")
+    stuck_s: float = Field(default=0.0, description="For how long it has been stuck.")
     crash_suspects: int = Field(default=0, description="Requests that are retried alone after an engine death.")

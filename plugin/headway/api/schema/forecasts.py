@@ -62,14 +62,14 @@ class Quantiles(Answer):
 
 
 class ClassForecast(Answer):
-    """The forecast for the requests of one class; ratios are of those that were offered."""
+    """The forecast for the requests of one class; ratios are parts of the offered requests."""
 
     offered: int
     completed_ratio: Interval
     refused_ratio: Interval
     timed_out_ratio: Interval
     good_ratio: Interval | None = Field(
-        default=None, description="Served within all objectives of the preset; null where it states none."
+        default=None, description="Completed within all objectives of the preset; null where the preset states none."
     )
     ttft_s: Quantiles
     inter_token_s: Quantiles
@@ -82,7 +82,7 @@ class PresetForecast(Answer):
     tokens_per_s: Interval
     mean_batch: Interval
     goodput_per_s: Interval | None = Field(
-        default=None, description="Requests a second that are served within the preset's own objectives."
+        default=None, description="Requests a second completed within the preset's own objectives."
     )
     all: ClassForecast
     classes: dict[str, ClassForecast]
@@ -100,9 +100,9 @@ class Forecast(Answer):
     current: str = Field(description="The preset in force.")
     span_s: float = Field(description="The time in which the requests arrived.")
     requests: int = Field(description="The sequences that were replayed: the newest ones.")
-    seeds: int = Field(description="How many replays each figure is of, at least.")
+    seeds: int = Field(description="The least number of replays behind each figure.")
     engine: EngineEstimate
-    earlier: ForecastErrors = Field(default=ForecastErrors(), description="How true earlier forecasts were.")
+    earlier: ForecastErrors = Field(default=ForecastErrors(), description="The errors of earlier forecasts.")
     presets: list[PresetForecast]
 
 

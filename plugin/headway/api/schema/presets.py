@@ -66,7 +66,7 @@ class ServedByClass(Answer):
 
 
 class EndedRequests(Answer):
-    """The requests of a class that have ended, those that clients cancelled and invalid ones apart, by how."""
+    """The ended requests of a class by their end, without cancelled and invalid requests."""
 
     ended: int
     completed: int
@@ -87,14 +87,15 @@ class Trial(PresetInForce):
     """A preset on trial, or the last one that was: what it ends by, and what was seen before and during it."""
 
     back_to: str = Field(description="The preset that was in force before.")
-    end: str | None = Field(default=None, description="null: it goes on; else kept, reverted or overtaken.")
+    end: str | None = Field(default=None, description="null: the trial goes on; else kept, reverted or overtaken.")
     why: str = ""
-    left_s: float | None = Field(default=None, description="Seconds until it ends by itself; null: it has ended.")
+    left_s: float | None = Field(default=None, description="Seconds until the trial ends by itself; null: ended.")
     revert_after_s: float | None = None
     conditions: list[TrialCondition] = Field(default=[])
     before: ServedByClass | None = Field(default=None, description="The last minute before the switch.")
     now: ServedByClass | None = Field(
-        default=None, description="The last seconds, of what arrived since; null: no request can be served now."
+        default=None,
+        description="The last seconds, of requests that arrived since the switch; null: no request can run now.",
     )
     ended: dict[str, EndedRequests] = Field(default={}, description="Since the switch, by class.")
 

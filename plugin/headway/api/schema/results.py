@@ -47,7 +47,7 @@ class RecycleAccepted(Answer):
 
 
 class AdmissionChanged(Answer):
-    """The state of admission after a command, and what the command did to the requests that were here."""
+    """The state of admission after a command, and the command's effect on present requests."""
 
     state: str = Field(description="open, paused or draining")
     holds: list[str] = Field(description="The causes for which nothing is dispatched; a resume ends the operator's.")

@@ -22,7 +22,7 @@ class TrialEnds(Answer):
 class PresetStatus(PresetInForce):
     """The preset in force, and whether it is on trial."""
 
-    trial: TrialEnds | None = Field(default=None, description="null: it stays until it is changed.")
+    trial: TrialEnds | None = Field(default=None, description="null: the preset stays until it is changed.")
     no_effect: list[str] = Field(default=[], description="Settings that cannot act on this server, and why.")
 
 
@@ -31,7 +31,7 @@ class OperatorLimit(Answer):
 
     seats: int
     window_ms: float | None = Field(default=None, description="null: the window of the preset.")
-    left_s: float | None = Field(default=None, description="Seconds until it ends; null: with the next switch.")
+    left_s: float | None = Field(default=None, description="Seconds until the limit ends; null: with the next switch.")
     actor: str = ""
     reason: str = ""
 
@@ -42,8 +42,8 @@ class LimitStatus(Answer):
     live: int
     proposed: int = 0
     ceiling: int
-    reason: str = Field(default="", description="Why the proposed limit is what it is: fixed, slo, kv, failed, ...")
-    ordered: OperatorLimit | None = Field(default=None, description="null: the limit is that of the preset.")
+    reason: str = Field(default="", description="The reason of the proposed limit: fixed, slo, kv, failed, ...")
+    ordered: OperatorLimit | None = Field(default=None, description="null: the preset decides the limit.")
     kv_seats: int | None = Field(
         default=None,
         description="Sequences of `kv_seats_tokens` that fill the KV space but for its reserve; null: not known yet.",
@@ -60,8 +60,8 @@ class PrefixStatus(Answer):
     """The model of the engine's prefix cache: shares of the prompt tokens of recent requests, null before there are
     enough."""
 
-    expected_ratio: float | None = Field(default=None, description="Expected in the cache.")
-    hit_ratio: float | None = Field(default=None, description="Found there by the engine.")
+    expected_ratio: float | None = Field(default=None, description="Share expected in the cache.")
+    hit_ratio: float | None = Field(default=None, description="Share that the engine found in its cache.")
     room_ratio: float = Field(default=1.0, description="The part of the KV space that the model uses.")
 
 
@@ -78,11 +78,11 @@ class ClassObjectives(Answer):
     """The objectives of a class as they are now on this engine; null where the class states none, or the engine is not
     measured yet."""
 
-    ttft_s: float | None = Field(default=None, description="The time to the first token that must hold.")
-    inter_token_s: float | None = Field(default=None, description="The time between tokens that must hold.")
+    ttft_s: float | None = Field(default=None, description="The longest time to the first token.")
+    inter_token_s: float | None = Field(default=None, description="The longest time between tokens.")
     prompt_tokens: float = Field(
         default=0.0,
-        description="The length of prompt that they are for: the recent mean; 0 before a request completed.",
+        description="The prompt length of these objectives: the recent mean; 0 before a request completed.",
     )
     ttft_stated: float | str | None = Field(
         default=None,
@@ -91,12 +91,15 @@ class ClassObjectives(Answer):
     inter_token_stated: float | str | None = Field(
         default=None, description="As in the preset, in milliseconds; a text such as `2.5x 5..250` is a multiple."
     )
-    follows_engine: bool = Field(default=False, description="Whether one of them changes with the engine.")
+    follows_engine: bool = Field(default=False, description="Whether an objective changes with the engine.")
     kept_alone: bool = Field(
-        default=True, description="Whether the engine keeps them for a request alone; what it does not refuses nothing."
+        default=True,
+        description="Whether the engine keeps the objectives for a request alone; a missed one refuses nothing.",
     )
-    words: str = Field(default="", description="Both in words, with where they come from.")
-    missed_alone: list[str] = Field(default=[], description="Each that it does not keep alone, in words.")
+    words: str = Field(default="", description="Both objectives and their origin, in words.")
+    missed_alone: list[str] = Field(
+        default=[], description="The objectives that the engine misses for a request alone, in words."
+    )
 
 
 class ClassStatus(Answer):
@@ -110,12 +113,15 @@ class ClassStatus(Answer):
         default=None, description="Longest time in the queue; null without a time-out, or without the class"
     )
     overloaded: bool = Field(default=False, description="Whether waits are cut to the objective of the class.")
-    held_seats: int = Field(default=0, description="Seats kept for the class from less urgent ones, taken or not.")
+    held_seats: int = Field(
+        default=0, description="Seats reserved for the class against less urgent classes, taken or not."
+    )
     in_flight: int
     arrived: int
     outcomes: dict[str, int]
     lowered: int = Field(
-        default=0, description="Requests that asked for the class and got a less urgent one: their key has it not."
+        default=0,
+        description="Requests that asked for the class and got a less urgent one, for lack of a key that has it.",
     )
     objectives: ClassObjectives | None = Field(
         default=None, description="null for a class that the preset in force does not have"
@@ -137,7 +143,7 @@ class FallbackSummary(Answer):
 
 
 class ForecastDifference(Answer):
-    """A figure of the forecast of the preset in force that is far from what is measured."""
+    """A forecast figure of the preset in force that is far from the measured figure."""
 
     class_name: str = Field(default="", description="Empty: all classes together.")
     figure: str = Field(description="refused_ratio, timed_out_ratio, ttft_p95_s or tokens_per_s.")
@@ -149,7 +155,7 @@ class ForecastCheck(Answer):
     """The last forecast of the preset in force against what is measured now."""
 
     preset: str
-    measured_s: float = Field(description="How long it was measured, up to now.")
+    measured_s: float = Field(description="Duration of the measurement up to now.")
     differs: list[ForecastDifference] = Field(default=[], description="Beyond the stated bounds; empty: they agree.")
     sentence: str = Field(default="", description="The differences in words; empty: they agree.")
 
@@ -172,7 +178,9 @@ class OperatorStop(Answer):
     for_s: float
     actor: str
     reason: str = ""
-    left_s: float | None = Field(default=None, description="Seconds until it ends by itself; null: a resume ends it.")
+    left_s: float | None = Field(
+        default=None, description="Seconds until the block ends by itself; null: a resume ends it."
+    )
 
 
 class LaunchStatus(Answer):
@@ -196,13 +204,17 @@ class InstanceStatus(Answer):
     """A server behind a router."""
 
     name: str
-    up: bool = Field(description="Whether it may be given requests.")
+    up: bool = Field(description="Whether the instance may get requests.")
     seats: int = Field(description="The sequences that may be sent there now.")
     running: int = Field(description="The sequences of this router there.")
     others: int = Field(default=0, description="The sequences of other clients there.")
-    says_seats: bool = Field(default=True, description="Whether the seats are the limit that it says itself.")
+    says_seats: bool = Field(
+        default=True, description="Whether the seats are the limit that the instance itself reports."
+    )
     maker: str = Field(default="", description="The maker of its server; empty: not known.")
-    lacks: list[str] = Field(default=[], description="Facts that it does not report, and that are not known here.")
+    lacks: list[str] = Field(
+        default=[], description="Facts that the instance does not report, and that are not known here."
+    )
 
 
 class BatchStatus(Answer):
@@ -215,8 +227,10 @@ class BatchStatus(Answer):
     failed: int
     total: int
     expires: str = Field(description="The end of its window.")
-    late: bool = Field(default=False, description="Whether it would miss that at its pace.")
-    left_s: float | None = Field(default=None, description="At its pace; null before a hundredth of its window.")
+    late: bool = Field(default=False, description="Whether the batch would miss its window at its pace.")
+    left_s: float | None = Field(
+        default=None, description="Time left at its pace; null before a hundredth of its window."
+    )
 
 
 class Status(Answer):
@@ -224,7 +238,7 @@ class Status(Answer):
 
     version: str
     model: str
-    diagnosis: Diagnosis | None = Field(default=None, description="null: the server is older than this.")
+    diagnosis: Diagnosis | None = Field(default=None, description="null: the server is older than this field.")
     ready: bool
     reasons: list[str] = Field(description="Why the server is not ready.")
     state: str = Field(description="The state of admission: open, paused or draining, for example.")
@@ -239,7 +253,7 @@ class Status(Answer):
     preset: PresetStatus
     limit: LimitStatus
     ordering: OrderingStatus = OrderingStatus()
-    scale_ratio: float = Field(default=0.0, description="How many times the live limit the demand would fill.")
+    scale_ratio: float = Field(default=0.0, description="The demand as a multiple of the live limit.")
     desired_instances: float = Field(
         default=0.0, description="Instances that the traffic needs: of a server its own part, of a router its fleet."
     )
@@ -259,7 +273,7 @@ class Status(Answer):
     engine: EngineStatus = EngineStatus()
     instances: list[InstanceStatus] = Field(default=[], description="Of a router: the servers behind it.")
     batches: list[BatchStatus] = Field(
-        default=[], description="Those that have not ended, 48 at most: those that run, then the newest."
+        default=[], description="At most 48 batches that have not ended: first the running ones, then the newest."
     )
     launch: LaunchStatus = LaunchStatus()
     warnings: list[LogWarning] = Field(

@@ -11,16 +11,16 @@ class UsageRow(Answer):
     """The figures of one group, in a period that begins at ``start`` or in the whole range."""
 
     start: str | None = None
-    group: dict[str, str] = Field(description="The values of what the rows are grouped by.")
+    group: dict[str, str] = Field(description="The values of the fields by which rows are grouped.")
     requests: int
     refused: int
-    prompt_tokens: int = Field(description="As the engine counted them, the cached ones too.")
-    cached_tokens: int = Field(description="Of these, those that the engine had in its prefix cache.")
+    prompt_tokens: int = Field(description="Counted by the engine, cached tokens included.")
+    cached_tokens: int = Field(description="Prompt tokens that the engine had in its prefix cache.")
     output_tokens: int
     seat_s: float = Field(description="Time on seats, summed over sequences.")
     kv_token_s: float = Field(description="Tokens in the KV cache times seconds, approximately.")
     queue_s: float = Field(description="Time without a seat.")
-    cost: float | None = Field(default=None, description="Null without prices, or where some of it has no price.")
+    cost: float | None = Field(default=None, description="Null without prices, or where a part has no price.")
 
 
 class BudgetRow(Answer):
@@ -30,8 +30,8 @@ class BudgetRow(Answer):
     bound: str
     limit: float
     used: float
-    held: float = Field(description="Of requests in progress: one each, and the tokens estimated for them.")
-    resets: str | None = Field(description="When it counts from 0 again; null for concurrency.")
+    held: float = Field(description="Reserved for requests in progress: one each, or the tokens estimated for them.")
+    resets: str | None = Field(description="When the count restarts from 0; null for concurrency.")
 
 
 class UsageReport(Answer):

@@ -59,7 +59,7 @@ class Credentials:
 
 @dataclass(frozen=True, slots=True)
 class Identity:
-    """The tenant of a request and what it is entitled to.
+    """The tenant of a request and its rights.
 
     ``key_id`` names the key, never the key itself; None where no key was asked for. ``trusted`` says that the request
     comes from a listed proxy, whose tenant and class headers are taken as they are.

@@ -63,7 +63,7 @@ class TrustedProxies:
 
 
 def _peer(scope: Scope) -> str | None:
-    """The address of the connection; None where it is not known for certain, or there is none."""
+    """The address of the connection; None if unknown or uncertain."""
     peer = scope[PEER] if PEER in scope else _client_without_forwarding(scope)
     return peer[0] if peer else None
 

@@ -99,7 +99,7 @@ class RouteGuard:
         return self._access.identity(scope, access, asyncio.get_running_loop().time(), time.time())
 
     def _meant(self, path: str | None) -> str:
-        """The route that a client with a wrong base URL means; empty where none comes near."""
+        """The route that a client with a wrong base URL probably means; empty without a similar route."""
         for meant in () if path is None else (f"/v1{path}", path.removeprefix("/v1")):
             route = self._access.table.find(meant)
             if route is not None and route.access is RouteAccess.INFERENCE:

@@ -80,7 +80,7 @@ class RouteTable:
         for path in _checked(found.closed_routes, CLOSED_ROUTES):
             if path not in known or known[path].access is not RouteAccess.OPEN:
                 choice = ", ".join(sorted(route.path for route in known.values() if route.access is RouteAccess.OPEN))
-                raise HeadwayError(f"{CLOSED_ROUTES}: {path} is no open route; those are {choice}")
+                raise HeadwayError(f"{CLOSED_ROUTES}: {path} is no open route; the open routes are {choice}")
             known[path] = replace(known[path], access=RouteAccess.CLOSED)
         return cls(known.values())
 

@@ -25,7 +25,7 @@ def action(request: Request) -> str:
 
 
 def command(request: Request, expected: type[ACommand]) -> ACommand:
-    """The command in the body, which is of the kind that the table of routes names."""
+    """The command in the body, of the kind named in the table of routes."""
     found = request.scope[COMMAND]
     assert isinstance(found, expected)
     return found

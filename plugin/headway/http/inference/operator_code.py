@@ -121,5 +121,5 @@ def _judged(call: Callable[[], object]) -> _Outcome:
     if found is None:
         return _Outcome()
     if not isinstance(found, str):
-        return _Outcome(failure=f"it returned {type(found).__name__}, not a message or None")
+        return _Outcome(failure=f"the function returned {type(found).__name__}, not a message or None")
     return _Outcome(message=found[:MAX_MESSAGE_CHARS] or "refused by a check of this server")

@@ -130,7 +130,7 @@ def _check_logprobs(name: str, raw: Raw, most: int | None) -> None:
 
 
 def _check_listed(prefix: str, fields: Fields) -> None:
-    """The alternatives that several answers to a prompt have at each step; those of one have a cap of their own."""
+    """Check the alternatives of several answers to a prompt at each step; a single answer has its own cap."""
     answers = max(whole_number(fields.get("n")) or 1, whole_number(fields.get("best_of")) or 1)
     if answers <= 1:
         return

@@ -30,7 +30,7 @@ _MAX_DIGITS = 9
 
 
 def is_retry(headers: Mapping[str, str]) -> bool:
-    """Whether one of the headers counts a try before this one; a value that is no number is ignored."""
+    """Whether a header counts an earlier try; a value that is no number is ignored."""
     for name, first in FIRST_TRY.items():
         value = headers.get(name)
         if value is not None and value.isdecimal() and len(value) <= _MAX_DIGITS and int(value) > first:

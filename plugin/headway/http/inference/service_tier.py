@@ -86,7 +86,7 @@ class TierEcho:
         return {**message, "body": head + mark + text + b"\n\n"}
 
     def _carries(self, event: bytes) -> bool:
-        """Whether a text is an event with the field; a quote in a string is escaped, so no string is taken for one."""
+        """Whether a text is an event with the field; quotes in strings are escaped, so no string matches."""
         if self._responses:
             return b'"response":{' in event
         return b'"type":"message_start"' in event if self._messages else event.startswith(_CHUNK)

@@ -114,7 +114,7 @@ class BackgroundHold:
 
 @dataclass(frozen=True, slots=True)
 class TenantCharge:
-    """The tokens that one request was charged, and what it holds of ``budgets``. ``lowers``: one is close to its end,
+    """The tokens charged to a request, and its reservation in ``budgets``. ``lowers``: one is close to its end,
     and the request gets the least urgent class. ``background`` is what holds it where the request is answered first.
     """
 
@@ -165,7 +165,8 @@ def _over_budget(found: Finding, left: Allowances) -> BadRequest:
         text, headers = f"This request alone is more than the {bound} of its {owner}.", [_NO_RETRY]
     else:
         text = (
-            f"The {owner} has used its {bound}, or requests in progress hold the rest. Try again in {ceil(wait_s)} s."
+            f"The {owner} has used its {bound}, or requests in progress reserve the rest. Try again in {ceil(wait_s)} "
+            "s."
         )
         headers = [*([_NO_RETRY] if wait_s > _RETRIED_S else []), (b"retry-after", str(ceil(wait_s)).encode())]
     headers = [(b"x-headway-reason", b"budget"), *_left(left), *headers]

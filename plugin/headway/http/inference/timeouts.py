@@ -39,7 +39,7 @@ def seconds(value: str) -> float:
 
 
 def milliseconds(value: str) -> float:
-    """``2500``, in seconds; NaN for what is no number."""
+    """A text of milliseconds in seconds; NaN for a text that is no number."""
     return seconds(value) / 1000
 
 

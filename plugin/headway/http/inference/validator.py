@@ -128,7 +128,7 @@ class CheckedAnswer:
         await self._send(last)
 
     async def _end_stream(self, bad: BadRequest) -> None:
-        """End a stream with an error event; what the application sends after it is dropped."""
+        """End a stream with an error event, and drop the rest of the application's messages."""
         self._streams, self._parts, self._refused = False, [], True
         self._context.calls_failed += 1  # the status of a stream does not tell it
         event = error_event(self._path, bad.status, bad.message, bad.code)

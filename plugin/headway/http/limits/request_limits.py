@@ -40,7 +40,7 @@ _NO_ROOM_HEADERS = (
 
 
 def is_json(content_type: str | None) -> bool:
-    """Whether a body of this type is read as JSON, as one without a type is."""
+    """Whether a body of this type is read as JSON, like a body without a type."""
     return content_type is None or "json" in content_type.partition(";")[0].lower()
 
 
@@ -188,7 +188,7 @@ class Body:
         return message
 
     async def _in_time(self) -> Message:
-        """Wait for the client within its time, which is counted only while the application reads."""
+        """Wait for the client within its time, which runs only while the application reads."""
         loop = asyncio.get_running_loop()
         began_s = loop.time()
         try:

@@ -100,7 +100,7 @@ class AdmissionCommands:
         if Block.OPERATOR not in gate.desk.mode.blocks:
             why = "no command blocks dispatch"
             if gate.desk.mode.blocks:
-                why += f"; it is blocked by {', '.join(sorted(gate.desk.mode.blocks))}, which ends by itself"
+                why += f"; the block by {', '.join(sorted(gate.desk.mode.blocks))} ends by itself"
         change = self._change(RESUME, gate.resume, why, caller, reason)
         self._tasks.stop(TASK)
         self._tasks.stop(EXPIRY)

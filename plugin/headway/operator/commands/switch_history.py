@@ -31,7 +31,7 @@ class SwitchHistory:
         self.started_s = self.last_change_s = self.wall_s()
 
     def switched(self, preset: Preset, revision: int) -> None:
-        """Count a switch to this preset, which is this revision."""
+        """Count a switch to this preset as this revision."""
         self.last_change_s = self.wall_s()
         self.switches[preset.name] += 1
         self.presets[revision] = preset
@@ -39,7 +39,7 @@ class SwitchHistory:
             del self.presets[min(self.presets)]
 
     def before(self, revision: int, in_force: Preset) -> int | None:
-        """The last revision before this one that differs from what is in force; None where none is known any more."""
+        """The last earlier revision that differs from the settings in force; None if none is known."""
         return max((past for past in self.presets if past < revision and self._differs(past, in_force)), default=None)
 
     def _differs(self, revision: int, in_force: Preset) -> bool:

@@ -92,7 +92,7 @@ class PresetTrials:
         return self.last
 
     def end(self, result: TrialResult) -> PresetTrial | None:
-        """End the trial that goes on; None where there is none."""
+        """End the running trial; None without one."""
         running = self.running
         if running is None:
             return None
@@ -101,7 +101,7 @@ class PresetTrials:
         return self.last
 
     def left_s(self) -> float | None:
-        """How long the trial that goes on lasts at most; None where there is none."""
+        """The longest rest of the running trial; None without one."""
         return None if self.running is None else max(0.0, self.running.trial.ends_s - self._gate.now_s())
 
     def report(self, trial: PresetTrial) -> schema.Trial:

@@ -85,7 +85,7 @@ class WarmupCommands:
         if self._gateway.link.closing:
             return "the server is closing: start it again once it has ended"
         if self.running or not self._warmup.report.warm or Block.WARMUP in desk.mode.blocks:
-            return "a warm-up is under way: wait for its end, which is in the audit log and the status"
+            return "a warm-up is under way: wait for its end (see the audit log or the status)"
         if self._recycle.running:
             return "a recycle is under way, and warms the new engine up: wait for its end"
         if not desk.mode.engine_up:

@@ -155,7 +155,7 @@ class Meters(Collector):
             meter.decode.add(ended.decode_s, now_s)
 
     def judged(self, objective: str) -> tuple[int, int]:
-        """The requests of all classes that an objective was judged for, and those that met it."""
+        """The judged requests of all classes for an objective, and the requests that met it."""
         meters = self._classes.values()
         return sum(meter.judged[objective] for meter in meters), sum(meter.met[objective] for meter in meters)
 
@@ -216,6 +216,6 @@ def _count_finishes(finishes: Counter[str], ended: EndedRequest) -> None:
 
 
 def _sizes(max_seats: int) -> tuple[float, ...]:
-    """Powers of two, as far as the engine has seats, and that number itself."""
+    """The powers of two below the engine's seats, and the seats themselves."""
     powers = takewhile(lambda size: size <= max(_LEAST_SIZES, max_seats), (2**exponent for exponent in count()))
     return tuple(sorted({*map(float, powers), float(max_seats)}))

@@ -60,13 +60,13 @@ TABLE: dict[str, tuple[str, str]] = {
     "headway_end_to_end_seconds": ("histogram", "Time from arrival to the last token, of completed requests."),
     "headway_prefill_seconds": ("histogram", "Time from dispatch to the first token."),
     "headway_decode_seconds": ("histogram", "Time from the first token to the last one, of completed requests."),
-    "headway_longest_seconds": ("gauge", "Longest duration of the last 60 to 120 s, by what was measured; 0 for none."),
+    "headway_longest_seconds": ("gauge", "Longest duration in the last 60 to 120 s, by kind; 0: none."),
     "headway_prompt_tokens_total": ("counter", "Prompt tokens of requests that ended, as the engine counted them."),
     "headway_output_tokens_total": ("counter", "Output tokens of requests that ended."),
     "headway_finish_reasons_total": ("counter", "Answers that ended, by the reason that the engine gave."),
     "headway_objective_seconds": (
         "gauge",
-        "Objectives of the classes of the preset, on this engine as it is now; absent where none.",
+        "Objectives of the preset's classes on the present engine; absent for a class without objectives.",
     ),
     "headway_objective_judged_total": ("counter", "Requests judged by the objectives of their class."),
     "headway_objective_met_total": ("counter", "Requests that met the objectives of their class."),
@@ -89,20 +89,24 @@ TABLE: dict[str, tuple[str, str]] = {
     ),
     "headway_planned_steps_total": (
         "counter",
-        "Steps with prompts that the step policy planned: all, with more for prompts, and with prompt tokens held.",
+        "Steps with prompts that the step policy planned: all, with more for prompts, and with prompt tokens "
+        "postponed.",
     ),
     "headway_planned_step_tokens_total": (
         "counter",
-        "Tokens of planned steps: of prompts, of sequences that decode, and the most that was allowed.",
+        "Tokens of planned steps: of prompts, of decoding sequences, and the most allowed.",
     ),
     "headway_planned_step_seconds_total": (
         "counter",
-        "Time of planned steps: all, what went to prompts by the fitted costs, and what was to go there.",
+        "Time of planned steps: all, the part of prompts by the fitted costs, and the target of that part.",
     ),
-    "headway_prompt_held_seconds": ("gauge", "Longest that a prompt was there while held, in the last half minute."),
+    "headway_prompt_held_seconds": (
+        "gauge",
+        "Longest time in the engine of a prompt with postponed tokens, in the last half minute.",
+    ),
     "headway_engine_stuck_seconds": (
         "gauge",
-        "How long the engine has stepped and served nothing, by cause; 0: it serves.",
+        "Time for which the engine has stepped without output for any request, by cause; 0: not stuck.",
     ),
     "headway_retries_total": ("counter", "Requests retried after their engine died."),
     "headway_recalls_total": ("counter", "Requests without a token yet that made room for a more urgent one."),
@@ -113,10 +117,13 @@ TABLE: dict[str, tuple[str, str]] = {
     "headway_engine_memory_bytes": ("gauge", "Memory of the engine: weights, and the KV cache as allocated."),
     "headway_memory_limit_bytes": ("gauge", "Memory that the server may use: of its control group, or all."),
     "headway_processor_busy_ratio": ("gauge", "Processor time as a share of the processors that may be used."),
-    "headway_gpu_memory_used_bytes": ("gauge", "Memory in use on a GPU of this engine; absent without one."),
-    "headway_gpu_memory_total_bytes": ("gauge", "Memory in all of a GPU of this engine; absent without one."),
+    "headway_gpu_memory_used_bytes": ("gauge", "Memory in use on a GPU of this engine; absent without a GPU."),
+    "headway_gpu_memory_total_bytes": ("gauge", "Total memory of a GPU of this engine; absent without a GPU."),
     "headway_gpu_busy_ratio": ("gauge", "Share of the last sample period in which a GPU of this engine computed."),
-    "headway_memory_cap_ratio": ("gauge", "Share of the limit that may be used while memory is short; 1 is all of it."),
+    "headway_memory_cap_ratio": (
+        "gauge",
+        "Share of the limit that may be used while memory is short; 1: the whole limit.",
+    ),
     "headway_cache_clears_total": (
         "counter",
         "Caches cleared: engine prefixes, engine workers, heap of the API server.",
@@ -141,10 +148,10 @@ TABLE: dict[str, tuple[str, str]] = {
         "gauge",
         "Batch API: batches in progress that would miss their window at their pace; they run in the default class.",
     ),
-    "headway_batch_lines_left": ("gauge", "Batch API: lines of batches in progress that are not over."),
+    "headway_batch_lines_left": ("gauge", "Batch API: unfinished lines of batches in progress."),
     "headway_batch_lines_total": (
         "counter",
-        "Batch API: lines that are over, by outcome: completed, or failed, as those of an expired batch.",
+        "Batch API: finished lines, by outcome: completed or failed; the lines of an expired batch fail.",
     ),
     "headway_grammar_checks_total": ("counter", "Grammars checked before the engine compiles them, by result."),
     "headway_grammars_compiling": (
@@ -155,10 +162,13 @@ TABLE: dict[str, tuple[str, str]] = {
     "headway_loop_longest_lag_seconds": ("gauge", "Largest lag of the event loop in the last 60 to 120 s."),
     "headway_instance_up": ("gauge", "Router: 1 while the instance is healthy and may receive requests."),
     "headway_instance_seats": ("gauge", "Router: sequences that the instance runs at once."),
-    "headway_instance_own_seats": ("gauge", "Router: of these, those that this router may fill, of several."),
+    "headway_instance_own_seats": (
+        "gauge",
+        "Router: sequences of the instance that this router may fill, where several routers share it.",
+    ),
     "headway_instance_running": (
         "gauge",
-        "Router: sequences at the instance, by what has sent them: this router, or others.",
+        "Router: sequences at the instance, by sender: this router, or others.",
     ),
     "headway_instance_kv_cache_usage_ratio": ("gauge", "Router: KV-cache use of the instance, 0 to 1."),
     "headway_instance_time_to_first_token_seconds": (

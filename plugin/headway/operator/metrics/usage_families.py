@@ -12,7 +12,7 @@ from headway.usage import ACTIONS, UsageLog
 
 
 class UsageCollector(ScrapedCollector):
-    """Reads the counts of the accounting at each scrape; they are those of what has been written."""
+    """Reads the counts of written records of the accounting at each scrape."""
 
     def __init__(self, usage: UsageLog) -> None:
         self._usage = usage

@@ -54,7 +54,7 @@ def shown_arguments(arguments: Sequence[str]) -> Iterator[str]:
 
 
 def shown_variables(environment: Mapping[str, str]) -> dict[str, str]:
-    """The variables of Headway that are set, but for secrets and what a server sets for its own processes."""
+    """The set variables of Headway, without secrets and the variables for a server's own processes."""
     names = (variable.name for variable in VARIABLES if variable.of != "child processes")
     return {
         name: _shown(environment[name]) for name in sorted(names) if environment.get(name) and name not in SECRET_NAMES
@@ -81,7 +81,7 @@ def _is_secret(name: str) -> bool:
 
 
 def _shown(value: str) -> str:
-    """A value, without a login in an address; hidden where it has fields of its own and one may be secret."""
+    """A value, without a login in an address; hidden if a field of it may be secret."""
     if any(_is_secret(name) for name in _NAMES.findall(value)):
         return HIDDEN
     value = _LOGIN.sub(f"//{HIDDEN}@", value)

@@ -101,7 +101,7 @@ class SnapshotReader:
         return self._status(self.gateway.gate.desk.read(self.gateway.gate.now_s()))
 
     def snapshot(self) -> Snapshot:
-        """The status and what the metrics show besides, as they are now."""
+        """The present status, and the further figures of the metrics."""
         gate, history, memory, ladder = self.gateway.gate, self.history, self.memory, self.fallback_controller.ladder
         reading = gate.desk.read(gate.now_s())
         return Snapshot(

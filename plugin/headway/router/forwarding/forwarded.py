@@ -164,7 +164,7 @@ def media_type(headers: Iterable[tuple[str, str]]) -> str:
 
 
 def _is_limit(value: object) -> bool:
-    """Whether the value is a whole number above 0, or a text that a lenient reader takes for one."""
+    """Whether a lenient reader takes the value for a whole number above 0."""
     if isinstance(value, bool) or not _is_number(value):
         return False
     if isinstance(value, int):
@@ -174,13 +174,13 @@ def _is_limit(value: object) -> bool:
 
 
 def _is_negative(value: object) -> bool:
-    """Whether the value is a number below 0, or a text that a lenient reader takes for one."""
+    """Whether a lenient reader takes the value for a number below 0."""
     number = float(value) if isinstance(value, str) and _is_number(value) else value
     return isinstance(number, int | float) and number < 0
 
 
 def _is_number(value: object) -> bool:
-    """Whether the value is a number, or a text that a lenient reader takes for one."""
+    """Whether a lenient reader takes the value for a number."""
     if isinstance(value, str):
         try:
             float(value)

@@ -101,7 +101,7 @@ class Relay:
 
 
 def target_of(scope: Scope) -> str:
-    """The path and the query as the client has quoted them; what the client should have quoted is quoted."""
+    """The path and the query in the client's quoting; unquoted characters are quoted."""
     path, query = scope.get("raw_path") or quote(scope["path"]).encode(), scope.get("query_string", b"")
     return quote(path + b"?" * bool(query) + query, safe=_PRINTABLE)
 

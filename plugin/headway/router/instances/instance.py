@@ -91,11 +91,11 @@ class InstanceLink:
 
     @property
     def seats(self) -> int:
-        """The sequences that the instance may be sent, by what is known of it now."""
+        """The sequences that the instance may get, by its present figures."""
         return self.known.seats
 
     def allowed(self, now_s: float) -> int:
-        """The sequences that may run there with those of others, as far as this front may fill the instance."""
+        """The sequences that may run at the instance, other clients' included, within this front's share."""
         if self.granted is None:
             return self.seats
         return min(self.seats, self.others + (self.granted if now_s < self.granted_until_s else 0))

@@ -87,7 +87,7 @@ class InstancePool:
         ]
 
     def model(self) -> str:
-        """The name of the model that the instances serve; empty where none has said it."""
+        """The name of the instances' model; empty if unknown."""
         return next((link.model.name for link in self.healthy() if link.model is not None and link.model.name), "")
 
     def context_tokens(self) -> int | None:
@@ -136,7 +136,7 @@ class InstancePool:
         return ours / there if there else 1.0
 
     def grant(self, seats: Mapping[str, int], until_s: float) -> None:
-        """Let this front, one of several, fill this many seats of each instance until then."""
+        """Let this front of several fill so many seats of each instance until a time."""
         self._grants = True
         for name, link in self.links.items():
             link.granted, link.granted_until_s = seats.get(name, 0), until_s
@@ -165,7 +165,7 @@ class InstancePool:
             self._states.pop(name, None)
 
     def most_seats(self) -> int:
-        """The largest number of seats that all instances may come to have, as far as they say it."""
+        """The largest known number of seats that all instances may reach."""
         return sum(link.known.most for link in self.links.values())
 
     def load(self) -> Load:
@@ -262,19 +262,19 @@ class InstancePool:
     def unready(self, link: InstanceLink) -> None:
         """Note a heartbeat that is not ready: the instance gets no requests. Its present ones go on."""
         link.health.heartbeat(self._now_s(), good=False)
-        self._changed(link, "it says that it is not ready")
+        self._changed(link, "its health route answers: not ready")
 
     def broke(self, link: InstanceLink) -> None:
         """Note a broken connection or a refusal: the instance gets no requests. Its present ones go on."""
         link.health.broke(self._now_s())
-        self._changed(link, "there is no connection, it broke, or a request was refused")
+        self._changed(link, "no connection, a broken connection, or a refused request")
 
     def late(self, link: InstanceLink) -> None:
         """Note a heartbeat without an answer. The instance's health decides: nothing yet, no requests, or lost."""
         if link.health.lost(self._now_s()):
             self.lost(link)
         else:
-            self._changed(link, "it does not answer its health route in time")
+            self._changed(link, "no answer from its health route in time")
 
     def lost(self, link: InstanceLink) -> None:
         """Note an absent or silent instance. Its requests without output are tried elsewhere."""
@@ -284,7 +284,7 @@ class InstancePool:
 
     # ------------------------------------------------------------------ inside
 
-    def _changed(self, link: InstanceLink, why: str = "it is silent, or its requests fail") -> None:
+    def _changed(self, link: InstanceLink, why: str = "silent, or failing requests") -> None:
         self._log_state(link, why)
         if any(True for _ in self.healthy()):
             self._healthy.set()

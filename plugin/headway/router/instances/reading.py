@@ -126,7 +126,7 @@ def read_models(text: str) -> ServedModel:
 
 
 def read_info(model: ServedModel, text: str) -> ServedModel:
-    """The same model with what the server's own route adds to it."""
+    """The same model, completed by the server's own route."""
     try:
         return _with(model, json.loads(text))
     except ValueError:
@@ -141,7 +141,7 @@ def _with(model: ServedModel, said: Any) -> ServedModel:
 
 
 def _number(said: Any, places: Names) -> int | None:
-    """The first whole number above 0 at these places, whose steps are parted by dots; None where none is."""
+    """The first whole number above 0 at these dotted places; None without one."""
     return next((found for place in places if (found := _at(said, place.split("."))) > 0), None)
 
 

@@ -61,7 +61,7 @@ class StepSource(Protocol):
 
 
 class StepReports:
-    """The reports to one listener, None while there is none. ``source`` is the engine itself, where it says."""
+    """The reports to a listener; None without a listener. ``source`` is the engine itself, where it says."""
 
     def __init__(self, pool: InstancePool, source: StepSource | None = None) -> None:
         self.listener: StepListener | None = None
@@ -145,7 +145,7 @@ class StepReports:
             self.listener.step(known, sequences, ())
 
     def _report_told(self) -> None:
-        """Pass on what was read of an engine that makes no steps, and its size."""
+        """Pass on the readings and the size of an engine without steps."""
         load, stepped, self._stepped = self._pool.load(), self._stepped, False
         self._kv_capacity_tokens = load.kv_capacity_tokens
         if self.listener is not None and not stepped:

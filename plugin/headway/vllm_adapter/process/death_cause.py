@@ -110,7 +110,7 @@ def write_last_words(error: BaseException | None) -> None:
 
 
 def read_death_cause() -> Cause:
-    """Read the written cause of death, once; a crash where none was written."""
+    """Read the written cause of death, once; a crash without a written cause."""
     path = os.environ.get(VARIABLE)
     if path is None:
         return Cause.CRASH

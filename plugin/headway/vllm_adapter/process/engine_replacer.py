@@ -45,7 +45,7 @@ class VllmReplacer:
         return read_death_cause()
 
     def kill(self) -> None:
-        """End the engine's processes, also stopped ones, and those of an engine that ``start`` is starting.
+        """End the engine's processes, also stopped processes, and the processes that ``start`` is starting.
 
         A spare lives on. Where nothing runs in the engine, the reading task is stopped first, so that vLLM logs no
         fatal error.

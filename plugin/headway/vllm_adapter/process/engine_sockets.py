@@ -57,7 +57,7 @@ def remove_when_killed() -> None:
 
 
 def remove_unbound() -> int:
-    """Remove the sockets that no process has bound any more, those of dead engines; returns their number."""
+    """Remove the sockets of dead engines, which no process has bound; returns their number."""
     folder = _ours()
     if folder is None:
         return 0

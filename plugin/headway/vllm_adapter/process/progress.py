@@ -136,12 +136,12 @@ class Compilations:
                 self._moved_s = self._clock()
 
     def longest_s(self) -> float:
-        """The age of the oldest running compilation; 0 where none runs."""
+        """The age of the oldest running compilation; 0 without one."""
         with self._lock:
             return self._clock() - min(self._began_s.values()) if self._began_s else 0.0
 
     def held_s(self) -> float:
-        """The time for which grammars have waited while no compilation began or ended; 0 where none waits."""
+        """The time for which grammars have waited while no compilation began or ended; 0 without waiting grammars."""
         with self._lock:
             return self._clock() - self._moved_s if self._asked > self._begun and self._began_s else 0.0
 

@@ -112,7 +112,7 @@ class StepRingReader:
         try:
             return cls(Path(os.environ[VARIABLE]), ranks, loads)
         except (KeyError, OSError, ValueError) as error:
-            log.warning("the engine's steps are not read from it, but counted by what it answers: %s", error)
+            log.warning("the engine's steps cannot be read, and are counted by its answers: %s", error)
             return None
 
     def read(self) -> Sequence[tuple[Load, int]]:

@@ -30,7 +30,7 @@ _POLL_S = 0.5
 def configure(parser: argparse.ArgumentParser) -> None:
     add_command_options(parser)
     parser.add_argument(
-        "--wait", type=time_span, metavar="TIME", help="return when no request runs any more, or fail after so long"
+        "--wait", type=time_span, metavar="TIME", help="wait until no request runs, and fail after this time"
     )
     parser.set_defaults(run=run)
 

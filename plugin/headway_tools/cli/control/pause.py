@@ -14,14 +14,14 @@ SUMMARY = "Suspend dispatch on a running server: requests wait until `headway re
 EPILOG = """\
 examples:
   headway pause --reason "the storage of the model is moved"
-  headway pause --for 10m                           the server itself resumes then, whatever becomes of this client
-  headway status                                    paused, since when, by whom, and how many requests wait
+  headway pause --for 10m                           the server resumes by itself, also without this client
+  headway status                                    author, age and waiting requests of the pause
   headway resume                                    dispatch goes on
 
-Running requests finish. New and waiting requests wait, within the bounds and time-outs of the preset, which go on: for
-a long stop `headway drain` refuses them at once. The server is not ready meanwhile, so that a load balancer sends its
-requests elsewhere. A pause holds across preset switches and recycles, until a resume or its end. A pause with an end is
-renewed, or replaced, by another pause; a drain takes the end away.
+Running requests finish. New and waiting requests wait, within the bounds and time-outs of the preset; for a long stop
+`headway drain` refuses them at once. The server is not ready meanwhile, so a load balancer sends its requests to other
+servers. A pause lasts across preset switches and recycles, until a resume or its end. Another pause renews or replaces
+a pause with an end; a drain removes the end.
 exit codes: 0 paused   1 refused: draining, or paused without an end   3 not reachable   4 token missing or wrong
 """
 
@@ -30,7 +30,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     add_command_options(parser)
     parser.add_argument(
         "--for", dest="expires_s", type=time_span, metavar="TIME",
-        help="resume by itself after so long, such as 30s, 10m or 1h (default: never)",
+        help="time until the server resumes by itself, such as 30s, 10m or 1h (default: never)",
     )  # fmt: skip
     parser.set_defaults(run=run)
 

@@ -27,7 +27,11 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("alert", metavar="ALERT", help="the name of the alert, as the dashboard shows it")
     until = parser.add_mutually_exclusive_group(required=True)
     until.add_argument(
-        "--for", dest="expires_s", type=time_span, metavar="TIME", help="how long, such as 30m or 8h; at most 168h"
+        "--for",
+        dest="expires_s",
+        type=time_span,
+        metavar="TIME",
+        help="length of the silence, such as 30m or 8h; at most 168h",
     )
     until.add_argument("--end", action="store_true", help="end the silence of the alert")
     add_command_options(parser)

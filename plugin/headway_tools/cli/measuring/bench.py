@@ -42,34 +42,34 @@ NAME = "bench"
 SUMMARY = "Load a running server with open-loop traffic of several classes, and measure it by your objectives."
 EPILOG = """\
 examples:
-  headway bench --url http://127.0.0.1:8000                          chat at 0.8 of what it can serve
-  headway bench --load 1.5 --duration 120 --slo-ttft-ms 500          overload: which class keeps its objective?
+  headway bench --url http://127.0.0.1:8000                          chat at 0.8 of the capacity
+  headway bench --load 1.5 --duration 120 --slo-ttft-ms 500          an overload: do urgent classes keep objectives?
   headway bench --workload W3 --rate 4 --csv figures.csv             a changing mix at 4 requests/s
   headway bench --trace day.csv --load 1.2                           the arrivals of a recorded day
   headway bench --rate 6 --compare http://127.0.0.1:8001             a second server, in turn with the first
-  headway bench --ramp --html ramp.html                              more and more, until the latency turns: the knee
+  headway bench --ramp --html ramp.html                              rising load, until the latency turns: the knee
 
-workloads (those of `headway simulate`; the same seed gives the same arrivals, lengths and classes):
+workloads (as in `headway simulate`; the same seed gives the same arrivals, lengths and classes):
 {workloads}
 
 Any OpenAI-compatible server will do, such as `headway serve` and plain `vllm serve`. Arrivals are an open loop: no
 request waits for an answer to another, as with independent users. --load is a multiple of the capacity, which a closed
 loop of --clients measures first; --rate is requests/s. Class and tenant go in the headers x-headway-class and
-x-headway-tenant, which a plain vLLM ignores, and which Headway takes only as far as the key allows, or as they are from
-an address in its HEADWAY_TRUSTED_PROXIES; --classes chat=0.9,jobs=0.1 names those of your preset. Answers are at
-full length (ignore_eos). Goodput counts requests completed within both objectives; the time between tokens is the mean
-of each request. The first tenth of the time, at most 30 s, is not measured. With --compare each block of --block
-seconds is sent to both servers, in the order A B, B A, ...; ratios are B / A, median and extremes of the pairs. The
-load of B is that of A: its capacity is not measured.
+x-headway-tenant. Plain vLLM ignores them; Headway takes them as far as the key allows, or unchanged from an address in
+its HEADWAY_TRUSTED_PROXIES. --classes chat=0.9,jobs=0.1 names the classes of your own preset. Answers have full length
+(ignore_eos). Goodput counts requests completed within both objectives; the time between tokens is the mean of each
+request. The first tenth of the time, at most 30 s, is not measured. With --compare each block of --block seconds is
+sent to both servers, in the order A B, B A, ...; ratios are B / A, median and extremes of the pairs. B gets the load of
+A: the capacity of B is not measured.
 With --ramp each of the loads {loads} is offered for {ramp_s} s
-or --duration, until the 95th percentile of the first token is {turned} times that of the first step; --rate takes the
-place of the measured capacity. The knee is that of tokens/s over this percentile: a load to start with. A longer
---duration gives a smoother curve.
+or --duration, until the 95th percentile of the first token is {turned} times its value in the first step; --rate
+replaces the measured capacity. The knee of tokens/s over this percentile is a load to start with. A longer --duration
+gives a smoother curve.
 For the throughput of a closed loop with random lengths use `vllm bench serve --request-rate inf --max-concurrency N`.
-By default each class is judged by the objectives that the preset of the server states for it on its engine (those in
-its /metrics; with --compare both by those of A), a class without any by {usual}.
-The API key is that of VLLM_API_KEY, or else of OPENAI_API_KEY. It is sent to a server on this machine, to the one that
-OPENAI_BASE_URL names, and with --send-key to any other.
+By default each class is judged by the objectives that the server's /metrics state for it (with --compare: server A's),
+a class without objectives by {usual}.
+The API key in VLLM_API_KEY, or else in OPENAI_API_KEY, is sent to a server on this machine or at OPENAI_BASE_URL, and
+with --send-key to any other server.
 
 exit codes: 0 every request got an answer or a refusal   1 some got neither, none was completed, or the server refused
             the first request   2 wrong usage   3 not reachable   130 interrupted
@@ -188,7 +188,7 @@ async def _bench(chosen: argparse.Namespace, source: Source, bar: Bar) -> Outcom
 
 
 def _own(classes: Mapping[str, ClassCounts]) -> dict[str, Slo]:
-    """The objectives that the server's preset states for its classes, on its engine; one that lacks is never missed."""
+    """The objectives of the server's preset for its classes, on its engine; a missing objective is never missed."""
     stated = {name: counts.objectives_s for name, counts in classes.items() if counts.objectives_s}
     return {
         name: Slo(*(round(found.get(objective, inf), 5) for objective in ("first_token", "inter_token")))
@@ -199,10 +199,11 @@ def _own(classes: Mapping[str, ClassCounts]) -> dict[str, Slo]:
 def _warn_of_classes(server: Completions) -> None:
     """Say once which figures are those of another class: the key of the server decides which one it is."""
     for asked, (given, why) in server.other_class.items():
-        cause = f"the key has no {asked}; set OPENAI_API_KEY to one of a tenant that has it (headway keys list)"
+        cause = f"the key has no {asked}; set OPENAI_API_KEY to a key of a tenant with this class (headway keys list)"
         if why == "no_key":
-            cause = f"it knows no keys; set HEADWAY_KEYS_FILE, and: headway keys add --tenant NAME --classes {asked}"
-        print(f"{server.url} served class {asked} as {given}: {cause}", file=sys.stderr)
+            cause = "the server knows no keys; set HEADWAY_KEYS_FILE, and: headway keys add --tenant NAME --classes "
+            f"{asked}"
+        print(f"{server.url} ran class {asked} as {given}: {cause}", file=sys.stderr)
 
 
 def _load(chosen: argparse.Namespace, source: Source, rate_per_s: float, slo: Slo, own: Mapping[str, Slo]) -> Load:

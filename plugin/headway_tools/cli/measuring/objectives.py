@@ -20,12 +20,12 @@ def add_objectives(group: argparse._ArgumentGroup, read: Callable[[str], float])
         ("--slo-ttft-ms", "the first token must come within this"),
         ("--slo-inter-token-ms", "the mean time between tokens must stay within this"),
     ):
-        text = f"{words}, in every class (default: what the preset states for the class)"
+        text = f"{words}, in every class (default: the objective that the preset states for the class)"
         group.add_argument(flag, type=read, metavar="MS", help=text)
 
 
 def given_objectives(chosen: argparse.Namespace) -> Slo | None:
-    """The objectives for every class; None where none is given. An objective that is left out then is the usual one."""
+    """The given objectives for every class; None without any. An objective that is left out then is the usual one."""
     given = {"ttft_s": chosen.slo_ttft_ms, "inter_token_s": chosen.slo_inter_token_ms}
     told = {name: value_ms / 1000 for name, value_ms in given.items() if value_ms is not None}
     return replace(_USUAL, **told) if told else None

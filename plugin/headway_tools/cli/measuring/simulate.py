@@ -56,18 +56,18 @@ examples:
 workloads:
 {workloads}
 
-Disturbances change the time of the steps that begin while they last; factors at the same time are multiplied. They
-strike every preset alike. The ceiling, and loads with it, stay those of the undisturbed engine.
+Disturbances change the time of the steps that begin while they last; factors at the same time are multiplied. Every
+preset meets the same disturbances. The ceiling, and the loads, are of the undisturbed engine.
 
-A load of 1.0 is the fluid ceiling: the most requests a second that any policy could serve within the objectives.
-Goodput and ceiling are by the same objectives for all presets: those that the first one states for its classes on this
-engine (ttft_slo_s, inter_token_slo_ms; the ceiling keeps the shortest time between tokens), or --slo-ttft-ms and
---slo-inter-token-ms ({usual} are usual). Each further preset is judged by its own as well, in further rows.
+A load of 1.0 is the fluid ceiling: the most requests a second that any policy could complete within the objectives.
+Goodput and ceiling use the same objectives for all presets: the objectives of the first preset on this engine
+(ttft_slo_s, inter_token_slo_ms; the ceiling keeps the shortest time between tokens), or --slo-ttft-ms and
+--slo-inter-token-ms ({usual} are usual). Further rows judge each further preset by its own objectives.
 Traces have the columns TIMESTAMP, ContextTokens, GeneratedTokens. --like takes the constants of the engine from the
 status of a running server, `headway serve` or `headway route`, which fits them from its own steps; it needs the admin
-token (HEADWAY_ADMIN_TOKEN), and constants that are given win. Without it they are those of a 135 M model on two CPU
-cores. The same seed, the same run.
-A custom policy that fails is named above the table, in the CSV file and in the JSON; the exit code stays 0.
+token (HEADWAY_ADMIN_TOKEN), and given constants win. The default constants fit a 135 M model on two CPU cores. The same
+seed gives the same run.
+A failing custom policy is named above the table, in the CSV file and in the JSON; the exit code stays 0.
 exit codes: 0 done   1 the server of --like has fitted nothing yet   2 wrong usage, a bad preset or trace, or plotly
             missing for --html   3 the server is not reachable   4 token missing or wrong
 """
@@ -81,10 +81,10 @@ _cost = partial(positive, what="a number from 0 to below 1e9", most=1e9, zero=Tr
 def configure(parser: argparse.ArgumentParser) -> None:
     listed = "\n".join(f"  {workload.name:<15} {workload.summary}" for workload in WORKLOADS.values())
     parser.epilog = EPILOG.replace("{workloads}", listed).replace("{usual}", USUAL_WORDS)
-    _add_what(parser.add_argument_group("what is compared"))
-    _add_traffic(parser.add_argument_group("what arrives"))
+    _add_what(parser.add_argument_group("presets and policies"))
+    _add_traffic(parser.add_argument_group("traffic"))
     _add_engine(parser.add_argument_group("objectives and engine"))
-    add_variation(parser.add_argument_group("what disturbs the engine (by default nothing)"))
+    add_variation(parser.add_argument_group("disturbances of the engine (default: none)"))
     output = parser.add_argument_group("output")
     output.add_argument("--csv", metavar="FILE", help="write one row for each preset and class")
     output.add_argument("--html", metavar="FILE", help="write a page with charts that needs no network (needs plotly)")
@@ -183,7 +183,7 @@ def _check_output(chosen: argparse.Namespace) -> None:
                  chosen.max_num_seqs, given_objectives(chosen))  # fmt: skip
     if chosen.sweep and (any(of_load) or chosen.html):
         raise UsageError("--sweep goes with --workload, objectives, the engine's constants and --json only")
-    if chosen.timeline and (any(of_load) or chosen.workload or any(one is not None for one in of_engine)):
+    if chosen.timeline and (any(of_load) or chosen.workload or any(constant is not None for constant in of_engine)):
         raise UsageError("--timeline goes with --html and --json only")
     if chosen.strategies and chosen.engine_alone:
         raise UsageError("give either --strategies or --engine-alone")
@@ -219,7 +219,7 @@ def _like(url: str) -> EngineModel:
         status = client.status()
     model, costs = fitted_model(status), status.engine.step_time
     if model is None or costs is None:
-        raise FailedError(f"{url} has no fit of its step time yet: it has served too few requests")
+        raise FailedError(f"{url} has no fit of its step time yet: too few requests have run")
     if costs.error_ratio > _POOR_FIT_RATIO:
         warn(
             f"poor fit: the step time of {url} is off by {costs.error_ratio:.0%} on the mean, more than "

@@ -40,8 +40,8 @@ def add_variation(group: argparse._ArgumentGroup) -> None:
         type=_pause,
         action="append",
         metavar="S@AT",
-        help="10s@30s: the first step that begins at 30 s or later takes 10 s longer: a compilation, or a stall of the "
-        "whole engine, which is the same while it has work; may be repeated",
+        help="10s@30s: the first step that begins at 30 s or later takes 10 s longer, as by a compilation or a stall "
+        "of the whole engine; may be repeated",
     )
     group.add_argument(
         "--neighbour",
@@ -73,7 +73,7 @@ def check_variation(chosen: argparse.Namespace) -> None:
 
 
 def variation_of(chosen: argparse.Namespace) -> Variation | None:
-    """The variation that was asked for; None where none was."""
+    """The requested variation; None without one."""
     ratio, hold_s = chosen.jitter or (0.0, 0.0)
     variation = Variation(
         slow=tuple(chosen.slow or ()),

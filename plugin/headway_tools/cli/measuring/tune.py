@@ -41,24 +41,24 @@ SUMMARY = "Find the number of seats that suits a running server, under its own l
 EPILOG = """\
 examples:
   headway tune                                            under the load that the server has now
-  headway tune --with-load --out tuned.toml               a server without users: tune brings clients of its own
+  headway tune --with-load --out tuned.toml               a server without users: tune adds its own clients
   headway tune --seats 8,16,24,32 --measure 60            these numbers only, a minute each
   headway tune --apply --html curve.html                  put the suggestion in force, draw the curve
 
-First the seats in force, then half as many again, and so on up to the ceiling, then fewer. Each step is a limit
-by command: no restart, no dropped request; more seats fill, fewer drain. The server settles for --settle seconds, and
-its own metrics are read over --measure seconds. A direction ends with the first step that hurts an objective of the
-preset (ttft_slo_s, inter_token_slo_ms), refuses more requests, or has seats that the load does not fill. Under
-`dynamic` the window follows. On a machine with other work a longer --measure gives a smoother curve.
+Tune measures the seats in force, then 1.5 times as many, and so on up to the ceiling, then fewer. Each step is a limit
+by command: no restart, no dropped request; more seats fill, fewer drain. The server settles for --settle seconds, then
+its metrics are read over --measure seconds. A direction ends with the first step that hurts an objective of the preset
+(ttft_slo_s, inter_token_slo_ms), refuses more requests, or has seats that the load does not fill. Under `dynamic` the
+window follows. On a machine with other work a longer --measure gives a smoother curve.
 
 The suggestion is the knee of tokens/s over the time between tokens: the point with the largest distance to the chord
-(Kneedle; Satopaa et al., ICDCSW 2011). Where it misses an objective, the best step that keeps them. At the end the
-preset of before is in force again, also after Ctrl-C or an error; should tune be killed, the server itself goes back
-when the command expires, at most {expires} seconds after the time of the step. A switch by another client ends the
-sweep, and stays. --apply holds until the next switch or restart; --out writes the preset for the next start.
+(Kneedle; Satopaa et al., ICDCSW 2011), or the best step within the objectives if the knee misses one. At the end the
+earlier preset is in force again, also after Ctrl-C or an error; if tune is killed, the server itself goes back when the
+command expires, at most {expires} seconds after the time of the step. A switch by another client ends the sweep, and
+stays. --apply lasts until the next switch or restart; --out writes the preset for the next start.
 
 Needs the admin token of the server (HEADWAY_ADMIN_TOKEN or HEADWAY_ADMIN_TOKEN_FILE), an operator's. The clients of
---with-load send the API key of VLLM_API_KEY, or else of OPENAI_API_KEY, as those of `headway bench` do.
+--with-load send the API key in VLLM_API_KEY, or else in OPENAI_API_KEY, as `headway bench` does.
 exit codes: 0 done   1 no load, an engine that was replaced, or a preset that was switched meanwhile
             2 wrong usage   3 not reachable   4 token missing or wrong   130 interrupted
 """
@@ -78,16 +78,16 @@ def configure(parser: argparse.ArgumentParser) -> None:
         ("--measure", _MEASURE_S, "measured"),
     ):
         parser.add_argument(
-            flag, type=seconds, default=default, metavar="S", help=f"of each step: {words} (default: {default:g})"
+            flag, type=seconds, default=default, metavar="S", help=f"time of each step: {words} (default: {default:g})"
         )
     parser.add_argument(
-        "--inter-token-slo-ms", type=float, metavar="MS", help="in place of the preset's objective between tokens"
+        "--inter-token-slo-ms", type=float, metavar="MS", help="objective between tokens (default: the preset's)"
     )
     parser.add_argument("--with-load", action="store_true", help="bring a closed loop of clients that fills the seats")
     add_send_key(parser)
     parser.add_argument("--clients", type=int, metavar="N", help="of --with-load (default: 1.25 times the most seats)")
     parser.add_argument("--out", metavar="FILE", help="write the suggested preset")
-    parser.add_argument("--apply", action="store_true", help="put it in force, until the next switch")
+    parser.add_argument("--apply", action="store_true", help="put the suggested preset in force, until the next switch")
     parser.add_argument("--html", metavar="FILE", help="write a page with the curve (needs plotly)")
     parser.add_argument("--actor", metavar="NAME", help="your name, for the audit log (default: $USER)")
     add_json(parser)

@@ -60,7 +60,8 @@ def _by_class(presets: Sequence[PresetForecast], names: list[str], title: str, w
         }
         for place, name in enumerate(classes)
     ]
-    caption = f"{what[0].upper()}{what[1:]}, by class: of what is answered; a preset that refuses more may look faster."
+    caption = f"{what[0].upper()}{what[1:]}, by class, of the answered requests; a preset that refuses more may look "
+    "faster."
     return Chart(title, caption, traces, layout("", what, barmode="group"))
 
 
@@ -75,7 +76,7 @@ def _ends(presets: Sequence[PresetForecast], names: list[str]) -> Chart:
         }
         for name, colour, pick in _ENDS
     ]
-    caption = "How the requests would end, as parts of those that arrive."
+    caption = "How the requests would end, as parts of all arrivals."
     return Chart("Ends", caption, traces, layout("", "part of the requests", barmode="stack"))
 
 

@@ -71,7 +71,7 @@ def _explanations(comparison: Comparison) -> list[str]:
     lines = []
     if comparison.ceiling_per_s is not None:
         lines = [
-            "goodput: requests served in time, within both objectives; the ceiling is the most that any policy could",
+            "goodput: requests completed within both objectives; the ceiling is the most that any policy could",
             f"reach on this engine ({comparison.ceiling_per_s:.2f}/s): beyond that load some requests must fail",
         ]
         if len({slo.inter_token_s for slo in comparison.judged.values()}) > 1:
@@ -80,11 +80,11 @@ def _explanations(comparison: Comparison) -> list[str]:
                 "class with a longer one can pass it"
             )
         if comparison.model.variation is not None:
-            lines.append("the ceiling, and loads with it, are those of the undisturbed engine")
+            lines.append("the ceiling, and the loads, are of the undisturbed engine")
         if comparison.with_own:
             lines += [
-                "by its own objectives: those that the preset states for the class; longer ones are easier to keep, so",
-                "compare presets by goodput and by what was in time",
+                "by its own objectives: of the preset for the class; longer objectives are easier to keep, so",
+                "compare presets by goodput and by requests in time",
             ]
     if comparison.warmup_s:
         fills_s = f"{comparison.warmup_s:.15g}"

@@ -51,7 +51,9 @@ def configure(parser: argparse.ArgumentParser) -> None:
     add_json(parser)
     parser.add_argument("names", nargs="*", metavar="NAME", help="presets of the server, or one file (default: all)")
     parser.add_argument("--span", type=float, default=600.0, metavar="S", help="of the recent traffic (default: 600)")
-    parser.add_argument("--within", type=float, default=60.0, metavar="S", help="how long it may take (default: 60)")
+    parser.add_argument(
+        "--within", type=float, default=60.0, metavar="S", help="time-out of the forecast (default: 60)"
+    )
     parser.add_argument("--html", metavar="FILE", help="write a page with charts that needs no network (needs plotly)")
     parser.set_defaults(run=run)
 
@@ -115,7 +117,7 @@ def _facts(found: Forecast) -> list[str]:
 
 
 def _doubt(found: Forecast) -> str:
-    """Where the forecast of the preset in force differs from what is measured; empty: nowhere that is known."""
+    """The differences between the forecast of the preset in force and the measurements; empty if none is known."""
     return "" if found.earlier.in_force is None else found.earlier.in_force.sentence
 
 
@@ -168,8 +170,8 @@ def forecast_text(found: Forecast) -> str:
             indent="",
         ),
         "",
-        "(* in force; good: within the objectives of the preset itself; in brackets: least and largest of the replays)",
-        *(["(? not confirmed: what was forecast of the preset in force is not what is measured)"] if doubted else []),
+        "(* in force; good: within the preset's own objectives; in brackets: least and largest of the replays)",
+        *(["(? not confirmed: the forecast of the preset in force differs from the measurements)"] if doubted else []),
     ]
     return "\n".join(lines)
 

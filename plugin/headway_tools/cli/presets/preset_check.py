@@ -17,16 +17,16 @@ from headway_tools.console import Exit, add_json, find_preset, open_catalogue, p
 
 PLACES = {place.name.lower(): place for place in LACKS}
 
-DIFF_SUMMARY = "Show what differs between two presets, setting by setting."
+DIFF_SUMMARY = "Show the differences between two presets, setting by setting."
 DIFF_EPILOG = """\
 examples:
   headway preset diff latency throughput
-  headway preset diff balanced ./night.toml         what my file changes
+  headway preset diff balanced ./night.toml         the changes of my file
   headway preset diff balanced ./night.toml --json  for scripts
 
-A dash stands for a setting that one of them does not have, or that does nothing there: a window under
-continuous batching, say. Settings that do nothing in either are named below the table.
-exit codes, as those of diff: 0 no setting differs   1 some differ   2 unknown preset or bad file
+A dash stands for a setting that a preset lacks, or that does nothing in it, such as a window under continuous
+batching. Settings that do nothing in both presets are named below the table.
+exit codes, as of diff: 0 no setting differs   1 some differ   2 unknown preset or bad file
 """
 
 
@@ -41,13 +41,13 @@ VALIDATE_EPILOG = f"""\
 examples:
   headway preset validate ./night.toml
   headway preset validate presets/*.toml && deploy
-  headway preset validate ./night.toml --place route      what has no effect in front of servers of others
+  headway preset validate ./night.toml --place route      settings without effect in front of other servers
   headway preset validate ./night.toml --json       errors with file, line, key and value, for scripts
-  PYTHONPATH=. headway preset validate ./mine.toml  its policy is a class of this folder
+  PYTHONPATH=. headway preset validate ./mine.toml  with a policy class of this folder
   PYTHONPATH=. headway preset validate ./mine.toml --accept recovers
 
-All errors of a file are listed; settings are compared with each other once each is valid by itself. A warning is no
-error: the file is valid, but a setting may not have the effect you expect. A policy named by import path
+All errors of a file are listed; settings are compared with each other once each is valid by itself. A warning is not
+an error: the file is valid, but a setting may not have the expected effect. A policy named by import path
 (package.module:Class) is imported, which runs its code, and must pass the conformance suite of its kind. The rules of
 a limit policy follow; those with a star may be broken on purpose, with --accept:
 {"".join(_rule(rule) for rule in RULES.values())}
@@ -116,7 +116,7 @@ def diff(chosen: argparse.Namespace) -> int:
 
 
 def validate(chosen: argparse.Namespace) -> int:
-    """Print a verdict for each file; 2 when one of them is not valid."""
+    """Print a verdict for each file; 2 if a file is not valid."""
     verdicts = [_judge(file, chosen.accept, chosen.place) for file in chosen.files]
     if chosen.json:
         print(json.dumps([asdict(verdict) for verdict in verdicts], ensure_ascii=False))

@@ -41,22 +41,22 @@ examples:
   headway preset use throughput --revert-if 'realtime.ttft_p95_s > 1 for 30s' --revert-if 'error_ratio > 0.05'
 
 On trial the server itself puts the earlier preset in force again: after --revert-after, unless `headway preset keep`
-came before; or as soon as a condition has been true for its time (30 s where none is given). With conditions alone the
-trial ends after ten minutes, and the preset stays. The server decides, whatever becomes of this terminal.
-A condition: [CLASS.]FIGURE > NUMBER [for SECONDS s], over the last ten seconds of what arrived since the switch.
+came before; or as soon as a condition has been true for its time (default: 30 s). With conditions alone the trial ends
+after ten minutes, and the preset stays. The server decides, also without this terminal.
+A condition: [CLASS.]FIGURE > NUMBER [for SECONDS s], over the last ten seconds, of requests since the switch.
 Figures: {", ".join(FIGURES[:4])},
          {", ".join(FIGURES[4:7])}, {", ".join(FIGURES[7:9])},
          {", ".join(FIGURES[9:])}
 
-A server knows the bundled presets and those that it read at its start from the folder of --preset-dir. A file is not
-sent to it: a preset may name Python code.
+A server knows the bundled presets and the presets that it read from --preset-dir at its start. Files are not sent to
+the server: a preset may name Python code.
 
 Switching to the preset in force changes nothing: no new revision, no audit line, no trial.
 exit codes: 0 switched, or in force already; with --watch: kept   1 refused, or the preset was changed meanwhile
             2 unknown preset, or a condition that cannot be read   3 not reachable   4 token missing or wrong
             5 with --watch: taken back
 """
-KEEP_SUMMARY = "End the trial of the preset in force: it stays."
+KEEP_SUMMARY = "End the trial of the preset in force, and keep the preset."
 KEEP_EPILOG = """\
 examples:
   headway preset keep
@@ -67,16 +67,16 @@ exit codes: 0 kept   1 no preset is on trial, or it was changed meanwhile   3 no
 UNDO_SUMMARY = "Put an earlier revision of a running server in force again."
 UNDO_EPILOG = """\
 examples:
-  headway preset undo                               what was in force before the last change
-  headway preset undo 3                             revision 3, as it was then
+  headway preset undo                               the settings before the last change
+  headway preset undo 3                             the settings of revision 3
 
-The earlier settings become a new revision, so that an undo can be undone. `headway status` shows the revision; the
-server's audit log lists what was changed when.
+The earlier settings become a new revision, so that an undo can be undone. `headway status` shows the revision, the
+server's audit log all changes.
 exit codes: 0 done, or in force already   1 refused, or the preset was changed meanwhile   2 no such revision
             3 not reachable   4 token missing or wrong
 """
 _LOOK_EVERY_S = 1.0
-_FROM_FILES = "it reads files at its start, from the folder of --preset-dir or HEADWAY_PRESET_DIR"
+_FROM_FILES = "a server reads files at its start, from the folder of --preset-dir or HEADWAY_PRESET_DIR"
 
 #: The figures of each class in a watch.
 _SHOWN = ("ttft_p50_s", "ttft_p95_s", "inter_token_p95_s", "completed_ratio", "error_ratio", "tokens_per_s")
@@ -94,10 +94,18 @@ def configure_use(parser: argparse.ArgumentParser) -> None:
     add_command_options(parser)
     trial = parser.add_argument_group("on trial")
     trial.add_argument(
-        "--revert-after", type=time_span, metavar="TIME", help="go back after so long (90s, 10m, 1h) unless it is kept"
+        "--revert-after",
+        type=time_span,
+        metavar="TIME",
+        help="time after which the server goes back (90s, 10m, 1h), unless the preset is kept",
     )
     trial.add_argument(
-        "--revert-if", action="append", default=[], type=_condition, metavar="CONDITION", help="go back when it holds"
+        "--revert-if",
+        action="append",
+        default=[],
+        type=_condition,
+        metavar="CONDITION",
+        help="go back when the condition is met",
     )
     trial.add_argument("--watch", action="store_true", help="show the figures before and now until the trial has ended")
     parser.set_defaults(run=_use)
@@ -123,7 +131,7 @@ def configure_undo(parser: argparse.ArgumentParser) -> None:
 def unknown_preset(name: str, names: list[str]) -> str:
     """The sentence for a preset that a server does not know."""
     close = did_you_mean(name, names)
-    return f"the server knows no preset {name!r}; it knows: {', '.join(names)}{close} ({_FROM_FILES})"
+    return f"the server knows no preset {name!r}; known presets: {', '.join(names)}{close} ({_FROM_FILES})"
 
 
 # ---------------------------------------------------------------------- the actions
@@ -289,7 +297,7 @@ def _not_accepted(client: AdminClient, name: str, error: InvalidCommandError) ->
 
 
 def _not_sent(file: str) -> UsageError:
-    """The error for a file, which is not sent: a preset may name Python code, which the server would import."""
+    """The error for a file in place of a name: a preset may name Python code, which the server would import."""
     name = find_preset(file, open_catalogue(None)).preset.name
     advice = f"copy it there, start the server again, and then: headway preset use {name}"
     return UsageError(f"a file is not sent to a server: {_FROM_FILES}; {advice}")

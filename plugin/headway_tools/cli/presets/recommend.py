@@ -78,9 +78,9 @@ def text(found: Recommendation, status: Status | None = None) -> str:
 def _server(status: Status) -> list[str]:
     diagnosis = status.diagnosis
     if diagnosis is None:
-        return ["does not diagnose itself: it is older than this command"]
+        return ["no diagnosis: the server is older than this command"]
     helps = [f"  {place}. {remedy_line(remedy)}" for place, remedy in enumerate(diagnosis.remedies, 1)]
-    head = ["what would help, the best first:"] if helps else []
+    head = ["remedies, the best first:"] if helps else []
     return [f"{diagnosis.severity}: {diagnosis.statement}", *diagnosis.symptoms, *head, *helps]
 
 

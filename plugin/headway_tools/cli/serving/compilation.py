@@ -30,14 +30,14 @@ _TRUE = ("true", "True", "yes", "on", "1")
 
 @dataclass(frozen=True, slots=True)
 class Uncompiled:
-    """The flags and variables of a start without compilation; ``asked`` is False where it is none."""
+    """The flags and variables of a start without compilation; ``asked`` is False for a start with compilation."""
 
     asked: bool = True
     flags: tuple[str, ...] = ()
     environment: Mapping[str, str] = field(default_factory=dict)
 
     def words(self) -> str:
-        """Both settings, as they would be typed; empty where there is none."""
+        """Both settings as typed; empty without any."""
         return " ".join([*self.flags, *(f"{name}={value}" for name, value in self.environment.items())])
 
 

@@ -37,7 +37,7 @@ def plugin_environment(preset: str, folder: Path | None, environ: Mapping[str, s
 
 
 def allowed_plugins(current: str | None, installed: Iterable[str]) -> list[str]:
-    """Our plugin and those that would load without us.
+    """Our plugin, and the plugins that load without it.
 
     VLLM_PLUGINS is an allow-list for every kind of plugin: naming only ours would switch off a platform or a resolver
     that loads by itself while the variable is unset. A list of the user's is only added to.

@@ -29,7 +29,7 @@ def seats_warning(engine: Sequence[str], chosen: Listed, catalogue: PresetCatalo
     seats, asked = stated_seats(chosen.preset), stated_seats(largest.preset)
     if given < seats:
         name = chosen.preset.name
-        whose = f"that preset {name} starts with" if follows_engine(chosen.preset) else f"of preset {name}"
+        whose = f"with which preset {name} starts" if follows_engine(chosen.preset) else f"of preset {name}"
         return f"{_FLAG} {given} is less than the {seats} seats {whose}: {given} is the limit"
     if not largest.is_file or asked <= given:
         return None

@@ -1,4 +1,4 @@
-"""The figures of the overload, from the server's metrics and from what its clients saw. Pure arithmetic."""
+"""The figures of the overload, from the server's metrics and its clients. Pure arithmetic."""
 
 from __future__ import annotations
 

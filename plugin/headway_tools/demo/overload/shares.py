@@ -35,7 +35,7 @@ class ClassShare:
     objective_s: float | None
 
     def ratio(self, count: int) -> float:
-        """A count as a part of what was sent; 1 of nothing."""
+        """A count as a part of the sent requests; 1 if none was sent."""
         return count / self.sent if self.sent else 1.0
 
 

@@ -19,7 +19,7 @@ class VllmSource:
 
     @classmethod
     def installed(cls) -> VllmSource | None:
-        """The installed one; None where there is none."""
+        """The installed vLLM; None without one."""
         spec = importlib.util.find_spec("vllm")
         return None if spec is None or spec.origin is None else cls(Path(spec.origin).parent)
 

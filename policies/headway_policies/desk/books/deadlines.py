@@ -52,7 +52,7 @@ class Deadlines:
         self._put(record.ticket.id, None if due is None else due[0])
 
     def renew(self, record: Record) -> None:
-        """Set the deadline of a ticket that waits, in place of that of its run."""
+        """Set the deadline of a waiting ticket, replacing the deadline of its run."""
         self._put(record.ticket.id, record.queue_due_s)
 
     def of(self, ticket_id: int) -> float | None:

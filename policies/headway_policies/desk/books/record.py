@@ -6,12 +6,12 @@ from dataclasses import dataclass
 
 from headway_policies.desk.books.transitions import Phase
 from headway_policies.queueing import Lane
-from headway_policies.request import Reason, Ticket, Timeouts
+from headway_policies.request import Reason, Ticket, Timeouts, Usage
 
 
 @dataclass(slots=True)
 class Record:
-    """A ticket with its time-outs, its place, and what has happened to it. Only ``lifecycle`` changes one.
+    """A ticket with its time-outs, its place and its history. Only ``lifecycle`` changes a record.
 
     ``queue_class`` is the class in whose queue it waits: another than its own after a switch to a preset without that
     one. ``queue_due_s`` is when it has waited too long, None for never. ``granted`` is the number of seats it was
@@ -52,13 +52,34 @@ class Record:
     recalled: bool = False
 
     def seated(self, now_s: float) -> None:
-        """It has seats from now on."""
+        """Note the time at which the ticket takes seats."""
         self.seated_s, self.again = now_s, self.again or self.freed_s is not None
 
     def freed(self, now_s: float) -> None:
-        """It has no seat any more."""
+        """Note the time at which the ticket has given back its last seat."""
         self.seat_s += now_s - self.seated_s
         self.freed_s = now_s
+
+    def charge(self) -> None:
+        """Charge the ticket's order with the tokens that are expected of it."""
+        self.lane.order.charge(self.ticket, self.queue_class, self.expected_tokens)
+        self.charged = True
+
+    def uncharge(self) -> None:
+        """Undo the charge of a ticket that waits again, of which its order has served nothing."""
+        if self.charged:
+            self.lane.order.correct(self.ticket, self.queue_class, -self.expected_tokens)
+        self.charged = False
+
+    def settle(self, usage: Usage | None) -> None:
+        """Correct the charge by the tokens used. The expected tokens stand where a started request reports no usage."""
+        if not self.charged:
+            return
+        more_tokens = 0.0
+        if usage is not None or self.token_s is None:
+            used = usage or Usage(self.ticket.seats * self.ticket.prompt_tokens, 0)
+            more_tokens = used.prompt_tokens + used.output_tokens - self.expected_tokens
+        self.lane.order.correct(self.ticket, self.queue_class, more_tokens)
 
     def run_due(self) -> tuple[float, Reason] | None:
         """The time when the ticket has run too long, and the time-out that ends it; None for never."""

@@ -98,7 +98,7 @@ class EngineFit:
         return self.costs if self._steps.samples < _MIN_STEPS else self._steps.costs
 
     def learn(self, seen: Interval) -> None:
-        """Fit one more interval; the costs not from one with preemptions, whose times include a wait."""
+        """Fit one more interval; an interval with preemptions, whose times include a wait, fits no costs."""
         if seen.inter_token_s is None or seen.running <= 0:
             return
         if self._is_outlier(seen):

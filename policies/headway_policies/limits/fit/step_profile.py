@@ -123,7 +123,7 @@ class StepProfile:
         self._costs, self._covariance = costs, (base, 0, 0, 0, sequence, 0, 0, prefill_token, 0, context)
 
     def _expected_s(self, load: _Load, step_s: float) -> float:
-        """The time of a step by the costs; at least a part of what it took."""
+        """The time of a step by the costs, and at least a part of its real time."""
         return max(_dot(self._costs, load), step_s / _UNEXPECTED)
 
     def _learn(self, load: _Load, step_s: float) -> None:

@@ -148,9 +148,9 @@ def test_each_order_says_what_it_costs(words: str, expected: str) -> None:
         (Status(known=True, admission="draining"), "The server closes: new requests are refused."),
         (
             Status(known=True, admission="paused", blocks=("engine_asleep", "recycle")),
-            "Dispatch is blocked by the engine, which is asleep, a recycle; it goes on by itself.",
+            "Dispatch is blocked by the sleeping engine, a recycle, and resumes by itself.",
         ),
-        (Status(known=True, admission="paused", blocks=("some_day",)), "Dispatch is blocked by some day;"),
+        (Status(known=True, admission="paused", blocks=("some_day",)), "Dispatch is blocked by some day, and"),
         (Status(known=True, admission="paused"), "Dispatch is blocked."),
     ],
 )

@@ -65,7 +65,7 @@ def test_more_conditions_than_the_server_takes() -> None:
 def test_a_running_trial_says_what_returns_and_when() -> None:
     """With a time to go back nobody needs to act; with conditions alone it stays."""
     assert spaced(head_words(trial())).endswith("balanced returns in 9 min, unless somebody keeps it.")
-    assert "it stays after 9 min, unless a condition holds" in spaced(head_words(trial(revert_after_s=None)))
+    assert "it stays after 9 min, unless a condition is met" in spaced(head_words(trial(revert_after_s=None)))
 
 
 @pytest.mark.parametrize(

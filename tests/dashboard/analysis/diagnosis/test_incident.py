@@ -24,9 +24,9 @@ def test_all_that_is_known_stands_in_it() -> None:
     )
     assert found.split("\n") == [
         "2023-11-14 22:13:20 UTC, overloaded, since 22:11",
-        "What: Requests are refused. More.",
+        "State: Requests are refused. More.",
         "Why: Limited by the seats.",
-        "What would help: seats. Cost: memory.",
+        "Remedy: seats. Cost: memory.",
         "Server: host:8000",
         "Class normal: No answer 20 % (2 of 10)",
         "Alert HeadwayQueueOld: the oldest waits 9 s",
@@ -38,4 +38,4 @@ def test_all_that_is_known_stands_in_it() -> None:
 def test_what_is_not_known_has_no_line() -> None:
     """A server that cannot be reached."""
     found = incident_text(Headline(None, "Connecting."), "", "host:8000", (), (), (), "", NOW_S)
-    assert found.split("\n") == ["2023-11-14 22:13:20 UTC, unknown", "What: Connecting.", "Server: host:8000"]
+    assert found.split("\n") == ["2023-11-14 22:13:20 UTC, unknown", "State: Connecting.", "Server: host:8000"]

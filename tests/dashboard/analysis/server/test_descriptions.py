@@ -173,7 +173,7 @@ def test_the_seats_that_the_memory_holds_are_said() -> None:
     """Once the engine has said how large its KV cache is, and with the knee beside it."""
     assert descriptions.bound_words(Status()) == ""
     words = descriptions.bound_words(Status(seat_bounds=SeatBounds(18, 1000.0)))
-    assert words == "The KV space holds 18 sequences of 1000 tokens beside its reserve, a typical length."
+    assert words == "The KV space has room for 18 sequences of 1000 tokens beside its reserve, a typical length."
     assert "a typical length; beyond 12 seats" in descriptions.bound_words(
         Status(seat_bounds=SeatBounds(18, 1000.0, knee_seats=12))
     )
@@ -198,7 +198,7 @@ def test_what_prompts_took_of_the_steps_is_described_while_steps_are_planned() -
     assert descriptions.step_words(Status(engine=EngineStatus(steps=steps))) == ""
     lately = steps.model_copy(update={"prefill_share": 0.38, "target_share": 0.4, "longest_held_s": 2.5})
     words = descriptions.step_words(Status(engine=EngineStatus(steps=lately)))
-    assert "**38\u00a0%** of the time of their steps, of 40\u00a0% that was to go there" in words
+    assert "took **38\u00a0%** of the time of their steps (target 40\u00a0%)" in words
     assert words.endswith("in 30 of 40 steps, the longest for 2.5\u00a0s.")
 
 

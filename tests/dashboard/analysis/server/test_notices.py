@@ -128,7 +128,7 @@ def status_with(state: str, step: str = "", attempts: int = 0, **more: object) -
             QUEUED,
             status_with("up", admission="paused", blocks=("operator",), stopped=ENDING_STOP),
             "warning",
-            ["go on. It ends by itself in 21\u00a0s. Resume it on the page Control"],
+            ["go on. The command ends by itself in 21\u00a0s. Resume it on the page Control"],
         ),
         (QUEUED, status_with("up", admission="paused", blocks=("operator",)), "warning", ["paused. No request is"]),
         (

@@ -13,7 +13,7 @@ from headway_dashboard.analysis.server.stop_words import admission_words, end_wo
     ("left_s", "words"),
     [
         (None, "Paused by ann, 1\u00a0min ago: disk."),
-        (21.3, "Paused by ann, 1\u00a0min ago: disk. It ends by itself in 21\u00a0s."),
+        (21.3, "Paused by ann, 1\u00a0min ago: disk. The command ends by itself in 21\u00a0s."),
     ],
     ids=["until a resume", "with an end"],
 )

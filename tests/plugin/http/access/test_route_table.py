@@ -105,7 +105,7 @@ def test_a_closed_route_keeps_its_methods() -> None:
         ("HEADWAY_OPEN_ROUTES", "/pause", "cannot be opened"),
         ("HEADWAY_OPEN_ROUTES", "/headway/v1/status", "cannot be opened"),
         ("HEADWAY_OPEN_ROUTES", ",".join(f"/new/{number}" for number in range(101)), "100 at most"),
-        ("HEADWAY_CLOSED_ROUTES", "/v1/completions", "is no open route; those are /headway/front"),
+        ("HEADWAY_CLOSED_ROUTES", "/v1/completions", "is no open route; the open routes are /headway/front"),
         ("HEADWAY_CLOSED_ROUTES", "/metric", "is no open route"),
     ],
 )

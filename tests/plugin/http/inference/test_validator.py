@@ -192,7 +192,7 @@ async def test_a_request_that_is_cancelled_leaves_nothing_behind() -> None:
 
 async def test_an_unexpected_result_is_named_by_its_type() -> None:
     """The log says what is wrong with the function."""
-    with pytest.raises(CallFailedError, match=r"^it returned int, not a message or None$"):
+    with pytest.raises(CallFailedError, match=r"^the function returned int, not a message or None$"):
         await OperatorCode("checks:requests", int, LONG_S).complaint(lambda: 7)
 
 

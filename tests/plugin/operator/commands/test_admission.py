@@ -130,7 +130,7 @@ async def test_a_resume_ends_a_pause_and_the_drain_that_followed_it() -> None:
     ("before", "order", "why"),
     [
         ("", "resume", "no command blocks dispatch"),
-        ("recycle", "resume", "no command blocks dispatch; it is blocked by recycle, which ends by itself"),
+        ("recycle", "resume", "no command blocks dispatch; the block by recycle ends by itself"),
         ("pause", "pause", "the server is paused already: resume ends the pause"),
         ("drain", "pause", "the server is draining, which stops more than a pause: resume ends the drain"),
         ("drain", "drain", "the server is draining already: resume ends the drain"),

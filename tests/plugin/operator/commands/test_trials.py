@@ -171,7 +171,7 @@ async def test_a_preset_that_does_not_hurt_stays() -> None:
         await asyncio.sleep(599.0)
         assert control.trials.running is not None
         await asyncio.sleep(2.0)
-        assert end_of(control) == (TrialEnd.KEPT, "no condition has held within 600 s")
+        assert end_of(control) == (TrialEnd.KEPT, "no condition was met within 600 s")
         assert control.preset.name == "wide"
 
 

@@ -20,5 +20,7 @@ async def test_the_cap_from_kv_space_keeps_the_reserve_of_the_preset(reserve_rat
     assert control.status().limit.kv_seats is None
     parts.activity.step(Load(1, 0, 0.1, kv_capacity_tokens=20_480), 1, [])
     assert (control.status().limit.kv_seats, control.status().limit.kv_seats_tokens) == (seats, 1024)
-    warned = [words for words in control.warnings(preset) if words.startswith("batching.seats: the KV space holds")]
+    warned = [
+        words for words in control.warnings(preset) if words.startswith("batching.seats: the KV space has room for")
+    ]
     assert len(warned) == (seats < 20)

@@ -130,4 +130,4 @@ def test_without_the_file_there_is_no_ring(
     (tmp_path / "short").write_bytes(bytes(64))
     monkeypatch.setenv(VARIABLE, str(tmp_path / "short"))
     assert StepRingReader.from_environment(1) is None
-    assert caplog.text.count("the engine's steps are not read from it") == 2
+    assert caplog.text.count("the engine's steps cannot be read, and are counted by its answers") == 2

@@ -74,9 +74,7 @@ def test_a_class_that_was_not_given_is_said_once(capsys: pytest.CaptureFixture[s
         server.given = {"realtime": "batch"}
         assert bench(*words) == 0
     said = capsys.readouterr().err
-    assert (
-        said.count(f"{server.url} served class realtime as batch: the key has no realtime; set OPENAI_API_KEY to ") == 1
-    )
+    assert said.count(f"{server.url} ran class realtime as batch: the key has no realtime; set OPENAI_API_KEY to ") == 1
     assert "class normal" not in said
 
 
@@ -86,7 +84,9 @@ def test_a_server_without_keys_is_told_from_a_key_without_the_class(capsys: pyte
         server.given, server.why = {"realtime": "normal"}, "no_key"
         assert bench("--url", server.url, *SHORT, "--classes", "realtime=1") == 0
     said = capsys.readouterr().err
-    assert "served class realtime as normal: it knows no keys; set HEADWAY_KEYS_FILE, and: headway keys add" in said
+    assert (
+        "ran class realtime as normal: the server knows no keys; set HEADWAY_KEYS_FILE, and: headway keys add" in said
+    )
 
 
 def test_each_class_is_judged_by_what_the_preset_of_the_server_states(capsys: pytest.CaptureFixture[str]) -> None:

@@ -24,7 +24,7 @@ def test_the_report_says_what_disturbs_the_engine(capsys: pytest.CaptureFixture[
         "a pause of 2.5 s at 12 s; steps take 2 times as long for 0.5 s of every 5 s; "
         "the speed falls by 50 % over 3600 s and returns in as much; a jitter of 20 % of each step"
     )
-    assert "the ceiling, and loads with it, are those of the undisturbed engine" in out
+    assert "the ceiling, and the loads, are of the undisturbed engine" in out
     assert main(SHORT) == 0
     assert "disturbed" not in capsys.readouterr().out
 

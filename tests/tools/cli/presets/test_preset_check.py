@@ -330,7 +330,7 @@ def test_validate_proves_a_policy_of_your_own(
         ),
         (
             "Patient",
-            "before the storm, at least. At seed 0, 500 seats at the start, after the storm, step 720: "
+            "before the storm. At seed 0, 500 seats at the start, after the storm, step 720: "
             "expected 250 seats or more, with 500 before the storm, got 71\n"
             "    if intended: --accept recovers\n",
         ),

@@ -90,4 +90,4 @@ def test_an_older_server_has_no_diagnosis(operator: Stub, capsys: pytest.Capture
     assert main(["preset", "recommend", "--url", operator.url]) == 0
     printed = capsys.readouterr().out
     assert printed.startswith("balanced\n")
-    assert "does not diagnose itself" in printed
+    assert "no diagnosis: the server is older" in printed

@@ -111,12 +111,12 @@ GROUP = Group(
             Compared(Gauge(Metric("headway_engine_stuck_seconds", by=("cause",)), largest=True), ">", 0),
             "0s",
             "critical",
-            text="the engine has stepped and served nothing for {value} ({cause})",
-            action="`headway status` says what helps with this cause. The time-outs of its requests empty the engine; "
-            "where it stays so, end EngineCore: headway serve starts another one.",
+            text="the engine has stepped without any token for {value} ({cause})",
+            action="`headway status` names the remedy for this cause. The time-outs of its requests empty the engine; "
+            "if the engine stays stuck, end EngineCore: headway serve starts another engine.",
             unit="seconds",
             panel="engine-state",
-            fires="an engine that steps and serves nothing",
+            fires="an engine that steps without any token",
         ),
     ),
 )

@@ -39,8 +39,8 @@ GROUP = Group(
             ),
             "2m",
             "warning",
-            text="overloaded: more requests arrive than can be served in time",
-            action="`headway status` names what limits it and the remedies in order, with what each costs.",
+            text="overloaded: more requests arrive than can be in time",
+            action="`headway status` names the bottleneck and the remedies, the best first, with their costs.",
             fires=f"overloaded in more than {100 * OVERLOADED_RATIO:g} % of 5 minutes",
         ),
         Rule(

@@ -31,8 +31,8 @@ GROUP = Group(
             "0s",
             "warning",
             text="grammars have been compiled for 5 minutes without a pause",
-            action="A tenant sends ever new ones that take long: its structured requests wait for one another. Lower "
-            "HEADWAY_MAX_GRAMMAR_SECONDS, or bound the tenant's requests.",
+            action="A tenant keeps sending new grammars that compile slowly: its structured requests wait for each "
+            "other. Lower HEADWAY_MAX_GRAMMAR_SECONDS, or bound the tenant's requests.",
             fires="grammars compile for 5 minutes without a pause",
         ),
         Rule(
@@ -41,8 +41,8 @@ GROUP = Group(
             "0s",
             "warning",
             text="grammars that reached the engine unchecked: {value}",
-            action="The process that compiles them first does not start; the log says why. Until then one grammar can "
-            "stop the structured output of all.",
+            action="The process that test-compiles grammars does not start; the log says why. Until it does, one "
+            "grammar can stop the structured output of all.",
             fires="grammars that are not checked",
         ),
         Rule(
@@ -51,8 +51,8 @@ GROUP = Group(
             "0s",
             "warning",
             text="the engine has been compiling a grammar for {value}: structured outputs wait",
-            action="Other structured outputs wait for it, and vLLM cancels none: `headway recycle` starts a new "
-            "engine. It happens by itself after `recovery.slow_step_after_s` where others wait.",
+            action="Other structured outputs wait for this grammar, and vLLM cannot cancel it. `headway recycle` "
+            "starts a new engine; the server does so itself after `recovery.slow_step_after_s` if requests wait.",
             unit="seconds",
             fires="a grammar that the engine compiles for long",
         ),

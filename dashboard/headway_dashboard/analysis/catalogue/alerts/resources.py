@@ -74,8 +74,8 @@ GROUP = Group(
             "5m",
             "warning",
             text="GPU {gpu} computes {value} of the time while requests wait",
-            action="Something else holds them up: `headway status` names it. A busy processor, too few seats and a "
-            "pause are the usual ones.",
+            action="`headway status` names the cause. The usual causes are a busy processor, too few seats and a "
+            "pause.",
             unit="ratio",
             panel="gpu-busy",
         ),

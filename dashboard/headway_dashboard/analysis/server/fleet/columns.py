@@ -1,4 +1,4 @@
-"""The columns of the table of several servers, what they read, and what a cell is."""
+"""The columns of the table of several servers, their readings, and their cells."""
 
 from __future__ import annotations
 
@@ -43,11 +43,22 @@ COLUMNS = (
     SEATS,
     WAITING,
     Column("Oldest wait", panels.OLDEST, "seconds", Bound(1.0), help="The wait of the oldest request in the queue."),
-    Column("KV cache", panels.KV_USE, "ratio", Bound(0.2), of_steps=True, help="In use; in the last row the fullest."),
     Column(
-        "TTFT p95", panels.TTFT[0.95], "seconds", Bound(0.5), help="In the last row of the merged histograms of all."
+        "KV cache",
+        panels.KV_USE,
+        "ratio",
+        Bound(0.2),
+        of_steps=True,
+        help="Share in use; in the last row of the fullest server.",
     ),
-    Column("Error share", panels.ERROR_SHARE, "ratio", Bound(ERROR_RATIO), help="Of the requests that ended."),
+    Column(
+        "TTFT p95",
+        panels.TTFT[0.95],
+        "seconds",
+        Bound(0.5),
+        help="In the last row from the merged histograms of all servers.",
+    ),
+    Column("Error share", panels.ERROR_SHARE, "ratio", Bound(ERROR_RATIO), help="Share of the ended requests."),
 )
 LIMIT, READY = by_instance(panels.LIMIT), by_instance(panels.READY)
 IN_FLIGHT, PRESET, BUILD, ENGINE, STARTED = (
@@ -62,7 +73,7 @@ EXPRESSIONS: tuple[Expression, ...] = (
 
 @dataclass(frozen=True, slots=True)
 class Cell:
-    """A text, and the value by which it is sorted; None is sorted behind all values. ``note`` explains it."""
+    """A text and its sort value; None comes after all values. ``note`` explains it."""
 
     text: str
     value: float | str | None = None
@@ -81,10 +92,10 @@ class Heading:
 #: The columns in their order; the first one names the server.
 HEADINGS = (
     Heading("Server"),
-    Heading("State", "Live: requests arrive. Stale and down: no answer, so that there are no figures of it."),
+    Heading("State", "Live: requests arrive. Stale and down: the server does not answer, so its figures are missing."),
     Heading("Ready", "Whether it takes requests."),
     *(Heading(column.title, column.help, numeric=True) for column in COLUMNS),
     Heading("Preset", "The preset in force and its revision."),
     Heading("Version", "The version of Headway."),
-    Heading("Since", "When its process started; of one that does not answer, since when."),
+    Heading("Since", "Start of the server's process, or of its silence if it does not answer."),
 )

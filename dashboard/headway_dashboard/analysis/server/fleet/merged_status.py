@@ -14,7 +14,7 @@ _RUNGS = tuple(rung.word for rung in Rung)
 
 
 def merged_status(servers: Mapping[str, Status]) -> Status:
-    """The status that holds for all servers that tell theirs; that of a single one as it is.
+    """The common status of all servers that report a status; a single server's status is unchanged.
 
     The ladder is that of the server on the worst rung. The engine, the warm-up, a trial, a held limit and the diagnosis
     are of one server: they are left out, so that the metrics of all servers speak in their place. A reason why no

@@ -50,7 +50,7 @@ def standing_out(values: Mapping[str, Point], bound: Bound) -> dict[str, Side]:
 
 
 def differing(texts: Mapping[str, str]) -> set[str]:
-    """The servers whose text is not that of more than half of them; those without a text are left out."""
+    """The servers whose text differs from the majority's; servers without a text are left out."""
     known = {name: text for name, text in texts.items() if text}
     counted = Counter(known.values())
     usual = next((text for text, number in counted.items() if 2 * number > len(known)), None)

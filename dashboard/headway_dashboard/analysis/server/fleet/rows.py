@@ -65,7 +65,7 @@ def fleet_rows(reading: SourceReading, now_s: float, zone: tzinfo) -> Rows:
 
 
 def as_they_were(reading: SourceReading) -> SourceReading:
-    """A reading of a fixed time with the servers as they were at its end; how a source reaches them is of now."""
+    """A reading of a fixed time with the servers as they were at its end; whether a source reaches them is current."""
     answered = {labels[0] for labels, line in reading[columns.READY].lines.items() if line and line[-1] is not None}
     there = Health(last_ok_s=reading.end_s)
     away = Health(failures=2, trouble="refused", detail="no figures of that time")

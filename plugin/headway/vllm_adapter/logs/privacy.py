@@ -16,7 +16,7 @@ from headway.logs import ContentRecords, ContentRules
 from headway.logs.content_records import Loggers
 from headway.settings import Environment
 
-log = logging.getLogger("headway.vllm_adapter.log_privacy")
+log = logging.getLogger("headway.vllm_adapter.logs.privacy")
 
 #: Everything on the way of a request. The exceptions print addresses, routes and names of adapters.
 CONTENT: Final = Loggers(

@@ -23,7 +23,7 @@ from headway.errors import HeadwayError
 from headway.logs import ContentRecords
 from headway.operator.status.launch import warning_lines
 from headway.vllm_adapter.endpoint import HeadwayEndpoint
-from headway.vllm_adapter.log_privacy import CONTENT, RULES, hide_content, hide_engine_content, warn_of_content
+from headway.vllm_adapter.logs.privacy import CONTENT, RULES, hide_content, hide_engine_content, warn_of_content
 
 SECRET = "what-the-client-sent"
 SOURCE = found_source()
@@ -150,7 +150,7 @@ def test_only_a_process_that_was_started_by_the_server_begins_so(said: pytest.Mo
     code = (
         "import logging, multiprocessing\n"
         "from headway.logs import ContentRecords\n"
-        "from headway.vllm_adapter.log_privacy import hide_engine_content\n"
+        "from headway.vllm_adapter.logs.privacy import hide_engine_content\n"
         "def child():\n"
         "    hide_engine_content()\n"
         "    raise SystemExit(isinstance(logging.getLogRecordFactory(), ContentRecords))\n"

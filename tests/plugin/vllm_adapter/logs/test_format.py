@@ -17,8 +17,8 @@ import pytest
 import uvicorn
 
 from headway.logs import JsonLines
-from headway.vllm_adapter import log_format
-from headway.vllm_adapter.log_format import log_as_vllm_does, log_json_lines
+from headway.vllm_adapter.logs import format as log_format
+from headway.vllm_adapter.logs.format import log_as_vllm_does, log_json_lines
 
 
 @pytest.fixture
@@ -43,8 +43,8 @@ def test_a_line_of_headway_names_its_package(stream: io.StringIO) -> None:
     logging.getLogger("vllm.engine").info("a step")
     logging.getLogger("headway.audit").debug("below the level of vLLM's")
     assert stream.getvalue().splitlines() == [
-        "WARNING [headway/test_log_format.py] the engine responds again",
-        "INFO [test_log_format.py] a step",
+        "WARNING [headway/test_format.py] the engine responds again",
+        "INFO [test_format.py] a step",
     ]
 
 
@@ -54,7 +54,7 @@ def test_two_handlers_mark_a_line_once(stream: io.StringIO) -> None:
     theirs.handlers = [*theirs.handlers, *theirs.handlers]
     log_as_vllm_does()
     logging.getLogger("headway.audit").info("one")
-    assert stream.getvalue().splitlines() == ["INFO [headway/test_log_format.py] one"] * 2
+    assert stream.getvalue().splitlines() == ["INFO [headway/test_format.py] one"] * 2
 
 
 def test_handlers_of_the_operator_stay(stream: io.StringIO) -> None:
@@ -112,7 +112,7 @@ def test_text_is_the_usual_format(stream: io.StringIO, monkeypatch: pytest.Monke
         monkeypatch.setenv("HEADWAY_LOG_FORMAT", value)
         log_json_lines()
     logging.getLogger("vllm.engine").info("a step")
-    assert stream.getvalue() == "INFO [test_log_format.py] a step\n"
+    assert stream.getvalue() == "INFO [test_format.py] a step\n"
 
 
 @pytest.mark.slow
@@ -123,7 +123,7 @@ def test_vllms_set_up_of_logging_makes_json_lines() -> None:
     code = (
         "import logging, os\n"
         "import vllm.logger as theirs\n"
-        "from headway.vllm_adapter.log_format import log_json_lines\n"
+        "from headway.vllm_adapter.logs.format import log_json_lines\n"
         "theirs._configure_vllm_root_logger()\n"
         "log_json_lines()\n"
         "logging.getLogger('vllm.a').warning('before')\n"
