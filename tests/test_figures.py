@@ -34,7 +34,9 @@ def test_the_tables_of_make_bench_are_what_its_results_say(name: str, reported: 
 def test_the_figures_of_what_headway_does_not_do_are_those_of_the_measured_runs() -> None:
     """The README's shares at 2.5 times the load, and the first tokens of chat beside long prompts."""
     page, measured = " ".join(_read("README.md").split()), _read(MEASURED)
-    (shares,) = re.findall(r"At 2\.5 times that capacity (\d+) % of `realtime` completes, but only (\d+) % within", page)
+    (shares,) = re.findall(
+        r"At 2\.5 times that capacity (\d+) % of `realtime` completes, but only (\d+) % within", page
+    )
     (row,) = re.findall(r"^\| 2\.5 \| Headway, balanced, as it comes \| (.*) \|$", measured, re.MULTILINE)
     assert [row.split(" | ")[at] for at in (4, 2)] == [f"{share}%" for share in shares]
     (p99_s,) = re.findall(r"at 0\.7 of that capacity too \(p99 ([\d.]+) s : ([\d.]+) s\)", page)
