@@ -317,6 +317,23 @@ def test_the_engine_is_warmed_up_once_at_a_time(control: Open, live: LiveStandIn
     assert f"headway warmup --url {live.url}" in [one.value for one in app.code]
 
 
+def test_a_card_that_is_pressed_twice_sends_its_command_once(control: Open, live: LiveStandIn) -> None:
+    """A double click: the browser reports the press and the typed word again. The first answer stands."""
+    app = control(live.url, live_stand_in.TOKEN)
+    for asked in (1, 2):
+        app.text_input(key="warmup_confirm").set_value("warm up")
+        next(one for one in app.button if one.label == "Warm the engine up").click()
+        pressed = app._tree.get_widget_states()
+        for _ in range(2):
+            app._run(pressed)
+        assert not app.error
+        assert app.success[0].value.startswith("Accepted")
+        accepted = [one for one in live.control.audit.entries(500) if one.result.startswith("accepted")]
+        assert len(accepted) == asked
+        live.warmed.set()
+        again_until(app, "Now: batches of at most ")
+
+
 def test_the_audit_log_is_filtered_and_searched(control: Open, stub: StubServer) -> None:
     """By kind, and by any word."""
     who = {"role": "operator", "address": "127.0.0.1"}

@@ -22,14 +22,17 @@ Ask = Callable[[AdminClient, str, str], str]
 
 
 def command_form(key: str, word: str, label: str, settings: Settings, rights: Rights, ask: Ask) -> None:
-    """Reason, name, the word that confirms, and the button."""
-    off = not rights.may_apply
+    """Reason, name, the word that confirms, and the button: after each command another one, so that a press which is
+    reported again, such as that of a double click, is none of it.
+    """
+    off, turn = not rights.may_apply, st.session_state.get(f"{key}_turn", 0)
     with st.form(key, border=False, enter_to_submit=False):
         reason_and_name(key, rights)
         st.text_input(f'Type "{word}" to confirm', key=f"{key}_confirm", max_chars=40, disabled=off, width=240)
         st.form_submit_button(
-            label, type="primary", key=f"{key}_go", on_click=_confirmed, args=(settings, key, word, ask), disabled=off
-        )
+            label, type="primary", key=f"{key}_go_{turn}", on_click=_confirmed, args=(settings, key, word, ask, turn),
+            disabled=off,
+        )  # fmt: skip
 
 
 def reason_and_name(key: str, rights: Rights) -> None:
@@ -78,9 +81,10 @@ def carry_out(
     return True
 
 
-def _confirmed(settings: Settings, key: str, word: str, ask: Ask) -> None:
+def _confirmed(settings: Settings, key: str, word: str, ask: Ask, turn: int) -> None:
     state = st.session_state
     if str(state.get(f"{key}_confirm", "")).strip().lower() != word:
         state[f"{key}_result"] = ("warning", f'Nothing was changed: type "{word}" to confirm.')
-    elif carry_out(settings, key, ask):
+    elif carry_out(settings, key, ask, once=turn):
         state[f"{key}_confirm"] = state[f"{key}_reason"] = ""
+        state[f"{key}_turn"] = turn + 1
