@@ -145,8 +145,8 @@ def _diagnosis(reading: SourceReading, status: Status) -> Diagnosis:
 def _by_figures(reading: SourceReading, status: Status) -> Diagnosis:
     """The diagnosis of the figures on this page, no better than the severity in the server's metrics."""
     found, told = diagnose(facts_of(reading, status)), reading[SEVERITY].latest()
-    known = {severity.value: severity for severity in Severity}
-    return found if told is None else replace(found, severity=max(found.severity, known.get(int(told), Severity.OK)))
+    known = next((severity for severity in Severity if severity == told), Severity.OK)
+    return replace(found, severity=max(found.severity, known))
 
 
 def _told(own: schema.Diagnosis) -> Diagnosis | None:
