@@ -59,7 +59,8 @@ def carry_out(
     """Ask the server, keep its answer for the page, and say whether it did what was asked.
 
     ``once`` names a command that makes sense a single time at a server, such as a switch from a certain revision: a
-    browser whose connection broke may report the same press again a moment later, and then the first answer stands.
+    double click reports its press twice, and then the first answer stands. The second report ends this call at the next
+    use of the session's state, so that all of it is used before the server is asked, and the answer is filled in.
     """
     state, kept = st.session_state, result or f"{key}_result"
     sent, sent_s = state.get(f"{kept}_once", (None, 0.0))
@@ -68,16 +69,19 @@ def carry_out(
     if must_log_in():
         state[kept] = ("warning", f"Nothing was {done}: log in first.")
         return False
-    client = admin_client(settings.url, settings.token)
+    (reason, actor), client = said(key), admin_client(settings.url, settings.token)
+    answer: list[str] = ["", ""]
+    sent_now: list[object] = [(settings.url, once), time.monotonic()]
+    state[kept] = answer
+    state[f"{kept}_once"] = sent_now
     try:
-        text = ask(client, *said(key))
+        answer[:] = "success", ask(client, reason, actor)
     except AdminError as error:
+        sent_now[0] = None
         failed(kept, error, done=done)
         return False
     finally:
         client.close()
-    state[kept] = ("success", text)
-    state[f"{kept}_once"] = (settings.url, once), time.monotonic()
     return True
 
 
