@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from datetime import UTC, timezone, tzinfo
 from urllib.parse import urlencode
 
 import streamlit as st
@@ -54,16 +55,21 @@ def draw(reading: PageReading) -> None:
     _last_changes(reading.events, reading.status)
 
 
-def since(reading: PageReading) -> str:
-    """The beginning of the trouble, on the clock of the visitor."""
+def since(reading: PageReading, zone: tzinfo | None = None) -> str:
+    """The beginning of the trouble, on the clock of the visitor where no zone is given."""
     severity = reading.headline.severity
     if severity is None or severity < Severity.DEGRADED:
         return ""
-    return trouble_since(reading.events[SEVERITY], zone_of(st.context.timezone_offset))
+    return trouble_since(reading.events[SEVERITY], zone or _zone())
+
+
+def _zone() -> timezone:
+    """The zone of the visitor."""
+    return zone_of(st.context.timezone_offset)
 
 
 def _incident(reading: PageReading) -> None:
-    """Draw the text of an incident for others; its link shows the time up to now, whenever opened."""
+    """Draw the text of an incident for others, in UTC; its link shows the time up to now, whenever opened."""
     newest, status, now_s = reading.newest, reading.status, time.time()
     with st.popover("Copy incident", type="tertiary"):
         chosen = [(CLASSES, name) for name in reading.view.classes]
@@ -72,7 +78,7 @@ def _incident(reading: PageReading) -> None:
         address = [*before_now(now_s, reading.view.range_s).texts.items(), *chosen]
         text = incident_text(
             reading.headline,
-            since(reading),
+            since(reading, UTC),
             identity_of(watched()[0].address, newest, status, now_s).words,
             class_states(newest, status, reading.view.known, current=reading.state.current),
             alerts.alerts_of(newest, reading.state, reading.history, status.silences),
@@ -126,7 +132,7 @@ def _last_changes(history: SourceReading, status: Status) -> None:
             help="Commands of the audit log with author and reason, and changes of the engine's state, the newest "
             "first. Without a token the log is hidden, and preset switches come from the metrics.",
         )
-        table(change_rows(history, status), "There were none in the time that is recorded.")
+        table(change_rows(history, status, _zone()), "There were none in the time that is recorded.")
 
 
 PAGE = Page(

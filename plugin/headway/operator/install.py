@@ -138,8 +138,8 @@ def _control(
     settings = gateway.link.adapter.settings(gateway.link.engine)
     forecasts = PresetForecasts(gate, catalogue, parts.recorder, activity, settings, Forecaster())
     recycle = EngineRecycle(gateway, tasks, parts.memory, audit, around.replace, supervisor)
-    errors = ForecastErrors(gate, served, activity, forecasts, tasks)
-    facts = FactsReader(gate, served, activity, fallback, forecasts, errors, recycle, warmup, supervisor)
+    errors, limits = ForecastErrors(gate, served, activity, forecasts, tasks), OperatorLimits(tasks)
+    facts = FactsReader(gate, served, activity, fallback, forecasts, errors, recycle, warmup, limits, supervisor)
     return Control(
         identity=around.identity,
         gateway=gateway,
@@ -150,7 +150,7 @@ def _control(
         memory=parts.memory,
         engine_recycle=recycle,
         fallback_controller=fallback,
-        limits=OperatorLimits(tasks),
+        limits=limits,
         admission=AdmissionCommands(gateway, tasks, audit),
         warmups=WarmupCommands(gateway, tasks, warmup, recycle, audit, around.warm_beside_traffic),
         trials=PresetTrials(gate, served, tasks),

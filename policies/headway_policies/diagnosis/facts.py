@@ -70,6 +70,7 @@ class Facts:
     or while an instance is away. ``used_while_waiting`` is the share of the seats that was taken whenever requests
     waited, None where hardly any did; ``window_s`` is how long a request may wait for its batch by itself.
     ``adaptive``: the limit follows the engine; ``limit_reason`` is a key of ``headway_policies.limits.WHYS``;
+    ``limit_set``: an operator keeps it below what the preset has;
     ``reserved_seats`` are those that are free. ``doubling_gain`` is how many more tokens a second twice the
     seats would give, as a share of the present ones. ``machine_busy`` is the share of the machine's processors that is
     in use, ``own_busy`` the share that this server and its engine use. ``compiling_s`` is the age of a grammar that the
@@ -102,6 +103,7 @@ class Facts:
     limit_now: int | None = None
     ceiling: float | None = None
     limit_reason: str = ""
+    limit_set: bool = False
     reserved_seats: float = 0.0
     capped: bool = False
     queued: float | None = None

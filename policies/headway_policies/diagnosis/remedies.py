@@ -94,6 +94,10 @@ def _price(best: Forecasted, present: Forecasted) -> str:
 
 
 def _seats(facts: Facts) -> Iterator[Remedy]:
+    if facts.limit_set:
+        yield Remedy(
+            "release the limit that an operator has set, on the page Control", "longer steps, with the preset's seats"
+        )
     yield from _another_preset(facts)
     ceiling = facts.ceiling
     if ceiling is not None and facts.limit is not None and facts.limit < ceiling:

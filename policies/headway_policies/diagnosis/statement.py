@@ -155,7 +155,9 @@ _STATEMENTS: Mapping[Bottleneck, Callable[[Facts], str]] = {
         f"use, {round(100 * (facts.own_busy or 0.0))} % by this server. {_load(facts)}"
     ),
     Bottleneck.ENGINE_SPEED: _engine_speed,
-    Bottleneck.SEATS: lambda facts: f"Limited by the seats of this preset: {_taken(facts)}",
+    Bottleneck.SEATS: lambda facts: (
+        f"Limited by the seats {'that an operator has set' if facts.limit_set else 'of this preset'}: {_taken(facts)}"
+    ),
     Bottleneck.CEILING: lambda facts: f"Limited by the seats that this engine was started with: {_taken(facts)}",
     Bottleneck.CAPPED_SEATS: lambda facts: (
         f"Fewer seats are open than the preset has, for the memory, a restart or a lost instance: {_taken(facts)}"

@@ -143,8 +143,8 @@ def _how_many(share: float, ended: float | None, class_name: str = "") -> str:
     if not whole:
         return f"{percent(share)} of {'the ' if class_name else ''}requests{of_class}"
     part = round(share * whole)
-    if part == whole:
-        return f"All {compact(whole)} requests{of_class}" if whole > 1 else f"The only request{of_class}"
+    if part == whole > 1:
+        return f"All {compact(whole)} requests{of_class}"
     return f"{compact(part)} of {compact(whole)} requests{of_class} ({percent(share)})"
 
 

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable
-from dataclasses import replace
 
 import live_stand_in
 import pytest
@@ -13,10 +11,7 @@ from live_stand_in import LiveStandIn
 from streamlit.testing.v1 import AppTest
 from stub_server import VIEWER_TOKEN, StubServer
 
-from headway.api import AdminClient
 from headway.api.schema import Trial
-from headway_dashboard.pages.control.command_form import carry_out
-from headway_dashboard.settings import Settings
 
 pytestmark = pytest.mark.slow
 
@@ -75,34 +70,6 @@ def test_a_trial_is_undone(control: Open, live: LiveStandIn) -> None:
     assert live.preset.name == "balanced"
     assert "balanced is in force as revision" in text
     assert "The preset is on trial" not in text  # what the cards said of the switch
-
-
-def test_a_press_that_arrives_twice_is_one_order(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A browser whose connection broke reports it again: the first answer stands. Another order is sent."""
-    state: dict[str, object] = {}
-    monkeypatch.setattr("headway_dashboard.pages.control.command_form.st.session_state", state)
-    monkeypatch.setattr("headway_dashboard.pages.control.command_form.must_log_in", lambda: False)
-    monkeypatch.setattr("headway_dashboard.pages.control.command_form.visitor_name", lambda: "")
-    sent: list[int] = []
-
-    def ask(client: AdminClient, reason: str, actor: str) -> str:
-        sent.append(len(sent))
-        return f"answer {len(sent)}"
-
-    settings = Settings("http://127.0.0.1:1", token="t" * 32)
-    assert carry_out(settings, "undo", ask, once=(1, 2))
-    assert carry_out(settings, "undo", ask, once=(1, 2))
-    assert (sent, state["undo_result"]) == ([0], ("success", "answer 1"))
-    assert carry_out(settings, "undo", ask, once=(1, 3))
-    assert carry_out(settings, "recycle", ask)
-    assert carry_out(settings, "recycle", ask)
-    assert len(sent) == 4
-    assert carry_out(replace(settings, url="http://127.0.0.1:2"), "undo", ask, once=(1, 3))
-    assert len(sent) == 5, "another server has the same revision"
-    later_s = time.monotonic() + 60
-    monkeypatch.setattr("headway_dashboard.pages.control.command_form.time.monotonic", lambda: later_s)
-    assert carry_out(replace(settings, url="http://127.0.0.1:2"), "undo", ask, once=(1, 3))
-    assert len(sent) == 6, "so has a server that was started anew"
 
 
 def test_a_trial_that_was_taken_back_says_why(control: Open, stub: StubServer) -> None:
@@ -315,6 +282,23 @@ def test_the_engine_is_warmed_up_once_at_a_time(control: Open, live: LiveStandIn
     live.warmed.set()
     again_until(app, "Now: batches of at most ")
     assert f"headway warmup --url {live.url}" in [one.value for one in app.code]
+
+
+def test_a_card_that_is_pressed_twice_sends_its_command_once(control: Open, live: LiveStandIn) -> None:
+    """A double click: the browser reports the press and the typed word again. The first answer stands."""
+    app = control(live.url, live_stand_in.TOKEN)
+    for asked in (1, 2):
+        app.text_input(key="warmup_confirm").set_value("warm up")
+        next(one for one in app.button if one.label == "Warm the engine up").click()
+        pressed = app._tree.get_widget_states()
+        for _ in range(2):
+            app._run(pressed)
+        assert not app.error
+        assert app.success[0].value.startswith("Accepted")
+        accepted = [one for one in live.control.audit.entries(500) if one.result.startswith("accepted")]
+        assert len(accepted) == asked
+        live.warmed.set()
+        again_until(app, "Now: batches of at most ")
 
 
 def test_the_audit_log_is_filtered_and_searched(control: Open, stub: StubServer) -> None:

@@ -100,7 +100,7 @@ STATES: dict[str, State] = {
         reads="did not answer in time",
     ),
     "down": State(
-        ("Down since", ":red-badge[down]"),
+        ("Down for", ":red-badge[down]"),
         begin=moving,
         then=StubServer.stop,
         notes=frozenset({"last known"}),

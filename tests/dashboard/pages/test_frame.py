@@ -138,7 +138,7 @@ def test_the_classes_stay_while_the_server_is_away(visit: Open) -> None:
     with StubServer(moving=True) as stub:
         app = visit(stub.url, {"classes": "batch"})
         assert bar(app)["Classes"] == ["batch"]
-    refresh_until(app, lambda: "Down since" in words(app))
+    refresh_until(app, lambda: "Down for" in words(app))
     assert bar(app)["Classes"] == ["batch"]
     assert app.query_params == {"classes": "batch"}
 

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from collections.abc import Callable
+from datetime import timedelta, timezone
 
 import pytest
 from app_pages import again_until, class_rows, press, refresh_until, tiles, words
@@ -12,6 +14,7 @@ from stub_server import OPERATOR_TOKEN, VIEWER_TOKEN, StubServer
 from stub_world import WARM
 
 from headway.api import schema
+from headway_dashboard.pages import overview
 from headway_policies.fallback.rungs import Rung
 
 pytestmark = pytest.mark.slow
@@ -51,6 +54,24 @@ def test_overview_says_what_would_help(visit: Open, stub: StubServer) -> None:
     assert "headway preset forecast" in [one.value for one in app.code]
 
 
+def test_overview_has_one_clock_and_the_incident_another(
+    visit: Open, stub: StubServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The page that of the visitor, the text for others UTC alone."""
+    monkeypatch.setattr(overview, "zone_of", lambda offset_min: timezone(timedelta(hours=12)))
+    scrape = stub.scrape
+    monkeypatch.setattr(stub, "scrape", lambda: scrape() + b"headway_severity 3\n")
+    app = visit("overview", stub.url)
+    text = again_until(app, " since ", "UTC, overloaded, since")
+    stub.world.switch("latency", {}, "")
+    refresh_until(app, lambda: len(app.table) > 0)
+    assert "When (UTC+12:00)" in app.table[0].value.columns
+    (here,) = re.findall(r"#### .*:small\[since (\d\d):", text)
+    ((now, there),) = re.findall(r"(\d\d):\d\d:\d\d UTC, overloaded, since (\d\d):", text)
+    assert (int(here) - int(there)) % 24 == 12
+    assert (int(now) - int(there)) % 24 <= 1
+
+
 def test_requests_shows_the_batches_that_have_not_ended(visit: Open, stub: StubServer) -> None:
     """And nothing of batches where there are none."""
     app = visit("requests", stub.url, HEADWAY_ADMIN_TOKEN=OPERATOR_TOKEN)
@@ -86,7 +107,7 @@ def test_overview_goes_down_and_comes_back(visit: Open) -> None:
         again_until(app, "Live")
         again_until(app, "seats taken")
         port = int(stub.url.rsplit(":", 1)[1])
-    again_until(app, "Down since")
+    again_until(app, "Down for")
     assert tiles(app)["Waiting"] != "—"
     assert "last known values" in app.error[0].value
     with StubServer(moving=True, port=port):

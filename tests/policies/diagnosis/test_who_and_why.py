@@ -68,7 +68,7 @@ def test_a_small_class_that_is_refused_is_an_overload() -> None:
 
 def test_a_share_has_its_numbers() -> None:
     """100 % of one request is not 100 % of a hundred; a share without numbers stands alone."""
-    for ended, said in ((1, "The only request"), (5, "All 5 requests"), (None, "100 % of requests")):
+    for ended, said in ((1, "1 of 1 requests (100 %)"), (5, "All 5 requests"), (None, "100 % of requests")):
         found = diagnose(replace(WELL, error_share=1.0, ended=ended, causes={"failed": 1.0}))
         assert found.symptoms == (f"{said} end without an answer; main cause: failed.",)
     found = diagnose(replace(WELL, error_share=0.2, ended=15, causes={"failed": 1.0}))

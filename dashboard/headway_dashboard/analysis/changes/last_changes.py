@@ -6,11 +6,11 @@ A server that does not show its audit log has its preset switches in the metrics
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timezone
 
 from headway.api.schema import AuditEntry
 from headway_dashboard.analysis.catalogue import palette
-from headway_dashboard.analysis.changes.audit_rows import refused
+from headway_dashboard.analysis.changes.audit_rows import refused, zone_words
 from headway_dashboard.analysis.queries.expressions import Expression
 from headway_dashboard.analysis.queries.reading import SourceReading
 from headway_dashboard.analysis.server import switches
@@ -26,8 +26,8 @@ _FORM = "%Y-%m-%d %H:%M:%S"
 Change = tuple[float, str, str, str, str]
 
 
-def change_rows(history: SourceReading, status: Status) -> list[dict[str, str]]:
-    """The last changes up to the end of a reading, the newest first."""
+def change_rows(history: SourceReading, status: Status, zone: timezone = UTC) -> list[dict[str, str]]:
+    """The last changes up to the end of a reading, the newest first, on the clock of a zone."""
     told = dict(_servers(status))
     found = [change for name, entries in told.items() for change in _commands(entries, name)]
     found += [
@@ -42,7 +42,7 @@ def change_rows(history: SourceReading, status: Status) -> list[dict[str, str]]:
     newest = sorted((change for change in found if change[0] <= history.end_s), reverse=True)[:MOST]
     several = len(status.servers) > 1 or any(change[4] for change in newest)
     return [
-        {"When (UTC)": datetime.fromtimestamp(time_s, UTC).strftime(_FORM)}
+        {f"When ({zone_words(zone)})": datetime.fromtimestamp(time_s, zone).strftime(_FORM)}
         | ({"Server": server} if several else {})
         | {"Change": what, "By": actor, "Reason": reason}
         for time_s, what, actor, reason, server in newest

@@ -23,6 +23,7 @@ from headway_dashboard.analysis.queries.metric import INSTANCE
 from headway_dashboard.analysis.queries.model import Mark, Series
 from headway_dashboard.analysis.queries.reading import SourceReading
 from headway_dashboard.analysis.server.condition import Condition, State
+from headway_dashboard.analysis.server.instances import away
 from headway_dashboard.analysis.units import written
 
 CLASS = "class"
@@ -66,7 +67,7 @@ def alerts_of(
     """
     if state.state is State.DOWN:
         return (Alert(DOWN.name, DOWN.severity, DOWN.text, fires_at=DOWN.fires, action=DOWN.action),)
-    found = _holding(reading, history) if state.current else ()
+    found = (*_silent_servers(reading), *_holding(reading, history)) if state.current else ()
     silent = {silence.alert: silence for silence in silences}
     alerts = [replace(alert, silence=silent.get(alert.name)) for alert in found]
     return tuple(sorted(alerts, key=lambda alert: (alert.silence is not None, _ORDER.index(alert.severity))))
@@ -95,12 +96,16 @@ def _held(series: Series) -> list[bool]:
 
 
 def _known_from_s(reading: SourceReading) -> float:
-    """The first instant of which anything is known: before it a condition that does not hold is only not known."""
+    """The first instant of which anything is known: before it a condition that does not hold is only not known.
+
+    Where that is the first instant of the reading, the source has measured before as well.
+    """
     for expression in (panels.READY, panels.PRESETS_SEEN, panels.ENGINE_STATES_SEEN):
         series = reading.series.get(expression)
         if series is not None and series.lines:
             columns = zip(series.times_s, zip(*series.lines.values(), strict=True), strict=False)
-            return next((time_s for time_s, column in columns if any(point is not None for point in column)), -inf)
+            known_s = next((time_s for time_s, column in columns if any(point is not None for point in column)), -inf)
+            return known_s if known_s > series.times_s[0] else -inf
     return -inf
 
 
@@ -115,6 +120,15 @@ def _begun(reading: SourceReading, condition: Expression) -> tuple[float | None,
             return began_s, began_s is not None
         began_s = time_s
     return began_s, False
+
+
+def _silent_servers(reading: SourceReading) -> Iterator[Alert]:
+    """An alert for each of several servers that has answered and does so no more."""
+    down = Alert(DOWN.name, DOWN.severity, "", fires_at=DOWN.fires, action=DOWN.action)
+    for name, found in away(reading, reading.end_s).items():
+        health = reading.instances[name]
+        if len(reading.instances) > 1 and found.state is State.DOWN and health.last_ok_s is not None:
+            yield replace(down, text=f"{name}: {DOWN.text}", since_s=health.failing_since_s, seen=True)
 
 
 def _holding(reading: SourceReading, history: SourceReading | None) -> Iterator[Alert]:

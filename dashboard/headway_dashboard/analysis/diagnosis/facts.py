@@ -10,7 +10,7 @@ from headway_dashboard.analysis.catalogue import causes, engine_panels, panels
 from headway_dashboard.analysis.diagnosis.doubling_gain import doubling_gain
 from headway_dashboard.analysis.queries.model import Point, value_of
 from headway_dashboard.analysis.queries.reading import SourceReading
-from headway_dashboard.analysis.server import descriptions
+from headway_dashboard.analysis.server import descriptions, tile_notes
 from headway_dashboard.analysis.server.engine_deaths import RECYCLE, last_cause
 from headway_dashboard.analysis.server.newest_values import causes_now, classes_of, now, running_preset
 from headway_dashboard.analysis.server.objectives import ClassObjectives
@@ -176,9 +176,9 @@ def _class_facts(
         ended=reading[panels.ENDED_BY_CLASS].latest(name),
         refused_share=_share_of(refused_for_load(shed_by_command=rung_set), own, errors),
         causes=own,
-        ttft_slo_s=objectives.ttft_slo_s,
+        ttft_slo_s=tile_notes.objectives(reading, status).get(name, objectives.ttft_slo_s),
         first_token_timeout_s=objectives.first_token_timeout_s,
-        inter_token_slo_s=objectives.inter_token_slo_s,
+        inter_token_slo_s=tile_notes.between_objectives(reading, status).get(name, objectives.inter_token_slo_s),
         reserved_seats=_reserved_for(reading, name),
         overloaded=reading[panels.OVERLOADED_BY_CLASS].latest(name) == 1,
         idle=all(reading[figure].latest(name) == 0 for figure in activity),

@@ -9,8 +9,10 @@ from dataclasses import dataclass, replace
 from headway.api import schema
 from headway_dashboard.analysis.catalogue import engine_panels, panels
 from headway_dashboard.analysis.diagnosis.facts import facts_of
+from headway_dashboard.analysis.diagnosis.since import SEVERITY
 from headway_dashboard.analysis.queries.expressions import Expression
 from headway_dashboard.analysis.queries.reading import SourceReading
+from headway_dashboard.analysis.server import tile_notes
 from headway_dashboard.analysis.server.condition import State
 from headway_dashboard.analysis.server.engine_steps import without_dead_steps
 from headway_dashboard.analysis.server.instances import by_instance, reading_of_one
@@ -26,8 +28,10 @@ EXPRESSIONS: tuple[Expression, ...] = (
     *panels.FACTS_BY_CLASS,
     *panels.HEAD,
     *panels.CLASS_TABLE,
+    *tile_notes.STATED,
     panels.ERRORS_BY_CAUSE,
     engine_panels.DEATHS_BY_CAUSE,
+    SEVERITY,
 )
 
 
@@ -92,29 +96,34 @@ def by_server() -> tuple[Expression, ...]:
 
 
 def worst(each: Mapping[str, Headline]) -> Headline:
-    """The headline of the server that is worst off, with its name, and after its first trouble how all do.
+    """The headline of the server that is worst off, with its name; after its first trouble how all do, and after its
+    others what is wrong with another one.
 
     A remedy keeps no command: it would reach whichever server it is given to.
     """
-    name, found = max(each.items(), key=lambda item: -1 if item[1].severity is None else item[1].severity)
-    words = [headline.severity.word for headline in each.values() if headline.severity is not None]
+    (name, found), *others = sorted(each.items(), key=lambda item: _rank(item[1]), reverse=True)
+    words = ["unknown" if headline.severity is None else headline.severity.word for headline in each.values()]
     counted = ", ".join(f"{number} {word}" for word, number in Counter(sorted(words)).items())
     remedy = None if found.remedy is None else replace(found.remedy, command="")
     all_of_them = f"Of {len(each)} servers: {counted}."
-    symptoms = (f"{name}: {found.lead}", all_of_them, *found.more) if found.symptoms else (all_of_them,)
-    return Headline(found.severity, f"{name}: {found.statement}", symptoms, remedy)
+    own = (f"{name}: {found.lead}", all_of_them, *found.more) if found.symptoms else (all_of_them,)
+    troubled = [f"{other}: {headline.lead}" for other, headline in others if _rank(headline) >= Severity.DEGRADED]
+    return Headline(found.severity, f"{name}: {found.statement}", (*own, *troubled), remedy)
+
+
+def _rank(headline: Headline) -> int:
+    return -1 if headline.severity is None else headline.severity
 
 
 def _of_each(reading: SourceReading, status: Status) -> dict[str, Headline]:
-    """The headline of each of several servers that answers; none where the reading does not tell them apart."""
+    """The headline of each of several servers; none where the reading does not tell them apart."""
     if len(reading.instances) < 2 or by_instance(panels.READY) not in reading.series:
         return {}
     found = {}
     for name in reading.instances:
         alone = without_dead_steps(reading_of_one(reading, EXPRESSIONS, name))
         state = condition_of(alone, reading.end_s)
-        if state.current:
-            found[name] = headline_of(alone, state.state, status.servers.get(name, Status()))
+        found[name] = headline_of(alone, state.state, status.servers.get(name, Status()))
     return found
 
 
@@ -126,11 +135,18 @@ def tab_title(severity: Severity | None) -> str:
 def _diagnosis(reading: SourceReading, status: Status) -> Diagnosis:
     """The server's own where it says it: it knows more, forecasts among it. Else one of the figures on this page."""
     own = None if status.diagnosis is None else _told(status.diagnosis)
-    found = own or diagnose(facts_of(reading, status))
+    found = own or _by_figures(reading, status)
     if len(reading.instances) < 2:
         return found
     # a command is for one server, and its numbers would be those of all together
     return replace(found, remedies=tuple(replace(remedy, command="") for remedy in found.remedies))
+
+
+def _by_figures(reading: SourceReading, status: Status) -> Diagnosis:
+    """The diagnosis of the figures on this page, no better than the severity in the server's metrics."""
+    found, told = diagnose(facts_of(reading, status)), reading[SEVERITY].latest()
+    known = next((severity for severity in Severity if severity == told), Severity.OK)
+    return replace(found, severity=max(found.severity, known))
 
 
 def _told(own: schema.Diagnosis) -> Diagnosis | None:

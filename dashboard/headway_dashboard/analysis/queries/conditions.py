@@ -13,6 +13,7 @@ from headway_dashboard.analysis.queries.metric import INSTANCE, Metric
 
 #: Of a window that is sampled anew, the distance of the samples in Prometheus.
 _STEP = "15s"
+_GROWTH_S = 60.0
 
 Sign = Literal["<", "==", ">=", ">"]
 
@@ -154,7 +155,12 @@ def _operand(expression: Expression, window: str) -> str:
 
 
 def needed_s(node: object) -> float:
-    """The time that must have been measured until a condition can hold at all, in seconds."""
-    own_s = node.window_s if isinstance(node, Least | Average) else 0.0
+    """The time that must have been measured until the beginning of a condition can be seen, in seconds.
+
+    A least value and a mean want their whole window. What a counter gained is known from the second sample on, but that
+    a condition on it did not hold before is known only after a while.
+    """
+    window_s = getattr(node, "window_s", 0.0)
+    own_s = window_s if isinstance(node, Least | Average) else min(window_s, _GROWTH_S)
     parts = [getattr(node, field.name) for field in fields(node)] if is_dataclass(node) else []
     return max([own_s, *map(needed_s, parts)])

@@ -6,7 +6,6 @@ The six must never be mistaken for each other.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from datetime import datetime
 from enum import StrEnum
 
 from headway_dashboard.analysis.queries.reading import Health, stale_after_s
@@ -62,7 +61,8 @@ def condition(health: Health, activity: Activity, now_s: float, interval_s: floa
         return Condition(State.DOWN, f"Not reached since this page started: {health.detail}.")
     age_s = max(0.0, now_s - health.last_ok_s)
     if _is_down(health, now_s):
-        sentence = f"Down since {_clock(health)}: {health.detail}. {_last_known(age_s)}"
+        down_s = max(0.0, now_s - (now_s if health.failing_since_s is None else health.failing_since_s))
+        sentence = f"Down for {duration(round(down_s))}: {health.detail}. {_last_known(age_s)}"
         return Condition(State.DOWN, sentence)
     if age_s > stale_after_s(interval_s):
         reason = f": {health.detail}" if health.detail else ""
@@ -83,7 +83,3 @@ def _is_down(health: Health, now_s: float) -> bool:
 
 def _last_known(age_s: float) -> str:
     return f"The tiles show the last known values, from {duration(round(age_s))} ago."
-
-
-def _clock(health: Health) -> str:
-    return datetime.fromtimestamp(health.failing_since_s or 0.0).astimezone().strftime("%H:%M:%S")

@@ -9,7 +9,7 @@ from headway_dashboard.analysis.catalogue import panels
 from headway_dashboard.analysis.queries.expressions import Expression, Gauge, Metric
 from headway_dashboard.analysis.queries.model import newest
 from headway_dashboard.analysis.queries.reading import SourceReading
-from headway_dashboard.analysis.server.newest_values import running_preset
+from headway_dashboard.analysis.server.newest_values import presets_in_force, running_preset
 from headway_dashboard.analysis.server.status import Status
 from headway_dashboard.analysis.units import duration
 
@@ -91,8 +91,7 @@ def identity_of(address: str, reading: SourceReading, status: Status, now_s: flo
 
 def _preset(reading: SourceReading) -> tuple[str, str]:
     """The preset in force and its revision; of several servers each of them, or how many they are."""
-    lines = reading[panels.PRESET].lines
-    in_force = [labels for labels, line in lines.items() if line and line[-1] == 1]
+    in_force = presets_in_force(reading)
     if len(reading.instances) < 2 or len(in_force) < 2:
         return running_preset(reading)
     ordered = sorted(in_force, key=lambda labels: (labels[0], len(labels[1]), labels[1]))

@@ -40,6 +40,13 @@ def running_preset(reading: SourceReading) -> tuple[str, str]:
     return found
 
 
+def presets_in_force(reading: SourceReading) -> list[tuple[str, str]]:
+    """Name and revision of each preset that runs now: of several servers there may be more than one."""
+    return [
+        (name, revision) for (name, revision), line in reading[panels.PRESET].lines.items() if line and line[-1] == 1
+    ]
+
+
 def condition_of(reading: SourceReading, now_s: float) -> Condition:
     """The condition the banner shows."""
     activity = Activity(

@@ -12,20 +12,19 @@ from headway_dashboard.analysis.queries.expressions import Expression, Gauge, Me
 from headway_dashboard.analysis.queries.reading import SourceReading
 from headway_dashboard.analysis.server.condition import Condition
 from headway_dashboard.analysis.server.engine_steps import engine_away
-from headway_dashboard.analysis.server.newest_values import TileText, Tone, counted_share
+from headway_dashboard.analysis.server.newest_values import TileText, Tone, counted_share, presets_in_force
 from headway_dashboard.analysis.server.status import Status
 from headway_dashboard.analysis.units import compact
 from headway_dashboard.analysis.view import View
 
 #: The objectives of the first token and of the time between tokens on this engine, by class, in seconds.
-OBJECTIVE, INTER_TOKEN_OBJECTIVE = (
+STATED = OBJECTIVE, INTER_TOKEN_OBJECTIVE = tuple(
     Gauge(Metric("headway_objective_seconds", (("objective", (name,)),), ("class",)), largest=True)
     for name in ("first_token", "inter_token")
 )
 
 EXPRESSIONS: tuple[Expression, ...] = (
-    OBJECTIVE,
-    INTER_TOKEN_OBJECTIVE,
+    *STATED,
     panels.TTFT_P95_BY_CLASS,
     panels.INTER_TOKEN_P95_BY_CLASS,
     panels.QUEUE_AGE_BY_CLASS,
@@ -97,7 +96,9 @@ def between_objectives(reading: SourceReading, status: Status) -> dict[str, floa
 
 
 def _stated(reading: SourceReading, figure: Expression, by_status: Mapping[str, float | None]) -> dict[str, float]:
-    by_metrics = {labels[0]: line[-1] for labels, line in reading[figure].lines.items() if line}
+    """By the status, else by the metrics; servers with different presets have no objective in common."""
+    together = len({name for name, _ in presets_in_force(reading)}) < 2
+    by_metrics = {labels[0]: line[-1] for labels, line in reading[figure].lines.items() if line and together}
     known = {**by_metrics, **by_status}
     return {name: bound_s for name, bound_s in known.items() if bound_s is not None and isfinite(bound_s)}
 

@@ -22,14 +22,17 @@ Ask = Callable[[AdminClient, str, str], str]
 
 
 def command_form(key: str, word: str, label: str, settings: Settings, rights: Rights, ask: Ask) -> None:
-    """Reason, name, the word that confirms, and the button."""
-    off = not rights.may_apply
+    """Reason, name, the word that confirms, and the button: after each command another one, so that a press which is
+    reported again, such as that of a double click, is none of it.
+    """
+    off, turn = not rights.may_apply, st.session_state.get(f"{key}_turn", 0)
     with st.form(key, border=False, enter_to_submit=False):
         reason_and_name(key, rights)
         st.text_input(f'Type "{word}" to confirm', key=f"{key}_confirm", max_chars=40, disabled=off, width=240)
         st.form_submit_button(
-            label, type="primary", key=f"{key}_go", on_click=_confirmed, args=(settings, key, word, ask), disabled=off
-        )
+            label, type="primary", key=f"{key}_go_{turn}", on_click=_confirmed, args=(settings, key, word, ask, turn),
+            disabled=off,
+        )  # fmt: skip
 
 
 def reason_and_name(key: str, rights: Rights) -> None:
@@ -56,7 +59,8 @@ def carry_out(
     """Ask the server, keep its answer for the page, and say whether it did what was asked.
 
     ``once`` names a command that makes sense a single time at a server, such as a switch from a certain revision: a
-    browser whose connection broke may report the same press again a moment later, and then the first answer stands.
+    double click reports its press twice, and then the first answer stands. The second report ends this call at the next
+    use of the session's state, so that all of it is used before the server is asked, and the answer is filled in.
     """
     state, kept = st.session_state, result or f"{key}_result"
     sent, sent_s = state.get(f"{kept}_once", (None, 0.0))
@@ -65,22 +69,26 @@ def carry_out(
     if must_log_in():
         state[kept] = ("warning", f"Nothing was {done}: log in first.")
         return False
-    client = admin_client(settings.url, settings.token)
+    (reason, actor), client = said(key), admin_client(settings.url, settings.token)
+    answer: list[str] = ["", ""]
+    sent_now: list[object] = [(settings.url, once), time.monotonic()]
+    state[kept] = answer
+    state[f"{kept}_once"] = sent_now
     try:
-        text = ask(client, *said(key))
+        answer[:] = "success", ask(client, reason, actor)
     except AdminError as error:
+        sent_now[0] = None
         failed(kept, error, done=done)
         return False
     finally:
         client.close()
-    state[kept] = ("success", text)
-    state[f"{kept}_once"] = (settings.url, once), time.monotonic()
     return True
 
 
-def _confirmed(settings: Settings, key: str, word: str, ask: Ask) -> None:
+def _confirmed(settings: Settings, key: str, word: str, ask: Ask, turn: int) -> None:
     state = st.session_state
     if str(state.get(f"{key}_confirm", "")).strip().lower() != word:
         state[f"{key}_result"] = ("warning", f'Nothing was changed: type "{word}" to confirm.')
-    elif carry_out(settings, key, ask):
+    elif carry_out(settings, key, ask, once=turn):
         state[f"{key}_confirm"] = state[f"{key}_reason"] = ""
+        state[f"{key}_turn"] = turn + 1

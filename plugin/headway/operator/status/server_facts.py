@@ -14,6 +14,7 @@ from statistics import fmean
 
 from headway.admission import Gate
 from headway.fallback import FallbackController
+from headway.operator.commands.operator_limit import OperatorLimits
 from headway.operator.forecast_errors import ForecastErrors
 from headway.operator.forecasts import PresetForecasts
 from headway.operator.status.forecast_facts import forecasted, objectives_of
@@ -98,6 +99,7 @@ class FactsReader:
     forecast_errors: ForecastErrors
     recycle: EngineRecycle
     warmup: WarmupState
+    limits: OperatorLimits
     supervisor: Supervisor | None
 
     def sample(self) -> Sample:
@@ -180,6 +182,7 @@ class FactsReader:
     def _of_engine(self) -> Facts:
         """The engine, what supervises it, and the preset in force."""
         desk, supervisor, preset = self.gate.desk, self.supervisor, self.gate.desk.preset
+        ordered = self.limits.in_force
         return Facts(
             engine=None if _never_up(desk) else desk.mode.engine,
             stopped=self._stopped(),
@@ -190,6 +193,7 @@ class FactsReader:
             strategy=preset.batching.strategy,
             adaptive=preset.limit.moves and not preset.limit.shadow,
             ceiling=desk.ceiling,
+            limit_set=ordered is not None and ordered.seats < ordered.own.batching.seats,
             machine_busy=self.activity.machine.busy_ratio,
             own_busy=self.activity.machine.own_ratio,
             stuck=None if supervisor is None else supervisor.stuck,

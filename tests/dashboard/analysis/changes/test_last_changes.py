@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from datetime import timedelta, timezone
 
 from readings import END_S, reading_of
 
@@ -36,6 +37,12 @@ def test_the_newest_change_comes_first() -> None:
         ("00:33:18", "Preset latency"),
         ("00:33:16", "Engine restarting"),
     ]
+
+
+def test_times_are_on_the_clock_of_the_visitor() -> None:
+    """The heading names the zone; without one it is UTC."""
+    (row,) = change_rows(HISTORY, Status(), timezone(timedelta(hours=-2)))[:1]
+    assert row["When (UTC-02:00)"] == "1969-12-31 22:33:20"
 
 
 def test_commands_come_from_the_audit_log_with_their_author_and_reason() -> None:

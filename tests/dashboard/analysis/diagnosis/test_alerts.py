@@ -161,6 +161,35 @@ def test_a_time_of_which_nothing_is_known_is_no_beginning() -> None:
     assert alert_marks(replace(reading, series=series)) == []
 
 
+def test_what_a_counter_gains_from_the_first_sample_on_is_no_beginning() -> None:
+    """The refusals had gone on before the dashboard was started; those that come after a quiet minute begin then."""
+    labels = '{job="",instance="a"}'
+    refusals = 'headway_refusals_total{job="",instance="a",class="realtime",reason="queue_full"}'
+    for values, seen, marks in (("_x20 900+5x40", False, 0), ("_x20 900x10 900+5x30", True, 1)):
+        ring = ring_of({f"headway_ready{labels}": "_x20 1x40", refusals: values})
+        reading = reading_of(ring, 600.0, 570.0)
+        series = {**reading.series, panels.READY: ring.evaluate(panels.READY, Grid(30.0, 600.0, STEP_S, 30.0))}
+        reading = replace(reading, series=series)
+        assert {one.seen for one in alerts_of(reading, NOW)} == {seen}
+        assert [one.label for one in alert_marks(reading)].count("RealtimeRefused") == marks
+
+
+def test_of_several_servers_the_one_that_answers_no_more_is_an_alert() -> None:
+    """By name, since it failed. A server that has not answered yet is none, nor is one whose figures are a bit old."""
+    labels = '{job="",instance="a"}'
+    reading = reading_of(ring_of({f"headway_ready{labels}": "1x40"}), 600.0)
+    healths = {
+        "a": Health(600.0),
+        "b": Health(500.0, 9, "refused", "gone", 515.0),
+        "c": Health(None, 9, "refused", "gone", 515.0),
+        "d": Health(560.0, 1, "silent", "", 575.0),
+    }
+    (alert,) = alerts_of(replace(reading, instances=healths), NOW)
+    assert (alert.name, alert.severity, alert.text) == ("HeadwayDown", "critical", "b: the server does not answer")
+    assert (alert.since_s, alert.seen) == (515.0, True)
+    assert alerts_of(replace(reading, instances={"b": healths["b"]}), NOW) == ()
+
+
 def test_every_rule_says_when_it_fires() -> None:
     """In the words of the documentation."""
     assert all(rule.fires_at for rule in RULES)

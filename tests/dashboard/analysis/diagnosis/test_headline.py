@@ -12,9 +12,10 @@ from headway.api import schema
 from headway.api.schema import EngineStatus
 from headway_dashboard.analysis.catalogue import panels
 from headway_dashboard.analysis.diagnosis.headline import Headline, headline_of, tab_title
+from headway_dashboard.analysis.diagnosis.since import SEVERITY
 from headway_dashboard.analysis.queries.expressions import Expression
 from headway_dashboard.analysis.queries.model import Labels, Point
-from headway_dashboard.analysis.server import newest_values
+from headway_dashboard.analysis.server import newest_values, tile_notes
 from headway_dashboard.analysis.server.condition import State
 from headway_dashboard.analysis.server.instances import by_instance
 from headway_dashboard.analysis.server.status import Status
@@ -196,6 +197,17 @@ def test_the_tab_names_what_is_worse_than_ok(severity: Severity | None) -> None:
     assert tab_title(severity) == ("Headway" if well or severity is None else f"{severity.word} · Headway")
 
 
+@pytest.mark.parametrize(
+    ("told", "severity"), [(3, Severity.OVERLOADED), (0, Severity.DEGRADED), (9, Severity.DEGRADED)]
+)
+def test_without_a_status_the_metrics_tell_severity_and_objectives(told: float, severity: Severity) -> None:
+    """A dashboard without a token contradicts neither the tiles nor the server, which knows more."""
+    objectives = {tile_notes.OBJECTIVE: {("normal",): 0.05}, SEVERITY: told}
+    found = headline_of(reading({**WELL, **objectives}), State.LIVE, Status())
+    assert found.severity is severity
+    assert found.symptoms == ("First tokens of class normal come too late: 100 ms (p95), its objective is 50 ms.",)
+
+
 # ---------------------------------------------------------------------- several servers
 
 
@@ -217,12 +229,32 @@ FULL: Answers = {**WELL, panels.SEATS: 32, panels.QUEUED: 41, panels.OLDEST: 3.2
 def test_of_several_servers_the_worst_is_diagnosed() -> None:
     """A full server beside an empty one is not half full: its own figures are judged, and it is named."""
     status = Status(servers=dict.fromkeys(("a:1", "b:1", "c:1"), TOLD))
-    found = headline_of(of_servers({"a:1": WELL, "b:1": FULL, "c:1": WELL}, ("d:1",)), State.LIVE, status)
+    found = headline_of(of_servers({"a:1": WELL, "b:1": FULL, "c:1": WELL}), State.LIVE, status)
     assert found.statement.startswith("b:1: Limited by the seats")
     assert "32 of 32 seats taken" in found.statement
     assert found.symptoms == ("Of 3 servers: 2 ok, 1 watch.",)
     assert found.remedy is not None
     assert found.remedy.command == ""
+
+
+def test_a_server_that_does_not_answer_is_the_worst_of_several() -> None:
+    """It is counted as down however well the others do, and their troubles are named after it."""
+    failing = {**WELL, panels.ERROR_SHARE: 0.3, panels.ERRORS_BY_CAUSE: {("", "failed"): 1.0}}
+    status = Status(servers=dict.fromkeys(("a:1", "b:1"), TOLD))
+    found = headline_of(of_servers({"a:1": WELL, "b:1": failing}, ("d:1",)), State.LIVE, status)
+    assert found.severity is Severity.DOWN
+    assert found.statement.startswith("d:1: The server cannot be reached")
+    assert found.symptoms[0] == "Of 3 servers: 1 degraded, 1 down, 1 ok."
+    assert found.symptoms[1].startswith("b:1: 30 % of requests end without an answer")
+    assert len(found.symptoms) == 2
+
+
+def test_a_server_with_old_figures_is_counted_as_unknown() -> None:
+    """It is neither well nor down."""
+    together = of_servers({"a:1": WELL, "b:1": WELL})
+    old = replace(together, instances={"a:1": Health(1002.0), "b:1": Health(980.0)})
+    found = headline_of(old, State.LIVE, Status(servers=dict.fromkeys(("a:1", "b:1"), TOLD)))
+    assert (found.severity, found.symptoms) == (Severity.OK, ("Of 2 servers: 1 ok, 1 unknown.",))
 
 
 def test_each_server_has_its_own_status() -> None:

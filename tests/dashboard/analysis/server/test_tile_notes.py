@@ -109,3 +109,11 @@ def test_old_figures_are_not_judged() -> None:
     text = TileText("", "1", "", "last known")
     found = tile_notes.noted(text, TILES["errors"], reading_of({panels.ERROR_SHARE: [0.5]}), Status(), NOW, ALL)
     assert found is text
+
+
+def test_servers_with_different_presets_have_no_objective_in_common() -> None:
+    """The longest of them would call those of the others well."""
+    figures: Answers = {panels.TTFT_P95_BY_CLASS: {("normal",): [0.9]}, tile_notes.OBJECTIVE: {("normal",): [10.0]}}
+    balanced: Lines = {("balanced", "1"): [1.0], ("balanced", "4"): [1.0], ("throughput", "1"): [0.0]}
+    assert note("ttft", {**figures, panels.PRESET: balanced}) == ("within objectives", "green")
+    assert note("ttft", {**figures, panels.PRESET: {**balanced, ("throughput", "2"): [1.0]}}) == ("", "blue")

@@ -188,6 +188,19 @@ async def test_in_each_scenario_its_cause_is_named_and_no_other(name: str) -> No
     assert all(scenario.words in one.sentence for one in found), [one.sentence for one in found]
 
 
+@on_virtual_time
+async def test_seats_that_an_operator_has_taken_away_are_not_called_the_presets() -> None:
+    """The way back is the first remedy. A limit that is no lower than the preset's takes none away."""
+    ann = Caller("ann", "operator")
+    for seats, whose in ((2, "that an operator has set"), (4, "of this preset")):
+        async with playing(SCENARIOS["too few seats"]) as control:
+            await control.order_limit(seats, expected_revision=None, caller=ann)
+            await asyncio.sleep(60)
+            found = control.diagnostics.last
+            assert f"Limited by the seats {whose}: {seats} of {seats} seats taken" in found.sentence
+            assert ("release the limit" in found.remedies[0].action) == (seats == 2)
+
+
 def test_every_cause_has_a_scenario() -> None:
     """All but the one that says that too little is known, and the one that a supervisor finds (its tests have it)."""
     elsewhere = {Bottleneck.UNKNOWN, Bottleneck.ENGINE_STUCK}
