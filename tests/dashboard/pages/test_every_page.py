@@ -255,5 +255,5 @@ def assert_rights(app: AppTest, state: State, path: str) -> None:
         assert free == set()
         assert all((*orders.values(), *typed))
     else:
-        assert {"recycle_go", "warmup_go"} <= free
+        assert {"recycle_go_0", "warmup_go_0"} <= free
         assert not any((*orders.values(), *typed))
