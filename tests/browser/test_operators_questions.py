@@ -55,7 +55,7 @@ ANSWERS: dict[Clicks, dict[str, tuple[str, str]]] = {
     (("button", "Copy incident"),): {
         "what to tell others": (
             "[data-testid='stPopoverBody'] code",
-            r"\d UTC, overloaded, since.*What: .*class normal.*Why: .*Class normal: .*Change .*ann.*Link: http:",
+            r"\d UTC, overloaded, since.*State: .*class normal.*Why: .*Class normal: .*Change .*ann.*Link: http:",
         )
     },
     (TENANTS,): {"which tenant": (".st-key-headway-tenants-held-back", r"held had 14 of 20 requests")},

@@ -357,7 +357,7 @@ def is_crowded_out(night: Night) -> None:
                 "a busy host", lambda seen: [] if "takes its processors" in seen.sentence else ["no host"]
             )
             assert seen.severity in ("degraded", "overloaded"), seen
-            advice = next(part for part in words(night.app).split("\n") if "What would help" in part)
+            advice = next(part for part in words(night.app).split("\n") if "Remedy" in part)
             assert "what else runs on the machine" in advice
             assert not [text for text in ("seats", "preset") if text in advice], advice
         night.until("the host is quiet", lambda seen: ["still"] if "takes its processors" in seen.sentence else [])

@@ -61,7 +61,7 @@ def test_another_model_takes_the_place_of_one(packaged: Path, tmp_path: Path) ->
 def test_a_folder_of_another_origin_is_not_overwritten(packaged: Path, tmp_path: Path) -> None:
     """A folder without the set-up's marker is never deleted."""
     (tmp_path / "thesis.txt").write_text("years of work")
-    with pytest.raises(models.ModelError, match="holds something else"):
+    with pytest.raises(models.ModelError, match="has other files"):
         models._ensure(tmp_path, "a 1", make_nothing)
     assert (tmp_path / "thesis.txt").exists()
 

@@ -72,7 +72,7 @@ def test_every_panel_of_the_page_is_there(visit: Open, stub: StubServer) -> None
     text = again_until(app, "The target is 99 %.")
     for panel in ALL_PANELS["Latency & SLO"]:
         assert f"**{panel.title}**".replace("\u00a0", " ") in text
-    assert "holds 30 min" in text
+    assert "keeps 30 min" in text
 
 
 def test_an_older_server_leaves_lines_and_no_empty_charts(visit: Open, stub: StubServer) -> None:
@@ -154,7 +154,7 @@ def test_the_window_is_shown_where_there_is_one(visit: Open, stub: StubServer) -
     assert "CPU backend, no GPU" in text
     assert "GPU utilisation" not in text
     assert "**Processor use**" in text
-    assert "The KV space holds 19 sequences of 1000 tokens beside its reserve, a typical length." in text
+    assert "The KV space has room for 19 sequences of 1000 tokens beside its reserve, a typical length." in text
 
 
 def test_a_gpu_has_its_utilisation(visit: Open) -> None:

@@ -61,7 +61,7 @@ def test_overview_has_one_clock_and_the_incident_another(
     monkeypatch.setattr(overview, "zone_of", lambda offset_min: timezone(timedelta(hours=12)))
     scrape = stub.scrape
     monkeypatch.setattr(stub, "scrape", lambda: scrape() + b"headway_severity 3\n")
-    app = visit("overview", stub.url)
+    app = visit("overview", stub.url, HEADWAY_ADMIN_TOKEN=OPERATOR_TOKEN)
     text = again_until(app, " since ", "UTC, overloaded, since")
     stub.world.switch("latency", {}, "")
     refresh_until(app, lambda: len(app.table) > 0)

@@ -62,7 +62,7 @@ def test_it_puts_the_preset_on_trial_for_five_minutes(watching: Callable[..., No
     assert trial.terms.revert_after_s == 300.0
     assert [str(one) for one in trial.terms.revert_if] == ["refused_ratio > 0.1 for 30 s"]
     assert live.control.audit.entries(1)[0].reason == "tried as the best remedy of the diagnosis"
-    assert "It is on trial: the watch is on the page Control" in app.success[0].value.replace("\\", "")
+    assert "The preset is on trial: the watch is on the page Control" in app.success[0].value.replace("\\", "")
     again_until(app, lambda: app.session_state["try_seen"])
     live.call(live.control.switch("balanced", expected_revision=None, caller=Caller("ann", "operator")))
     again_until(app, lambda: not app.success)
