@@ -121,7 +121,7 @@ def test_what_is_no_url_is_wrong_usage(tmp_path: Path, url: str, capsys: pytest.
     path = tmp_path / "in.jsonl"
     path.write_bytes(requests(1))
     assert main(["batch", str(path), "--url", url]) == Exit.USAGE
-    assert f"not a URL of a server: {url!r}" in capsys.readouterr().err
+    assert f"not a URL of a server, such as http://127.0.0.1:8000: {url!r}" in capsys.readouterr().err
 
 
 def test_the_base_url_of_an_sdk_is_that_of_the_server(tmp_path: Path, server: Any) -> None:

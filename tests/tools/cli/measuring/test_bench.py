@@ -283,4 +283,4 @@ def test_what_is_no_url_is_wrong_usage(flag: str, url: str, capsys: pytest.Captu
     with LoadStandIn() as server:
         assert bench("--url", server.url, flag, url, *SHORT) == 2
         assert server.classes == {}
-    assert f"not a URL of a server: {url!r}" in capsys.readouterr().err
+    assert f"not a URL of a server, such as http://127.0.0.1:8000: {url!r}" in capsys.readouterr().err
