@@ -265,12 +265,13 @@ class Objectives:
         if offered < _NEGLIGIBLE_SEATS or self._delays[class_name].target_s == inf:
             return 0
         margin = sqrt(offered)
-        freed = self._freed(class_name, self._delays[class_name].target_s, margin)
+        target_s = self._delays[class_name].target_s
+        freed = min(self._forecast.freed_per_s(limit) * target_s, self._freed(class_name, target_s, margin))
         return min(ceil(offered + margin) - int(freed), int(self._shares[class_name] * limit))
 
     def _freed(self, class_name: str, within_s: float, margin: float) -> float:
-        """The seats that come free for a class within a time: of those less urgent, by how long each occupies its own;
-        and its own, which its next tickets need again, as far as they are the margin.
+        """The seats that come free for a class within a time: those of less urgent classes, by how long each of these
+        occupies its own; and as many of its own as the margin, for its next tickets need the others again.
         """
         seats, demand = self._scheduler.seats, self._forecast.demand
         residences_s = {name: demand.residence_s(name) for name in (class_name, *self._below[class_name])}
