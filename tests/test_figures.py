@@ -100,7 +100,7 @@ def test_the_figures_of_the_slow_engine_are_those_of_its_first_run() -> None:
         f"takes {1000 * kept.constants.model.base_s:.0f} ms a token alone",
         f"at 0.9 {_good(own, 'all')} and {_good(plain, 'all')}",
         f"{_good(runs[0])} requests keep both objectives in one run and {_good(runs[1])} in another",
-        f"({100 * cap.of_ceiling:.0f} % of what the model of this engine holds possible; Headway {possible}) and "
+        f"({100 * cap.of_ceiling:.0f} % of the model's ceiling; Headway {possible}), but "
         f"{100 * (cap.attained('realtime') or 0):.0f} % of `realtime`",
     ):
         assert words in page
@@ -115,10 +115,10 @@ def test_the_figures_of_the_slow_engine_are_those_of_its_later_run() -> None:
     assert kept.constants is not None
     assert {found[1.5, "default", turn].attained("realtime") for turn in (0, 1)} == {1}
     for words in (
-        f"and {own / cap:.2f} of the goodput of the best cap",
+        f"with {own / cap:.2f} of the goodput of the best cap",
         f"{_good(first)} and {_good(slow)} requests keep both",
         f"tokens took {1000 * (slow.classes['all'].inter_token_s[0] or 0):.0f} ms",
-        f"was {1000 * kept.constants.slo.inter_token_s * slow.pace:.0f} ms",
+        f"against an objective of {1000 * kept.constants.slo.inter_token_s * slow.pace:.0f} ms",
     ):
         assert words in page
 
@@ -128,7 +128,7 @@ def test_the_gain_by_a_group_for_long_prompts_is_that_of_the_simulated_fleet() -
     page = " ".join(_read("deploy/site/docs/how-to/route.md").split())
     row = r"W8 at load 0\.8, .*?\(([\d.]+)% and ([\d.]+)%; TTFT p99 (\d+) and (\d+) ms\)"
     ((apart, mixed, apart_ms, mixed_ms),) = re.findall(row, _read("deploy/site/docs/measured/fleet.md"))
-    assert f"{apart} % within both objectives in place of {mixed} % at 0.8 of the capacity" in page
+    assert f"{apart} % within both objectives instead of {mixed} % at 0.8 of the capacity" in page
     assert f"rises from {int(mixed_ms) / 1000:.1f} to {int(apart_ms) / 1000:.1f} s" in page
 
 

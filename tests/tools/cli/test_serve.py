@@ -114,7 +114,7 @@ def test_the_banner_says_where_the_seats_start_and_how_far_they_reach(
 
 @pytest.mark.parametrize(
     ("text", "whose"),
-    [(PRESET, "of preset night"), (ADAPTIVE, "that preset night starts with")],
+    [(PRESET, "of preset night"), (ADAPTIVE, "with which preset night starts")],
     ids=["fixed", "follows"],
 )
 def test_fewer_engine_seats_than_the_preset_states_are_warned_about(

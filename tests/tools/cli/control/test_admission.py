@@ -74,7 +74,7 @@ def test_the_status_says_when_a_pause_ends(operator: Stub) -> None:
     stop = OperatorStop(state="paused", since="", for_s=5.0, actor="ann", left_s=25.0)
     told = operator.status().model_copy(update={"stopped": stop})
     shown = status.text(told, operator.url)
-    assert "paused for 5 s by ann; it ends by itself in 25 s  [headway resume]" in shown
+    assert "paused for 5 s by ann; ends by itself in 25 s  [headway resume]" in shown
 
 
 def test_a_resume_names_what_else_stops_dispatch(operator: Stub, capsys: pytest.CaptureFixture[str]) -> None:
