@@ -74,7 +74,7 @@ def test_the_seats_for_which_there_is_memory_are_shown(operator: Stub) -> None:
     shown = status.text(operator.status().model_copy(update={"limit": limit}), operator.url)
     (line,) = [one for one in shown.splitlines() if one.startswith("bounds")]
     assert line.startswith(
-        "bounds    the KV space holds 19 sequences of 1000 tokens beside its reserve, a typical length; "
+        "bounds    the KV space has room for 19 sequences of 1000 tokens beside its reserve, a typical length; "
     )
     assert "beyond 48 seats" in line
     assert "bounds" not in status.text(operator.status(), operator.url)
