@@ -209,6 +209,7 @@ def test_a_viewer_changes_nothing_on_the_page_or_at_the_server(
     assert (after["preset"], after["limit"], after["state"]) == (before["preset"], before["limit"], before["state"])
 
 
+@long_form("tests/dashboard/pages has every page and its numbers, the next test the pages of this server")
 def test_every_page_loads_under_light_load_and_its_numbers_are_those_of_the_metrics(
     page: Page, watched: Watched
 ) -> None:

@@ -33,16 +33,18 @@ from headway_policies.preset.parts import PARTS, Part
 from headway_simulator import EngineModel, Request, simulate
 
 PART_OF = {key: part for part in PARTS for key in part.keys}
-#: Of each part one setting, which in the short form stands for all of it beside ``headway serve`` and simulations.
+#: Of each part one setting, which in the short form stands for all of it outside simulations.
 OF_EACH_PART = {part.keys[0] for part in PARTS if part.keys}
 
 
 def is_tried(place: Place, key: str) -> bool:
-    """In the short form every setting in ``headway serve`` and in simulations, and elsewhere what has no effect there:
-    one setting of each part. A server of plain vLLM is ``headway serve`` without its replacer.
+    """In the short form every setting in simulations, one of each part in ``headway serve``, and elsewhere those of
+    them that have no effect there. A server of plain vLLM is ``headway serve`` without its replacer.
     """
-    if place in (Place.SERVE, Place.SIMULATE):
+    if place is Place.SIMULATE:
         return True
+    if place is Place.SERVE:
+        return LONG or key in OF_EACH_PART
     if PART_OF[key].lacks(LACKS[place]) is None:
         return LONG and place is not Place.PLAIN
     return LONG or key in OF_EACH_PART

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from functools import partial
 
 import pytest
+from tiers import LONG
 
 from headway_policies import FixedLimit, Limit, Signals
 from headway_policies.conformance.limits import RULES, check_limit, check_limit_policy, violations
@@ -16,6 +17,8 @@ from headway_policies.limits.limit import Interval, LimitSettings
 from headway_policies.limits.model_fit import ModelFit
 from headway_policies.limits.sla_search import SlaSearch
 
+#: The histories of a policy; the long form plays as many as a user's own test does.
+SEEDS = range(10 if LONG else 2)
 SETTINGS = [
     {"policy": policy, "memory_aware": memory_aware, **more}
     for policy in ("fixed", "aimd", "sla", "model")
@@ -34,7 +37,7 @@ def test_every_limit_conforms(settings: dict[str, object]) -> None:
 @pytest.mark.parametrize("policy", [Fixed, Aimd, SlaSearch, ModelFit])
 def test_every_policy_conforms(policy: Callable[[LimitSettings, int], LimitPolicy]) -> None:
     """Each policy proposes whole numbers and does well on the rails."""
-    check_limit_policy(policy)
+    check_limit_policy(policy, SEEDS)
 
 
 @dataclass
@@ -150,14 +153,14 @@ class NeverUp:
 def test_a_policy_that_breaks_a_promise_is_caught(make: Callable[[], LimitPolicy], issue: str) -> None:
     """The rails put up with it; the suite does not."""
     with pytest.raises(AssertionError, match=issue):
-        check_limit_policy(lambda limiting, fixed: make())
+        check_limit_policy(lambda limiting, fixed: make(), SEEDS)
 
 
 def test_a_rule_that_is_no_matter_of_safety_may_be_accepted() -> None:
     """The others are checked all the same, and none of safety can be accepted."""
     check_limit(Shy, accept=["recovers"])
     check_limit(Greedy, accept=["no-growth-in-breach"])
-    check_limit_policy(lambda limiting, fixed: NeverUp(), accept=["recovers"])
+    check_limit_policy(lambda limiting, fixed: NeverUp(), SEEDS, accept=["recovers"])
     with pytest.raises(AssertionError, match="no-growth-in-breach"):
         check_limit(Greedy, accept=["recovers"])
     with pytest.raises(AssertionError, match="at-least-one"):
@@ -171,7 +174,7 @@ def test_every_rule_that_is_broken_is_found_once() -> None:
         def propose(self, seen: Interval, allowed: int) -> int:
             return float(super().propose(seen, allowed))  # type: ignore[return-value]  # the defect
 
-    found = [one.rule.name for one in violations(lambda limiting, fixed: Faulty())]
+    found = [one.rule.name for one in violations(lambda limiting, fixed: Faulty(), SEEDS)]
     assert sorted(found) == ["recovers", "whole-number"]
 
 
