@@ -9,12 +9,12 @@ Queue 2016), by a token bucket that holds seconds of step time:
     left = spare - prefill_token_s * prompt tokens that were dispatched and are not computed yet
     a prompt goes while   left > _MARGIN_STEPS, what is urgent while   left > -_URGENT_STEPS   set points
 
-Where the steps take as long as the set point on the mean, as in an overload, the bucket is at most ``_FLOOR_STEPS`` set
-points overdrawn. Where they take less, answers make up for a delay in the steps after it, and a prompt that waits for
-the bucket has its first token late by more than the answers beside it lose: a short spell of more load is no overload.
-So the less of the set point the last ``_USED_STEPS`` steps used, the less of a delay is made up for, down to nothing,
-and the further every prompt may overdraw the bucket, up to as far as what is urgent may. The bucket is ``_DEPTH_STEPS``
-deep: a burst of prompts would delay all that run at once.
+Where the steps take as long as the set point on the mean, as in an overload, the bucket is ``_DEPTH_STEPS`` set points
+deep on every engine, and at most ``_FLOOR_STEPS`` overdrawn. Where they take less, there is room for every prompt, and
+answers make up for a delay in the steps after it; to hold others back for a long prompt that is computed would only
+make their first tokens late. So the less of the set point the last ``_USED_STEPS`` steps used, the less of a delay is
+made up for, down to nothing, and then the deeper the bucket is, up to ``_CALM_DEPTH_STEPS``. The bucket is never deeper
+near the set point: a burst of prompts would delay all that run at once.
 
 Thus the mean step keeps the set point whatever the mix is, and a new mix is followed within a step or two: no mean
 length has to be learnt. A cost that is estimated wrongly lets a prompt go a little too early or too late; the measured
@@ -42,13 +42,13 @@ from headway_policies.limits.limit import LimitSettings, Load
 
 #: All in set points, the time that a step should take.
 _MARGIN_STEPS = 2.0
-_DEPTH_STEPS = 6.0
+_DEPTH_STEPS, _CALM_DEPTH_STEPS = 6.0, 24.0
 _TURN_STEPS, _OWED_STEPS = 16.0, 4.0
 _URGENT_STEPS = 40.0
 _FLOOR_STEPS = 16.0
-#: The part of the set point that the mean step uses, over about so many. Above the first, delays are made up for in
-#: full and the margin is kept for what is urgent; below the second neither is so.
-_FULL_RATIO, _ROOM_RATIO = 0.95, 0.8
+#: The part of the set point that the mean step uses, over about so many. Delays are made up for in full above the
+#: first, not at all below the second; the bucket is as deep as it gets below the third.
+_FULL_RATIO, _ROOM_RATIO, _CALM_RATIO = 0.95, 0.8, 0.6
 _USED_STEPS = 256
 #: In steps without a prompt.
 _BACKLOG_STEPS = 8.0
@@ -141,20 +141,18 @@ class PrefillPacer:
 
     @property
     def _bounds_s(self) -> tuple[float, float]:
-        """The least and the most spare time that is kept."""
-        return -_FLOOR_STEPS * self._busy * self._set_point_s, _DEPTH_STEPS * self._set_point_s
+        """The least and the most spare time that is kept: by how much of the set point the steps used."""
+        used = self._used_ratio
+        floor = _FLOOR_STEPS * _between((used - _ROOM_RATIO) / (_FULL_RATIO - _ROOM_RATIO))
+        calm = _between((_ROOM_RATIO - used) / (_ROOM_RATIO - _CALM_RATIO))
+        depth = _DEPTH_STEPS + calm * (_CALM_DEPTH_STEPS - _DEPTH_STEPS)
+        return -floor * self._set_point_s, depth * self._set_point_s
 
     @property
     def _has_margin(self) -> bool:
         """Whether any prompt may go; also while there is no objective to keep."""
         set_point_s = self._set_point_s
-        least_steps = self._busy * (_MARGIN_STEPS + _URGENT_STEPS) - _URGENT_STEPS
-        return set_point_s == math.inf or self._left_s > least_steps * set_point_s
-
-    @property
-    def _busy(self) -> float:
-        """From 0, where the steps leave room for every prompt, to 1, where they use the set point whole."""
-        return _between((self._used_ratio - _ROOM_RATIO) / (_FULL_RATIO - _ROOM_RATIO))
+        return set_point_s == math.inf or self._left_s > _MARGIN_STEPS * set_point_s
 
     @property
     def _left_s(self) -> float:

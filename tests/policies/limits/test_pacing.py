@@ -67,16 +67,14 @@ def test_the_computed_part_of_a_prompt_counts_by_its_steps_alone() -> None:
 
 
 @pytest.mark.parametrize("sequence_s", [0.004, 0.001, 0.0005, 0.0001])
-@pytest.mark.parametrize(("used", "most"), [(0.97, 4.0), (0.875, 25.0), (0.8, 46.0), (0.1, 46.0)])
-def test_the_less_of_the_set_point_is_used_the_more_prompts_may_be_computed(
-    sequence_s: float, used: float, most: float
-) -> None:
-    """Four set points of them while steps take most of one, and with room as far as what is urgent may overdraw."""
+@pytest.mark.parametrize(("used", "depth"), [(0.97, 6.0), (0.8, 6.0), (0.7, 15.0), (0.6, 24.0), (0.1, 24.0)])
+def test_the_less_of_the_set_point_is_used_the_more_is_saved(sequence_s: float, used: float, depth: float) -> None:
+    """Six set points while steps take most of one, four times as many on a calm engine; two of them are the margin."""
     for more_tokens, is_open in ((-3, True), (3, False)):
         one = pacer(StepTime(0.029, sequence_s, 0.001))
         for _ in range(4000):
             step(one, used * SET_POINT_S)
-        one.sent(1, round(1000 * most * SET_POINT_S) + more_tokens, 1, 0.0)
+        one.sent(1, round(1000 * (depth - 2.0) * SET_POINT_S) + more_tokens, 1, 0.0)
         assert one.open(4, 0.0) is is_open
 
 
