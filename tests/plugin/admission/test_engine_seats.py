@@ -278,7 +278,7 @@ async def test_an_abort_that_fails_is_logged_of_an_engine_that_should_accept_it(
         setattr(control.gateway.link, state, EngineLife.DEAD if state == "life" else True)
     await stream.aclose()
     await asyncio.sleep(2)
-    assert sum("could not abort" in record.message for record in caplog.records) == said
+    assert sum("could not abort" in record.getMessage() for record in caplog.records) == said
 
 
 @on_virtual_time

@@ -282,7 +282,7 @@ async def test_a_full_disk_loses_nothing(tmp_path: Path, monkeypatch: pytest.Mon
         done = await server.ended(batch)
         lines = await server.lines(done["output_file_id"])
     assert len({line["custom_id"] for line in lines}) == len(lines) == len(engine.asked) == 20
-    assert sum("cannot be written" in record.message for record in caplog.records) == 1
+    assert sum("cannot be written" in record.getMessage() for record in caplog.records) == 1
 
 
 def test_what_a_full_disk_has_written_of_a_line_is_taken_away(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

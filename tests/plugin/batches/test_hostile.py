@@ -155,7 +155,7 @@ async def test_a_database_that_another_process_has_locked_is_waited_for(
                 assert (reply.status_code, reply.json()["error"]["code"]) == (503, "storage_locked")
                 assert int(reply.headers["retry-after"]) > 0
             await server.until(batch, lambda now: now["status"] == "finalizing")
-            while not any("batches wait" in line.message for line in caplog.records):  # noqa: ASYNC110 - no event
+            while not any("batches wait" in line.getMessage() for line in caplog.records):  # noqa: ASYNC110 - no event
                 await asyncio.sleep(0.01)
             other.execute("ROLLBACK")
         assert (await server.ended(batch))["request_counts"]["completed"] == 30

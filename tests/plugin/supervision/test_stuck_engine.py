@@ -132,7 +132,7 @@ async def test_it_is_named_within_15_s_and_serves_on_by_itself(
     assert len(control.diagnostics.last.remedies) == 3
     assert words in (control.not_ready() if cause.blocks_others else control.notes())
     assert control.status().ready is not cause.blocks_others
-    assert sum(words in record.message for record in caplog.records if record.levelno == logging.ERROR) == 1
+    assert sum(words in record.getMessage() for record in caplog.records if record.levelno == logging.ERROR) == 1
     await asyncio.sleep(15)
     fake.stuck, fake.compiling_s = None, 0.0
     await asyncio.sleep(1)

@@ -198,7 +198,7 @@ async def test_a_failed_policy_is_shown_logged_once_and_removed_with_its_preset(
         scrape = Scrape(generate_latest(registry).decode())
         status = control.status()
         shown = status.ordering.error if policy == "order" else status.window_error
-        errors = [one for one in caplog.records if f"custom {policy} was disabled" in one.message]
+        errors = [one for one in caplog.records if f"custom {policy} was disabled" in one.getMessage()]
         return scrape("headway_policy_failed", policy=policy), shown, len(errors)
 
     gate.switch(small_preset(seats=1, name="foreign", **broken))

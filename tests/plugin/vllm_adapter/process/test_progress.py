@@ -145,7 +145,7 @@ def test_an_engine_whose_file_is_gone_works_on(
         with pytest.raises(IndexError):  # it ran, and found no report
             core.step()
     (record,) = [one for one in caplog.records if one.name.startswith("headway")]
-    assert record.message.startswith("EngineCore cannot report its progress, so a slow step counts as a hang: ")
+    assert record.getMessage().startswith("EngineCore cannot report its progress, so a slow step counts as a hang: ")
 
 
 class Manager:
