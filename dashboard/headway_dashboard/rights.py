@@ -59,7 +59,7 @@ def must_log_in() -> bool:
 
 
 def logged_in(rights: Rights) -> Rights:
-    """The rights of this visitor: with a login set up, only those who have logged in may change anything."""
+    """The rights of this visitor: with a login set up, changes need a login."""
     if not rights.may_apply or not must_log_in():
         return rights
     return _without_login() or Rights(False, _LOG_IN, may_log_in=True)
@@ -78,7 +78,7 @@ def _without_login() -> Rights | None:
 
 
 def start_words(address: str, settings: Settings) -> str:
-    """The warning at a start with a token that nobody will be able to use; empty otherwise."""
+    """The warning at a start with a token that no visitor can use; empty otherwise."""
     in_secrets = st.secrets.load_if_toml_exists() and "auth" in st.secrets
     if settings.role != "operator" or in_secrets or TrustedProxy.from_environment().configured:
         return ""

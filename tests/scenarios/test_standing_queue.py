@@ -72,8 +72,8 @@ def test_in_a_lasting_overload_what_is_served_is_served_in_time(load: float, see
 
 
 def test_what_cannot_be_served_in_time_is_refused_soon() -> None:
-    """Some on arrival, by a prediction; all others by the fact that their objective has passed, and 98 of 100 before
-    1.75 times that.
+    """Some on arrival, by a prediction; all others by the fact that their objective has passed, and 99 of 100 before
+    1.85 times that.
     """
     refused = [one for one in visits(1.5, 1) if one.reason in OBJECTIVE]
     assert len(refused) >= 100
@@ -84,8 +84,8 @@ def test_what_cannot_be_served_in_time_is_refused_soon() -> None:
     assert all(
         waited_s > slo_s[one.class_name] for one, waited_s in waited if one.reason is Reason.OBJECTIVE_UNREACHABLE
     )
-    late = sum((one.ended_s or 0.0) - one.arrived_s > 1.75 * slo_s[one.class_name] for one in refused)
-    assert late <= 0.02 * len(refused)
+    late = sum((one.ended_s or 0.0) - one.arrived_s > 1.85 * slo_s[one.class_name] for one in refused)
+    assert late <= 0.01 * len(refused)
 
 
 def served_alike(service_s: float, spread: float = 0.5, preset: Preset | None = None) -> ClosedLoop:

@@ -1,4 +1,4 @@
-"""The Tenants page: who uses what, who is held back by whom, and how long budgets last; one tenant at ``?tenant=``."""
+"""The Tenants page: the use of each tenant, its share against the others, and its budgets; one at ``?tenant=``."""
 
 from __future__ import annotations
 

@@ -308,7 +308,7 @@ class AdminClient:
         **options: Any,
     ) -> requests.Response:
         if not self._host:
-            raise BadUrlError("This is not the URL of a server, such as http://127.0.0.1:8000.", self.url)
+            raise BadUrlError(self.url)
         try:
             return session.request(
                 route.method,

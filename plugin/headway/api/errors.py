@@ -33,6 +33,9 @@ class AdminError(Exception):
 class BadUrlError(AdminError):
     """The URL is not that of a server."""
 
+    def __init__(self, url: str) -> None:
+        super().__init__("This is not the URL of a server, such as http://127.0.0.1:8000.", url)
+
 
 class UnreachableError(AdminError):
     """No connection to the server."""

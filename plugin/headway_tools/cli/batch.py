@@ -108,7 +108,7 @@ class _Sender:
             try:
                 await asyncio.gather(*working)
             except (aiohttp.InvalidURL, aiohttp.NonHttpUrlClientError):
-                raise BadUrlError("The URL is not that of a server.", self._url) from None
+                raise BadUrlError(self._url) from None
             except (aiohttp.ClientError, UnicodeError) as error:  # the latter: no name of a host
                 text = f"{self._url}: {error or type(error).__name__}; the same command goes on where this one ends"
                 raise ServerUnreachableError(text) from None

@@ -142,7 +142,7 @@ class Completions:
         return found
 
     def _no_url(self) -> BadUrlError:
-        return BadUrlError("The URL is not that of a server.", self.url)
+        return BadUrlError(self.url)
 
     async def _try(self) -> None:
         """A request of one token: what would fail in each request fails here, once."""

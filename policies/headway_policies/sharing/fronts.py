@@ -19,7 +19,7 @@ moment from which on a front has claimed at least what it uses now; all that its
 all fronts take the one with the latest p: all others claimed what they use now before it heard them, so it was granted
 at most the rest. Seats that a front uses beyond a target that fell are claimed until it has ended.
 
-A front that nobody can hear yet might be granted what is taken: until it has heard itself at its own address it has no
+A front without listeners yet might be granted seats in use: until it has heard itself at its own address it has no
 more than the even share, and nothing that another front claims. So two fronts that start together share at once.
 
 Targets are max-min fair by the seats that the requests of each front would fill, as shares of the limit; what none

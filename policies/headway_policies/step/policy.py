@@ -16,7 +16,7 @@ parts may be follows from what a step costs and from what the objectives leave, 
 ``aim`` is ``_AIM_RATIO`` of the objective for the time between tokens, ``spare`` what the steps so far took less than
 that, at most ``_DEPTH_STEPS`` of it. Where each prompt in line would take a step of at most ``whole``, the next step
 takes them all, as far as ``whole`` goes: what counts is the mean time between tokens of an answer, so a short delay
-hurts nobody, and a prompt in parts would have its own first token late.
+misses no objective, and a prompt in parts would have its own first token late.
 
 A prompt that would be late at the most as well gets all that the engine would give it, as in an overload, where there
 is no pace left to keep. A prompt that takes longer than the most ``spare``, and would be late by itself with all that

@@ -1,4 +1,4 @@
-"""Max-min fair shares of tenants, and how near to equal the parts are that they were given of them."""
+"""Max-min fair shares of tenants, and how equal the parts are that tenants got of these shares."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 
 
 def max_min(wanted: Mapping[str, float], whole: float, weights: Mapping[str, float] | None = None) -> dict[str, float]:
-    """The whole, given out in proportion to the weights, or in equal parts, to nobody more than it wanted
+    """The whole, given out in proportion to the weights, or in equal parts, to no tenant more than it wanted
     (Bertsekas and Gallager, Data Networks, 6.5.2).
     """
     of = dict.fromkeys(wanted, 1.0) if weights is None else weights

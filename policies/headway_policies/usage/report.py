@@ -10,7 +10,7 @@ from headway_policies.usage.record import Figures
 
 
 class Row(NamedTuple):
-    """The figures of one group. ``start_s`` None: of the whole range. ``cost`` None: not known for some of them."""
+    """The figures of one group. ``start_s`` None: of the whole range. ``cost`` None: some costs are unknown."""
 
     start_s: int | None
     group: tuple[str, ...]

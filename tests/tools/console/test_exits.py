@@ -14,7 +14,7 @@ URL = "http://h:1"
 @pytest.mark.parametrize(
     ("error", "code", "words"),
     [
-        (api.BadUrlError("no", URL), Exit.USAGE, "not a URL of a server, such as http://127.0.0.1:8000: 'http://h:1'"),
+        (api.BadUrlError(URL), Exit.USAGE, "not a URL of a server, such as http://127.0.0.1:8000: 'http://h:1'"),
         (api.UnreachableError("no", URL), Exit.UNREACHABLE, "no server answers at http://h:1"),
         (api.NoAnswerInTimeError("no", URL), Exit.UNREACHABLE, "does not answer in time"),
         (api.BrokenConnectionError("no", URL), Exit.UNREACHABLE, "may have been carried out all the same"),

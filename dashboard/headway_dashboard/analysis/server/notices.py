@@ -9,7 +9,7 @@ status is known too, the notice names the attempt, the stage and the reason.
     recycle        info      whether the old engine still serves, how many seats are taken, or the current step;
                              without the status, by the cause of the last engine death
     lost           error     whether another attempt follows
-    paused         warning   by whom, for how long and why, how many requests wait, its end, and how to resume
+    paused         warning   the actor, duration and reason, how many requests wait, its end, and how to resume
     draining       warning   the same, with the seats that are still taken; info where the server closes
     warm-up        info      which attempt, what is done; failed: error, with the reason; by command: beside the traffic
     order          warning   which error disabled it, and which order is used instead
@@ -54,7 +54,7 @@ class Notice:
 class Situation:
     """The situation by the metrics: the engine's state, for how long (None: longer than is known), and the queue.
 
-    ``deaths`` are those that nobody planned. ``last_cause`` is why the last engine ended; empty where it is not known.
+    ``deaths`` are the unplanned ends. ``last_cause`` is why the last engine ended; empty where it is not known.
     """
 
     ready: float | None = None

@@ -18,10 +18,11 @@ from headway_dashboard.analysis.units import compact
 from headway_dashboard.analysis.view import View
 
 #: The objectives of the first token and of the time between tokens on this engine, by class, in seconds.
-STATED = OBJECTIVE, INTER_TOKEN_OBJECTIVE = tuple(
+STATED = tuple(
     Gauge(Metric("headway_objective_seconds", (("objective", (name,)),), ("class",)), largest=True)
     for name in ("first_token", "inter_token")
 )
+OBJECTIVE, INTER_TOKEN_OBJECTIVE = STATED
 
 EXPRESSIONS: tuple[Expression, ...] = (
     *STATED,
