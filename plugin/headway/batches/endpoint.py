@@ -209,7 +209,7 @@ class BatchRoutes:
 
     async def _cancel(self, request: Request) -> Response:
         batch = await self._known_batch(request)
-        if batch.ended or (batch.status is Status.FINALIZING and batch.ending is not Status.CANCELLED):
+        if batch.ended or batch.status is Status.FINALIZING:
             text = f"The batch is {batch.status} and cannot be cancelled."
             raise BadRequest(HTTPStatus.CONFLICT, text, "batch_ended")
         await self._on.cancel(batch)

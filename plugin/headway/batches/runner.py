@@ -291,8 +291,9 @@ class OneBatch:
 
     async def _finish(self) -> None:
         batch = self._batch
-        batch.become(Status.FINALIZING, self._batches.now_s())
-        await self._save()
+        if batch.status is not Status.CANCELLING:  # a cancelled one is that until its end
+            batch.become(Status.FINALIZING, self._batches.now_s())
+            await self._save()
         if batch.ending is not Status.COMPLETED:
             await self._recall()  # the last lines were broken off, and some of them may be written
         if batch.ending is Status.EXPIRED:

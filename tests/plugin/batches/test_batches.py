@@ -161,7 +161,7 @@ async def test_a_cancelled_batch_keeps_what_it_has(tmp_path: Path) -> None:
         reply = await server.ask("POST", f"/v1/batches/{batch['id']}/cancel")
         assert (reply.status_code, reply.json()["status"]) == (200, "cancelling")
         done = await server.ended(batch)
-        assert done["status"] == "cancelled"
+        assert (done["status"], done["finalizing_at"]) == ("cancelled", None)
         lines = await server.lines(done["output_file_id"])
         assert len(lines) == done["request_counts"]["completed"] < 200
         again = await server.ask("POST", f"/v1/batches/{batch['id']}/cancel")
