@@ -17,7 +17,7 @@ from tiers import long_form
 def test_the_examples_of_the_pages_pass_a_strict_type_checker(root: Path, tmp_path: Path) -> None:
     """With vLLM's own types, and without any setting of this repository; what `make check` has read is reused."""
     scripts = []
-    for page in ("in-a-program", "batch-a-function", "port-a-batcher"):
+    for page in ("in-a-program", "batch-a-function"):
         text = (root / f"deploy/site/docs/how-to/{page}.md").read_text(encoding="utf-8")
         for place, example in enumerate(re.findall(r"```py(?:thon)?\n(.*?)```", text, re.DOTALL)):
             scripts.append(tmp_path / f"{page.replace('-', '_')}_{place}.py")

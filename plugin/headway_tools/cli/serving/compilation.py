@@ -20,7 +20,7 @@ from headway_tools.console import has
 
 EAGER: Final = "--enforce-eager"
 NO_DYNAMO: Final = "TORCHDYNAMO_DISABLE"
-#: The gain of a quick start, and its cost for as long as the server runs: the tutorial has the figures.
+#: The gain of a quick start, and its cost for as long as the server runs; the quick start has them, too.
 QUICK_PRICE: Final = "ready half a minute to a minute sooner, each token takes a quarter longer (a 135M model, 2 cores)"
 
 _COMPILING = ("--no-enforce-eager", "--compilation-config", "-cc", "--optimization-level")
