@@ -125,7 +125,6 @@ def test_the_examples_of_porting_a_batcher_work(capsys: pytest.CaptureFixture[st
     assert capsys.readouterr().out.splitlines() == [
         "request-1: 14 characters",
         "1.0",
-        "a question 2",
         "IN TIME no answer in time: queue_timeout 1",
     ]
 
