@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import gc
 import importlib.util
+import inspect
 import logging
 import os
 import secrets
@@ -56,18 +57,23 @@ def pytest_configure(config: pytest.Config) -> None:
 
 @pytest.hookimpl(trylast=True)  # after the folders have marked their tests
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """On several workers the longest parts come first. What needs a real engine, a browser, or a page that reads a
-    server in the background, has a second try.
+    """On several workers the longest parts come first. What needs a real engine, a browser, a page that reads a server
+    in the background, or an event loop, has a second try: its times are those of a busy machine.
 
     Tests that need a server as it has started come first, those that end it last.
     """
     if config.pluginmanager.hasplugin("rerunfailures"):
         for item in items:
-            if any(map(item.get_closest_marker, ("engine", "browser"))) or "visit" in getattr(item, "fixturenames", ()):
+            if any(map(item.get_closest_marker, ("engine", "browser"))) or _keeps_time(item):
                 item.add_marker(pytest.mark.flaky(reruns=1))
     items.sort(key=_moment)
     if hasattr(config, "workerinput"):
         items.sort(key=lambda item: worker_shares.rank(item.nodeid))
+
+
+def _keeps_time(item: pytest.Item) -> bool:
+    """Whether a test waits for a page or on an event loop."""
+    return "visit" in getattr(item, "fixturenames", ()) or inspect.iscoroutinefunction(getattr(item, "obj", None))
 
 
 def pytest_collection_finish() -> None:
