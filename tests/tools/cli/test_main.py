@@ -119,6 +119,16 @@ def test_without_a_token_no_server_is_asked(
     assert stub.seen == []
 
 
+@pytest.mark.parametrize("words", ASKING[:-1], ids=" ".join)
+def test_a_wrong_url_is_said_before_a_missing_token(
+    words: list[str], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A token would not help."""
+    monkeypatch.setenv("HEADWAY_URL", "h:1")
+    assert main(words) == 2
+    assert "not a URL of a server, such as http://127.0.0.1:8000: 'h:1'" in capsys.readouterr().err
+
+
 def test_serve_help_names_ours_first_then_the_way_to_those_of_vllm(capsys: pytest.CaptureFixture[str]) -> None:
     """Headway's few options are not lost among vLLM's hundreds."""
     _, out, _ = run(capsys, "serve", "--help")
