@@ -68,8 +68,6 @@ def test_kustomize_puts_them_together(folder: str, tool: Callable[[str], str]) -
         assert "replicas" not in server["spec"]
         (cache,) = [one for one in server["spec"]["template"]["spec"]["volumes"] if one["name"] == "cache"]
         assert cache == {"name": "cache", "persistentVolumeClaim": {"claimName": "headway-cache"}}
-        names_of_env = [one["name"] for one in server["spec"]["template"]["spec"]["containers"][0]["env"]]
-        assert "VLLM_CPU_KVCACHE_SPACE" not in names_of_env
 
 
 def test_every_selector_finds_the_pods_of_one_deployment(manifests: Manifests) -> None:
@@ -165,7 +163,7 @@ def test_the_files_that_variables_name_are_mounted(manifests: Manifests) -> None
     for name in DEPLOYMENTS:
         mounts = {mount["mountPath"]: mount["name"] for mount in manifests.container(name)["volumeMounts"]}
         volumes = {each["name"]: each for each in manifests.template(name)["spec"]["volumes"]}
-        files = [Path(one["value"]) for one in manifests.container(name)["env"] if one["name"].endswith("_FILE")]
+        files = [Path(value) for key, value in manifests.generated()[name].items() if key.endswith("_FILE")]
         assert files
         for file in files:
             volume = volumes[mounts[str(file.parent)]]
@@ -175,11 +173,18 @@ def test_the_files_that_variables_name_are_mounted(manifests: Manifests) -> None
                 assert "emptyDir" in volume
 
 
+@pytest.mark.parametrize("name", DEPLOYMENTS)
+def test_nothing_wins_over_the_config_map(manifests: Manifests, name: str) -> None:
+    """A variable of the container would: what a user writes into the ConfigMap would have no effect."""
+    one = manifests.container(name)
+    assert "env" not in one
+    assert one["envFrom"][0] == {"configMapRef": {"name": name}}
+
+
 def test_every_variable_is_known(manifests: Manifests) -> None:
     """A name with Headway's prefix that nothing reads has no effect; service links would add some."""
     given = {name for made in manifests.generated().values() for name in made}
     for name in DEPLOYMENTS:
-        given |= {one["name"] for one in manifests.container(name)["env"]}
         assert manifests.template(name)["spec"]["enableServiceLinks"] is False
     ours = {name for name in given if name.startswith("HEADWAY_")}
     assert ours
