@@ -43,7 +43,7 @@ def test_every_file_is_part_of_a_kustomization(manifests: Manifests) -> None:
     """Named files exist, and no manifest is left out by mistake."""
     named = set()
     for folder, said in manifests.kustomizations().items():
-        words = [*said.get("resources", []), *said.get("components", [])]
+        words = [*said.get("resources", []), *said.get("components", []), *said.get("transformers", [])]
         words += [patch["path"] for patch in said.get("patches", []) if "path" in patch]
         words += [name for one in said.get("configMapGenerator", []) for name in one.get("files", [])]
         assert [word for word in words if not (folder / word).exists()] == []
@@ -58,7 +58,11 @@ def test_kustomize_puts_them_together(folder: str, tool: Callable[[str], str]) -
     accept(made)
     names = [(one["kind"], one["metadata"]["name"]) for one in made]
     assert len(set(names)) == len(names)
-    assert {one["metadata"].get("namespace") for one in made} == {None}
+    namespace = None if folder == "base" else "headway"
+    assert {one["metadata"].get("namespace") for one in made} == {namespace}
+    triggers = [trigger for one in made if one["kind"] == "ScaledObject" for trigger in one["spec"]["triggers"]]
+    for query in (trigger["metadata"]["query"] for trigger in triggers):
+        assert query.count("headway_") == query.count(f'{{job="headway",namespace="{namespace}"')
     pods = [one["spec"]["template"]["spec"] for one in made if one["kind"] == "Deployment"]
     images = [each["image"] for pod in pods for each in pod["containers"]]
     assert len(images) == (3 if folder in ("overlays/router", "overlays/gateway") else 2)

@@ -104,9 +104,10 @@ def test_the_number_is_that_of_the_router_alone(
     assert (trigger["metricType"], trigger["metadata"]["threshold"]) == ("AverageValue", "1")
     assert METRIC in METRIC_NAMES
     series = {
-        f'{METRIC}{{job="headway",service="headway-router",pod="a"}}': "2x5",
-        f'{METRIC}{{job="headway",service="headway-router",pod="b"}}': "3x5",
-        f'{METRIC}{{job="headway",service="headway-server",pod="c"}}': "9x5",
+        f'{METRIC}{{job="headway",namespace="default",service="headway-router",pod="a"}}': "2x5",
+        f'{METRIC}{{job="headway",namespace="default",service="headway-router",pod="b"}}': "3x5",
+        f'{METRIC}{{job="headway",namespace="default",service="headway-server",pod="c"}}': "9x5",
+        f'{METRIC}{{job="headway",namespace="other",service="headway-router",pod="e"}}': "9x5",
         f'{METRIC}{{job="other",service="headway-router",pod="d"}}': "9x5",
     }
     at = {"expr": trigger["metadata"]["query"], "eval_time": "2m", "exp_samples": [{"labels": "{}", "value": 3.0}]}
