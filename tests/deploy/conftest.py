@@ -50,7 +50,7 @@ class Manifests:
     def kustomizations(self) -> dict[Path, dict[str, Any]]:
         """Every folder that has a kustomization, and what it says."""
         found = {path.parent: read(path)[0] for path in self.folder.rglob("kustomization.yaml")}
-        assert len(found) == 9
+        assert len(found) == 10
         return found
 
     def resources(self, kind: str = "") -> list[dict[str, Any]]:
@@ -62,7 +62,7 @@ class Manifests:
             if (folder / name).is_file()
             for one in read(folder / name)
         ]
-        return [one for one in found if kind in ("", one["kind"])]
+        return [one for one in found if kind in ("", one["kind"]) and one["apiVersion"] != "builtin"]
 
     def resource(self, kind: str, name: str) -> dict[str, Any]:
         """The one of this kind and name."""

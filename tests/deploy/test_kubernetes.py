@@ -43,7 +43,7 @@ def test_every_file_is_part_of_a_kustomization(manifests: Manifests) -> None:
     """Named files exist, and no manifest is left out by mistake."""
     named = set()
     for folder, said in manifests.kustomizations().items():
-        words = [*said.get("resources", []), *said.get("components", [])]
+        words = [*said.get("resources", []), *said.get("components", []), *said.get("transformers", [])]
         words += [patch["path"] for patch in said.get("patches", []) if "path" in patch]
         words += [name for one in said.get("configMapGenerator", []) for name in one.get("files", [])]
         assert [word for word in words if not (folder / word).exists()] == []
@@ -58,7 +58,11 @@ def test_kustomize_puts_them_together(folder: str, tool: Callable[[str], str]) -
     accept(made)
     names = [(one["kind"], one["metadata"]["name"]) for one in made]
     assert len(set(names)) == len(names)
-    assert {one["metadata"].get("namespace") for one in made} == {None}
+    namespace = None if folder == "base" else "headway"
+    assert {one["metadata"].get("namespace") for one in made} == {namespace}
+    triggers = [trigger for one in made if one["kind"] == "ScaledObject" for trigger in one["spec"]["triggers"]]
+    for query in (trigger["metadata"]["query"] for trigger in triggers):
+        assert query.count("headway_") == query.count(f'{{job="headway",namespace="{namespace}"')
     pods = [one["spec"]["template"]["spec"] for one in made if one["kind"] == "Deployment"]
     images = [each["image"] for pod in pods for each in pod["containers"]]
     assert len(images) == (3 if folder in ("overlays/router", "overlays/gateway") else 2)
@@ -68,8 +72,6 @@ def test_kustomize_puts_them_together(folder: str, tool: Callable[[str], str]) -
         assert "replicas" not in server["spec"]
         (cache,) = [one for one in server["spec"]["template"]["spec"]["volumes"] if one["name"] == "cache"]
         assert cache == {"name": "cache", "persistentVolumeClaim": {"claimName": "headway-cache"}}
-        names_of_env = [one["name"] for one in server["spec"]["template"]["spec"]["containers"][0]["env"]]
-        assert "VLLM_CPU_KVCACHE_SPACE" not in names_of_env
 
 
 def test_every_selector_finds_the_pods_of_one_deployment(manifests: Manifests) -> None:
@@ -165,7 +167,7 @@ def test_the_files_that_variables_name_are_mounted(manifests: Manifests) -> None
     for name in DEPLOYMENTS:
         mounts = {mount["mountPath"]: mount["name"] for mount in manifests.container(name)["volumeMounts"]}
         volumes = {each["name"]: each for each in manifests.template(name)["spec"]["volumes"]}
-        files = [Path(one["value"]) for one in manifests.container(name)["env"] if one["name"].endswith("_FILE")]
+        files = [Path(value) for key, value in manifests.generated()[name].items() if key.endswith("_FILE")]
         assert files
         for file in files:
             volume = volumes[mounts[str(file.parent)]]
@@ -175,11 +177,18 @@ def test_the_files_that_variables_name_are_mounted(manifests: Manifests) -> None
                 assert "emptyDir" in volume
 
 
+@pytest.mark.parametrize("name", DEPLOYMENTS)
+def test_nothing_wins_over_the_config_map(manifests: Manifests, name: str) -> None:
+    """A variable of the container would: what a user writes into the ConfigMap would have no effect."""
+    one = manifests.container(name)
+    assert "env" not in one
+    assert one["envFrom"][0] == {"configMapRef": {"name": name}}
+
+
 def test_every_variable_is_known(manifests: Manifests) -> None:
     """A name with Headway's prefix that nothing reads has no effect; service links would add some."""
     given = {name for made in manifests.generated().values() for name in made}
     for name in DEPLOYMENTS:
-        given |= {one["name"] for one in manifests.container(name)["env"]}
         assert manifests.template(name)["spec"]["enableServiceLinks"] is False
     ours = {name for name in given if name.startswith("HEADWAY_")}
     assert ours

@@ -18,6 +18,7 @@ from headway_dashboard.analysis.catalogue.thresholds import QUEUE_AGE_RATIO
 if TYPE_CHECKING:
     from conftest import Manifests
 
+DESIRED = 'headway_desired_instances{job="headway",namespace="default"'
 FOLDER = Path(__file__).resolve().parents[2] / "deploy" / "kubernetes"
 RULES = FOLDER / "components" / "monitoring" / "rules.yaml"
 
@@ -58,7 +59,7 @@ def test_every_trigger_asks_for_metrics_that_exist(manifests: Manifests) -> None
         used = set(re.findall(r"headway_\w+", query))
         assert used
         assert used <= set(METRIC_NAMES)
-        assert 'job="headway"' in query
+        assert query.count("headway_") == query.count('{job="headway",namespace="default"')
         assert trigger["metricType"] == ("AverageValue" if "sum(" in query else "Value")
         assert trigger["metadata"]["ignoreNullValues"] == ("false" if trigger["name"] == "need" else "true")
     assert len({trigger["name"] for trigger in triggers}) == len(triggers) == 3
@@ -105,11 +106,12 @@ def test_the_daily_peak_is_that_of_both_days(
     triggers = manifests.resource("ScaledObject", "headway-server")["spec"]["triggers"]
     (query,) = [trigger["metadata"]["query"] for trigger in triggers if trigger["name"] == "daily-peak"]
     found = 0.5 if needs is None else needs
-    halves = [{"series": f'headway_desired_instances{{job="headway",instance="{name}"}}'} for name in "ab"]
+    halves = [{"series": f'{DESIRED},instance="{name}"}}'} for name in "ab"]
     for half, values in zip(halves, (series, "0x4400"), strict=True):
         half["values"] = values
     at = {"expr": query, "eval_time": f"{2 * 1440 + minute}m", "exp_samples": [{"labels": "{}", "value": found}]}
-    test = {"interval": "1m", "input_series": halves, "promql_expr_test": [at]}
+    others = {"series": f"{DESIRED.replace('default', 'other')}}}", "values": "9x4400"}
+    test = {"interval": "1m", "input_series": [*halves, others], "promql_expr_test": [at]}
     file = tmp_path / "test.yml"
     file.write_text(yaml.safe_dump({"rule_files": [], "evaluation_interval": "1m", "tests": [test]}))
     done = subprocess.run([tool("promtool"), "test", "rules", file], capture_output=True, text=True, check=False)

@@ -104,9 +104,10 @@ def test_the_number_is_that_of_the_router_alone(
     assert (trigger["metricType"], trigger["metadata"]["threshold"]) == ("AverageValue", "1")
     assert METRIC in METRIC_NAMES
     series = {
-        f'{METRIC}{{job="headway",service="headway-router",pod="a"}}': "2x5",
-        f'{METRIC}{{job="headway",service="headway-router",pod="b"}}': "3x5",
-        f'{METRIC}{{job="headway",service="headway-server",pod="c"}}': "9x5",
+        f'{METRIC}{{job="headway",namespace="default",service="headway-router",pod="a"}}': "2x5",
+        f'{METRIC}{{job="headway",namespace="default",service="headway-router",pod="b"}}': "3x5",
+        f'{METRIC}{{job="headway",namespace="default",service="headway-server",pod="c"}}': "9x5",
+        f'{METRIC}{{job="headway",namespace="other",service="headway-router",pod="e"}}': "9x5",
         f'{METRIC}{{job="other",service="headway-router",pod="d"}}': "9x5",
     }
     at = {"expr": trigger["metadata"]["query"], "eval_time": "2m", "exp_samples": [{"labels": "{}", "value": 3.0}]}
@@ -122,10 +123,10 @@ def test_keys_are_asked_for_at_the_router(made: list[dict[str, Any]]) -> None:
     """A server has none, and no client reaches it: the router says class and tenant."""
     (router,) = one_of(made, "Deployment", "headway-router")["spec"]["template"]["spec"]["containers"]
     server = one_of(made, "Deployment", "headway-server")["spec"]["template"]["spec"]
-    named = {one["name"] for one in server["containers"][0]["env"]}
-    assert "HEADWAY_KEYS_FILE" in {one["name"] for one in router["env"]}
-    assert "HEADWAY_KEYS_FILE" not in named
-    assert "HEADWAY_ADMIN_TOKEN_FILE" in named
+    own, asked = (one_of(made, "ConfigMap", name)["data"] for name in ("headway-server", "headway-router"))
+    assert {mount["mountPath"] for mount in router["volumeMounts"]} >= {str(Path(asked["HEADWAY_KEYS_FILE"]).parent)}
+    assert own["HEADWAY_KEYS_FILE"] == ""
+    assert own["HEADWAY_ADMIN_TOKEN_FILE"]
     mounts = {mount["name"] for mount in server["containers"][0]["volumeMounts"]}
     assert mounts == {volume["name"] for volume in server["volumes"]}
     assert "keys" not in mounts

@@ -21,6 +21,7 @@ KUBERNETES = "1.30"
 CUSTOM = {"monitoring.coreos.com", "keda.sh", "gateway.networking.k8s.io", "inference.networking.k8s.io"}
 #: What Helm's objects have, and kustomize's do not.
 HELMS = ("app.kubernetes.io/instance", "app.kubernetes.io/managed-by", "helm.sh/chart")
+LEFT_OUT = (*HELMS, "checksum/config", "namespace")
 Resource = dict[str, Any]
 # Each check of a resource would read all definitions anew.
 kubernetes_validate.utils.schema_contents = functools.cache(kubernetes_validate.utils.schema_contents)
@@ -59,7 +60,7 @@ def alike(resources: list[Resource]) -> dict[tuple[str, str], Resource]:
 
 def _plain(value: Any) -> Any:
     if isinstance(value, dict):
-        kept = {name: _plain(each) for name, each in value.items() if name not in (*HELMS, "checksum/config")}
+        kept = {name: _plain(each) for name, each in value.items() if name not in LEFT_OUT}
         return {name: each for name, each in kept.items() if each != {} or name not in ("annotations", "labels")}
     if isinstance(value, list):
         return sorted((_plain(each) for each in value), key=_place)

@@ -76,7 +76,7 @@ function themed(layout, host) {
     dragmode: wallPx ? false : "zoom",
     legend: { orientation: "h", x: 0, y: -0.14, yanchor: "top", font: { size }, itemwidth: 30, traceorder: "normal" },
     modebar: { bgcolor: "rgba(0, 0, 0, 0)", color: text, activecolor: text },
-    hoverlabel: { bgcolor: page, bordercolor: line, font: { color: text } },
+    hoverlabel: { bgcolor: page, bordercolor: line, font: { color: text }, namelength: -1 },
     xaxis: { ...axis, ...layout.xaxis, ...(isOverTime(layout) ? timeAxis(layout, narrow) : {}) },
     yaxis: { ...axis, ...layout.yaxis, fixedrange: true },
     shapes: layout.shapes.map((shape) => ({ ...shape, x0: local(shape.x0), x1: local(shape.x1) })),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import os
 import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -19,6 +20,9 @@ def main(argv: Sequence[str] | None = None) -> int:
     run: Callable[[argparse.Namespace], None] = asked.run
     try:
         run(asked)
+    except BrokenPipeError:  # the reader of the output left: the interpreter must not try again at its end
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return _FAILED
     except OSError as error:
         return _complain(f"{error.filename or 'the output'}: {error.strerror or error}")
     except ValueError as error:

@@ -87,7 +87,7 @@ class AdminClient:
         self.url = url.rstrip("/")
         self._timeout_s = timeout_s
         self._lenient = lenient
-        self._host = _host(url)
+        self._host = host_of(url)
         self.token = token
         self._use_proxies = use_proxies and not is_loopback(self._host)
         self._session = self._bounded(MAX_ANSWER_BYTES)
@@ -348,7 +348,7 @@ def is_loopback(host: str) -> bool:
         return False
 
 
-def _host(url: str) -> str:
+def host_of(url: str) -> str:
     """The host of a server's URL; empty for any other text."""
     try:
         parts = urlsplit(url)

@@ -1,5 +1,9 @@
 """The database of files and batches: one table, in which each has a row. ``source`` is a file's purpose, or the input
-of a batch. ``created_s`` is ``KEPT_S`` before the time at which the row expires.
+of a batch.
+
+The column ``created_s`` is not when the row was made: it is ``KEPT_S`` (30 days) before the row expires, so of a file
+that is kept for a shorter time it lies before its making. That time itself is in ``document``. The name stays, as
+databases of earlier versions have it.
 
 The connection belongs to one thread. In WAL mode with full synchronisation what was committed outlives a killed
 process and a machine without power. Raises sqlite3.Error wherever the database cannot be opened, read or written.

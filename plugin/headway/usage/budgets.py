@@ -26,7 +26,6 @@ log = logging.getLogger(__name__)
 
 _EVERY_S: Final = 5.0
 _FLUSH_WITHIN_S: Final = 2.0
-_MOST_ROWS: Final = 200_000
 #: About a millisecond.
 _OWNERS_A_TURN: Final = 100
 _BY: Final = ("tenant", "outcome")
@@ -161,8 +160,7 @@ class TenantBudgets:
         start_s = calendar.stretch(span, now_s).start_s
         by_tenant: dict[str, dict[Unit, float]] = {}
         for query in _queries(span, start_s, now_s):
-            for row in self._usage.store.read(query, _MOST_ROWS):
-                (tenant, outcome), figures = row.group, row.figures
+            for (tenant, outcome), figures in self._usage.store.sums(query):
                 used = by_tenant.setdefault(tenant, dict.fromkeys(Unit, 0.0))
                 used[Unit.REQUESTS] += figures.requests if Outcome(outcome).ran else 0
                 used[Unit.TOKENS] += figures.prompt_tokens + figures.output_tokens

@@ -19,7 +19,7 @@ from contextlib import closing, contextmanager, suppress
 from hashlib import sha256
 from itertools import chain
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 from headway_policies.usage import (
     DIMENSIONS,
@@ -133,19 +133,18 @@ class UsageStore:
         """The sums of a query, told apart by what prices depend on as well; ``most`` + 1 rows at most."""
         priced = ("class", "model", "adapter")
         groups = [*(["start_s"] if query.every else []), *query.by, *(name for name in priced if name not in query.by)]
-        sums = ", ".join(f"sum({name})" for name in _FIGURES)
-        where = "period = ? AND start_s >= ? AND start_s < ?" + ("" if query.tenant is None else " AND tenant = ?")
-        by = ", ".join(groups)
-        text = f"SELECT {by}, {sums} FROM usage WHERE {where} GROUP BY {by} LIMIT ?"  # noqa: S608 - names of columns
-        values = [query.period, query.since_s, query.until_s, *([] if query.tenant is None else [query.tenant])]
-        with closing(self._reading()) as connection:
-            found = connection.execute(text, (*values, most + 1)).fetchall()
         rows = []
-        for line in found:
+        for line in self._sums(query, groups, most + 1):
             named = dict(zip(groups, line, strict=False))
             own, figures = tuple(named[name] for name in query.by), Figures._make(line[len(groups) :])
             rows.append(Priced(named.get("start_s"), own, named["class"], named["model"], named["adapter"], figures))
         return rows
+
+    def sums(self, query: UsageQuery) -> Iterator[tuple[tuple[str, ...], Figures]]:
+        """The sums of every group of a query over its whole range, however many groups there are."""
+        count = len(query.by)
+        for line in self._sums(query, query.by, -1):
+            yield line[:count], Figures._make(line[count:])
 
     def oldest_s(self, period: Period) -> int | None:
         """The start of the oldest kept period; None without one."""
@@ -172,6 +171,15 @@ class UsageStore:
             known = set(map(Group._make, connection.execute(_GROUPS_IN_PERIOD, at)))
             groups = bounded(groups, known, MAX_GROUPS, self.named())
         _insert(connection, "usage", [(*at, *group, *figures) for group, figures in groups.items()], _ADD)
+
+    def _sums(self, query: UsageQuery, groups: Sequence[str], most: int) -> Iterator[tuple[Any, ...]]:
+        """The groups of a query with their sums; -1: all of them."""
+        sums, by = ", ".join(f"sum({name})" for name in _FIGURES), ", ".join(groups)
+        where = "period = ? AND start_s >= ? AND start_s < ?" + ("" if query.tenant is None else " AND tenant = ?")
+        text = f"SELECT {by}, {sums} FROM usage WHERE {where} GROUP BY {by} LIMIT ?"  # noqa: S608 - names of columns
+        values = [query.period, query.since_s, query.until_s, *([] if query.tenant is None else [query.tenant])]
+        with closing(self._reading()) as connection:
+            yield from connection.execute(text, (*values, most))
 
     def _reading(self) -> sqlite3.Connection:
         """A connection of its own, which only reads, for a bounded time."""

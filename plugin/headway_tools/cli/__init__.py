@@ -86,8 +86,22 @@ def main(argv: Sequence[str] | None = None) -> int:
     if isinstance(sys.stdout, io.TextIOWrapper):
         sys.stdout.reconfigure(errors="backslashreplace")  # a terminal that cannot show a letter still gets the others
     try:
-        code = _dispatch(words)
-        sys.stdout.flush()
+        try:
+            return _ended(words)
+        finally:  # also where ``--help`` has printed, which ends through SystemExit
+            sys.stdout.flush()
+    except BrokenPipeError:  # the reader of our output left (``headway status | head``)
+        _give_up_stdout()
+        return Exit.FAILED
+    except OSError as error:  # the disk is full, say; for its own files a command answers itself
+        _give_up_stdout()
+        return _complain(f"the output could not be written: {error.strerror or error}", Exit.FAILED)
+
+
+def _ended(words: list[str]) -> int:
+    """The exit code of a command; an expected error is printed."""
+    try:
+        return _dispatch(words)
     except CliError as error:
         return _complain(str(error), error.code)
     except AdminError as error:
@@ -99,13 +113,6 @@ def main(argv: Sequence[str] | None = None) -> int:
         return _complain(str(error), Exit.FAILED)
     except KeyboardInterrupt:
         return INTERRUPTED
-    except BrokenPipeError:  # the reader of our output left (``headway status | head``)
-        _give_up_stdout()
-        return Exit.FAILED
-    except OSError as error:  # the disk is full, say; for its own files a command answers itself
-        _give_up_stdout()
-        return _complain(f"the output could not be written: {error.strerror or error}", Exit.FAILED)
-    return code
 
 
 def _give_up_stdout() -> None:

@@ -7,7 +7,7 @@ import importlib.util
 import os
 import sys
 
-from headway_tools.console import Parser, UsageError, add_command, install_command
+from headway_tools.console import Parser, UsageError, add_command, check_folder, install_command
 
 NAME = "export"
 SUMMARY = "Write a Grafana board, or recorded series and alerts for Prometheus."
@@ -41,6 +41,8 @@ def run(chosen: argparse.Namespace) -> int:
     """Become the process that writes it; returns only by raising UsageError."""
     if importlib.util.find_spec("headway_dashboard") is None:
         raise UsageError(f"the dashboard is not installed; install it with: {install_command('dashboard')}")
+    if chosen.output is not None:
+        check_folder(chosen.output)
     sys.stdout.flush()
     os.execv(sys.executable, command(chosen))  # noqa: S606 - this interpreter, no shell
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from headway.api import AdminClient
-from headway.api.client import TIMEOUT_S
+from headway.api import AdminClient, BadUrlError
+from headway.api.client import TIMEOUT_S, host_of
 from headway.errors import HeadwayError
 from headway.settings import Environment
 from headway_tools.console.exits import TokenError, UsageError
@@ -17,7 +17,12 @@ _NOT_SET = (
 
 
 def connect(url: str, environ: Mapping[str, str], *, timeout_s: tuple[float, float] = TIMEOUT_S) -> AdminClient:
-    """A client with the token of the environment. Raises TokenError where none is set, UsageError for a bad one."""
+    """A client with the token of the environment.
+
+    Raises BadUrlError first, then TokenError where no token is set, UsageError for a bad one.
+    """
+    if not host_of(url):
+        raise BadUrlError(url)
     try:
         token = Environment(environ).admin_token
     except HeadwayError as error:

@@ -24,11 +24,14 @@ def install_command(*extras: str) -> str:
 
 
 def _install() -> str:
-    """A command that installs into this Python: its own pip, or uv where it has none."""
-    if not any(metadata.distributions(name="pip")):  # to look for the module would replace distutils in this process
-        return f"uv pip install --python {shlex.quote(sys.executable)}"
-    its_pip = str(Path(sys.executable).with_name("pip"))
-    return "pip install" if shutil.which("pip") == its_pip else f"{shlex.quote(sys.executable)} -m pip install"
+    """A command that installs into this Python: its own pip, or uv, or the pip that Python brings along."""
+    python = shlex.quote(sys.executable)
+    if any(metadata.distributions(name="pip")):  # to look for the module would replace distutils in this process
+        its_pip = str(Path(sys.executable).with_name("pip"))
+        return "pip install" if shutil.which("pip") == its_pip else f"{python} -m pip install"
+    if shutil.which("uv"):
+        return f"uv pip install --python {python}"
+    return f"{python} -m ensurepip && {python} -m pip install"
 
 
 def _target(extras: str) -> str:

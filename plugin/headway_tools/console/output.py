@@ -19,8 +19,10 @@ def warn(text: str) -> None:
 
 def check_folder(path: str) -> None:
     """Refuse a file that could not be written at the end. Raises UsageError."""
-    if not Path(path).absolute().parent.is_dir() or Path(path).is_dir():
-        raise UsageError(f"{path}: cannot be written: no such folder, or it is one")
+    if Path(path).is_dir():
+        raise UsageError(f"{path}: cannot be written: a folder, not a file")
+    if not Path(path).absolute().parent.is_dir():
+        raise UsageError(f"{path}: cannot be written: no such folder")
 
 
 def csv_text(rows: Sequence[Mapping[str, object]]) -> str:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import sqlite3
 import time
+from collections.abc import Iterator
 from datetime import UTC, datetime
 from pathlib import Path
 from zoneinfo import ZoneInfo
@@ -16,7 +17,7 @@ from hypothesis import strategies as st
 from headway.usage import TenantBudgets, UsageLog, UsageStore, refusal_of, store
 from headway_policies.budgets import Action, Bound, Budget, Calendar, Finding, Owned, Span, Unit
 from headway_policies.entitlement import Entitlement
-from headway_policies.usage import Figures, Group, Period, Priced, UsageQuery, UsageRecord
+from headway_policies.usage import Figures, Group, Period, UsageQuery, UsageRecord
 
 TOKENS = Bound(Unit.TOKENS, Span.MONTH)
 REQUESTS = Bound(Unit.REQUESTS, Span.DAY)
@@ -142,6 +143,29 @@ def test_the_first_minutes_of_a_month_are_found_in_every_time_zone(
         server.stop()
 
 
+@pytest.mark.parametrize(("before_min", "month", "day"), [(10, 100, 0), (20, 0, 0)], ids=["in its hour", "before it"])
+def test_a_month_that_begins_within_an_hour_of_utc_counts_that_hour_whole(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, before_min: int, month: int, day: int
+) -> None:
+    """In Kathmandu at 18:15: minutes are not kept for a month. A day counts from its first minute."""
+    zone = ZoneInfo("Asia/Kathmandu")
+    now = [datetime(2026, 10, 1, tzinfo=zone).timestamp() - before_min * 60]
+    monkeypatch.setattr(time, "time", lambda: now[0])
+    limits = {TOKENS: 1000.0, Bound(Unit.TOKENS, Span.DAY): 1000.0}
+    a = Entitlement("a", budgets=(Owned("a", Budget(limits, calendar=Calendar(zone))),))
+    server = Server(tmp_path / "usage.db", a)
+    assert server.run(a, 100)
+    server.stop()
+    now[0] += 3600
+    server = Server(tmp_path / "usage.db", a)
+    try:
+        assert {state.bound: state.used for _, state in server.budgets.states()} == {
+            "tokens_per_month": month, "tokens_per_day": day,
+        }  # fmt: skip
+    finally:
+        server.stop()
+
+
 @pytest.mark.parametrize("span", [Span.DAY, Span.MONTH])
 def test_the_rows_of_many_groups_are_not_needed_for_a_long_period(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, span: Span
@@ -182,6 +206,26 @@ def test_a_budget_holds_over_a_restart_beside_tenants_without_number(
         server.stop()
 
 
+@pytest.mark.slow
+def test_a_budget_counts_all_rows_of_a_database(tmp_path: Path) -> None:
+    """Those of more groups than a report may have, too: of a client with an adapter for each request, say."""
+    a, count = tenant(limit=1e9), 201_000
+    server = Server(tmp_path / "usage.db", a)
+    server.run(a, 1)
+    server.stop()
+    with sqlite3.connect(tmp_path / "usage.db") as connection:
+        columns = [row[1] for row in connection.execute("PRAGMA table_info(usage)")]
+        given = ", ".join("'x' || n" if name == "adapter" else name for name in columns)
+        numbers = f"WITH RECURSIVE i(n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM i WHERE n < {count - 1})"
+        where = f"period = {Period.DAY.value}"
+        connection.execute(f"{numbers} INSERT INTO usage SELECT {given} FROM usage, i WHERE {where}")
+    server = Server(tmp_path / "usage.db", a)
+    try:
+        assert server.used() == count
+    finally:
+        server.stop()
+
+
 def test_a_period_that_cannot_be_read_keeps_no_other_from_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A day of many rows may take too long."""
     limits = {Bound(Unit.TOKENS, Span.HOUR): 100.0, Bound(Unit.TOKENS, Span.DAY): 100.0}
@@ -189,14 +233,14 @@ def test_a_period_that_cannot_be_read_keeps_no_other_from_it(tmp_path: Path, mon
     server = Server(tmp_path / "usage.db", a)
     assert server.run(a, 60)
     server.stop()
-    read = UsageStore.read
+    sums = UsageStore.sums
 
-    def slow(store: UsageStore, query: UsageQuery, most: int) -> list[Priced]:
+    def slow(store: UsageStore, query: UsageQuery) -> Iterator[tuple[tuple[str, ...], Figures]]:
         if query.period is Period.HOUR:
             raise sqlite3.OperationalError("interrupted")
-        return read(store, query, most)
+        return sums(store, query)
 
-    monkeypatch.setattr(UsageStore, "read", slow)
+    monkeypatch.setattr(UsageStore, "sums", slow)
     server = Server(tmp_path / "usage.db", a)
     try:
         assert {state.bound: state.used for _, state in server.budgets.states()} == {
@@ -328,7 +372,7 @@ def test_a_database_that_cannot_be_read_leaves_the_figures(
         def failing(*given: object) -> None:
             raise OSError("no disk")
 
-        monkeypatch.setattr(server.usage.store, "read", failing)
+        monkeypatch.setattr(server.usage.store, "sums", failing)
         for _ in range(2):
             server.refresh()
         assert server.used() == 60

@@ -80,11 +80,35 @@ def test_board_and_rules_are_written(tmp_path: Path) -> None:
     assert {rule["annotations"]["runbook_url"].partition("#")[0] for rule in alerts} == {"https://wiki/headway"}
 
 
-def test_a_file_that_cannot_be_written_is_one_line_and_exit_code_one(tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("words", "place", "why"),
+    [
+        (["grafana"], "", "a folder, not a file"),
+        (["rules"], "/no/rules.yml", "no such folder"),
+    ],
+    ids=["a folder", "in no folder"],
+)
+def test_a_file_that_cannot_be_one_is_wrong_usage(
+    words: list[str],
+    place: str,
+    why: str,
+    tmp_path: Path,
+    became: list[list[str]],
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    """One line names the file and the reason; nothing is started."""
+    file = f"{tmp_path}{place}"
+    assert main(["export", *words, "--output", file]) == 2
+    assert capsys.readouterr().err == f"headway: error: {file}: cannot be written: {why}\n"
+    assert became == []
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="needs a device that is always full")
+def test_a_failed_write_is_one_line_and_exit_code_one() -> None:
     """The exit code of the writer is that of the command."""
-    done = run("rules", "--output", str(tmp_path / "no" / "rules.yml"))
-    assert done.returncode == 1
-    assert done.stderr == f"headway: error: {tmp_path}/no/rules.yml: No such file or directory\n"
+    done = run("rules", "--output", "/dev/full")
+    assert (done.returncode, done.stderr.count("\n")) == (1, 1)
+    assert done.stderr.endswith("No space left on device\n")
 
 
 def test_it_needs_no_package_of_the_dashboard(tmp_path: Path) -> None:

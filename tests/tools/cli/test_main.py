@@ -119,6 +119,16 @@ def test_without_a_token_no_server_is_asked(
     assert stub.seen == []
 
 
+@pytest.mark.parametrize("words", ASKING[:-1], ids=" ".join)
+def test_a_wrong_url_is_said_before_a_missing_token(
+    words: list[str], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A token would not help."""
+    monkeypatch.setenv("HEADWAY_URL", "h:1")
+    assert main(words) == 2
+    assert "not a URL of a server, such as http://127.0.0.1:8000: 'h:1'" in capsys.readouterr().err
+
+
 def test_serve_help_names_ours_first_then_the_way_to_those_of_vllm(capsys: pytest.CaptureFixture[str]) -> None:
     """Headway's few options are not lost among vLLM's hundreds."""
     _, out, _ = run(capsys, "serve", "--help")
@@ -195,21 +205,15 @@ def test_exit_codes_are_those_of_the_manual() -> None:
     }
 
 
-def test_python_dash_m_is_the_same_command_and_survives_a_closed_pipe() -> None:
+@pytest.mark.parametrize("words", ["preset list", "doctor --help", "--version", "export grafana", "export rules"])
+def test_python_dash_m_is_the_same_command_and_survives_a_closed_pipe(words: str) -> None:
     """``python -m headway ... | head -0`` ends without a traceback."""
+    buffered = {name: value for name, value in os.environ.items() if name != "PYTHONUNBUFFERED"}
     reader, writer = os.pipe()
     os.close(reader)
-    done = subprocess.run(
-        [sys.executable, "-m", "headway", "preset", "list"],
-        stdout=writer,
-        stderr=subprocess.PIPE,
-        text=True,
-        check=False,
-        timeout=30,
-    )
+    done = _run(*words.split(), stdout=writer, env=buffered)
     os.close(writer)
-    assert done.returncode == 1
-    assert done.stderr == ""
+    assert (done.returncode, done.stderr) == (1, "")
 
 
 def _raising(error: BaseException) -> Callable[[list[str]], int]:

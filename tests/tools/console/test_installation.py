@@ -87,9 +87,12 @@ def test_packages_that_run_without_being_installed_name_the_index(monkeypatch: p
 
 
 def test_the_command_installs_into_the_python_that_runs(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Its pip by the interpreter's path where the shell's `pip` is another one; uv where it has no pip."""
+    """Its pip by the interpreter's path where the shell's `pip` is another one; without one, uv where there is one."""
     _came(monkeypatch, None)
     monkeypatch.setattr(shutil, "which", lambda name: "/another/pip")
     assert install_command("tools") == f"{sys.executable} -m pip install 'vllm-headway[tools]'"
     monkeypatch.setattr(metadata, "distributions", lambda name: iter(()))
     assert install_command("tools") == f"uv pip install --python {sys.executable} 'vllm-headway[tools]'"
+    monkeypatch.setattr(shutil, "which", lambda name: None)
+    its_own = f"{sys.executable} -m ensurepip && {sys.executable} -m pip install"
+    assert install_command("tools") == f"{its_own} 'vllm-headway[tools]'"

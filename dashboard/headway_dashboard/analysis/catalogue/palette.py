@@ -19,8 +19,9 @@ GOLD = "#c7a41b"
 GREY = "#8a93a3"
 BROWN = "#9c6b4e"
 
-_CLASSES = {"realtime": ORANGE, "normal": BLUE, "batch": GREEN}
-_OTHERS = (PURPLE, GOLD, SKY, BROWN, RED)
+#: No class is orange or red: those mean warning and critical.
+_CLASSES = {"realtime": PURPLE, "normal": BLUE, "batch": GREEN}
+_OTHERS = (GOLD, SKY, BROWN)
 
 #: Engine state: the word on the page and the colour.
 ENGINE_STATES = {

@@ -51,7 +51,7 @@ TARGET_RATIO = 0.99
 #: spends 5 % in six hours (Beyer et al., The Site Reliability Workbook, 2018, chapter 5).
 FAST_BURN = 14.4
 SLOW_BURN = 6.0
-#: With fewer judged requests than this a share of them says little.
+#: With fewer requests than this a share of them says little: of those that ended in five minutes, or were judged.
 MIN_JUDGED = 10
 
 

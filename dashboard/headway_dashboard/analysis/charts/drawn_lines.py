@@ -11,15 +11,19 @@ from headway_dashboard.analysis.queries.model import Labels, Point, Series, newe
 from headway_dashboard.analysis.queries.reading import SourceReading
 from headway_dashboard.analysis.units import Unit, written
 
+#: The longest value of a label in a legend: with the words around it a name still fits into a narrow chart.
+_MOST_CHARS = 20
+
 
 @dataclass(frozen=True, slots=True)
 class Drawn:
-    """A drawn line."""
+    """A drawn line. ``short`` is its name in the legend, where a long value of a label is cut."""
 
     line: Line
     name: str
     colour: str
     points: Sequence[Point]
+    short: str
 
     @property
     def measured(self) -> bool:
@@ -39,10 +43,7 @@ def drawn_lines(panel: Panel, reading: SourceReading) -> tuple[list[Drawn], tupl
     for line in panel.lines:
         series = reading[line.expression]
         times_s = series.times_s or times_s
-        found += [
-            Drawn(line, _name(line, labels, points, panel.unit), _colour(line, labels), points)
-            for labels, points in ((labels, series.lines[labels]) for labels in ordered(series))
-        ]
+        found += [_drawn(line, labels, series.lines[labels], panel.unit) for labels in ordered(series)]
     return [*found, *_bounds(panel, len(times_s))], times_s
 
 
@@ -58,6 +59,12 @@ def line_name(line: Line, labels: Labels) -> str:
         return line.name
     value = value_of(labels)
     return line.words(value) if line.words else value
+
+
+def _drawn(line: Line, labels: Labels, points: Sequence[Point], unit: Unit) -> Drawn:
+    name, value = _name(line, labels, points, unit), value_of(labels) if labels else ""
+    short = name.replace(value, f"{value[: _MOST_CHARS - 1]}…") if len(value) > _MOST_CHARS else name
+    return Drawn(line, name, _colour(line, labels), points, short)
 
 
 def _name(line: Line, labels: Labels, points: Sequence[Point], unit: Unit) -> str:
@@ -76,9 +83,10 @@ def _bounds(panel: Panel, count: int) -> list[Drawn]:
     return [
         Drawn(
             Line(bound.name, panel.lines[0].expression, bound.colour, "dash", "step", reference=True),
-            f"{bound.name} ({written(bound.value, panel.unit)})",
+            name := f"{bound.name} ({written(bound.value, panel.unit)})",
             bound.colour,
             [bound.value] * count,
+            name,
         )
         for bound in panel.bounds
     ]

@@ -14,8 +14,9 @@ from headway_dashboard.analysis.queries.model import Point, held_s, newest
 from headway_dashboard.analysis.queries.reading import SourceReading
 from headway_dashboard.analysis.server.condition import Condition
 from headway_dashboard.analysis.server.engine_deaths import last_cause, unplanned
+from headway_dashboard.analysis.server.identity import is_plain_vllm
 from headway_dashboard.analysis.server.newest_values import TileText, now
-from headway_dashboard.analysis.server.notices import STAGES, Notice, Situation, notices, stage_words
+from headway_dashboard.analysis.server.notices import PLAIN_VLLM, STAGES, Notice, Situation, notices, stage_words
 from headway_dashboard.analysis.server.status import Status
 from headway_dashboard.analysis.units import MISSING, compact, counted, duration, written
 from headway_policies.limits import WHYS
@@ -79,7 +80,9 @@ def situation(reading: SourceReading) -> Situation:
 
 def notices_of(reading: SourceReading, status: Status, state: Condition) -> list[Notice]:
     """The notices at the top of a page; none while the figures are old."""
-    return notices(situation(reading), status) if state.current else []
+    if not state.current:
+        return []
+    return [PLAIN_VLLM] if is_plain_vllm(reading) else notices(situation(reading), status)
 
 
 def step_rows(reading: SourceReading) -> list[dict[str, str]]:

@@ -89,6 +89,14 @@ def identity_of(address: str, reading: SourceReading, status: Status, now_s: flo
     )
 
 
+def is_plain_vllm(reading: SourceReading) -> bool:
+    """Whether the engine reports its metrics, and no Headway does. ``reading`` holds ``EXPRESSIONS``."""
+    engine, headway = (
+        any(line and line[-1] is not None for line in reading[asked].lines.values()) for asked in (MODEL, BUILD)
+    )
+    return engine and not headway
+
+
 def _preset(reading: SourceReading) -> tuple[str, str]:
     """The preset in force and its revision; of several servers each of them, or how many they are."""
     in_force = presets_in_force(reading)

@@ -13,6 +13,7 @@ status is known too, the notice names the attempt, the stage and the reason.
     draining       warning   the same, with the seats that are still taken; info where the server closes
     warm-up        info      which attempt, what is done; failed: error, with the reason; by command: beside the traffic
     order          warning   which error disabled it, and which order is used instead
+    no Headway     info      what is shown of plain vLLM, and how to start it with Headway
 """
 
 from __future__ import annotations
@@ -48,6 +49,14 @@ class Notice:
     text: str
     progress: float | None = None
     step: str = ""
+
+
+PLAIN_VLLM = Notice(
+    "info",
+    "This server is plain vLLM without Headway",
+    "Shown are its output tokens, tokens a step, KV cache in use, preemptions and prefix-cache hits. Classes, the "
+    "queue, the diagnosis, alerts and commands need Headway: start the server with: headway serve.",
+)
 
 
 @dataclass(frozen=True, slots=True)

@@ -81,9 +81,6 @@ that it reads at its start and its image in the values.
 {{- if $image.digest }}{{ $version = printf "@%s" $image.digest }}{{ end -}}
 {{- $_ := set $container "image" (printf "%s%s" $image.repository $version) -}}
 {{- if $image.pullPolicy }}{{ $_ := set $container "imagePullPolicy" $image.pullPolicy }}{{ end -}}
-{{- range $name, $_ := $values.settings | default dict -}}{{/* env would win over the ConfigMap */}}
-{{- $_ := set $container "env" (include "headway.without" (list $container.env "name" $name) | fromJson).items -}}
-{{- end -}}
 {{- $_ := set $container "resources" (mergeOverwrite $container.resources ($values.resources | default dict)) -}}
 {{- $_ := mergeOverwrite $template.spec (deepCopy ($values.pod | default dict)) -}}
 {{- if $root.Values.imagePullSecrets }}{{ $_ := set $template.spec "imagePullSecrets" $root.Values.imagePullSecrets }}{{ end -}}

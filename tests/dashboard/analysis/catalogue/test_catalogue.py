@@ -2,13 +2,19 @@
 
 from __future__ import annotations
 
+import asyncio
 import re
 from itertools import chain
 
 import pytest
+from prometheus_client import CollectorRegistry
 from vllm_source import found_source
 
-from headway.operator.metrics import METRIC_NAMES
+from headway.engine.fake import FakeEngine
+from headway.engine.port import PlainAdapter
+from headway.operator.install import install, prepare
+from headway.operator.metrics import METRIC_NAMES, Meters, MetricsCollector
+from headway.operator.presets import PresetCatalogue
 from headway_dashboard.analysis.catalogue import ALL_PANELS, panels
 from headway_dashboard.analysis.catalogue.panels import Panel
 from headway_dashboard.analysis.diagnosis import alerts
@@ -40,6 +46,17 @@ def test_every_metric_of_headway_exists() -> None:
     """A renamed metric fails here instead of leaving a panel dead."""
     known = {name + part for name in METRIC_NAMES for part in _PARTS}
     assert {name for name in asked() if name.startswith("headway_")} - known == set()
+
+
+async def test_a_class_filter_applies_to_metrics_with_a_class_alone() -> None:
+    """A filter on a metric without classes, or on none of this name, would leave a chart empty."""
+    registry, catalogue = CollectorRegistry(), PresetCatalogue()
+    meters = Meters.for_presets(catalogue, registry)
+    control = install(prepare(FakeEngine(), PlainAdapter(), catalogue.get("latency"), meters=meters), catalogue)
+    registry.register(MetricsCollector(control.snapshot, asyncio.get_running_loop()))
+    samples = [sample for family in registry.collect() for sample in family.samples if "class" in sample.labels]
+    by_class = {sample.name for sample in samples} | {sample.name.removesuffix("_bucket") for sample in samples}
+    assert panels.BY_CLASS - by_class == set()
 
 
 def test_every_metric_of_the_engine_exists() -> None:

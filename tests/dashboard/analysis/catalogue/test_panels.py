@@ -6,7 +6,7 @@ import plotly.graph_objects as go
 import pytest
 
 from headway_dashboard.analysis.catalogue import ALL_PANELS, panels
-from headway_dashboard.analysis.catalogue.palette import LOSSES, class_order, of_class
+from headway_dashboard.analysis.catalogue.palette import LOSSES, ORANGE, RED, class_order, of_class
 from headway_dashboard.analysis.catalogue.panels import Panel, for_classes
 from headway_dashboard.analysis.charts.figure import figure
 from headway_dashboard.analysis.queries.expressions import Buckets, Expression
@@ -138,6 +138,8 @@ def test_classes_have_an_order_and_colours_of_their_own() -> None:
     ]  # fmt: skip
     assert len({of_class(name) for name in ("realtime", "normal", "batch")}) == 3
     assert of_class("zeta") == of_class("zeta")
+    names = ("realtime", "normal", "batch", *map(str, range(99)))
+    assert {of_class(name) for name in names} & {ORANGE, RED} == set()
 
 
 def test_each_kind_of_degradation_has_words_and_a_colour_of_its_own() -> None:

@@ -46,6 +46,19 @@ def test_a_chart_of_one_series_names_it() -> None:
     assert plain(found.summary) == "KV cache in use. Newest values: in use 60 %."
 
 
+def test_a_long_name_is_cut_in_the_legend_alone() -> None:
+    """Two lines of one class stay apart; the pointer and the summary have the whole name."""
+    name = "a-class-with-a-name-of-40-characters-all"
+    answers = {panels.TTFT_BY_CLASS[0.5]: {(name,): [0.2]}, panels.TTFT_BY_CLASS[0.95]: {(name,): [0.5]}}
+    found = drawn(FIRST_TOKEN_PANEL, answers)
+    assert [trace["name"] for trace in found.traces] == ["a-class-with-a-name… p95", "a-class-with-a-name… p50"]
+    assert [trace["hovertemplate"].partition("<extra>")[2] for trace in found.traces] == [
+        f"{name} p95</extra>",
+        f"{name} p50</extra>",
+    ]
+    assert f"{name} p95 500 ms" in plain(found.summary)
+
+
 def test_an_objective_is_a_line_with_its_value() -> None:
     """Dashed and in the colour of its class; one far above what was measured is named at the upper edge,
     which no line reaches.

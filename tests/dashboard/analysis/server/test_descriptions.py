@@ -17,7 +17,7 @@ from headway.api.schema import (
 from headway_dashboard.analysis.catalogue import engine_panels, panels
 from headway_dashboard.analysis.queries.expressions import Expression
 from headway_dashboard.analysis.queries.model import Series
-from headway_dashboard.analysis.server import descriptions
+from headway_dashboard.analysis.server import descriptions, identity
 from headway_dashboard.analysis.server.condition import Condition, State
 from headway_dashboard.analysis.server.status import NO_LADDER, Status
 from headway_dashboard.sources import Health, SourceReading
@@ -34,6 +34,17 @@ def reading(*answers: tuple[Expression, dict[tuple[str, ...], list[float | None]
     """A reading with these answers."""
     series = {expression: Series(TIMES_S, lines) for expression, lines in answers}
     return SourceReading(series, Health(1004.0), 2.0, "test", range_s=4.0, end_s=1004.0)
+
+
+def test_plain_vllm_is_named_with_what_works() -> None:
+    """A page full of gaps would look like a broken server; one with Headway says nothing."""
+    engine = (identity.MODEL, {("tiny",): [None, 0.0, 1.0]})
+    (found,) = descriptions.notices_of(reading(engine), Status(), NOW)
+    assert "plain vLLM without Headway" in found.title
+    assert "KV cache in use" in found.text
+    headway = (identity.BUILD, {("0.1.0", "cuda"): [None, None, 1.0]})
+    assert descriptions.notices_of(reading(engine, headway), Status(), NOW) == []
+    assert descriptions.notices_of(reading(), Status(), NOW) == []
 
 
 def test_every_rung_has_words() -> None:

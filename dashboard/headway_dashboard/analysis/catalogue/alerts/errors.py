@@ -5,8 +5,8 @@ from __future__ import annotations
 from headway_dashboard.analysis.catalogue import panels
 from headway_dashboard.analysis.catalogue.alerts.diagnosis import unless_invalid
 from headway_dashboard.analysis.catalogue.alerts.rule import Group, Rule
-from headway_dashboard.analysis.catalogue.thresholds import ERROR_RATIO, HIGH_ERROR_RATIO, TIMEOUT_RATIO
-from headway_dashboard.analysis.queries.conditions import Compared, Grown
+from headway_dashboard.analysis.catalogue.thresholds import ERROR_RATIO, HIGH_ERROR_RATIO, MIN_JUDGED, TIMEOUT_RATIO
+from headway_dashboard.analysis.queries.conditions import Compared, Grown, Joined
 from headway_dashboard.analysis.queries.expressions import Expression, Metric, Over, Rate, Share
 
 _WINDOW_S = 300.0
@@ -21,7 +21,8 @@ TIMEOUT_SHARE = Share(_ended("expired_queued", "expired_running"), _ended())
 
 
 def _over(share: Share, bound: float) -> Expression:
-    return Compared(Over(share, _WINDOW_S), ">", bound)
+    enough = Compared(Grown(share.whole.metric, _WINDOW_S), ">=", MIN_JUDGED)
+    return Joined(Compared(Over(share, _WINDOW_S), ">", bound), "and", enough)
 
 
 _UNANSWERED = "{value} of the requests end without an answer"
