@@ -88,9 +88,7 @@ class EngineActivity:
                 self._gateway.gate.observe(load if busy is None else replace(load, gpu_busy_ratio=busy))
 
     def _watch(self, load: Load | None, ended: Sequence[Ended], now_s: float) -> None:
-        """Tell the stuck watch, where there is one. An engine that does not count first tokens is taken to serve; a
-        part of a prompt is no service: sequences that preempt one another compute the same parts again.
-        """
+        """Tell the stuck watch, where there is one. An engine that does not count first tokens is taken to serve."""
         watch = self._gateway.link.stuck_watch
         if watch is None or load is None:
             return
@@ -103,6 +101,8 @@ class EngineActivity:
             waiting=own.waiting,
             deferred=own.deferred,
             kv_usage_ratio=own.kv_usage_ratio,
+            computed=load.prefill_tokens > 0,
+            preempted=load.preemptions > 0,
             rank=load.rank,
         )
 

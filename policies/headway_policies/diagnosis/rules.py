@@ -181,13 +181,13 @@ def severity(facts: Facts, found: Bottleneck) -> Severity:
     """The severity of this bottleneck."""
     if found in (Bottleneck.ENGINE_DOWN, Bottleneck.ENGINE_SILENT, Bottleneck.STOPPED) and not facts.planned:
         return Severity.DOWN
-    if facts.stuck is not None and found is Bottleneck.ENGINE_STUCK:
-        return Severity.DOWN if facts.stuck.blocks_others else Severity.DEGRADED
+    if facts.stuck is not None and facts.stuck.blocks_others and found is Bottleneck.ENGINE_STUCK:
+        return Severity.DOWN
     missed = any(late(row) or slow(row) for row in facts.classes)
     pressed = _waits(facts) or refuses(facts)
     if pressed and (refuses(facts) or any(map(late, facts.classes))):
         return Severity.OVERLOADED
-    if missed or errs(facts) or facts.compiling_s or facts.rung not in _NORMAL:
+    if missed or errs(facts) or facts.compiling_s or facts.stuck is not None or facts.rung not in _NORMAL:
         return Severity.DEGRADED
     if pressed or found is not Bottleneck.NONE or _near(facts):
         return Severity.WATCH

@@ -4,13 +4,16 @@ To the hang watchdog such an engine is well: it steps, and answers. This watch a
 sequences, and shows no service:
 
     a step serves      when a sequence has a token or ends in it, or a prompt is computed to its end
-                       when the KV cache in use grows while as many sequences run as before: a chunk of a long prompt
-                       was computed. Where the cache was full since the last service, only more than that counts:
-                       sequences that preempt one another compute the same chunks again
+                       when the KV cache in use grows while as many sequences run as before, where the tokens of chunks
+                       are not counted: a chunk of a long prompt was computed. Where the cache was full since the last
+                       service, only more than that is growth: sequences that preempt one another compute the same
+                       chunks again
     a step counts      for as long as it took, at most ``MOST_STEP_S``: a long step, a compilation and a stalled event
-                       loop are the hang watchdog's
-    an empty engine   begins anew, unless it was left without service for ``_SHORT_S``: a client that sends one request
-                       after another, and gives up each before this watch could name the engine, hides nothing
+                       loop are the hang watchdog's. A step that computes prompt tokens counts neither way, so that no
+                       new request of clients that give up hides a fault; where a sequence was preempted since the last
+                       service, only while the cache grows
+    an empty engine    takes back the time for which it was empty, beyond ``MOST_STEP_S``: clients that give up each
+                       request and come again hide nothing, and what was hours ago says nothing
     the engine counts  as stuck after ``STUCK_RATIO`` of ``hang_after_s`` without service: so early that the diagnosis,
                        which is made every five seconds, says so within 15 s with the default
 
@@ -28,21 +31,21 @@ Each rank of data parallelism is judged by its own steps: what the others serve 
 one engine, as for the hang watchdog.
 
 Weak spots: one stuck sequence among others is left to its own time-outs. A sequence that waits may be passed over or
-preempted for others as long as these come, and nothing that the engine reports tells that from a fault. A model without
-full attention holds as many blocks for a long prompt as for a short one: a prompt that takes so long, alone in the
-engine, counts as no service.
+preempted for others as long as these come, and nothing that the engine reports tells that from a fault. Where prompts
+are computed in most steps, for clients that all give up, no step shows that none of them is answered. Where the tokens
+of chunks are not counted, a chunk shows only where it needs another KV block.
 """
 
 from __future__ import annotations
 
 from enum import StrEnum
+from typing import NamedTuple
 
 from headway_policies.engine.restart_policy import Recovery
 
 STUCK_RATIO = 0.75
 MOST_STEP_S = 1.0
 _KV_FULL = 0.9
-_SHORT_S = 2.0
 
 
 class StuckCause(StrEnum):
@@ -86,15 +89,19 @@ class StuckWatch:
         waiting: int,
         deferred: int,
         kv_usage_ratio: float,
+        computed: bool = False,
+        preempted: bool = False,
         rank: int = 0,
     ) -> None:
-        """A rank made a step. ``served``: a token, an end of a sequence or of a prompt. ``deferred`` of those that wait
-        cannot be admitted whatever room there is.
+        """A rank made a step. ``served``: a token, an end of a sequence or of a prompt; ``computed``: tokens of a
+        prompt; ``preempted``: a sequence was. ``deferred`` of those that wait cannot be admitted whatever room there
+        is.
         """
         watch = self._ranks.get(rank)
         if watch is None:
             watch = self._ranks[rank] = _RankWatch()
-        watch.stepped(now_s, served, running, waiting, deferred, kv_usage_ratio)
+        watch.preempted |= preempted
+        watch.stepped(now_s, _Load(running, waiting, deferred, kv_usage_ratio), served=served, computed=computed)
 
     def stuck_s(self, now_s: float, config: Recovery) -> float:
         """For how long a rank has stepped without service; 0 where none is stuck, or those have stopped stepping."""
@@ -107,31 +114,41 @@ class StuckWatch:
         return self._worst.cause(compiling=compiling)
 
 
+class _Load(NamedTuple):
+    """What a rank has after a step."""
+
+    running: int
+    waiting: int
+    deferred: int
+    kv_usage_ratio: float
+
+
 class _RankWatch:
-    """The time for which a rank has stepped without output, with its last figures."""
+    """The time for which a rank has stepped without output. ``preempted``: a sequence was, since the last service."""
 
     def __init__(self) -> None:
-        self._unserved_s = self._stepped_s = self._kv_ratio = self._kv_most = 0.0
-        self._left_s = 0.0  # of the time without service, at the last end of all sequences
-        self._sequences = self._running = self._deferred = 0
+        self.preempted = False
+        self._unserved_s = self._stepped_s = self._kv_most = 0.0
+        self._sequences = self._running = 0
+        self._unserved = _Load(0, 0, 0, 0.0)  # at the last step without service
 
-    def stepped(
-        self, now_s: float, served: bool, running: int, waiting: int, deferred: int, kv_usage_ratio: float
-    ) -> None:
-        step_s, self._stepped_s = min(now_s - self._stepped_s, MOST_STEP_S), now_s
-        had, ran, self._sequences, self._running = self._sequences, self._running, running + waiting, running
-        self._deferred, self._kv_ratio = deferred, kv_usage_ratio
-        if self._kv_most < _KV_FULL or self._sequences < had:  # what was aborted has given back its blocks
-            self._kv_most = min(self._kv_most, kv_usage_ratio)
-        chunk = 0 < running == ran and kv_usage_ratio > self._kv_most
-        if served or chunk or (not self._sequences and self._unserved_s < self._left_s + _SHORT_S):
-            self._unserved_s = self._left_s = 0.0
-            self._kv_most = kv_usage_ratio
-        elif not self._sequences:
-            self._left_s, self._kv_most = self._unserved_s, kv_usage_ratio
-        else:
-            self._unserved_s += step_s
-            self._kv_most = max(self._kv_most, kv_usage_ratio)
+    def stepped(self, now_s: float, load: _Load, *, served: bool, computed: bool) -> None:
+        step_s, self._stepped_s = now_s - self._stepped_s, now_s
+        had, ran, self._running, kv_ratio = self._sequences, self._running, load.running, load.kv_usage_ratio
+        self._sequences = load.running + load.waiting
+        if not had:
+            self._unserved_s = max(0.0, self._unserved_s - max(0.0, step_s - MOST_STEP_S))
+        if not self._sequences or self._kv_most < _KV_FULL or self._sequences < had:  # an abort gives back its blocks
+            self._kv_most = min(self._kv_most, kv_ratio)
+        grown = kv_ratio > self._kv_most
+        served = served or (grown and 0 < load.running == ran and not computed)
+        self._kv_most = kv_ratio if served else max(self._kv_most, kv_ratio)
+        if served:
+            self._unserved_s, self.preempted = 0.0, False
+        elif (self._sequences or had) and not (computed and (grown or not self.preempted)):
+            self._unserved_s += min(step_s, MOST_STEP_S)
+            if self._sequences:
+                self._unserved = load._replace(kv_usage_ratio=self._kv_most) if load.running else load
 
     def stuck_s(self, now_s: float, config: Recovery) -> float:
         """For how long the rank has stepped without service; 0 where it is not stuck, or has stopped stepping."""
@@ -139,11 +156,12 @@ class _RankWatch:
         return 0.0 if stopped or self._unserved_s < STUCK_RATIO * config.hang_after_s else self._unserved_s
 
     def cause(self, *, compiling: bool) -> StuckCause:
-        deferred = self._sequences <= self._deferred
-        if (self._kv_most if self._running else self._kv_ratio) >= _KV_FULL and not deferred:
+        running, waiting, deferred, kv_ratio = self._unserved
+        all_deferred = running + waiting <= deferred
+        if kv_ratio >= _KV_FULL and not all_deferred:
             return StuckCause.KV_FULL
-        if self._running:
+        if running:
             return StuckCause.NO_TOKENS
         if compiling:
             return StuckCause.GRAMMAR
-        return StuckCause.DEFERRED if deferred else StuckCause.NOT_ADMITTED
+        return StuckCause.DEFERRED if all_deferred else StuckCause.NOT_ADMITTED

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Iterable
 from contextlib import suppress
+from itertools import count
+from random import Random
 from typing import Any
 
 import pytest
@@ -102,12 +104,17 @@ def stuck_s(engine: Any) -> dict[str, float]:
     return {one.labels["cause"]: one.value for one in family.samples if one.value}
 
 
-async def ended(engine: Any, tasks: list[asyncio.Task[int]]) -> None:
-    """Leave nothing behind."""
+async def ended_tasks(tasks: Iterable[asyncio.Task[Any]]) -> None:
+    """Cancel the requests."""
     for task in tasks:
         task.cancel()
         with suppress(asyncio.CancelledError, headway.Rejected):
             await task
+
+
+async def ended(engine: Any, tasks: Iterable[asyncio.Task[Any]]) -> None:
+    """Leave nothing behind."""
+    await ended_tasks(tasks)
     engine.shutdown()
 
 
@@ -141,6 +148,35 @@ async def test_it_is_named_within_15_s_and_serves_on_by_itself(
     assert await asyncio.gather(*tasks) == [200] * 3
     assert (control.status().engine.hangs, sum(control.status().engine.deaths.values())) == (0, 0)
     await ended(engine, tasks)
+
+
+@on_virtual_time
+@pytest.mark.parametrize("cause", StuckCause)
+async def test_clients_that_give_up_and_come_again_do_not_hide_it(cause: StuckCause) -> None:
+    """Each after 0.3 to 1.5 s: it is named everywhere within 15 s, and at each moment from then on with its cause."""
+    fake = StuckEngine(step_s=0.1)
+    engine, tasks = await begun(fake)
+    await ended_tasks(tasks)
+    control, random = engine.headway, Random(1)
+
+    async def ask_again(name: str) -> None:
+        for number in count():
+            with suppress(TimeoutError, headway.Rejected):
+                async with asyncio.timeout(random.uniform(0.3, 1.5)):
+                    async for _ in engine.generate("text", FakeParams(200), f"{name}-{number}"):
+                        pass
+            await asyncio.sleep(random.uniform(0.0, 0.2))
+
+    fake.stuck = cause
+    fake.compiling_s = 9.0 if cause is StuckCause.GRAMMAR else 0.0
+    clients = [asyncio.create_task(ask_again(f"client {number}")) for number in range(2)]
+    await asyncio.sleep(15)
+    for _ in range(150):
+        await asyncio.sleep(0.1)
+        assert (control.status().engine.stuck, list(stuck_s(engine))) == (cause, [cause])
+        assert control.diagnostics.last.bottleneck == "engine_stuck"
+        assert STUCK_WORDS[cause] in (control.not_ready() if cause.blocks_others else control.notes())
+    await ended(engine, clients)
 
 
 @on_virtual_time

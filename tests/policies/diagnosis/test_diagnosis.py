@@ -175,6 +175,10 @@ TOO_SLOW = "Tokens of class normal come too slowly: 100 ms between two (p95), it
             replace(WELL, stuck=StuckCause.DEFERRED, stuck_s=9.0, queued=0), "degraded", "engine_stuck",
             "The engine computes nothing: all its requests wait for data from other servers, for 9 s.",
         ),
+        (
+            replace(FULL, stuck=StuckCause.DEFERRED, stuck_s=9.0, refused_share=0.2), "overloaded", "engine_stuck",
+            "The engine computes nothing: all its requests wait for data from other servers, for 9 s, 41 waiting",
+        ),
         (replace(WELL, engine=EngineState.SILENT, stuck=StuckCause.NO_TOKENS), "down", "engine_silent", "The engine"),
         (replace(WELL, rung="cap"), "degraded", "none", "The fallback ladder is on its rung cap. Far below capacity"),
         (replace(WELL, rung="pause"), "down", "stopped", "No request is dispatched: the fallback ladder is on"),

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import pytest
 
@@ -23,6 +23,8 @@ class Step:
     deferred: int = 0
     kv: float = 0.2
     served: bool = False
+    computed: bool = False
+    preempted: bool = False
 
 
 class Watched:
@@ -44,6 +46,8 @@ class Watched:
                 waiting=step.waiting,
                 deferred=step.deferred,
                 kv_usage_ratio=step.kv,
+                computed=step.computed,
+                preempted=step.preempted,
             )
             found.append(self.stuck_s)
         return found
@@ -102,10 +106,12 @@ PROMPT = [Step(running=1, waiting=2, kv=0.1 + 0.01 * chunk) for chunk in range(6
         ([Step(running=1)] * 7, 60.0),
         ([Step()] * 100, 1.0),
         (([Step(running=1)] * 6 + [Step(running=1, served=True)]) * 100, 1.0),
+        ([Step(running=1, kv=0.1 + 0.01 * (chunk // 16), computed=True) for chunk in range(800)], 2.0),
+        ([Step(computed=True), Step(running=1, computed=True), Step()] * 100, 1.6),
     ],
     ids=[
         "full and serving", "a long prompt", "a long prompt, another one aborted", "arrivals beside a long prompt",
-        "long steps", "idle", "a token now and then",
+        "long steps", "idle", "a token now and then", "chunks below a block", "prompts given up",
     ],
 )  # fmt: skip
 def test_an_engine_that_serves_is_never_named(steps: list[Step], each_s: float) -> None:
@@ -123,20 +129,41 @@ def test_requests_that_come_and_go_do_not_hide_it() -> None:
     assert watched.steps(loading, 0.25)[-1] > 15
 
 
-@pytest.mark.parametrize(("leaves_after_s", "named"), [(1.5, False), (5.0, True)])
-def test_one_client_that_gives_up_each_of_its_requests_does_not_hide_it(leaves_after_s: float, named: bool) -> None:
-    """The engine is empty for a step between two. A client that cancels at once, as an editor does, says nothing."""
+@pytest.mark.parametrize("leaves_after_s", [0.3, 1.5, 5.0])
+@pytest.mark.parametrize(
+    ("step", "cause"),
+    [
+        (Step(waiting=1), StuckCause.NOT_ADMITTED),
+        (Step(running=1, kv=0.97), StuckCause.KV_FULL),
+        (Step(running=1), StuckCause.NO_TOKENS),
+    ],
+    ids=lambda value: str(value) if isinstance(value, StuckCause) else "",
+)
+def test_clients_that_give_up_each_of_their_requests_do_not_hide_it(
+    step: Step, cause: StuckCause, leaves_after_s: float
+) -> None:
+    """The engine is empty for a step between two, and is stuck then, too, for the same cause."""
     watched = Watched()
-    request = [Step(waiting=1) for _ in range(int(leaves_after_s / 0.1))]
-    found = watched.steps([*request, Step()] * 10, 0.1)
-    assert (max(found) > NAMED_S) is named
+    request = [replace(step, computed=step.running > 0), *[step] * round(leaves_after_s / 0.05), Step(kv=0.0)]
+    found = watched.steps(request * round(15 / leaves_after_s), 0.05)
+    assert all(found[199:]), "named after ten seconds, and from then on"
+    assert watched.watch.cause(compiling=False) is cause
 
 
-def test_sequences_that_preempt_one_another_for_ever_are_named() -> None:
+def test_waits_of_hours_ago_say_nothing() -> None:
+    """Requests that were given up in vain count together only where they come one after another."""
+    watched = Watched()
+    for _ in range(20):
+        assert watched.steps([Step(waiting=1, deferred=1)] * 20 + [Step()], 0.1)[-1] == 0.0
+        watched.now_s += 60.0
+
+
+@pytest.mark.parametrize("computed", [False, True], ids=["", "chunks counted"])
+def test_sequences_that_preempt_one_another_for_ever_are_named(computed: bool) -> None:
     """The cache grows from chunk to chunk up to full, again and again, and no prompt is ever computed to its end."""
     watched = Watched()
-    chunks = [Step(running=2, kv=0.5 + 0.025 * chunk) for chunk in range(20)]
-    preempted = [Step(running=1, waiting=1, kv=0.5)]
+    chunks = [Step(running=2, kv=0.5 + 0.025 * chunk, computed=computed) for chunk in range(20)]
+    preempted = [Step(running=1, waiting=1, kv=0.5, computed=computed, preempted=True)]
     watched.steps([*chunks, *preempted] * 2, 0.1)
     assert watched.steps([*chunks, *preempted] * 5, 0.1)[-1] > NAMED_S
     assert watched.watch.cause(compiling=False) is StuckCause.KV_FULL
