@@ -19,6 +19,8 @@ from headway_policies.units import compact, duration, percent
 _BETTER_RATIO = 0.02
 #: A forecast of the preset in force that is off by more is not of this traffic.
 _FAR = 0.2
+_BOUND = 'bound what prompts take of a step: [step] prefill_share = "auto" in the preset'
+_SHARE = "share of the steps for prompts: [step] prefill_share of the preset, as a number"
 
 
 @dataclass(frozen=True, slots=True)
@@ -205,12 +207,10 @@ def _host(facts: Facts) -> Iterator[Remedy]:
 
 
 def _shaped(facts: Facts) -> Iterator[Remedy]:
-    """The step policy, where long prompts slow down decode and it is switched off."""
-    if facts.shapes_steps is False and slowed_by_prompts(facts):
-        yield Remedy(
-            'bound what prompts take of a step: [step] prefill_share = "auto" in the preset',
-            "long prompts have their first token later",
-        )
+    """The setting of the step policy, where long prompts slow down decode."""
+    if facts.shapes_steps is not None and slowed_by_prompts(facts):
+        bound = f"a smaller {_SHARE}" if facts.shapes_steps else _BOUND
+        yield Remedy(bound, "long prompts have their first token later")
 
 
 def _long_steps(facts: Facts) -> Iterator[Remedy]:
@@ -231,10 +231,7 @@ def _long_steps(facts: Facts) -> Iterator[Remedy]:
 
 def _first_tokens(facts: Facts) -> Iterator[Remedy]:
     if prompts_held(facts):
-        yield Remedy(
-            "a larger share of the steps for prompts: [step] prefill_share of the preset, as a number",
-            "longer steps for the answers that run",
-        )
+        yield Remedy(f"a larger {_SHARE}", "longer steps for the answers that run")
     yield Remedy(
         "shorter prompts, prompts that share a prefix (prefix caching), or a longer ttft_slo_s for this class",
         "the clients have to change, or an objective is given up",

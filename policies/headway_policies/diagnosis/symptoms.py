@@ -30,6 +30,12 @@ _HOST_FULL, _HOST_OTHERS = 0.95, 0.2
 _HOST_OWN = 0.1
 #: Of the engine's time: prompts that take less slow down nobody for long.
 _MUCH = 0.2
+#: By whether the step policy is on; None where it cannot be.
+_BOUNDED_BY = {
+    None: "",
+    False: '; `[step] prefill_share = "auto"` bounds them',
+    True: "; a smaller number as `[step] prefill_share` bounds them more",
+}
 
 
 def symptoms(facts: Facts) -> tuple[str, ...]:
@@ -90,9 +96,15 @@ def slow(row: ClassFacts) -> bool:
 
 
 def slowed_by_prompts(facts: Facts) -> bool:
-    """Whether tokens come too slowly beside prompts that one step computes at once, each longer than the objective."""
-    objectives_s = [row.inter_token_slo_s or inf for row in facts.classes if slow(row)]
-    return (facts.prompt_share or 0.0) >= _MUCH and facts.longest_prompt_s > min(objectives_s, default=inf)
+    """Whether tokens come too slowly for the prompts beside them: those that one step computes at once take longer than
+    the objective or, spread over the steps by the step policy, make the difference.
+    """
+    share = facts.prompt_share or 0.0
+    return share >= _MUCH and any(
+        facts.longest_prompt_s > (objective_s := row.inter_token_slo_s or inf)
+        or (facts.shapes_steps is True and (1 - share) * (row.inter_token_p95_s or 0.0) <= objective_s)
+        for row in filter(slow, facts.classes)
+    )
 
 
 def prompts_held(facts: Facts) -> bool:
@@ -188,11 +200,10 @@ def _compiling(facts: Facts) -> Iterator[str]:
 
 
 def _prompts(facts: Facts) -> Iterator[str]:
-    if slowed_by_prompts(facts) and facts.shapes_steps is not True:
-        bounds = "" if facts.shapes_steps is None else '; `[step] prefill_share = "auto"` bounds them'
+    if slowed_by_prompts(facts):
         yield (
             f"Decode is slowed by long prompts: they take {percent(facts.prompt_share or 0.0)} of the engine's time, "
-            f"up to {duration(facts.longest_prompt_s)} in one step{bounds}."
+            f"up to {duration(facts.longest_prompt_s)} in one step{_BOUNDED_BY[facts.shapes_steps]}."
         )
     if prompts_held(facts):
         yield (
