@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
+from dataclasses import replace
 from random import Random
 
 import pytest
@@ -157,6 +158,18 @@ def test_a_pause_is_no_step() -> None:
     for _ in range(4000):
         fit.step(Load(4, 0, 0.1, 0.3))
     assert fit.step_costs.step_s(4, 0) > 0.25
+
+
+def test_equal_steps_that_are_reported_together_count_as_so_many() -> None:
+    """Eight in one report: the fit follows the engine as it does from eight reports of a step."""
+    single, together = EngineFit(), EngineFit()
+    for number in range(40):
+        load = Load(4 + number % 5, 0, 0.1, inter_token_s=(2 if number > 20 else 1) * CPU.step_s(4 + number % 5, 0))
+        together.step(replace(load, steps=8))
+        for _ in range(8):
+            single.step(load)
+    assert together.step_costs == single.step_costs
+    assert together.step_costs.step_s(8, 0) == pytest.approx(2 * CPU.step_s(8, 0), rel=0.01)
 
 
 def test_while_few_steps_were_seen_the_intervals_count() -> None:
