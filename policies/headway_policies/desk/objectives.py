@@ -76,10 +76,9 @@ class Objectives:
         ranked, gathers = preset.by_urgency(), preset.batching.strategy != "continuous"
         self._first = ranked[0]
         self._below = {name: ranked[place + 1 :] for place, name in enumerate(ranked)}
-        by_shares = preset.ordering.between == "weighted"
-        self._beside = {
-            name: [other for other in ranked if other != name] if by_shares else self._below[name] for name in ranked
-        }
+        self._beside = self._below
+        if preset.ordering.by_shares:
+            self._beside = {name: [other for other in ranked if other != name] for name in ranked}
         self._following = tuple(
             name
             for name in ranked[:-1]

@@ -119,7 +119,7 @@ class Scheduler:
             tenant = ticket.tenant if ordering.inside == "fair" else None
             own = self.queue.seats_in(queue_class, tenant) - self.queue.late_seats(queue_class, tenant)
         ahead = self.queue.seats_above(queue_class) + own
-        return ahead if ordering.between in ("strict", "ageing") else min(ahead, self._by_shares(queue_class, own))
+        return ahead if ordering.by_urgency else min(ahead, self._by_shares(queue_class, own))
 
     def predicted_wait_s(self, ticket: Ticket, more_seats: int = 0) -> float | None:
         """The wait of a ticket behind all that surely go before it, and ``more_seats``; None where unknown."""
@@ -145,7 +145,7 @@ class Scheduler:
         """
         if self.strategy.barrier:
             return None
-        queue_class, by_shares = self.class_of(ticket), self._preset.ordering.between == "weighted"
+        queue_class, by_shares = self.class_of(ticket), self._preset.ordering.by_shares
         own = self._seats_before(ticket, queue_class)
         ahead = self._by_shares(queue_class, own) if by_shares else own + self.queue.seats_above(queue_class)
         return self._forecast.wait_s(ahead + self.needed(ticket), self.seats.taken, self.capacity.limit)

@@ -46,6 +46,16 @@ class OrderSettings(BaseModel):
     prefix_max_overtakes: int = Field(default=MAX_OVERTAKES, ge=0, le=1_000_000)
 
     @property
+    def by_shares(self) -> bool:
+        """Whether each class has its share of the tokens."""
+        return self.between == "weighted"
+
+    @property
+    def by_urgency(self) -> bool:
+        """Whether the classes above surely go first; a custom order may do neither."""
+        return self.between in ("strict", "ageing")
+
+    @property
     def by_prefix(self) -> bool:
         """Whether prompts are compared: then a ticket needs the hashes of its prefix."""
         return self.inside == "prefix"

@@ -29,6 +29,15 @@ TWO = classes(low=0, high=1)
 arrivals = st.lists(st.sampled_from(sorted(THREE)), max_size=30)
 
 
+@pytest.mark.parametrize("between", ["strict", "ageing", "weighted", "headway_policies.queueing.factory:StrictOrder"])
+def test_the_settings_say_what_goes_first(between: str) -> None:
+    """Shares, or the classes above; of a custom order neither is known."""
+    settings = OrderSettings(between=between)
+    order = make_order(settings, THREE)
+    assert settings.by_shares is isinstance(order, WeightedOrder)
+    assert settings.by_urgency is isinstance(order, StrictOrder | AgeingOrder)
+
+
 def ticket(number: int, name: str = "normal", arrived_s: float | None = None) -> Ticket:
     return Ticket(number, name, float(number) if arrived_s is None else arrived_s)
 
