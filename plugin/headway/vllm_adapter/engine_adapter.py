@@ -24,7 +24,7 @@ from headway.vllm_adapter.engine_core_hooks import (
     SET_LIMITS,
 )
 from headway.vllm_adapter.grammars import GrammarGuard, GrammarTooLargeError
-from headway.vllm_adapter.process.progress import ProgressReader
+from headway.vllm_adapter.process.progress import ProgressReader, engine_of
 from headway.vllm_adapter.process.ranks import most_active, ranks_of
 from headway_policies import Block, Progress, Usage
 from headway_policies.memory import Cache
@@ -251,17 +251,17 @@ class VllmAdapter:
 
     def progress(self, engine: Any) -> Sequence[Progress]:
         """The progress reports of EngineCore (``headway.vllm_adapter.process.progress``)."""
-        reader = self._progress_reader()
+        reader = self._progress_reader(engine)
         return () if reader is None else reader.read()
 
     def step_figures(self, engine: Any) -> StepFigures | None:
         """Read the same file: the sum over all ranks."""
-        reader = self._progress_reader()
+        reader = self._progress_reader(engine)
         return None if reader is None else reader.steps()
 
-    def _progress_reader(self) -> ProgressReader | None:
+    def _progress_reader(self, engine: Any) -> ProgressReader | None:
         if self._progress is None:
-            self._progress = ProgressReader.from_environment()
+            self._progress = ProgressReader.from_environment(engine_of(getattr(engine, "vllm_config", None)))
         return self._progress
 
     def engine_seats(self, engine: Any) -> int | None:

@@ -23,7 +23,12 @@ from headway.vllm_adapter.process.engine_sockets import remove_when_killed
 from headway.vllm_adapter.process.interrupted_start import interruptible
 from headway.vllm_adapter.process.limits_page import follow_limits_page
 from headway.vllm_adapter.process.parent_watch import watch_starts
-from headway.vllm_adapter.process.progress import prepare_progress, report_compilations, report_progress
+from headway.vllm_adapter.process.progress import (
+    engine_of,
+    prepare_progress,
+    report_compilations,
+    report_progress,
+)
 from headway.vllm_adapter.process.ranks import bind_ranks, most_active
 from headway.vllm_adapter.process.worker_cache import clear_worker_caches
 from headway.vllm_adapter.process.worker_memory import engine_memory
@@ -92,8 +97,8 @@ def _refuse_rust_front_end() -> None:
         raise HeadwayError(str(caution))
 
 
-def _prepare_start() -> None:
-    prepare_progress()
+def _prepare_start(config: Any) -> None:
+    prepare_progress(engine_of(config))
     remove_when_killed()
     interruptible.listen()
 

@@ -24,6 +24,7 @@ from typing import Any
 from vllm.v1.metrics.loggers import AggregateStatLoggerBase
 
 from headway.engine import Ended, StepListener
+from headway.vllm_adapter.process.progress import engine_of
 from headway.vllm_adapter.process.step_ring import StepRingReader
 from headway.vllm_adapter.rank_loads import RankLoads
 from headway_policies import Load
@@ -43,7 +44,7 @@ class HeadwayStatLogger(AggregateStatLoggerBase):
         self._clock = clock
         self._running = self._may_keep = 0
         self._keep_until_s = 0.0
-        self._ranks = max(1, len(engine_indexes))
+        self._engine, self._ranks = engine_of(vllm_config), max(1, len(engine_indexes))
         self._loads = RankLoads()
         self._ring: StepRingReader | None = None
         self._cache_counts = Counter[str]()
@@ -54,7 +55,7 @@ class HeadwayStatLogger(AggregateStatLoggerBase):
     def listen(self, listener: StepListener) -> None:
         """Pass the steps from now on to this listener."""
         self.listener = listener
-        self._ring = StepRingReader.from_environment(self._ranks, self._loads)
+        self._ring = StepRingReader.from_environment(self._ranks, self._loads, self._engine)
         if self._ring is not None:
             self._ring.read()  # what was before
 

@@ -182,14 +182,14 @@ def test_only_a_process_that_starts_an_engine_is_watched(monkeypatch: pytest.Mon
     core, parent_watch = (importlib.import_module(f"headway.vllm_adapter.{name}") for name in names)
     began: list[str] = []
     monkeypatch.setattr(parent_watch, "watch_this_process", lambda: began.append("watch"))
-    monkeypatch.setattr(core, "prepare_progress", lambda: began.append("prepare"))
+    monkeypatch.setattr(core, "prepare_progress", lambda engine: began.append(f"prepare {engine}"))
     monkeypatch.setattr(core, "yield_cpu", lambda: None)
     for name in ("vllm.v1.executor.multiproc_executor", "vllm.v1.engine.core", "vllm.engine.arg_utils"):
         monkeypatch.delitem(sys.modules, name, raising=False)
     utils: Any = ModuleType("vllm.v1.engine.utils")
 
     class Manager:
-        def __init__(self, what: str) -> None:
+        def __init__(self, what: str, *, vllm_config: Any) -> None:
             began.append(what)
 
     utils.CoreEngineProcManager = Manager
@@ -202,8 +202,8 @@ def test_only_a_process_that_starts_an_engine_is_watched(monkeypatch: pytest.Mon
     core.register()
     core.register()
     assert began == []
-    Manager("start")
-    assert began == (["watch", "prepare", "start"] if argued else ["start"])
+    Manager("start", vllm_config=SimpleNamespace(instance_id="a1b2c"))
+    assert began == (["watch", "prepare a1b2c", "start"] if argued else ["start"])
 
 
 def test_what_a_version_lacks_is_omitted(logger_class: Any) -> None:

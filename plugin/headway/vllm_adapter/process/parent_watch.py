@@ -35,8 +35,10 @@ _KEEP_ENVIRONMENT = "SPT_NOENV"
 _NOT_FOR_THE_KILLER = (VARIABLE, "LD_PRELOAD")
 
 
-def watch_starts(starter: type[Any] | None, prepare: Callable[[], None] | None = None) -> None:
-    """Watch a process before it makes an instance of this vLLM class, which starts processes; then call ``prepare``."""
+def watch_starts(starter: type[Any] | None, prepare: Callable[[Any], None] | None = None) -> None:
+    """Watch a process before it makes an instance of this vLLM class, which starts processes; then call ``prepare``
+    with the configuration of the engine.
+    """
     start: Any = getattr(starter, "__init__", None)
     if starter is None or getattr(start, "headway_watches", False):
         return
@@ -44,7 +46,7 @@ def watch_starts(starter: type[Any] | None, prepare: Callable[[], None] | None =
     def watch_and_start(self: Any, *arguments: Any, **options: Any) -> None:
         watch_this_process()
         if prepare is not None:
-            prepare()
+            prepare(options.get("vllm_config"))
         start(self, *arguments, **options)
 
     setattr(watch_and_start, "headway_watches", True)  # noqa: B010 - how it is known the next time; mypy knows no such name

@@ -11,6 +11,8 @@ time is reported there.
 Grammars are compiled in a pool of threads, beside the steps: the reports say for how long, and whether others wait.
 
 The figures of the step policy are in the same file, where EngineCore has one: they are read without asking it.
+
+A program may have several engines, wrapped or not. Each has its own file, with a place for each of its ranks.
 """
 
 from __future__ import annotations
@@ -57,20 +59,34 @@ STEPS = ("step", "step_with_batch_queue")
 _CALLS = ("_handle_client_request",)
 
 
-_prepared_by: int | None = None
+_prepared_by: int | None = None  # the process of these files: the variable alone may be that of a server above it
+_files: dict[str, str] = {}  # by the engine; "": for any
 
 
-def prepare_progress() -> None:
-    """Make the file before an engine is started; its name is passed in the environment."""
+def engine_of(config: Any) -> str:
+    """The engine of this configuration, by vLLM's own name for it, which stays when it is replaced; "" without one."""
+    return str(getattr(config, "instance_id", ""))
+
+
+def prepare_progress(engine: str = "") -> None:
+    """Make the file of an engine before it is started; its name is passed in the environment."""
     global _prepared_by
-    if _prepared_by == os.getpid():  # the variable alone may be that of a server above this one
-        return
-    handle, path = tempfile.mkstemp(prefix="headway-", suffix=".progress")
-    os.truncate(handle, FILE_BYTES)
-    os.close(handle)
+    if _prepared_by != os.getpid():
+        _files.clear()
+        _prepared_by = os.getpid()
+    path = _files.get("") or _files.get(engine)
+    if path is None:
+        handle, path = tempfile.mkstemp(prefix="headway-", suffix=".progress")
+        os.truncate(handle, FILE_BYTES)
+        os.close(handle)
+        remove_at_the_end(path)
+        _files[engine] = path
     os.environ[VARIABLE] = path
-    remove_at_the_end(path)
-    _prepared_by = os.getpid()
+
+
+def progress_file(engine: str = "") -> Path:
+    """The file of an engine that this process has started, else of the server's engine. Raises KeyError without one."""
+    return Path(_files.get(engine) or os.environ[VARIABLE])
 
 
 def ring_start(index: int) -> int:
@@ -83,6 +99,8 @@ def keep_progress() -> None:
     global _prepared_by
     if VARIABLE in os.environ:
         _prepared_by = os.getpid()
+        _files.clear()
+        _files[""] = os.environ[VARIABLE]
 
 
 def report_progress(core: type[Any], proc: type[Any] | None) -> None:
@@ -285,14 +303,11 @@ class ProgressReader:
             self._mapped = mmap.mmap(file.fileno(), REPORTS_BYTES, access=mmap.ACCESS_READ)
 
     @classmethod
-    def from_environment(cls) -> ProgressReader | None:
-        """The reader of the server's engines; None where there is no such file."""
-        path = os.environ.get(VARIABLE)
-        if path is None:
-            return None
+    def from_environment(cls, engine: str = "") -> ProgressReader | None:
+        """The reader of an engine; None where there is no such file."""
         try:
-            return cls(Path(path))
-        except (OSError, ValueError):
+            return cls(progress_file(engine))
+        except (KeyError, OSError, ValueError):
             return None
 
     def steps(self) -> StepFigures | None:

@@ -16,14 +16,13 @@ from __future__ import annotations
 
 import logging
 import mmap
-import os
 import struct
 import zlib
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
-from headway.vllm_adapter.process.progress import FILE_BYTES, RING_BYTES, VARIABLE, ring_start
+from headway.vllm_adapter.process.progress import FILE_BYTES, RING_BYTES, progress_file, ring_start
 from headway.vllm_adapter.rank_loads import RankLoads
 from headway_policies import Load
 from headway_policies.limits import RankLoad
@@ -107,10 +106,10 @@ class StepRingReader:
         self._loads = RankLoads() if loads is None else loads
 
     @classmethod
-    def from_environment(cls, ranks: int, loads: RankLoads | None = None) -> StepRingReader | None:
-        """The rings of the server's engine; None where there is no such file."""
+    def from_environment(cls, ranks: int, loads: RankLoads | None = None, engine: str = "") -> StepRingReader | None:
+        """The rings of an engine; None where there is no such file."""
         try:
-            return cls(Path(os.environ[VARIABLE]), ranks, loads)
+            return cls(progress_file(engine), ranks, loads)
         except (KeyError, OSError, ValueError) as error:
             log.warning("the engine's steps cannot be read, and are counted by its answers: %s", error)
             return None

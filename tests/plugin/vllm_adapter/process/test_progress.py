@@ -18,6 +18,7 @@ from typing import Any
 import psutil
 import pytest
 
+from headway.vllm_adapter.engine_adapter import VllmAdapter
 from headway.vllm_adapter.process import progress
 from headway.vllm_adapter.process.progress import (
     Compilations,
@@ -27,6 +28,7 @@ from headway.vllm_adapter.process.progress import (
     report_progress,
     report_steps,
 )
+from headway.vllm_adapter.process.step_ring import EngineStep, StepRing
 from headway_policies import Progress
 from headway_policies.step import StepFigures
 
@@ -35,6 +37,7 @@ from headway_policies.step import StepFigures
 def file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """The file between them, as the server prepares it."""
     monkeypatch.setattr(progress, "_prepared_by", None)
+    monkeypatch.setattr(progress, "_files", {})
     monkeypatch.setattr(progress.tempfile, "tempdir", str(tmp_path))
     monkeypatch.delenv(progress.VARIABLE, raising=False)
     monkeypatch.setattr(progress, "on_a_cpu", lambda: True)
@@ -131,6 +134,29 @@ def test_a_process_between_the_server_and_its_engine_keeps_the_servers_file(file
     progress.keep_progress()
     progress.prepare_progress()
     assert os.environ[progress.VARIABLE] != str(file)
+
+
+def test_two_engines_of_a_program_have_a_file_each(
+    file: Path, monkeypatch: pytest.MonkeyPatch, logger_class: Any
+) -> None:
+    """Reports and steps of an engine are read by its own configuration, whichever was started last, or again."""
+    monkeypatch.setattr(progress, "_files", {})
+    engines = [SimpleNamespace(vllm_config=SimpleNamespace(instance_id=name)) for name in ("a1b2c", "d3e4f")]
+    paths = []
+    for number in (0, 1, 0):
+        progress.prepare_progress(progress.engine_of(engines[number].vllm_config))
+        paths.append(Path(os.environ[progress.VARIABLE]))
+    assert paths[0] == paths[2] != paths[1]
+    loads = []
+    for engine, path, running in zip(engines, paths, (3, 5), strict=False):
+        logger, reporter = logger_class(engine.vllm_config), Reporter(path, 0)
+        logger.listen(SimpleNamespace(step=lambda load, *_: loads.append(load)))
+        with reporter.at_work():
+            assert [report.at_work for report in VllmAdapter().progress(engine)] == [True]
+        StepRing(path, 0).write(EngineStep(0.02, 0.25, running, 0, 0, 0, 0, 0, running))
+        logger.record(SimpleNamespace(num_running_reqs=running), SimpleNamespace())
+    assert [load.running for load in loads] == [3, 5]
+    assert [report.works for engine in engines for report in VllmAdapter().progress(engine)] == [2, 2]
 
 
 def test_an_engine_whose_file_is_gone_works_on(
