@@ -20,6 +20,7 @@ TERMS = Recovery()
 SEEDS = range(400 if LONG else 30)
 #: The diagnosis, which is made every five seconds, has to say it within 15 s.
 NAMED_WITHIN_S = 10.0
+pytestmark = pytest.mark.slow
 
 
 @dataclass
