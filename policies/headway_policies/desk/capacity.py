@@ -36,6 +36,7 @@ from headway_policies.limits import (
 )
 from headway_policies.prediction import SizeStats
 from headway_policies.preset import Preset
+from headway_policies.request import Ticket
 
 
 class CapReason(StrEnum):
@@ -184,6 +185,10 @@ class Capacity:
         """Whether the pace lets no prompt be computed now beside those that run, which take so many seats."""
         self.paced = self.pacer is not None and not self.pacer.open(taken, now_s)
         return self.paced
+
+    def passes(self, ticket: Ticket) -> bool:
+        """Whether the pace lets a ticket go for its short prompt."""
+        return self.pacer is not None and self.pacer.open_to_short(ticket.seats * ticket.prompt_tokens)
 
     def lacked(self, seats: int = 1) -> None:
         """A ticket lacked so many seats together, or the pace for one."""

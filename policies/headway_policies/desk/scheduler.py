@@ -10,14 +10,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Mapping
 from math import ceil, inf, sqrt
 
-from headway_policies.batching import (
-    Gathered,
-    LengthBins,
-    ReportingWindow,
-    Strategy,
-    make_strategy,
-    make_window,
-)
+from headway_policies.batching import Gathered, LengthBins, ReportingWindow, Strategy, make_strategy, make_window
 from headway_policies.desk.books.record import Record
 from headway_policies.desk.books.seats import Seats
 from headway_policies.desk.capacity import Capacity
@@ -163,7 +156,7 @@ class Scheduler:
         seats, limit = self.seats, self.capacity.limit
         if self.strategy.barrier or seats.taken >= limit or not self.fits(ticket):
             return False
-        if self.capacity.pacer is not None and self.capacity.paces(seats.taken, now_s):
+        if self.capacity.paces(seats.taken, now_s) and not self.capacity.passes(ticket):
             return False
         queue = self.queue
         if not queue.adapters.may_go(ticket) or queue.adapters.has_turn():
@@ -187,8 +180,8 @@ class Scheduler:
             return None, 0
         if seats.taken >= capacity.limit:
             return self.next_beyond(lane, now_s), 1
-        if capacity.pacer is not None and capacity.paces(seats.taken, now_s):
-            return self._overdrawing(lane, now_s) or self.next_beyond(lane, now_s), 1
+        if capacity.paces(seats.taken, now_s):
+            return self._overdrawing(lane, now_s) or self._short(lane, now_s) or self.next_beyond(lane, now_s), 1
         barred = seats.barred(capacity.limit)
         ticket = self._claim(barred, now_s) if adapters.lines else None
         if ticket is None:
@@ -327,6 +320,11 @@ class Scheduler:
         seats = _with_root(shares_of[urgent] / present * max(taken + 1, self.capacity.limit)) - seats_of(urgent)
         ticket = self.queue.first_of(urgent, lane, now_s)
         return ticket if ticket is not None and ticket.seats <= seats and self.fits(ticket) else None
+
+    def _short(self, lane: Lane, now_s: float) -> Ticket | None:
+        """The next, where its prompt is short and the pace holds others back for long ones; None else."""
+        ticket = lane.order.head(now_s, self.seats.barred(self.capacity.limit))
+        return ticket if ticket is not None and self.capacity.passes(ticket) and self.fits(ticket) else None
 
     def _within(self, seats: Mapping[str, int], lane: Lane, now_s: float) -> Ticket | None:
         """The next ticket of these classes, if it fits into so many seats of its own."""

@@ -24,6 +24,11 @@ kept for what is urgent (as trunk reservation keeps lines free; Kelly, Loss netw
 in a row, then others have their turn. A ticket that is owed to its tenant, which was served little, has the margin for
 no more than ``_OWED_STEPS`` in a row: the most of it stays for what is urgent.
 
+A long prompt costs more than ``_SHORT_STEPS`` set points. It delays all that run, whatever goes after it. A short
+prompt that waits until the steps have made up for it is late, and spares those that run hardly anything. So for short
+prompts the bucket lacks no more than ``1 - _PASSED_RATIO`` of that excess. Their margin is ``_SHORT_MARGIN_STEPS``
+where the mean step takes the set point: beside a long prompt, urgent answers can bear further sequences least.
+
 Without an objective, or while it is not known, prompts are held back only where the engine has more of them than it
 needs: so many that they take ``_BACKLOG_STEPS`` times as long as a step without any. More of them add hardly anything
 to the tokens a second, and would wait in the engine, where no class goes before another. Urgent prompts may make it
@@ -52,6 +57,9 @@ _FULL_RATIO, _ROOM_RATIO, _CALM_RATIO = 0.95, 0.8, 0.6
 _USED_STEPS = 256
 #: In steps without a prompt.
 _BACKLOG_STEPS = 8.0
+#: In set points: the cost of a short prompt at most, and the margin for these where steps are as long as the set point.
+_SHORT_STEPS, _SHORT_MARGIN_STEPS = 2.0, 4.0
+_PASSED_RATIO = 0.75
 #: A prompt token costs at least this part of what a running sequence costs in a step, whatever the fit says.
 _LEAST_TOKEN_RATIO = 0.25
 
@@ -68,7 +76,7 @@ class PrefillPacer:
         self._engine = engine
         self._set_point_s = self._resolved()
         self._used_ratio = 1.0  # of the set point, by the mean step
-        self._spare_s = 0.0
+        self._spare_s = self._excess_s = 0.0  # the excess of long prompts: not more than what the bucket lacks
         self.idle()
         self._seen_s = stepped_s
         self._computing: dict[int, tuple[int, int]] = {}  # by ticket: prompt tokens, sequences without a first token
@@ -83,7 +91,10 @@ class PrefillPacer:
         """
         if alone and self._seen_s > -math.inf:
             self._seen_s = max(self._seen_s, now_s)
-        self._ahead_s = 0.0 if alone or self._has_margin else self._ahead_s + self._token_s * prompt_tokens
+        cost_s = self._token_s * prompt_tokens
+        others_can = alone or self._has_margin or self.open_to_short(prompt_tokens)
+        self._ahead_s = 0.0 if others_can else self._ahead_s + cost_s
+        self._excess_s += max(0.0, cost_s - _SHORT_STEPS * self._set_point_s)
         self._computing[ticket_id] = prompt_tokens, sequences
         self._tokens += prompt_tokens
 
@@ -95,6 +106,7 @@ class PrefillPacer:
     def idle(self) -> None:
         """The last of all that ran has ended: no answer is left that is behind its pace."""
         self._spare_s = self._bounds_s[1] if self._set_point_s < math.inf else 0.0
+        self._excess_s = 0.0
 
     def observe(self, load: Load, now_s: float) -> None:
         """The engine made a step, or a few equal ones."""
@@ -109,6 +121,7 @@ class PrefillPacer:
             least_s, most_s = self._bounds_s
             spare_s = self._spare_s + load.steps * (set_point_s - load.inter_token_s)
             self._spare_s = max(least_s, min(spare_s, most_s))
+            self._excess_s = min(self._excess_s, max(0.0, most_s - self._left_s))
 
     # ------------------------------------------------------------------ questions
 
@@ -127,6 +140,14 @@ class PrefillPacer:
         turn_s = (_OWED_STEPS if owed else _TURN_STEPS) * self._set_point_s
         return urgent and self._ahead_s < turn_s and self._left_s > -_URGENT_STEPS * self._set_point_s
 
+    def open_to_short(self, prompt_tokens: int) -> bool:
+        """Whether a prompt may go because it is short, while others wait for the excess of long ones."""
+        set_point_s = self._set_point_s
+        if self._token_s * prompt_tokens > _SHORT_STEPS * set_point_s:
+            return False
+        margin_steps = _MARGIN_STEPS + self._fullness * (_SHORT_MARGIN_STEPS - _MARGIN_STEPS)
+        return self._left_s + _PASSED_RATIO * self._excess_s > margin_steps * set_point_s
+
     @property
     def stale_s(self) -> float:
         """The time after which pacing delays nothing unless the engine reports a step."""
@@ -142,11 +163,14 @@ class PrefillPacer:
     @property
     def _bounds_s(self) -> tuple[float, float]:
         """The least and the most spare time that is kept: by how much of the set point the steps used."""
-        used = self._used_ratio
-        floor = _FLOOR_STEPS * _between((used - _ROOM_RATIO) / (_FULL_RATIO - _ROOM_RATIO))
-        calm = _between((_ROOM_RATIO - used) / (_ROOM_RATIO - _CALM_RATIO))
+        calm = _between((_ROOM_RATIO - self._used_ratio) / (_ROOM_RATIO - _CALM_RATIO))
         depth = _DEPTH_STEPS + calm * (_CALM_DEPTH_STEPS - _DEPTH_STEPS)
-        return -floor * self._set_point_s, depth * self._set_point_s
+        return -self._fullness * _FLOOR_STEPS * self._set_point_s, depth * self._set_point_s
+
+    @property
+    def _fullness(self) -> float:
+        """The mean step between 0, where there is room for every prompt, and 1, where it takes the set point."""
+        return _between((self._used_ratio - _ROOM_RATIO) / (_FULL_RATIO - _ROOM_RATIO))
 
     @property
     def _has_margin(self) -> bool:

@@ -45,6 +45,37 @@ def test_a_prompt_waits_until_the_steps_have_made_up_for_the_last_one() -> None:
     assert waited == 8  # 500 ms less the 4 set points of 69 ms that were spare, in steps of 30 ms
 
 
+@pytest.mark.parametrize(("more_tokens", "steps"), [(0, 4), (1, 8)])
+def test_a_short_prompt_waits_for_a_quarter_of_the_excess_of_a_long_one(more_tokens: int, steps: int) -> None:
+    """A prompt of 500 ms exceeds the two set points of a short one by 362 ms. A short prompt does not wait for 271 ms
+    of them, and has a margin of four set points, not two: it waits for 91 ms, in steps that take 30 ms less than they
+    may. A prompt that is longer by a token waits for 224 ms.
+    """
+    one = pacer()
+    one.sent(1, 500, 1, 0.0)
+    step(one, SET_POINT_S + 0.5, first_tokens=1)
+    waited, tokens = 0, int(2 * SET_POINT_S / 0.001) + more_tokens
+    while not (one.open(4, 0.0) or one.open_to_short(tokens)):
+        step(one, SET_POINT_S - 0.03)
+        waited += 1
+    assert waited == steps
+
+
+def test_the_excess_is_forgotten_once_it_is_made_up_for() -> None:
+    """Short prompts have nothing of it to pass then: they wait for each other as all prompts do."""
+    one = pacer()
+    one.sent(0, 500, 1, 0.0)
+    step(one, SET_POINT_S + 0.5, first_tokens=1)
+    for _ in range(200):
+        step(one, SET_POINT_S - 0.005)
+    sent = 0
+    while one.open(4, 0.0):
+        sent += 1
+        one.sent(sent, 50, 1, 0.0)
+    assert sent == 6  # of 50 ms, in the four set points of 69 ms above the margin
+    assert not one.open_to_short(1)
+
+
 def test_what_was_dispatched_counts_before_it_is_computed() -> None:
     """Three short prompts may go together; the fourth would be more than the pace has to spare."""
     one = pacer()
