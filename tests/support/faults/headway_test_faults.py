@@ -35,7 +35,7 @@ def _tripping(step: Any) -> Any:
     def tripped(self: Any, *arguments: Any, **options: Any) -> Any:
         orders = Path(os.environ["HEADWAY_TEST_FAULT"])
         _obey(orders, self.scheduler)
-        _admit(self.scheduler, nothing=orders.exists() and orders.read_text() == "admit nothing")
+        _admit(self.scheduler, nothing=_read(orders) == ("admit", "nothing"))
         return step(self, *arguments, **options)
 
     return tripped
@@ -52,7 +52,7 @@ def _slowed(execute: Any) -> Any:
     orders = Path(os.environ["HEADWAY_TEST_FAULT"])
 
     def slowed(self: Any, *arguments: Any, **options: Any) -> Any:
-        what, _, number = orders.read_text().partition(" ") if orders.exists() else ("", "", "")
+        what, number = _read(orders)
         if what == "slow":
             orders.unlink()
             until_s = time.monotonic() + float(number)
@@ -67,16 +67,16 @@ def _wrong(clock: Any) -> Any:
     orders = Path(os.environ["HEADWAY_TEST_FAULT"])
 
     def wrong() -> float:
-        what, _, number = orders.read_text().partition(" ") if orders.exists() else ("", "", "")
+        what, number = _read(orders)
         return float(clock()) + (float(number) if what == "clock" else 0.0)
 
     return wrong
 
 
 def _obey(orders: Path, scheduler: Any) -> None:
-    if not orders.exists() or not scheduler.has_requests():
+    if not scheduler.has_requests():
         return
-    what, _, number = orders.read_text().partition(" ")
+    what, number = _read(orders)
     if what == "oom":
         left = int(number) - 1
         orders.write_text(f"oom {left}") if left else orders.unlink()
@@ -85,3 +85,12 @@ def _obey(orders: Path, scheduler: Any) -> None:
         raise torch.OutOfMemoryError("CUDA out of memory. Tried to allocate 2.00 GiB (a test's fault)")
     if what == "poison" and any(one.max_tokens == int(number) for one in scheduler.requests.values()):
         raise RuntimeError("poisoned (a test's fault)")
+
+
+def _read(orders: Path) -> tuple[str, str]:
+    """The first word of the order and the rest; empty without an order, which a test may take away at any time."""
+    try:
+        what, _, rest = orders.read_text().partition(" ")
+    except FileNotFoundError:
+        return "", ""
+    return what, rest
