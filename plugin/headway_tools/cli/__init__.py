@@ -87,7 +87,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         sys.stdout.reconfigure(errors="backslashreplace")  # a terminal that cannot show a letter still gets the others
     try:
         try:
-            return _ended(words)
+            return _exit_code(words)
         finally:  # also where ``--help`` has printed, which ends through SystemExit
             sys.stdout.flush()
     except BrokenPipeError:  # the reader of our output left (``headway status | head``)
@@ -98,7 +98,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         return _complain(f"the output could not be written: {error.strerror or error}", Exit.FAILED)
 
 
-def _ended(words: list[str]) -> int:
+def _exit_code(words: list[str]) -> int:
     """The exit code of a command; an expected error is printed."""
     try:
         return _dispatch(words)

@@ -63,23 +63,15 @@ def test_a_request_waits_for_the_pace_though_seats_are_free() -> None:
     assert busy.desk.read(busy.now_s).limit_reason != "pacing"
 
 
-def after_a_long_prompt() -> Busy:
-    """One whose steps have not made up for a long prompt yet, though for a part of it."""
+def test_a_short_prompt_does_not_wait_for_what_a_long_one_took() -> None:
+    """On arrival, or from the queue in its order: behind a long prompt, which has to wait, it waits as well."""
     busy = Busy(paced())
     assert dispatched(busy.comes(prompt_tokens=500)) == [5]
     busy.steps(1, 0.5, first_tokens=1, prefill_tokens=500)
-    busy.steps(12, 0.036)
-    return busy
-
-
-def test_a_short_prompt_does_not_wait_for_what_a_long_one_took() -> None:
-    """On arrival, or from the queue in its order: behind a long prompt, which has to wait, it waits as well."""
-    busy = after_a_long_prompt()
-    assert [dispatched(busy.comes()), dispatched(busy.comes(prompt_tokens=400)), dispatched(busy.comes())] == [
-        [6],
-        [],
-        [],
-    ]
+    busy.steps(12, STEP_S)  # they have made up for a part of it
+    assert dispatched(busy.comes()) == [6]
+    assert dispatched(busy.comes(prompt_tokens=400)) == []
+    assert dispatched(busy.comes()) == []
     assert dispatched(busy.steps(60, 0.03, first_tokens=1)) == [7, 8]
 
 

@@ -17,13 +17,13 @@ _MOST_CHARS = 20
 
 @dataclass(frozen=True, slots=True)
 class Drawn:
-    """A drawn line. ``short`` is its name in the legend, where a long value of a label is cut."""
+    """A drawn line. ``short`` is its name in the legend where that has to be cut; empty where it need not."""
 
     line: Line
     name: str
     colour: str
     points: Sequence[Point]
-    short: str
+    short: str = ""
 
     @property
     def measured(self) -> bool:
@@ -63,7 +63,7 @@ def line_name(line: Line, labels: Labels) -> str:
 
 def _drawn(line: Line, labels: Labels, points: Sequence[Point], unit: Unit) -> Drawn:
     name, value = _name(line, labels, points, unit), value_of(labels) if labels else ""
-    short = name.replace(value, f"{value[: _MOST_CHARS - 1]}…") if len(value) > _MOST_CHARS else name
+    short = name.replace(value, f"{value[: _MOST_CHARS - 1]}…") if len(value) > _MOST_CHARS else ""
     return Drawn(line, name, _colour(line, labels), points, short)
 
 
@@ -83,10 +83,9 @@ def _bounds(panel: Panel, count: int) -> list[Drawn]:
     return [
         Drawn(
             Line(bound.name, panel.lines[0].expression, bound.colour, "dash", "step", reference=True),
-            name := f"{bound.name} ({written(bound.value, panel.unit)})",
+            f"{bound.name} ({written(bound.value, panel.unit)})",
             bound.colour,
             [bound.value] * count,
-            name,
         )
         for bound in panel.bounds
     ]

@@ -64,8 +64,8 @@ def _trace(one: Drawn, chosen: Scale, steps: Sequence[str]) -> dict[str, Any]:
     if one.line.kind == "state":
         return _state(one)
     y = [None if point is None else float(f"{point * chosen.factor:.4g}") for point in one.points]
-    whole = "" if one.short == one.name else f"<extra>{one.name}</extra>"
-    trace: dict[str, Any] = {"name": one.short, "y": y, "hovertemplate": f"%{{y:,.4~r}}{chosen.suffix}{whole}"}
+    name, whole = (one.short, f"<extra>{one.name}</extra>") if one.short else (one.name, "")
+    trace: dict[str, Any] = {"name": name, "y": y, "hovertemplate": f"%{{y:,.4~r}}{chosen.suffix}{whole}"}
     if steps:
         trace |= {"text": [_step(steps, point) for point in one.points], "hovertemplate": "%{text}"}
     if one.line.kind == "bar":
