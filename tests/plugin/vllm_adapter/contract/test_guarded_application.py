@@ -2,28 +2,21 @@
 
 Options that switch further routes on are given where the release has them.
 
-In an interpreter of its own: vLLM registers metrics and changes loggers when it builds one.
+In a fork: vLLM registers metrics and changes loggers when it builds one.
 """
 
 from __future__ import annotations
 
-import importlib.util
+import asyncio
 import json
-import os
-import subprocess
-import sys
+import re
+from types import SimpleNamespace
 from typing import Any
 
-import pytest
-
-pytestmark = pytest.mark.slow
-
-OPERATOR, TENANT, OF_VLLM = "o" * 32, "hw-tenant", "sk-of-vllm"
-SCRIPT = f"""
-import asyncio, json, re
-from types import SimpleNamespace
 import httpx
-from vllm.utils.argparse_utils import FlexibleArgumentParser
+import pytest
+from forked import in_a_fork
+
 from headway.api.routes import Role
 from headway.http.access import Access, ApiKeys, RouteGuard, RouteTable
 from headway.http.admin.tokens import Tokens
@@ -32,56 +25,65 @@ from headway.vllm_adapter.vllm_routes import running_routes
 from headway_policies import bundled_presets
 from headway_policies.entitlement import Entitlement
 
+pytestmark = pytest.mark.slow
+
+OPERATOR, TENANT, OF_VLLM = "o" * 32, "hw-tenant", "sk-of-vllm"
+KEYS = {"open": None, "inference": TENANT, "operator": OPERATOR, None: None}
+OPTIONS = {"--enable-tokenizer-info-endpoint", "--enable-offline-docs", "--enable-scale-out"}
+SWITCHES = {"VLLM_SERVER_DEV_MODE": "1", "VLLM_ALLOW_RUNTIME_LORA_UPDATING": "1", "VLLM_PLUGINS": ""}
+
+
 class Ring:
-    def entitlement_of(self, authorization, x_api_key, now_s):
-        known = "{TENANT}" in (x_api_key, (authorization or "").removeprefix("Bearer "))
+    """The keys of one tenant."""
+
+    def entitlement_of(self, authorization: str | None, x_api_key: str | None, now_s: float) -> Any:
+        """The id and the rights of the tenant's key."""
+        known = TENANT in (x_api_key, (authorization or "").removeprefix("Bearer "))
         return ("acme-1", Entitlement("acme")) if known else None
 
-parser = _find(_ARGUMENTS, "make_arg_parser")(FlexibleArgumentParser())
-more = {{"--enable-tokenizer-info-endpoint", "--enable-offline-docs", "--enable-scale-out"}}
-words = ["--model", "m", "--api-key", "{OF_VLLM}", *more & parser._option_string_actions.keys()]
-build_app = _find(("vllm.entrypoints.launchers.app", *_SERVERS), "build_app")
-app = build_app(parser.parse_args(words), ("generate", "transcription", "realtime"))
-table, tokens = RouteTable.from_environment({{}}), Tokens({{"{OPERATOR}": Role.OPERATOR}})
-preset = bundled_presets()["balanced"]
-KEYS = {{"open": None, "inference": "{TENANT}", "operator": "{OPERATOR}", None: None}}
-keys = SimpleNamespace(ring=Ring())
-access = Access(table, tokens.role, True, lambda: preset, keys=keys, api_keys=ApiKeys(["{OF_VLLM}"]))
-guard = RouteGuard(app.build_middleware_stack(), access)
 
-async def main():
-    async def application(scope, receive, send):
-        await guard(scope | {{"app": app}}, receive, send)
-    transport = httpx.ASGITransport(application, raise_app_exceptions=False)
-    found = []
+def application(table: RouteTable) -> tuple[Any, RouteGuard]:
+    """vLLM's application, and the guard around it."""
+    parser = _find(_ARGUMENTS, "make_arg_parser")(_find(("vllm.utils.argparse_utils",), "FlexibleArgumentParser")())
+    words = ["--model", "m", "--api-key", OF_VLLM, *OPTIONS & parser._option_string_actions.keys()]
+    build_app = _find(("vllm.entrypoints.launchers.app", *_SERVERS), "build_app")
+    app = build_app(parser.parse_args(words), ("generate", "transcription", "realtime"))
+    tokens, preset = Tokens({OPERATOR: Role.OPERATOR}), bundled_presets()["balanced"]
+    keys: Any = SimpleNamespace(ring=Ring())
+    access = Access(table, tokens.role, True, lambda: preset, keys=keys, api_keys=ApiKeys([OF_VLLM]))
+    return app, RouteGuard(app.build_middleware_stack(), access)
+
+
+async def asked() -> list[tuple[str | None, str, str, int]]:
+    """Access, route, holder and status of a request to each route, without a key and with the one it wants."""
+    table = RouteTable.from_environment({})
+    app, guard = application(table)
+
+    async def guarded(scope: Any, receive: Any, send: Any) -> None:
+        await guard(scope | {"app": app}, receive, send)
+
+    found: list[tuple[str | None, str, str, int]] = []
+    transport = httpx.ASGITransport(guarded, raise_app_exceptions=False)
     async with httpx.AsyncClient(transport=transport, base_url="http://x") as client:
         for route in running_routes(app, table):
-            path = re.sub(r"{{\\w+}}", "x", route.path)
-            for method in route.methods - {{"WEBSOCKET", "MOUNT"}}:
-                for holder, key in (("nobody", None), (KEYS[route.access] and "holder", KEYS[route.access])):
-                    headers = {{}} if key is None else {{"authorization": f"Bearer {{key}}"}}
-                    answer = await client.request(method, path, headers=headers)
-                    found.append((route.access, f"{{method}} {{path}}", holder, answer.status_code))
+            path, key = re.sub(r"{\w+}", "x", route.path), KEYS[route.access]
+            for method in route.methods - {"WEBSOCKET", "MOUNT"}:
+                for holder, headers in (("nobody", {}), (key and "holder", {"authorization": f"Bearer {key}"})):
+                    if holder:
+                        answer = await client.request(method, path, headers=headers)
+                        found.append((route.access, f"{method} {path}", holder, answer.status_code))
             if "WEBSOCKET" in route.methods or "MOUNT" in route.methods:
                 found.append((route.access, str(route), "listed", 0))
-    print(json.dumps(found))
-
-asyncio.run(main())
-"""
+    return found
 
 
 @pytest.fixture(scope="module")
-def answers() -> list[tuple[str | None, str, str, int]]:
+def answers(root_levels: None) -> list[tuple[str | None, str, str, int]]:
     """Access, route, holder and status of each request."""
-    if importlib.util.find_spec("vllm") is None:
-        pytest.skip("vLLM is not installed")
-    switches = {"VLLM_SERVER_DEV_MODE": "1", "VLLM_ALLOW_RUNTIME_LORA_UPDATING": "1", "VLLM_PLUGINS": ""}
-    done = subprocess.run(
-        [sys.executable, "-c", SCRIPT], env=os.environ | switches, capture_output=True, text=True, check=False
-    )
-    assert done.returncode == 0, done.stderr[-2000:]
-    whole: list[Any] = json.loads(done.stdout.splitlines()[-1])
-    return [tuple(row) for row in whole]
+    pytest.importorskip("vllm.v1.engine.async_llm")
+    _find(_SERVERS, "run_server")  # it is imported here, for all files that share this process
+    found: list[Any] = json.loads(in_a_fork(lambda: json.dumps(asyncio.run(asked())), SWITCHES))
+    return [tuple(row) for row in found]
 
 
 def test_every_route_of_the_running_vllm_is_known(answers: list[tuple[str | None, str, str, int]]) -> None:

@@ -4,31 +4,25 @@ from __future__ import annotations
 
 import importlib
 import inspect
+import io
+import json
 import logging
-from collections.abc import Iterator
+import sys
 from pathlib import Path
 from typing import Any
 
 import pytest
+from forked import in_a_fork
 
 from headway.admission.policy_client import PolicyClient, make_policy_class
 from headway.vllm_adapter import launch
+from headway.vllm_adapter.logs.format import log_json_lines
 
 pytestmark = pytest.mark.slow
 
 
-@pytest.fixture(autouse=True)
-def _root_levels() -> Iterator[None]:
-    """Some releases set the levels of the root logger and its handlers when they are imported."""
-    root = logging.getLogger()
-    levels = [(logger, logger.level) for logger in (root, *root.handlers)]
-    yield
-    for logger, level in levels:
-        logger.setLevel(level)
-
-
 @pytest.fixture(scope="module")
-def client() -> Any:
+def client(root_levels: None) -> Any:
     """vLLM's engine client, a class."""
     return pytest.importorskip("vllm.v1.engine.async_llm").AsyncLLM
 
@@ -126,3 +120,20 @@ def test_an_unknown_flag_of_serve_is_named_under_a_short_usage(
     assert "--help=all" in more
     assert error.startswith("headway: error: unrecognized arguments: ")
     assert error.endswith(f"; did you mean {close}?") is (close is not None)
+
+
+def test_vllms_set_up_of_logging_makes_json_lines(client: type[Any]) -> None:
+    """In a fork: what vLLM configures before and after, and in its children."""
+
+    def printed() -> str:
+        sys.stdout = written = io.StringIO()
+        set_up = importlib.import_module("vllm.logger")._configure_vllm_root_logger
+        set_up()
+        log_json_lines()
+        logging.getLogger("vllm.a").warning("before")
+        set_up()
+        logging.getLogger("vllm.a").warning("after")
+        return written.getvalue()
+
+    lines = in_a_fork(printed, {"HEADWAY_LOG_FORMAT": "json", "VLLM_LOGGING_LEVEL": "WARNING"}).splitlines()
+    assert [json.loads(line)["message"] for line in lines] == ["before", "after"]

@@ -3,14 +3,10 @@
 from __future__ import annotations
 
 import importlib
-import importlib.util
 import io
 import json
 import logging
 import logging.config
-import os
-import subprocess
-import sys
 from collections.abc import Callable, Iterator
 
 import pytest
@@ -113,24 +109,3 @@ def test_text_is_the_usual_format(stream: io.StringIO, monkeypatch: pytest.Monke
         log_json_lines()
     logging.getLogger("vllm.engine").info("a step")
     assert stream.getvalue() == "INFO [test_format.py] a step\n"
-
-
-@pytest.mark.slow
-def test_vllms_set_up_of_logging_makes_json_lines() -> None:
-    """In a process of its own: what vLLM configures before and after, and in its children."""
-    if importlib.util.find_spec("vllm") is None:
-        pytest.skip("there is no vLLM")
-    code = (
-        "import logging, os\n"
-        "import vllm.logger as theirs\n"
-        "from headway.vllm_adapter.logs.format import log_json_lines\n"
-        "theirs._configure_vllm_root_logger()\n"
-        "log_json_lines()\n"
-        "logging.getLogger('vllm.a').warning('before')\n"
-        "theirs._configure_vllm_root_logger()\n"
-        "logging.getLogger('vllm.a').warning('after')\n"
-    )
-    environment = {**os.environ, "HEADWAY_LOG_FORMAT": "json", "VLLM_LOGGING_LEVEL": "WARNING"}
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, env=environment, check=True)
-    lines = [json.loads(line) for line in done.stdout.splitlines()]
-    assert [line["message"] for line in lines] == ["before", "after"]
