@@ -16,7 +16,7 @@ import pytest
 from client_connections import CONNECTIONS
 from other_servers import LlamaCpp, OtherServer, RustVllm, Sglang, Tgi, standing_in
 from running_router import RunningRouter
-from running_server import wait_until
+from running_server import PRESETS, wait_until
 from tiers import long_form
 
 pytestmark = pytest.mark.slow
@@ -143,37 +143,44 @@ async def is_spared_while_it_loads(fleet: Fleet) -> None:
     await fleet.until(lambda status: [one["up"] for one in status["instances"]] == [True, True], "both are up")
 
 
-@pytest.mark.parametrize(("kind", "path"), [pytest.param(Tgi, PATHS[0], marks=IN_WORDS), (LlamaCpp, PATHS[1])])
-async def test_what_a_server_says_of_a_stream_is_counted(tmp_path: Path, kind: type[OtherServer], path: str) -> None:
-    """llama.cpp's ends with its timings, TGI's has a comment before the first token, which is none."""
-    async with before(tmp_path, kind(step_s=1.0)) as fleet:
-        answer = await fleet.ask(path, 2, stream=True)
-        assert answer.text.startswith("data: "), "the comment is dropped"
-        scrape = await asyncio.to_thread(fleet.router.scrape)
-        assert scrape("headway_output_tokens_total", **{"class": "normal"}) == 2
-        assert scrape("headway_time_to_first_token_seconds_count", **{"class": "normal"}) == 1
-
-
-async def test_the_limit_follows_servers_that_say_nothing(tmp_path: Path) -> None:
-    """By their streams alone: it grows from the seats of the preset."""
-    servers = OtherServer(step_s=0.02, seats=64), OtherServer(step_s=0.02, seats=64)
-    async with before(tmp_path, *servers, seats=64, preset="balanced", HEADWAY_WARMUP="1") as fleet:
-        status = await asyncio.to_thread(fleet.router.status)
-        most, start = 0, status["limit"]["live"]
-        for _ in range(20):
-            await asyncio.gather(*(fleet.ask(tokens=60, stream=True) for _ in range(2 * start)))
-            most = max(most, (await asyncio.to_thread(fleet.router.status))["limit"]["live"])
-            if most > start:
-                break
-        assert most > start
-
-
-async def test_a_client_that_leaves_ends_its_request_there(tmp_path: Path) -> None:
-    """Its connection is closed, which every maker notices."""
-    server = LlamaCpp(step_s=0.05)
+async def test_what_llama_cpp_says_of_a_stream_is_counted_and_who_leaves_is_told(tmp_path: Path) -> None:
+    """Its stream ends with its timings; the connection of a client that leaves is closed, which every maker notices."""
+    server = LlamaCpp(step_s=1.0)
     async with before(tmp_path, server) as fleet:
+        await is_counted(fleet, PATHS[1])
         asked = [asyncio.create_task(fleet.ask(tokens=1000, stream=stream)) for stream in (False, True)]
         await asyncio.to_thread(wait_until, lambda: server.running == 2, "both run")
         for one in asked:
             one.cancel()
         await asyncio.to_thread(wait_until, lambda: server.left == 2 and server.running == 0, "both are gone")
+
+
+@IN_WORDS
+async def test_what_tgi_says_of_a_stream_is_counted(tmp_path: Path) -> None:
+    """Before the first token there is a comment, which is none."""
+    async with before(tmp_path, Tgi(step_s=1.0)) as fleet:
+        await is_counted(fleet, PATHS[0])
+
+
+async def is_counted(fleet: Fleet, path: str) -> None:
+    """Both tokens, one of them the first."""
+    answer = await fleet.ask(path, 2, stream=True)
+    assert answer.text.startswith("data: "), "the comment is dropped"
+    scrape = await asyncio.to_thread(fleet.router.scrape)
+    assert scrape("headway_output_tokens_total", **{"class": "normal"}) == 2
+    assert scrape("headway_time_to_first_token_seconds_count", **{"class": "normal"}) == 1
+
+
+async def test_the_limit_follows_servers_that_say_nothing(tmp_path: Path) -> None:
+    """By their streams alone: it grows from the seats of the preset."""
+    servers = OtherServer(step_s=0.05, seats=64), OtherServer(step_s=0.05, seats=64)
+    environment = {"HEADWAY_WARMUP": "1", "HEADWAY_PRESET_DIR": str(PRESETS)}
+    async with before(tmp_path, *servers, seats=64, preset="model-loose", **environment) as fleet:
+        status = await asyncio.to_thread(fleet.router.status)
+        most, start = 0, status["limit"]["live"]
+        for _ in range(20):
+            await asyncio.gather(*(fleet.ask(tokens=30, stream=True) for _ in range(2 * start)))
+            most = max(most, (await asyncio.to_thread(fleet.router.status))["limit"]["live"])
+            if most > start:
+                break
+        assert most > start

@@ -84,15 +84,25 @@ def own_answers(answers: list[tuple[int, str]]) -> None:
         assert prompts == {f"prompt-{at:03}"}
 
 
-@pytest.mark.parametrize(
-    "stream", [False, pytest.param(True, marks=long_form("test_other_servers has streams"))], ids=["whole", "stream"]
-)
-async def test_requests_are_spread_over_the_instances(start: Any, stream: bool) -> None:
+async def test_several_instances_are_as_one_server(start: Any) -> None:
+    """Requests are spread over them, no key of a client reaches them, and all routes of one server are there."""
+    fleet = start(StandIn(), StandIn(), StandIn(), HEADWAY_INSTANCE_KEY="of-the-instances")
+    await spreads(fleet, stream=False)
+    await keeps_the_keys_of_clients(fleet)
+    await asyncio.to_thread(has_everything_of_one_server, fleet)
+
+
+@long_form("test_other_servers has streams")
+async def test_streams_are_spread_over_the_instances(start: Any) -> None:
+    """As whole answers are."""
+    await spreads(start(StandIn(), StandIn(), StandIn()), stream=True)
+
+
+async def spreads(fleet: Fleet, *, stream: bool) -> None:
     """No more at once on each than it has seats, each prompt to one of them, and the rest waits in the one queue.
 
     The time to the first token is measured of streams alone: nobody knows when that of a whole answer came.
     """
-    fleet = start(StandIn(), StandIn(), StandIn())
     answers = await ask_all(fleet, stream=stream)
     own_answers(answers)
     seen = [instance.seen() for instance in fleet.instances]
@@ -108,9 +118,49 @@ async def test_requests_are_spread_over_the_instances(start: Any, stream: bool) 
     fleet.balanced()
 
 
-async def test_the_death_of_an_instance_loses_nothing(start: Any) -> None:
-    """An instance is killed at work: what it ran without a stream is answered by others, what waited as well."""
+async def keeps_the_keys_of_clients(fleet: Fleet) -> None:
+    """The instances have a key of their own; class and tenant are those that the router found."""
+    headers = {"authorization": "Bearer of-the-client", "x-api-key": "k", "cookie": "c=1", "x-headway-class": "batch"}
+    async with httpx.AsyncClient(timeout=60) as client:
+        status, text = await ask(client, fleet, "a", **headers, **{"x-headway-tenant": "acme"})
+    assert status == 200
+    assert "of-the-client" not in text
+    assert '"authorization":"Bearer of-the-instances"' in text
+    assert '"x-headway-class":"batch","x-headway-tenant":"acme"' in text.replace(" ", "")
+    assert '"cookie"' not in text
+    assert '"x-api-key"' not in text
+
+
+def has_everything_of_one_server(fleet: Fleet) -> None:
+    """Models, probes, metrics, admin API and presets; what keeps state on one instance is not."""
+    url = fleet.router.url
+    assert requests.get(f"{url}/v1/models", timeout=10).json()["data"][0]["id"] == "tiny"
+    assert [requests.get(f"{url}{path}", timeout=10).status_code for path in ("/health", "/headway/readyz")] == [
+        200
+    ] * 2
+    status = fleet.router.status()
+    assert (status["model"], status["limit"]["ceiling"], status["limit"]["live"]) == ("tiny", 12, 12)
+    assert fleet.router.use("latency")["name"] == "latency"
+    assert requests.get(f"{url}/v1/responses/resp_1", timeout=10).status_code in (404, 405)
+    assert requests.post(f"{url}/v1/chat/unknown", json={}, timeout=10).status_code == 404
+    plain = requests.post(f"{url}/v1/completions", "{}", headers={"content-type": "text/plain"}, timeout=10)
+    assert (plain.status_code, plain.json()["error"]["code"]) == (400, "unsupported")
+    assert len(fleet.by_instance("up")) == 3
+
+
+async def test_the_deaths_of_instances_and_the_end_of_the_router(start: Any) -> None:
+    """One of two dies at work, then the other one in a stream; both are back when the router is ended."""
     fleet = start(StandIn(step_s=0.05), StandIn(step_s=0.05))
+    await loses_nothing_by_a_death(fleet)
+    await ends_a_begun_stream_with_one_error_event(fleet)
+    for one in fleet.instances:
+        await asyncio.to_thread(one.start)
+    await asyncio.to_thread(wait_until, lambda: fleet.by_instance("up") == [1, 1], "both are back")
+    await refuses_at_its_end_what_waits_and_finishes_what_runs(fleet)
+
+
+async def loses_nothing_by_a_death(fleet: Fleet) -> None:
+    """An instance is killed at work: what it ran without a stream is answered by others, what waited as well."""
     asked = asyncio.create_task(ask_all(fleet, tokens=10))
     await asyncio.to_thread(wait_until, lambda: fleet.instances[0].running() == 4, "it runs four")
     await asyncio.to_thread(fleet.instances[0].end)
@@ -123,20 +173,28 @@ async def test_the_death_of_an_instance_loses_nothing(start: Any) -> None:
     fleet.balanced()
 
 
-async def test_a_stream_that_has_begun_ends_with_one_error_event(start: Any) -> None:
+async def ends_a_begun_stream_with_one_error_event(fleet: Fleet) -> None:
     """Sent tokens cannot be taken back: no second answer follows it."""
-    fleet = start(StandIn(step_s=0.05))
     async with httpx.AsyncClient(timeout=60) as client:
         content = {"model": "tiny", "prompt": "a", "max_tokens": 200, "stream": True}
         async with client.stream("POST", f"{fleet.router.url}/v1/completions", json=content) as response:
             lines = response.aiter_lines()
             first = await anext(lines)
-            await asyncio.to_thread(fleet.instances[0].end)
+            await asyncio.to_thread(fleet.instances[1].end)
             rest = [line async for line in lines]
     assert '"text": "a 0' in first
     assert sum("instance_lost" in line for line in rest) == 1
     fleet.balanced()
     assert fleet.router.scrape()("headway_outcomes_total", outcome="failed") == 1
+
+
+async def refuses_at_its_end_what_waits_and_finishes_what_runs(fleet: Fleet) -> None:
+    """After SIGTERM; exit code 0."""
+    asked = asyncio.create_task(ask_all(fleet, number=12, tokens=40))
+    await asyncio.to_thread(wait_until, lambda: fleet.router.status()["queued"] == 4, "eight run and four wait")
+    code = await asyncio.to_thread(fleet.router.stop)
+    answers = Counter(status for status, _ in await asked)
+    assert (code, answers) == (0, {200: 8, 503: 4})
 
 
 @long_form("test_fault_table has one that hangs, test_heartbeat its silence")
@@ -155,7 +213,7 @@ async def test_a_hung_instance_loses_nothing(start: Any) -> None:
     fleet.balanced()
 
 
-@long_form("test_the_death_of_an_instance_loses_nothing has one death, this one many")
+@long_form("test_the_deaths_of_instances_and_the_end_of_the_router has two deaths, this one many")
 async def test_a_storm_of_restarts_gives_every_request_one_answer(start: Any) -> None:
     """Each instance is killed and started again, one after the other, twice: a request is answered with its own prompt,
     or told that it was running on two that were lost."""
@@ -224,45 +282,3 @@ async def test_what_an_instance_cannot_run_waits_in_front(start: Any) -> None:
     await asyncio.to_thread(wait_until, found, "its seats are found")
     own_answers(await asked)
     fleet.balanced()
-
-
-async def test_no_key_of_a_client_reaches_an_instance(start: Any) -> None:
-    """The instances have a key of their own; class and tenant are those that the router found."""
-    fleet = start(StandIn(), HEADWAY_INSTANCE_KEY="of-the-instances")
-    headers = {"authorization": "Bearer of-the-client", "x-api-key": "k", "cookie": "c=1", "x-headway-class": "batch"}
-    async with httpx.AsyncClient(timeout=60) as client:
-        status, text = await ask(client, fleet, "a", **headers, **{"x-headway-tenant": "acme"})
-    assert status == 200
-    assert "of-the-client" not in text
-    assert '"authorization":"Bearer of-the-instances"' in text
-    assert '"x-headway-class":"batch","x-headway-tenant":"acme"' in text.replace(" ", "")
-    assert '"cookie"' not in text
-    assert '"x-api-key"' not in text
-
-
-async def test_the_end_refuses_what_waits_and_finishes_what_runs(start: Any) -> None:
-    """After SIGTERM; exit code 0."""
-    fleet = start(StandIn(step_s=0.05, seats=2), flags=("--seats", "2"))
-    asked = asyncio.create_task(ask_all(fleet, number=6, tokens=40))
-    await asyncio.to_thread(wait_until, lambda: fleet.router.status()["queued"] == 4, "two run and four wait")
-    code = await asyncio.to_thread(fleet.router.stop)
-    answers = Counter(status for status, _ in await asked)
-    assert (code, answers) == (0, {200: 2, 503: 4})
-
-
-def test_everything_of_one_server_is_there(start: Any) -> None:
-    """Models, probes, metrics, admin API and presets; what keeps state on one instance is not."""
-    fleet = start(StandIn(), StandIn())
-    url = fleet.router.url
-    assert requests.get(f"{url}/v1/models", timeout=10).json()["data"][0]["id"] == "tiny"
-    assert [requests.get(f"{url}{path}", timeout=10).status_code for path in ("/health", "/headway/readyz")] == [
-        200
-    ] * 2
-    status = fleet.router.status()
-    assert (status["model"], status["limit"]["ceiling"], status["limit"]["live"]) == ("tiny", 8, 8)
-    assert fleet.router.use("latency")["name"] == "latency"
-    assert requests.get(f"{url}/v1/responses/resp_1", timeout=10).status_code in (404, 405)
-    assert requests.post(f"{url}/v1/chat/unknown", json={}, timeout=10).status_code == 404
-    plain = requests.post(f"{url}/v1/completions", "{}", headers={"content-type": "text/plain"}, timeout=10)
-    assert (plain.status_code, plain.json()["error"]["code"]) == (400, "unsupported")
-    assert len(fleet.by_instance("up")) == 2
