@@ -1,9 +1,10 @@
 """Growth of CPU time and memory with the size of an input, measured in thread CPU time rather than wall-clock time; and
 lines of Python, a measure of a cost that no other load disturbs.
 
-Sizes double. The cost of a size is compared with the cost of one sixteenth of it: linear growth gives a ratio of 16,
-quadratic growth 256. Costs below ``FLOOR_S`` count as ``FLOOR_S``, since such small costs cannot be measured reliably.
-Superlinear growth is therefore detected once it costs more than ``MAX_RATIO * FLOOR_S``; below that it is harmless.
+Each size is four times the one before. Its cost is compared with that of one sixteenth of it: linear growth gives a
+ratio of 16, quadratic growth 256. Costs below ``FLOOR_S`` count as ``FLOOR_S``, since such small costs cannot be
+measured reliably. Superlinear growth is therefore detected once it costs more than ``MAX_RATIO * FLOOR_S``; below that
+it is harmless.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ from contextlib import contextmanager
 from types import FrameType
 from typing import Any
 
-RATIO = 16
+RATIO, STEP = 16, 4
 MAX_RATIO = 40
 FLOOR_S = 0.5e-3
 _TRIES = 8
@@ -28,10 +29,11 @@ Prepare = Callable[[int], Callable[[], object]]
 
 def superlinear_growth(prepare: Prepare, first: int, last: int) -> str:
     """The first size whose cost has grown faster than allowed, as text; empty when there is none."""
-    costs_s = {size: cost_s(prepare(size)) for size in _doubling(first, RATIO * first // 2)}
-    for size in _doubling(RATIO * first, last):
-        costs_s[size] = cost_s(prepare(size))
-        small = size // RATIO
+    costs_s: dict[int, float] = {}
+    for size in _sizes(first, last):
+        costs_s[size], small = cost_s(prepare(size)), size // RATIO
+        if small not in costs_s:
+            continue
         for _ in range(_TRIES):  # other load can only add to a measurement
             if costs_s[size] <= MAX_RATIO * costs_s[small]:
                 break
@@ -88,11 +90,12 @@ def _traced() -> Iterator[None]:
         tracemalloc.stop()
 
 
-def _doubling(first: int, last: int) -> Iterator[int]:
-    size = first
-    while size <= last:
-        yield size
-        size *= 2
+def _sizes(first: int, last: int) -> list[int]:
+    """From ``first``, or up to three times as much, to ``last``."""
+    sizes = [last]
+    while sizes[-1] >= STEP * first:
+        sizes.append(sizes[-1] // STEP)
+    return sizes[::-1]
 
 
 def lines_run(work: Callable[[], object]) -> int:

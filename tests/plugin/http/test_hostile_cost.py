@@ -1,4 +1,4 @@
-"""Hostile input costs no more than its size: every place that reads it, with sizes that double up to its bound.
+"""Hostile input costs no more than its size: every place that reads it, with sizes that grow up to its bound.
 
 Each case takes a shape, bytes that are repeated up to a size, and gives the call that reads them. Shapes are drawn, one
 to three pieces one after another, from those that parsers, patterns and splitters are known to be slow on.
@@ -55,7 +55,7 @@ from headway_dashboard.sources.exposition import samples
 pytestmark = pytest.mark.slow
 
 
-#: Each reader of untrusted bytes; its shapes; and the sizes: from the first, doubling, to the last.
+#: Each reader of untrusted bytes; its shapes; and the sizes: from the first to the last.
 CASES: dict[str, tuple[Reads, tuple[bytes, ...], int, int]] = {
     **{
         f"header {name}": (header(name), ANY, 64, 64 * KIB)

@@ -6,8 +6,10 @@ import ast
 import logging
 import logging.config
 import os
+import re
 import subprocess
 import sys
+import textwrap
 import warnings
 from argparse import Namespace
 from collections.abc import Iterator
@@ -27,7 +29,8 @@ from headway.vllm_adapter.logs.privacy import CONTENT, RULES, hide_content, hide
 
 SECRET = "what-the-client-sent"
 SOURCE = found_source()
-LEVELS = {"debug", "info", "warning", "error", "exception", "critical", "log"}
+LEVELS = ("debug", "info", "warning", "error", "exception", "critical", "log")
+LOG_CALL = re.compile(rf"^[ \t]*(?:logger|log)\.(?:{'|'.join(LEVELS)})(?:_once)?\(", re.MULTILINE)
 
 #: Names of what a client sent or the model wrote, in the arguments of vLLM's log calls.
 TELLING = {
@@ -184,17 +187,30 @@ def modules() -> tuple[tuple[str, tuple[ast.Call, ...]], ...]:
         text = path.read_text(encoding="utf-8")
         if parts[0] not in _ELSEWHERE and "logger" in text:
             name = ".".join(("vllm", *(part for part in parts if part != "__init__")))
-            found.append((name, tuple(log_calls(ast.parse(text)))))
+            found.append((name, tuple(log_calls(text))))
     return tuple(found)
 
 
-def log_calls(tree: ast.Module) -> Iterator[ast.Call]:
-    """The calls of a module's logger."""
-    for node in ast.walk(tree):
-        if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.args:
-            named = isinstance(node.func.value, ast.Name) and node.func.value.id in ("logger", "log")
-            if named and node.func.attr.removesuffix("_once") in LEVELS:
-                yield node
+def log_calls(text: str) -> Iterator[ast.Call]:
+    """The calls of a module's logger, each read by itself: to parse all of vLLM would take ten seconds."""
+    lines = text.splitlines()
+    for found in LOG_CALL.finditer(text):
+        first = text.count("\n", 0, found.start())
+        statement = next(filter(None, (statement_of(lines[first:end]) for end in range(first + 1, len(lines) + 1))))
+        call = ast.increment_lineno(statement, first).value
+        assert isinstance(call, ast.Call), f"{found[0]} begins a statement of another kind"
+        if call.args:
+            yield call
+
+
+def statement_of(lines: list[str]) -> ast.Expr | None:
+    """The expression that these lines are; None where it goes on after them."""
+    try:
+        (statement,) = ast.parse(textwrap.dedent("\n".join(lines))).body
+    except SyntaxError:
+        return None
+    assert isinstance(statement, ast.Expr)
+    return statement
 
 
 def words(call: ast.Call) -> set[str]:
