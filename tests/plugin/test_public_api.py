@@ -82,6 +82,13 @@ def test_the_policies_import_without_the_plugin_and_without_a_web_framework() ->
     assert (done.returncode, done.stdout) == (0, "True\n"), done.stderr
 
 
+def test_the_process_that_compiles_grammars_imports_no_more_than_it_needs() -> None:
+    """Each grammar is compiled in a copy of that process, so that process has neither the policies nor a web server."""
+    blocked = {"vllm", "headway_policies", "starlette", "prometheus_client", "requests", "pydantic"}
+    done = run_without(blocked, "import headway.vllm_adapter.grammars.compile_server")
+    assert done.returncode == 0, done.stderr
+
+
 def test_every_module_outside_the_adapter_imports_without_vllm() -> None:
     """The adapter is the one place that touches the engine."""
     names = [
