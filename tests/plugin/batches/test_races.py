@@ -21,7 +21,7 @@ from headway.batches.service import FileInUseError, NoFileError, StorageFullErro
 from headway.http.access.identity import Sender
 from headway.openai.batch_file import number_of
 
-SEEDS = range(400 if os.environ.get("HEADWAY_LONG_TESTS") else 40)
+SEEDS = range(400 if os.environ.get("HEADWAY_LONG_TESTS") else 24)
 SENDER = Sender("acme", "acme-1")
 _WRITES = {"put", "append", "sync", "_add", "_add_batch", "_remove_file", LineFile.__name__}
 

@@ -34,7 +34,7 @@ PHASES = {
         for seed in (1, 2)
     },
 }
-OTHER_PHASES = long_form("the phases in turns and at random have these moments")
+OTHER_PHASES = long_form("the phases in turns and with one light front have these moments")
 BOUNDS = {"instance": (256, LIMIT), "preset": (2 * LIMIT, 256)}
 
 
@@ -55,8 +55,8 @@ async def driven(world: World, phases: list[tuple[int, ...]]) -> list[tuple[int,
     "phases",
     [
         "one light",
-        *(pytest.param(one, marks=pytest.mark.slow) for one in ("in turns", "at random 1")),
-        *(pytest.param(one, marks=OTHER_PHASES) for one in ("both full", "both light", "at random 2")),
+        pytest.param("in turns", marks=pytest.mark.slow),
+        *(pytest.param(one, marks=OTHER_PHASES) for one in ("both full", "both light", "at random 1", "at random 2")),
     ],
 )
 @on_virtual_time

@@ -153,7 +153,7 @@ async def test_it_is_named_within_15_s_and_serves_on_by_itself(
 @on_virtual_time
 @pytest.mark.parametrize("cause", StuckCause)
 async def test_clients_that_give_up_and_come_again_do_not_hide_it(cause: StuckCause) -> None:
-    """Each after 0.3 to 1.5 s: it is named everywhere within 15 s, and at each moment from then on with its cause."""
+    """Each after 0.3 to 1.5 s: it is named everywhere within 15 s, and from then on whenever that is read."""
     fake = StuckEngine(step_s=0.1)
     engine, tasks = await begun(fake)
     await ended_tasks(tasks)
@@ -171,8 +171,8 @@ async def test_clients_that_give_up_and_come_again_do_not_hide_it(cause: StuckCa
     fake.compiling_s = 9.0 if cause is StuckCause.GRAMMAR else 0.0
     clients = [asyncio.create_task(ask_again(f"client {number}")) for number in range(2)]
     await asyncio.sleep(15)
-    for _ in range(150):
-        await asyncio.sleep(0.1)
+    for _ in range(50):
+        await asyncio.sleep(0.3)
         assert (control.status().engine.stuck, list(stuck_s(engine))) == (cause, [cause])
         assert control.diagnostics.last.bottleneck == "engine_stuck"
         assert STUCK_WORDS[cause] in (control.not_ready() if cause.blocks_others else control.notes())
