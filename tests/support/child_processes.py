@@ -13,8 +13,6 @@ import sys
 import time
 from typing import Any
 
-from headway.vllm_adapter.process import parent_watch
-
 SLEEP = [sys.executable, "-c", "import time; time.sleep(600)"]
 GRANDCHILD = (
     "import os, subprocess, time; pid = subprocess.Popen({sleep}).pid; "
@@ -46,6 +44,8 @@ def sleep_as(name: str) -> None:
 def main() -> None:
     """Start one child process of each kind."""
     if sys.argv[1:]:
+        from headway.vllm_adapter.process import parent_watch  # here: no child of another kind needs it
+
         parent_watch.watch_this_process()
         parent_watch.watch_this_process()
         parent_watch.remove_at_the_end(sys.argv[1])

@@ -11,12 +11,14 @@ import pytest
 import requests
 from running_router import RunningRouter, StandIn
 from running_server import Scrape, wait_until
+from tiers import long_form
 
 NUMBER = 60
 COMPLETIONS = "/v1/completions"
 
 
 @pytest.mark.slow
+@long_form("test_batches starts another server after a torn line, test_races wherever it is stopped")
 def test_a_killed_server_goes_on_where_its_output_ends(tmp_path: Path) -> None:
     """Each line is in the output once; what was written before is not run again."""
     with StandIn(step_s=0.02) as instance:
