@@ -6,8 +6,6 @@ import asyncio
 import errno
 import os
 import sqlite3
-import subprocess
-import sys
 import threading
 import time
 from collections import Counter
@@ -17,6 +15,7 @@ from typing import Any
 
 import pytest
 from batch_server import CHAT, ZENITH, Engine, request, requests, serving
+from forked import in_a_fork
 
 from headway.batches import Batches, folder, runner, service, store, validation
 from headway.batches.folder import LineFile, lines_of
@@ -277,14 +276,16 @@ async def test_ended_batches_are_bounded(tmp_path: Path, monkeypatch: pytest.Mon
 
 def test_a_folder_is_one_servers(tmp_path: Path) -> None:
     """Another process is refused in one line, and gets it once the first has ended."""
-    begin = (
-        "import sys; from headway.batches import Batches; from headway.errors import HeadwayError\n"
-        f"try: Batches.from_environment({{'HEADWAY_BATCH_DIR': {str(tmp_path)!r}}}); print('has it')\n"
-        "except HeadwayError as error: print(error)"
-    )
+
+    def begin() -> str:
+        try:
+            Batches.from_environment({"HEADWAY_BATCH_DIR": str(tmp_path)})
+        except HeadwayError as error:
+            return str(error)
+        return "has it"
 
     def other() -> str:
-        return subprocess.run([sys.executable, "-c", begin], capture_output=True, text=True, check=True).stdout.strip()
+        return in_a_fork(begin, {})
 
     first = Batches.from_environment({"HEADWAY_BATCH_DIR": str(tmp_path)})
     assert first is not None
