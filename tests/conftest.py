@@ -20,7 +20,7 @@ import worker_shares
 from client_accounting import TOTALS
 from client_connections import drop_connections
 from hypothesis import settings
-from running_server import PRESETS, TINY_MODEL, RunningServer
+from running_server import ONE_PROCESS, ONE_THREAD, PRESETS, TINY_MODEL, RunningServer
 from tiers import LONG
 
 # Else the first async test makes asyncio create a loop for this thread that is never closed: a warning, so an error.
@@ -155,7 +155,7 @@ def shared_server(real_engine: None, tmp_path_factory: pytest.TempPathFactory) -
     log_path = folder / "server.log"
     roles = {"HEADWAY_PRESET_DIR": str(presets), "HEADWAY_VIEWER_TOKEN": secrets.token_hex(32)}
     flags = ("--preset", "balanced", "--shutdown-timeout", "300")  # at its end two requests may run, however slowly
-    with RunningServer.headway(log_path, *flags, **roles) as server:
+    with RunningServer.headway(log_path, *flags, *ONE_PROCESS, **roles, **ONE_THREAD) as server:
         yield server
 
 

@@ -14,7 +14,7 @@ from running_server import RunningServer, wait_until
 
 REQUESTS = 6
 #: Long enough that the requests still run when an order comes.
-TOKENS = 300
+TOKENS = 200
 
 
 @pytest.fixture(autouse=True)

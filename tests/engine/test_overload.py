@@ -13,7 +13,7 @@ async def test_under_overload_refusals_have_retry_after_and_the_others_complete(
     complete, the client's count is the server's count, and every scrape balances."""
     server.use("tight")
     before = server.scrape()
-    plan = [(name, 150, stream) for name in ("realtime", "normal", "batch") for stream in (False, True) * 3]
+    plan = [(name, 60, stream) for name in ("realtime", "normal", "batch") for stream in (False, True) * 3]
     work = asyncio.create_task(send_all(server, plan))
     taken = await scrapes_while(server, work)
     answers = work.result()
@@ -49,7 +49,7 @@ async def test_the_urgent_class_is_served_first(server: RunningServer) -> None:
 
     async def one(class_name: str, after_queued: int) -> None:
         await asyncio.to_thread(wait_until, lambda: server.status()["queued"] >= after_queued, "the others wait")
-        (answer,) = await send_all(server, [(class_name, 200, False)])
+        (answer,) = await send_all(server, [(class_name, 60, False)])
         assert answer.status == 200
         ended.append(class_name)
 

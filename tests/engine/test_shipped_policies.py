@@ -15,7 +15,7 @@ from running_server import RunningServer, Scrape
 from headway_policies.limits.governor import WHYS
 from headway_tools.console import read_machine
 
-CLIENTS = 40
+CLIENTS = 24
 FLUSH_S = 5  # of the preset offline
 
 
@@ -44,7 +44,7 @@ async def limit_until(
 async def test_serial_runs_one_request_at_a_time(server: RunningServer) -> None:
     """Of six at once one runs and the others wait; all are answered: first tokens of their class may take a minute."""
     server.use("serial")
-    plan = [("batch", 80, True)] * 6
+    plan = [("batch", 30, True)] * 6
     work = asyncio.create_task(send_all(server, plan))
     scrapes = await scrapes_while(server, work)
     answers = work.result()

@@ -12,7 +12,7 @@ from engine_parts import resident_bytes
 from running_server import RunningServer
 
 LONG = bool(os.environ.get("HEADWAY_LONG_TESTS"))
-NAMES, IDS = (100_000, 10_000) if LONG else (1_500, 200)
+NAMES, IDS = (100_000, 10_000) if LONG else (600, 80)
 CLIENTS = 8
 MORE_BYTES = 5 * 1024 * 1024
 #: Statuses and methods that had not been seen before the names came.

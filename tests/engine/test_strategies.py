@@ -75,14 +75,14 @@ async def test_a_static_batch_waits_for_exactly_four_and_the_next_one_for_its_lo
     server.use("static4")
     async with httpx.AsyncClient(timeout=300, limits=CONNECTIONS) as client:
         watch = Watch(server, client)
-        watch.ask(60, 60, 60)
+        watch.ask(30, 30, 30)
         await watch.until(running=0, waiting=3)
         for _ in range(20):
             await watch.until(running=0, waiting=3)
         assert {moment.running for moment in watch.moments} == {0}
-        watch.ask(600)
+        watch.ask(400)
         await asyncio.gather(*watch.asked[:3])  # a first step may hold only one of the four: wait for the short ones
-        watch.ask(60, 60, 60, 60)
+        watch.ask(30, 30, 30, 30)
         await watch.until(running=1, waiting=4)  # the seats of the short ones stay empty
         await watch.until(running=0, waiting=0)
         await watch.answers()
@@ -95,14 +95,14 @@ async def test_a_dynamic_batch_is_dispatched_when_its_window_ends_or_when_it_is_
     server.use("dynamic4")
     async with httpx.AsyncClient(timeout=300, limits=CONNECTIONS) as client:
         watch = Watch(server, client)
-        watch.ask(60)
+        watch.ask(30)
         await watch.until(running=0, waiting=1)
-        watch.ask(60)
+        watch.ask(30)
         await watch.until(running=0, waiting=2)
         await watch.until(running=0, waiting=0)
         first, second = await watch.answers()
         watch.asked.clear()
-        watch.ask(60, 60, 60, 60)
+        watch.ask(30, 30, 30, 30)
         full = await watch.answers()
     assert max(moment.running for moment in watch.moments) <= 2
     assert int(first.headers["x-headway-queue-ms"]) >= WINDOW_MS

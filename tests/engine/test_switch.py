@@ -12,7 +12,7 @@ async def test_a_switch_changes_the_running_batch_and_drops_no_request(server: R
     """Eight seats, throughput, eight again under load: vLLM's running count follows, and all requests complete: those
     of a patient class, whose objective no load of this size breaks. Some of the eight seats are held for others."""
     server.use("fixed8")
-    plan = [("batch", 160, stream) for stream in (False, True) * 18]
+    plan = [("batch", 120, stream) for stream in (False, True) * 18]
     work = asyncio.create_task(send_all(server, plan))
 
     def running() -> float:

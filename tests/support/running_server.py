@@ -57,6 +57,10 @@ if worker := os.environ.get("HEADWAY_TEST_WORKER"):
     ENGINE_FLAGS += ("--worker-cls", worker)
 #: Fewer than vLLM's own number: the ceiling is the same on every machine.
 SEATS = ("--max-num-seqs", "64")
+#: EngineCore computes by itself, as it does on one GPU: vLLM is imported once less, and nothing waits between two
+#: processes. vLLM itself gives an engine on a processor a worker, which the servers with faults have.
+ONE_PROCESS = ("--distributed-executor-backend", "vllm.v1.executor.uniproc_executor.UniProcExecutor")
+ONE_THREAD = {"OMP_NUM_THREADS": "1"}  # what vLLM sets for its worker
 START_S = 480.0
 
 
@@ -90,7 +94,7 @@ def wait_until(holds: Callable[[], Any], what: str, at_most_s: float = 120.0) ->
     while time.monotonic() < until_s:
         if value := holds():
             return value
-        time.sleep(0.05)
+        time.sleep(0.1)
     raise AssertionError(f"after {at_most_s} s still not so: {what}")
 
 

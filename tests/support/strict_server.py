@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from otlp_receiver import OtlpReceiver, otlp_receiver
-from running_server import SEATS, RunningServer
+from running_server import ONE_PROCESS, ONE_THREAD, SEATS, RunningServer
 
 from headway.keys import add_key
 
@@ -68,10 +68,12 @@ def strict_server(folder: Path) -> Iterator[StrictServer]:
     api_key = f"api-key-{secrets.token_hex(6)}"
     with otlp_receiver() as traces:
         own_limit = ("--max-num-queued-reqs", str(MOST_QUEUED), *SEATS, "--scheduling-policy", "priority")
-        flags = (*own_limit, "--api-key", api_key, *_PRINTED, "--otlp-traces-endpoint", traces.endpoint)
+        flags = (*ONE_PROCESS, *own_limit, "--api-key", api_key, *_PRINTED, "--otlp-traces-endpoint", traces.endpoint)
         started = {"HEADWAY_PRESET": "balanced", "HEADWAY_WARMUP": "0"}
         counted = {"HEADWAY_KEYS_FILE": path, "HEADWAY_USAGE_DB": str(folder / "usage.db")}
-        server = RunningServer.plain_vllm(folder / "server.log", *flags, **started, **counted, **_ACCESS, **_PRINTS)
+        server = RunningServer.plain_vllm(
+            folder / "server.log", *flags, **started, **counted, **_ACCESS, **_PRINTS, **ONE_THREAD
+        )
         server.access_log = True
         with server:
             yield StrictServer(server, path, keys, api_key, traces)

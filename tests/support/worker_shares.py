@@ -28,6 +28,7 @@ TOGETHER: dict[str, tuple[str, ...]] = {
     "the server with faults": ("tests/chaos/",),
     "vLLM in the test's own process": (
         "tests/plugin/admission/test_max_tokens.py",
+        "tests/plugin/vllm_adapter/contract/test_guarded_application.py",
         "tests/plugin/vllm_adapter/contract/test_imports.py",
         "tests/plugin/vllm_adapter/grammars/test_walk.py",
         "tests/plugin/vllm_adapter/process/test_caches.py",
@@ -51,7 +52,6 @@ OWN_ENGINES: tuple[str, ...] = (
 ALONE: tuple[str, ...] = (
     "tests/browser/test_dashboard_page.py",
     "tests/deploy/test_install.py",
-    "tests/plugin/vllm_adapter/contract/test_guarded_application.py",
     "tests/plugin/test_where_presets_act.py",
     "tests/plugin/http/admin/test_document_fuzz.py",
     "tests/dashboard/sources/test_real_prometheus.py",
