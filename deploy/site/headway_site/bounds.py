@@ -20,8 +20,7 @@ from headway.keys import schema as key_schema
 from headway.openai.routes import route_at
 from headway.operator import presets as catalogue
 from headway.settings import Environment
-from headway.vllm_adapter.grammars import Limits
-from headway.vllm_adapter.grammars.frames import MOST_MEAN_S
+from headway.vllm_adapter.grammars.frames import MOST_MEAN_S, Limits
 from headway_dashboard import server_client, settings
 from headway_dashboard.sources import exposition, prometheus, ring, scrape
 from headway_policies.entitlement import retry_budget

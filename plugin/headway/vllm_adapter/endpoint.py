@@ -48,7 +48,8 @@ from headway.settings import Environment
 from headway.tracing import queue_spans
 from headway.vllm_adapter.engine_adapter import CallBounds, VllmAdapter
 from headway.vllm_adapter.fail_fast import fail_fast
-from headway.vllm_adapter.grammars import MOST_IN_LINE, GrammarGuard, Limits
+from headway.vllm_adapter.grammars.frames import Limits
+from headway.vllm_adapter.grammars.guard import MOST_IN_LINE, GrammarGuard
 from headway.vllm_adapter.logs.format import log_as_vllm_does, log_json_lines
 from headway.vllm_adapter.logs.privacy import hide_content, warn_of_content
 from headway.vllm_adapter.own_server_guard import OwnServerGuard

@@ -23,7 +23,7 @@ from headway.vllm_adapter.engine_core_hooks import (
     GET_MEMORY,
     SET_LIMITS,
 )
-from headway.vllm_adapter.grammars import GrammarGuard, GrammarTooLargeError
+from headway.vllm_adapter.grammars.guard import GrammarGuard, GrammarTooLargeError
 from headway.vllm_adapter.process.progress import ProgressReader, engine_of
 from headway.vllm_adapter.process.ranks import most_active, ranks_of
 from headway_policies import Block, Progress, Usage

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from headway.vllm_adapter.engine_adapter import CallBounds, VllmAdapter
-from headway.vllm_adapter.grammars import GrammarTooLargeError
+from headway.vllm_adapter.grammars.guard import GrammarTooLargeError
 
 PROMPT = SimpleNamespace(prompt_token_ids=list(range(100)))
 

@@ -17,7 +17,7 @@ from starlette.types import Message
 from headway.engine import Invalid
 from headway.errors import Refused, refusal
 from headway.vllm_adapter.engine_adapter import CallBounds
-from headway.vllm_adapter.grammars import GrammarTooLargeError
+from headway.vllm_adapter.grammars.guard import GrammarTooLargeError
 from headway.vllm_adapter.own_server_checks import Call, DeferredStream
 from headway.vllm_adapter.own_server_guard import EndWithEngine, OwnServerGuard
 from headway_policies import Reason

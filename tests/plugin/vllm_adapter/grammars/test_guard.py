@@ -19,9 +19,9 @@ from until import until
 from virtual_time import on_virtual_time
 
 from headway.errors import Refused
-from headway.vllm_adapter.grammars import GrammarGuard, GrammarTooLargeError, Limits
 from headway.vllm_adapter.grammars.compile_server import CompileServer
-from headway.vllm_adapter.grammars.frames import Frames, Order, Report, Verdict, packed
+from headway.vllm_adapter.grammars.frames import Frames, Limits, Order, Report, Verdict, packed
+from headway.vllm_adapter.grammars.guard import GrammarGuard, GrammarTooLargeError
 from headway_policies import Reason
 
 #: On a machine that is busy, a second of processor time takes long.
