@@ -15,7 +15,7 @@ from tiers import LONG
 
 from headway_policies import Preset, bundled_presets
 
-SEEDS = range(8 if LONG else 2)
+SEEDS = range(8 if LONG else 1)
 FOR_S = 600.0 if LONG else 60.0
 SERVICE_S, SEATS = 0.25, 16  # 64 requests a second; half of them is a fair share
 HEAVY_PER_S, LIGHT_PER_S = 90.0, 4.0

@@ -78,6 +78,7 @@ class SimulatedEngine:
     now_s: float = 0.0
     _running: list[Sequence] = field(default_factory=list)
     _again: deque[Sequence] = field(default_factory=deque)
+    _used: int = 0  # KV tokens of those that run
     _prompt_tokens: float = 0.0
     _output_tokens: float = 0.0
     _square: float = 0.0
@@ -98,17 +99,17 @@ class SimulatedEngine:
 
     def _admit(self, seats: int) -> tuple[bool, int, list[Sequence]]:
         """Admit as many sequences as the limit, the KV cache and the prefill budget allow."""
-        prefill_tokens, used = 0, sum(one.kv_tokens for one in self._running)
+        prefill_tokens = 0
         new: list[Sequence] = []
         while len(self._running) < seats:
             one = self._again.popleft() if self._again else self._fresh()
             if self._running and (
-                used + one.kv_tokens > self.kv_capacity_tokens
+                self._used + one.kv_tokens > self.kv_capacity_tokens
                 or (prefill_tokens and prefill_tokens + one.kv_tokens > _MAX_PREFILL_TOKENS)
             ):
                 self._again.appendleft(one)
                 return False, prefill_tokens, new
-            used += one.kv_tokens
+            self._used += one.kv_tokens
             prefill_tokens += one.kv_tokens
             self._running.append(one)
             new.append(one)
@@ -124,16 +125,20 @@ class SimulatedEngine:
         decoding = len(self._running) - len(new)
         length_s = BASE_S + SEQUENCE_S * decoding + PREFILL_TOKEN_S * prefill_tokens
         self.now_s += length_s * self.slowness(self.now_s) * exp(self._random.gauss(0, self.noise))
-        between_s, running, taken = [], len(self._running), len(self._running) + len(self._again)
+        now_s, between_s, ended = self.now_s, list[float](), list[Sequence]()
+        running, taken = len(self._running), len(self._running) + len(self._again)
         for one in self._running:
             one.made_tokens += 1
             if one.last_s is None:
-                one.first_s = self.now_s
+                one.first_s = now_s
             else:
-                between_s.append(self.now_s - one.last_s)
-            one.last_s = self.now_s
-        ended = [one for one in self._running if one.made_tokens >= one.output_tokens]
-        self._running = [one for one in self._running if one.made_tokens < one.output_tokens]
+                between_s.append(now_s - one.last_s)
+            one.last_s = now_s
+            if one.made_tokens >= one.output_tokens:
+                ended.append(one)
+        self._used += running - sum(one.kv_tokens for one in ended)
+        if ended:
+            self._running = [one for one in self._running if one.made_tokens < one.output_tokens]
         good = [one for one in ended if (self.now_s - one.first_s) / (one.made_tokens - 1) <= self.slo_s]
         preemptions = self._preempt()
         self._learn(ended)
@@ -143,10 +148,10 @@ class SimulatedEngine:
         return Step(self.now_s, seats, taken, running, len(ended), len(good), good_tokens, preemptions, mean_s)
 
     def _preempt(self) -> int:
-        used, count = sum(one.kv_tokens for one in self._running), 0
-        while used > self.kv_capacity_tokens and len(self._running) > 1:
+        count = 0
+        while self._used > self.kv_capacity_tokens and len(self._running) > 1:
             last = self._running.pop()
-            used -= last.kv_tokens
+            self._used -= last.kv_tokens
             self._again.appendleft(last)
             count += 1
         return count
@@ -162,7 +167,7 @@ class SimulatedEngine:
     def _report(
         self, running: int, taken: int, limited: bool, mean_s: float | None, prefill_tokens: int, preemptions: int
     ) -> None:
-        usage_ratio = min(1.0, sum(one.kv_tokens for one in self._running) / self.kv_capacity_tokens)
+        usage_ratio = min(1.0, self._used / self.kv_capacity_tokens)
         load = Load(
             running, len(self._again), usage_ratio, mean_s, prefill_tokens, preemptions, self.kv_capacity_tokens
         )
