@@ -36,6 +36,7 @@ from starlette.middleware import Middleware
 from starlette.requests import Request
 from starlette.responses import Response, StreamingResponse
 from starlette.routing import Route
+from tiers import LONG
 from virtual_time import new_loop
 
 import headway
@@ -180,6 +181,13 @@ def play(place: Place, preset: Preset, scene: Scene, *, bare: bool = False) -> t
 # ---------------------------------------------------------------------- inside
 
 
+#: In the short form what is done five times in each second of virtual time is done once.
+_FEWER_ROUNDS: Mapping[str, Any] = {
+    "headway.fallback.controller.UPDATE_S": 1.0,
+    "headway.supervision.supervisor.POLL_S": 1.0,
+}
+
+
 async def _played(
     place: Place, preset: Preset, scene: Scene, fakes: ExitStack, *, bare: bool
 ) -> tuple[list[Any], list[str]]:
@@ -193,6 +201,7 @@ async def _played(
         },
         "headway.supervision.memory.probe.memory_usage_ratio": lambda own_bytes: 0.5,
         "headway_policies.memory.policy._REPLACE_AGAIN_S": 30.0,  # else ten minutes, of many rounds
+        **({} if LONG else _FEWER_ROUNDS),
         "headway.supervision.memory.probe.ProcessorUse": lambda: SimpleNamespace(machine=lambda _: MachineUse()),
         "headway.supervision.memory.probe.Gpus": lambda: SimpleNamespace(read_of=lambda _: _cards(site_machine[0])),
         "headway.supervision.memory.maintenance.GcControl": lambda pauses: mock.Mock(),
