@@ -73,10 +73,10 @@ def test_a_cold_start_under_load_does_not_close_the_seats(engine: str) -> None:
 def test_a_switch_in_an_overload_is_not_held_back_by_what_the_other_limit_taught(engine: str) -> None:
     """From 32 seats, where each request took twice as long: within eight seconds the objectives are kept again."""
     model, slo = ENGINES[engine]
-    good = 0
-    for seed in (1, 2, 3, 4):
+    seeds, good = range(1, 5 if LONG else 3), 0
+    for seed in seeds:
         requests = WORKLOADS["W1"].requests(120.0, seed, model=model, slo=slo, load=1.5)
         switched = simulate(requests, bundled_presets()["balanced"], model, seed=seed, switches=[(60.0, stated(slo))])
         after = [visit for visit in switched.visits if 68 <= visit.arrived_s < 90]
         good += sum(visit.within(slo.ttft_s, slo.inter_token_s) for visit in after)
-    assert good / 4 / 22 >= 0.75 * ceiling(model, 64, 64, slo).requests_per_s
+    assert good / len(seeds) / 22 >= 0.75 * ceiling(model, 64, 64, slo).requests_per_s

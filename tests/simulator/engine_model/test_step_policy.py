@@ -14,7 +14,7 @@ from headway_policies.step import StepPolicy, StepTerms
 from headway_simulator.engine_model.engine import Engine, EngineModel, Sequence, Steps
 
 Reports = list[tuple[float, Steps]]
-ENGINES = range(60 if LONG else 10)
+ENGINES = range(60 if LONG else 4)
 AUTO = StepTerms("auto", "2.5x 5..250", {0: "6x 0.3..10"})
 LONG_ID = 900
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from dataclasses import replace
+from functools import cache
 from random import Random
 
 import pytest
@@ -64,7 +65,7 @@ def assert_records_agree(result: Result) -> None:
 @pytest.mark.parametrize("name", PRESETS)
 def test_every_request_has_one_end_and_three_books_agree(name: str, clients: Clients | None) -> None:
     """The clients' observations equal the desk's ledger, class by class and outcome by outcome; no request is open."""
-    requests = chat(load=2.5)
+    requests = chat(40.0, load=2.5)
     tight = replace(MODEL, kv_tokens=4096)
     result = simulate(requests, PRESETS[name], tight, clients=clients, seed=7)
     assert sum(not visit.attempt for visit in result.visits) == len(requests)
@@ -234,9 +235,16 @@ def test_the_limit_policy_gets_the_engines_signals() -> None:
     assert len({moment.limit for moment in result.moments}) > 1
 
 
+@cache
+def ten_minutes() -> tuple[Result, list[int]]:
+    """A long run, with the progress that it reported."""
+    reported: list[int] = []
+    return simulate(chat(600.0), PRESETS["small"], MODEL, progress=reported.append), reported
+
+
 def test_the_points_for_the_charts_stay_few() -> None:
     """However long the run."""
-    short, long = (simulate(chat(seconds), PRESETS["balanced"], MODEL) for seconds in (30.0, 600.0))
+    short, (long, _) = simulate(chat(30.0), PRESETS["small"], MODEL), ten_minutes()
     assert 50 < len(short.moments) <= 601
     assert len(long.moments) <= 601
     times_s = [moment.at_s for moment in long.moments]
@@ -246,9 +254,7 @@ def test_the_points_for_the_charts_stay_few() -> None:
 
 def test_progress_counts_the_arrivals() -> None:
     """From 0 on, now and then."""
-    reported: list[int] = []
-    simulate(chat(600.0), PRESETS["balanced"], MODEL, progress=reported.append)
-    assert reported == [0, 2000, 4000]
+    assert ten_minutes()[1] == [0, 2000, 4000]
 
 
 def _ratio(better: Preset, worse: Preset, workload: str) -> float:
