@@ -188,7 +188,7 @@ def test_the_model_of_the_queue_is_the_textbooks() -> None:
     random = Random(1)
     draw = lognormal(32, 1.0, least=1, most=100_000).sampler(random)
     at_s, asked = 0.0, list[Request]()
-    for _ in range(400_000):
+    for _ in range(200_000):
         asked.append(Request(at_s := at_s + random.expovariate(0.5 / 32), "normal", 16, draw()))
     assert equal_load.expected_saving(asked, 1.0) == pytest.approx(1 - 1 / (1 + 0.5 * 2 / (2 * 0.5)), abs=0.02)
 

@@ -7,15 +7,16 @@ from dataclasses import replace
 import pytest
 from fleet_routers import simulate_on_arrival, with_slow
 from simulated_fleet import OneDesk, simulate_late
+from tiers import LONG
 
 from headway_simulator import WORKLOADS, EngineModel, Request, Result, Slo, plain, simulate, summarise
 
-MODEL, SLO, SEATS, SPAN_S = EngineModel(), Slo(), 24, 300.0
+MODEL, SLO, SEATS, SPAN_S = EngineModel(), Slo(), 24, 300.0 if LONG else 150.0
 PRESET = plain("continuous", SEATS)
 
 
 def chat(load: float) -> list[Request]:
-    """Five minutes of chat at a multiple of what one engine serves."""
+    """Some minutes of chat at a multiple of what one engine serves."""
     return WORKLOADS["W1"].requests(SPAN_S, 1, model=MODEL, slo=SLO, load=load)
 
 

@@ -96,8 +96,10 @@ class Rules:
     def within_budget(self, ticket: Ticket) -> bool:
         """Whether the token budget admits it beside the running ones; alone it is always admitted."""
         budget_tokens = self.preset.batching.max_total_tokens
+        if budget_tokens is None:
+            return True
         held = [one.ticket.total_tokens for one in self.sitting.values() if one.seats]
-        return budget_tokens is None or not held or sum(held) + ticket.total_tokens <= budget_tokens
+        return not held or sum(held) + ticket.total_tokens <= budget_tokens
 
     def fits(self, ticket: Ticket) -> bool:
         """Whether it could sit down now."""
@@ -193,10 +195,11 @@ class Rules:
     def may_pass(self, ticket: Ticket, head: Ticket) -> bool:
         """Whether it may go before a head that lacks seats: into what its own, more urgent class has reserved."""
         line = self.line(ticket)
+        if self.urgency(ticket) <= self.urgency(head):
+            return False
         held = sum(one.seats for one in self.sitting.values() if one.line == line)
         in_reserve = ticket.seats <= self.held[line] - held
-        lacks_seats = self.within_budget(head) and not self.fits(head)
-        return in_reserve and lacks_seats and self.urgency(ticket) > self.urgency(head) and self.fits(ticket)
+        return in_reserve and self.within_budget(head) and not self.fits(head) and self.fits(ticket)
 
     def may_overdraw(self, ticket: Ticket) -> bool:
         """Whether it may go although the pace is to be kept: the most urgent class, within its share of the limit, or

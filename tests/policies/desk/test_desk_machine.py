@@ -233,7 +233,7 @@ class DeskMachine(RuleBasedStateMachine):
         assert [*self.desk.waiting(), *self.desk.dispatched()] == []
 
 
-EXAMPLES = 2000 if LONG else 24
+EXAMPLES = 2000 if LONG else 12
 #: Every order between classes, and every line inside them; in the short form not each with each.
 PAIRS = [
     (between, inside)
