@@ -54,7 +54,9 @@ class Served:
 
 @dataclass(frozen=True, slots=True)
 class Cell:
-    """The means over the seeds of one cell; ``best_per_s`` is None below the ceiling."""
+    """The means over the seeds of one cell. ``best_per_s`` is None below the ceiling, and of ``throughput``, which is
+    judged by neither that nor ``top_by_itself``.
+    """
 
     preset: str
     load: float
@@ -118,10 +120,12 @@ class Judge:
         own = _mean([self._run(preset, *run[:2], seed) for run, seed in zip(runs, seeds, strict=True)])
         alone = _mean([self._alone(workload, load, seed) for seed in seeds])
         top = next(iter(own.attained))
-        best = self._best(workload, load, seeds) if load >= 1 else None
-        ceiling_per_s = mean(run[2] for run in runs)
-        most = min(ceiling_per_s, best or ceiling_per_s)
-        by_itself = mean(self._top_by_itself(top, workload, load, most, seed) for seed in seeds)
+        best: float | None = None
+        ceiling_per_s, by_itself = mean(run[2] for run in runs), 0.0
+        if preset.name != "throughput":
+            best = self._best(workload, load, seeds) if load >= 1 else None
+            most = min(ceiling_per_s, best or ceiling_per_s)
+            by_itself = mean(self._top_by_itself(top, workload, load, most, seed) for seed in seeds)
         return Cell(preset.name, load, own, alone, ceiling_per_s, best, by_itself, self._judged_whole(workload))
 
     def _judged_whole(self, workload: str) -> bool:
