@@ -5,7 +5,6 @@ from __future__ import annotations
 import socket
 import time
 from collections.abc import Callable, Iterator
-from functools import cache
 
 import pytest
 import streamlit as st
@@ -19,10 +18,10 @@ from headway_dashboard.server import OPTIONS
 
 @pytest.fixture(scope="session", autouse=True)
 def components() -> Iterator[None]:
-    """What is installed is looked through once for components, and not by each page that a test opens: it costs more
-    than the page."""
+    """What is installed is not looked through for components by each page that a test opens: it costs more than the
+    page, and the dashboard registers its own."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(manifest_scanner, "scan_component_manifests", cache(manifest_scanner.scan_component_manifests))
+        patch.setattr(manifest_scanner, "scan_component_manifests", list)
         yield
 
 

@@ -13,7 +13,8 @@ from typing import Any
 
 import httpx
 from aiohttp import web
-from prometheus_client import CollectorRegistry, Counter, Histogram, generate_latest
+from prometheus_client import CollectorRegistry, Counter, Histogram
+from quick_exposition import QuickExposition
 from starlette.applications import Starlette
 
 import headway
@@ -99,7 +100,7 @@ class LiveStandIn:
         self._tokens = Counter("made_tokens", "-", registry=registry)
         bounds = [0.0005 * 1.15**place for place in range(40)]
         self._gaps = Histogram("gaps", "-", buckets=bounds, registry=registry)
-        self._meters, self._registry = meters, registry
+        self._meters, self._exposition = meters, QuickExposition(registry)
         app = Starlette(routes=routes(lambda: self.control, Tokens({self._token: Role.OPERATOR})))
         self._admin = httpx.AsyncClient(transport=httpx.ASGITransport(app=app), base_url="http://headway")
         await self._serve()
@@ -165,7 +166,7 @@ class LiveStandIn:
         return web.Response(status=answer.status_code, body=answer.content, headers=kept)
 
     async def _metrics(self, request: web.Request) -> web.Response:
-        text = generate_latest(self._registry).decode()
+        text = self._exposition.text()
         text = text.replace("made_tokens_total", "vllm:generation_tokens_total")
         text = text.replace("gaps_", "vllm:inter_token_latency_seconds_").replace(
             " gaps ", " vllm:inter_token_latency_seconds "

@@ -16,8 +16,9 @@ from urllib.parse import parse_qsl, urlsplit
 
 from admin_answers import current_preset, preset_entry, problem
 from handler_server import Quiet
-from prometheus_client import CollectorRegistry, generate_latest
+from prometheus_client import CollectorRegistry
 from pydantic import BaseModel
+from quick_exposition import QuickExposition
 from stub_metrics import WorldMetrics
 from stub_world import World
 from tenant_reports import noisy, report
@@ -56,6 +57,7 @@ class StubServer:
         self._registry = CollectorRegistry()
         self.metrics = WorldMetrics(self.world)
         self._registry.register(self.metrics)
+        self._exposition = QuickExposition(self._registry)
         self._stop = threading.Event()
         self._http = ThreadingHTTPServer(("127.0.0.1", port), self._handler())
         self._http.daemon_threads = True
@@ -92,7 +94,7 @@ class StubServer:
 
     def scrape(self) -> bytes:
         """The text of /metrics."""
-        return generate_latest(self._registry)
+        return self._exposition.text().encode()
 
     def _handler(self) -> type[BaseHTTPRequestHandler]:
         stub = self

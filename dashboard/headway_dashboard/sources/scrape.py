@@ -15,7 +15,7 @@ import requests
 
 from headway.api import AnswerTooLargeError, bounded_session
 from headway_dashboard.analysis.queries.reading import Health, stale_after_s
-from headway_dashboard.sources.exposition import PROCESS_START, SampleKey, samples
+from headway_dashboard.sources.exposition import PROCESS_START, SampleKey, ScrapeReader
 from headway_dashboard.sources.ring import UP, Ring
 
 _REFUSED = frozenset({HTTPStatus.UNAUTHORIZED, HTTPStatus.FORBIDDEN, HTTPStatus.TOO_MANY_REQUESTS})
@@ -57,6 +57,7 @@ class ServerScrape:
         self._on_kept = kept
         self._stop = threading.Event()
         self._thread: threading.Thread | None = None
+        self._reader = ScrapeReader()
         self.ring = Ring(keep_s + 60, stale_s=stale_after_s(interval_s), instance=instance)
         self.health = Health()
         self.tried = threading.Event()
@@ -72,7 +73,7 @@ class ServerScrape:
             if answer.status_code != HTTPStatus.OK:
                 raise requests.HTTPError(response=answer)
             answer.encoding = "utf-8"
-            scrape = list(samples(answer.text))
+            scrape = self._reader.read(answer.text)
         except requests.Timeout:
             self._failed("silent", "no answer in time")
         except requests.HTTPError as error:
