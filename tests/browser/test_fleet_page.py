@@ -54,6 +54,7 @@ def open_fleet(page: Page, url: str) -> None:
     page.locator(PLOT).first.wait_for()
 
 
+@long_form("test_dashboard_page clicks a row of such a table, test_several_servers_page opens that address")
 def test_a_click_on_a_row_opens_that_server(
     page: Page, dashboard: Callable[..., str], three: tuple[StubServer, StubServer, StubServer]
 ) -> None:
@@ -77,7 +78,7 @@ def test_a_click_on_a_row_opens_that_server(
     expect(page.get_by_text("3 servers:")).to_have_count(0)
 
 
-@long_form("a click on a row of the same table opens its server above")
+@long_form("test_dashboard_page clicks a row of such a table")
 def test_a_column_sorts_the_rows_and_a_refresh_keeps_their_order(
     page: Page, dashboard: Callable[..., str], three: tuple[StubServer, StubServer, StubServer]
 ) -> None:

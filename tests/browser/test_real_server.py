@@ -11,7 +11,6 @@ from typing import Any
 import pytest
 import requests
 from dashboard_process import dashboard_process
-from engine_parts import long_form
 from kept_load import Clients, kept_load
 from playwright.sync_api import Page, expect
 from prometheus_process import running_prometheus, scraping
@@ -27,6 +26,7 @@ from raw_metrics import (
 )
 from real_browser import PLOT, drag
 from running_server import RunningServer, wait_until
+from tiers import LONG, long_form
 
 from headway.api.routes import TABLE, Role
 
@@ -103,7 +103,9 @@ def watched(shared_server: RunningServer, tmp_path_factory: pytest.TempPathFacto
         raw = stack.enter_context(RawMetrics(shared_server.url).watching())
         prometheus = stack.enter_context(running_prometheus(folder, scraping(folder, [shared_server.url])))
         token = {"HEADWAY_ADMIN_TOKEN": shared_server.token}
-        dashboard = dashboard_process(shared_server.url, folder / "dashboard.log", prometheus_url=prometheus, **token)
+        refresh_s = 1.0 if LONG else 2.0  # the figures of the long form are of each second
+        log = folder / "dashboard.log"
+        dashboard = dashboard_process(shared_server.url, log, refresh_s=refresh_s, prometheus_url=prometheus, **token)
         yield Watched(shared_server, stack.enter_context(dashboard).url, prometheus, raw)
     shared_server.use("balanced")
     shared_server.settle()

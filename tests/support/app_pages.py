@@ -79,6 +79,19 @@ def class_rows(app: AppTest) -> list[dict[str, str]]:
     ]
 
 
+def texts(app: AppTest) -> list[str]:
+    """Everything that is written on a page, cell by cell where it is a table."""
+    assert not app.exception
+    kinds = (app.markdown, app.caption, app.info, app.warning, app.error, app.success, app.code, app.title)
+    found = [str(one.value) for kind in kinds for one in kind]
+    found += [f"{one.label} {one.value} {one.delta}" for one in app.metric]
+    found += [str(cell) for kind in (app.table, app.dataframe) for one in kind for cell in one.value.to_numpy().flat]
+    found += [text for row in class_rows(app) for text in row.values()]
+    found += [str(one.label) for kind in (app.button, app.text_input, app.expander) for one in kind]
+    found += [str(one.proto.text) for one in app.get("progress")]
+    return [plain(one) for one in found]
+
+
 def refresh_until(app: AppTest, holds: Callable[[], bool], every_s: float = 0.3) -> None:
     """Refresh the page until a condition holds, for a minute at most."""
     ends_s = time.monotonic() + 60

@@ -15,7 +15,7 @@ from typing import Any
 
 import pytest
 import streamlit as st
-from app_pages import class_rows, clear_settings, opened, plain
+from app_pages import class_rows, clear_settings, opened, plain, texts
 from silent_server import silent_server
 from streamlit.testing.v1 import AppTest
 from stub_server import OPERATOR_TOKEN, VIEWER_TOKEN, StubServer
@@ -169,19 +169,6 @@ def opened_until(path: str, *words: str) -> AppTest:
         time.sleep(0.3)
         app.run()
     return app
-
-
-def texts(app: AppTest) -> list[str]:
-    """Everything that is written on a page, cell by cell where it is a table."""
-    assert not app.exception
-    kinds = (app.markdown, app.caption, app.info, app.warning, app.error, app.success, app.code, app.title)
-    found = [str(one.value) for kind in kinds for one in kind]
-    found += [f"{one.label} {one.value} {one.delta}" for one in app.metric]
-    found += [str(cell) for kind in (app.table, app.dataframe) for one in kind for cell in one.value.to_numpy().flat]
-    found += [text for row in class_rows(app) for text in row.values()]
-    found += [str(one.label) for kind in (app.button, app.text_input, app.expander) for one in kind]
-    found += [str(one.proto.text) for one in app.get("progress")]
-    return [plain(one) for one in found]
 
 
 def figures(app: AppTest) -> dict[str, dict[str, Any]]:

@@ -12,6 +12,7 @@ from app_pages import again_until, class_rows, press, refresh_until, tiles, word
 from streamlit.testing.v1 import AppTest
 from stub_server import OPERATOR_TOKEN, VIEWER_TOKEN, StubServer
 from stub_world import WARM
+from tiers import long_form
 
 from headway.api import schema
 from headway_dashboard.pages import overview
@@ -20,6 +21,7 @@ from headway_policies.fallback.rungs import Rung
 pytestmark = pytest.mark.slow
 
 Open = Callable[..., AppTest]
+SAME = long_form("the pages have one frame, and test_every_page others of a server that is down")
 
 
 def test_overview_live(visit: Open, stub: StubServer) -> None:
@@ -258,7 +260,17 @@ def test_a_notice_goes_when_all_is_well_again(visit: Open, stub: StubServer) -> 
 
 
 @pytest.mark.parametrize("page", ["requests", "engine", "server"])
-@pytest.mark.parametrize("token", [OPERATOR_TOKEN, ""], ids=["token", "no token"])
+@pytest.mark.parametrize(
+    "token",
+    [
+        pytest.param(
+            OPERATOR_TOKEN,
+            marks=long_form("the tests below open each page with a token, test_every_page finds what is no number"),
+            id="token",
+        ),
+        pytest.param("", id="no token"),
+    ],
+)
 def test_pages_live(visit: Open, stub: StubServer, page: str, token: str) -> None:
     """Each page, with and without a token, is whole and says no None."""
     stub.moving = True
@@ -268,7 +280,9 @@ def test_pages_live(visit: Open, stub: StubServer, page: str, token: str) -> Non
     assert "balanced" in text
 
 
-@pytest.mark.parametrize("page", ["overview", "requests", "engine", "server"])
+@pytest.mark.parametrize(
+    "page", ["overview", "server", *(pytest.param(page, marks=SAME) for page in ("requests", "engine"))]
+)
 def test_pages_down(visit: Open, nobody: str, page: str) -> None:
     """An unreachable server leaves a page that says so, without a traceback and without a zero."""
     app = visit(page, nobody, HEADWAY_ADMIN_TOKEN=OPERATOR_TOKEN)

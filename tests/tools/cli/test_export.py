@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 import yaml
 
+from headway_dashboard.export.__main__ import main as write
 from headway_tools.cli import export, main
 from headway_tools.console import install_command
 
@@ -67,14 +68,20 @@ def run(*words: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run(command, capture_output=True, text=True, timeout=120, check=False)
 
 
-def test_board_and_rules_are_written(tmp_path: Path) -> None:
-    """The board to standard output, the rules to a file with links into a page of the user's."""
+def test_board_and_rules_are_written(
+    tmp_path: Path, became: list[list[str]], capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The board to standard output, the rules to a file with links into a page of the user's; the writer of the rules
+    runs in this process, with the words that the command becomes.
+    """
     done = run("grafana")
     assert (done.returncode, done.stderr) == (0, "")
     assert json.loads(done.stdout)["title"] == "Headway"
     file = tmp_path / "rules.yml"
-    done = run("rules", "--output", str(file), "--runbooks", "https://wiki/headway")
-    assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
+    main(["export", "rules", "--output", str(file), "--runbooks", "https://wiki/headway"])
+    ((_, _, module, *words),) = became
+    assert (module, write(words)) == (write.__module__.removesuffix(".__main__"), 0)
+    assert capsys.readouterr() == ("", "")
     groups = yaml.safe_load(file.read_text(encoding="utf-8"))["groups"]
     alerts = [rule for group in groups for rule in group["rules"] if "alert" in rule]
     assert {rule["annotations"]["runbook_url"].partition("#")[0] for rule in alerts} == {"https://wiki/headway"}

@@ -193,6 +193,7 @@ def test_ctrl_c_puts_the_preset_back(
     assert "no suggestion" in capsys.readouterr().out
 
 
+@long_form("Ctrl-C and SIGTERM take the same way back")
 @pytest.mark.slow
 def test_an_error_puts_the_preset_back(
     server: LiveStandIn, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
