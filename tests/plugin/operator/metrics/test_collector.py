@@ -148,7 +148,7 @@ async def test_the_policies_show_what_they_do() -> None:
         Scrape(generate_latest(registry).decode()),
         gate.desk.read(gate.now_s()).demand_seats / (0.8 * seats),
     )
-    assert scrape("headway_desired_instances") == pytest.approx(wanted, abs=1e-4)
+    assert scrape("headway_desired_instances") == pytest.approx(wanted, rel=0.05)
     assert control.status().desired_instances > 0.0
     assert scrape("headway_batch_window_seconds") == gate.desk.read(gate.now_s()).window_s
     accuracy = gate.desk.read(gate.now_s()).accuracy
