@@ -3,7 +3,8 @@
 A policy proposes from the means of an ``Interval``. The governor applies these rules, in this order:
 
     kv, preemption   KV near full, or sequences preempted: a tenth fewer than are taken, whatever the proposal; again
-                     only once those beyond the last fall have left, or ``_DRAINS_S`` later
+                     only once those beyond the last fall have left, or ``_DRAINS_S`` later. Where to compute a sequence
+                     anew takes less than a step of one, only as soon as preemptions take ``_WASTE_RATIO`` of the time
     slo              no growth while the time between tokens is over the SLO, however long the queue is
     idle             no change while no request waited for the limit and the SLO is kept: there is nothing to learn. A
                      growth proposed then begins as soon as the seats are taken and a request waits
@@ -73,6 +74,7 @@ _FALL_RATIO = 0.9
 _STEP_UP_RATIO = 2.0
 _GROWTH_STEPS = 2
 _STEP_DOWN_RATIO = 0.5
+_WASTE_RATIO = 0.15
 _MAX_ERROR_CHARS = 160
 
 
@@ -117,16 +119,18 @@ def make_limit(settings: LimitSettings, fixed: int, ceiling: int | None, engine:
         return FixedLimit(fixed)
     if settings.policy == "model":
         model = ModelFit(settings, fixed, engine)
-        return Governor(model, settings, fixed, ceiling, start=model.start())
+        return Governor(model, settings, fixed, ceiling, engine, start=model.start())
     if settings.policy == "knee":
-        return Governor(Knee(settings, fixed, engine), settings, fixed, ceiling)
+        return Governor(Knee(settings, fixed, engine), settings, fixed, ceiling, engine)
     policy = _POLICIES.get(settings.policy) or find_class(settings.policy)
-    return Governor(policy(settings, fixed), settings, fixed, ceiling)
+    return Governor(policy(settings, fixed), settings, fixed, ceiling, engine)
 
 
 class Governor:
-    """A limit policy within bounds. ``ceiling`` is the most seats the engine has, ``start`` what it begins with if not
-    the preset's number ``fixed``.
+    """A limit policy within bounds.
+
+    ``ceiling`` is the most seats the engine has, ``engine`` its fitted costs, ``start`` what the limit begins with if
+    not the preset's number ``fixed``.
 
     ``failure`` describes the policy's failures so far; None: none.
     """
@@ -137,6 +141,7 @@ class Governor:
         settings: LimitSettings,
         fixed: int,
         ceiling: int | None,
+        engine: EngineFit | None = None,
         *,
         start: int | None = None,
     ) -> None:
@@ -150,7 +155,9 @@ class Governor:
         self._min_seats = min(settings.min_seats, self._max_seats)
         self._fixed = self._within(fixed)
         self._allowed = self._within(fixed if start is None else start)
-        self._memory = MemoryBound(settings.kv_reserve_ratio) if settings.memory_aware else None
+        self._memory = MemoryBound() if settings.memory_aware else None
+        self._engine = engine
+        self._recompute_s: float | None = None  # of a preempted sequence; None where that is not cheap
         self._meter = IntervalMeter(stall_s=settings.stale_after_s)
         self._saturation = Saturation()
         self._decided = "start" if self._allowed == self._fixed else "recalled"
@@ -229,7 +236,11 @@ class Governor:
             self._note(error, now_s)
             return
         self._failed, self._growing = False, None
-        holds = self._memory.seats(seen) if self._memory is not None else None
+        holds = None
+        if self._memory is not None:
+            self._memory.observe(seen)
+            self._recompute_s = self._cheap_recompute_s(self._memory, seen)
+            holds = self._memory.seats(seen, self._usable_kv_ratio, cheap=self._recompute_s is not None)
         if now_s - self._timed_s > self._settings.stale_after_s:  # no token was timed: no reason to stay low
             proposal = max(proposal, self._fixed)
         target, why = self._bounded(seen, proposal, now_s)
@@ -255,7 +266,7 @@ class Governor:
         wanted = signals.seats_taken + signals.next_seats
         if self._steps < _GROWTH_STEPS or wanted <= self._allowed:
             return
-        if signals.load.preemptions or signals.load.kv_usage_ratio > 1 - self._settings.kv_reserve_ratio:
+        if signals.load.preemptions or signals.load.kv_usage_ratio > self._usable_kv_ratio:
             self._growing = None
             return
         if between_s is None or between_s > slo_s:  # a step with the prompts of a burst is no reason to end it
@@ -294,9 +305,22 @@ class Governor:
 
     def _memory_pressure(self, seen: Interval) -> str | None:
         """The reason why the limit must fall at once, or None."""
-        if seen.preemptions:
+        bearable_s = 0.0 if self._recompute_s is None else _WASTE_RATIO * seen.lasted_s
+        if seen.preemptions * (self._recompute_s or 1.0) > bearable_s:
             return "preemption"
-        return "kv" if seen.kv_usage_ratio > 1 - self._settings.kv_reserve_ratio else None
+        return "kv" if seen.kv_usage_ratio > self._usable_kv_ratio else None
+
+    @property
+    def _usable_kv_ratio(self) -> float:
+        """The part of the KV space that sequences may fill."""
+        return self._settings.usable_kv_ratio(cheap=self._recompute_s is not None)
+
+    def _cheap_recompute_s(self, memory: MemoryBound, seen: Interval) -> float | None:
+        """The time to compute a preempted sequence anew where it is known and less than a step of one sequence."""
+        if self._engine is None or self._engine.unloaded is None:
+            return None
+        recompute_s = memory.recompute_s(seen, self._engine.unloaded.prefill_token_s)
+        return recompute_s if recompute_s is not None and recompute_s <= self._engine.unloaded.token_s else None
 
     def _no_change(self, seen: Interval, proposal: int, now_s: float) -> str | None:
         """The reason why the limit may not follow the proposal, or None."""

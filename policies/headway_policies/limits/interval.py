@@ -60,10 +60,10 @@ class IntervalMeter:
         if sums.timed_steps < _MIN_STEPS and lasted_s < _MAX_S:
             return None
         self._sums = _Sums(now_s)
-        return _means(sums, signals)
+        return _means(sums, signals, lasted_s)
 
 
-def _means(sums: _Sums, last: Signals) -> Interval:
+def _means(sums: _Sums, last: Signals, lasted_s: float) -> Interval:
     return Interval(
         running=sums.running / sums.steps,
         seats_taken=sums.seats_taken / sums.steps,
@@ -81,4 +81,5 @@ def _means(sums: _Sums, last: Signals) -> Interval:
         pace_spread_ratio=last.pace_spread_ratio,
         unloaded_token_s=last.unloaded_token_s,
         next_seats=sums.next_seats,
+        lasted_s=lasted_s,
     )

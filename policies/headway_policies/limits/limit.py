@@ -19,6 +19,7 @@ from headway_policies.request import InterTokenObjective, resolve
 
 _NORMAL_95 = 1.645  # standard deviations
 _MEASURED_RATIO = 0.95
+_KV_RESERVE_RATIO = 0.05
 
 
 class RankLoad(NamedTuple):
@@ -92,7 +93,7 @@ class Interval:
     ``inter_token_s`` is None when no step had one. ``preemptions`` is their sum. ``limited``: a request waited for no
     other reason than the limit, ``next_seats``: the most that one would have taken together. Lengths are in tokens a
     sequence, 0 while unknown. ``gpu_busy_ratio`` is the last that was read, None without a GPU. ``unloaded_token_s`` is
-    the time between tokens of a single sequence, None while not known.
+    the time between tokens of a single sequence, None while not known. ``lasted_s``: the length of the interval.
     """
 
     running: float
@@ -111,6 +112,7 @@ class Interval:
     pace_spread_ratio: float = 0.0
     unloaded_token_s: float | None = None
     next_seats: int = 1
+    lasted_s: float = 0.0
 
 
 class Limit(Protocol):
@@ -186,7 +188,8 @@ class LimitSettings(BaseModel):
     for 19 of 20 to keep it. A ``fixed`` limit keeps none; advice on a server's traffic compares with it all the same.
     ``pace_prompts``: the policy ``model`` spreads prompts besides, as far as the time between tokens bears them, and
     ``knee`` sends no more of them than the engine has use for.
-    ``memory_aware`` adds the bound by KV space. ``shadow`` computes and reports the limit but applies the fixed one.
+    ``memory_aware`` adds the bound by KV space, of which ``kv_reserve_ratio`` stays free: left out 5 %, nothing
+    where preemptions are cheap (``governor``). ``shadow`` computes and reports the limit but applies the fixed one.
     """
 
     model_config = ConfigDict(extra="forbid", frozen=True, strict=True)
@@ -198,7 +201,7 @@ class LimitSettings(BaseModel):
     set_point_ratio: float = Field(default=0.92, gt=0, le=1)
     min_seats: int = Field(default=1, ge=1, le=65_536)
     max_seats: int | None = Field(default=None, ge=1, le=65_536)
-    kv_reserve_ratio: float = Field(default=0.05, ge=0, lt=1)
+    kv_reserve_ratio: float | None = Field(default=None, ge=0, lt=1)
     stale_after_s: float = Field(default=10.0, gt=0, le=3600)
     shadow: bool = False
 
@@ -225,6 +228,12 @@ class LimitSettings(BaseModel):
         if not self.paces:
             ratio = min(ratio, 1 / (1 + _NORMAL_95 * pace_spread_ratio))
         return ratio * self.slo_s(unloaded_token_s)
+
+    def usable_kv_ratio(self, *, cheap: bool = False) -> float:
+        """The part of the KV space that sequences may fill; ``cheap``: preemptions are."""
+        if self.kv_reserve_ratio is None:
+            return 1.0 if cheap else 1 - _KV_RESERVE_RATIO
+        return 1 - self.kv_reserve_ratio
 
     @property
     def moves(self) -> bool:

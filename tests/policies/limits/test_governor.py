@@ -10,6 +10,7 @@ from intervals import show, signals
 from headway_policies import FixedLimit, Limit, Signals
 from headway_policies.limits import governor
 from headway_policies.limits.aimd import Aimd
+from headway_policies.limits.fit.engine_fit import EngineFit, Unloaded
 from headway_policies.limits.governor import WHYS, Fixed, Governor, make_limit
 from headway_policies.limits.limit import Interval, LimitSettings
 from headway_policies.limits.model_fit import ModelFit
@@ -105,6 +106,35 @@ def test_a_breach_beats_load_for_as_long_as_it_lasts() -> None:
     for number in range(60):
         show(limit, signals(16, SLOW_S), number, 1.0)
         assert limit.seats(number + 1.0) <= 16
+
+
+def on_engine(prefill_token_s: float, **more: float) -> Governor:
+    """A limit of an engine of 30 ms a step whose KV cache holds a thousand tokens."""
+    engine = EngineFit()
+    engine.unloaded = Unloaded(token_s=0.03, prefill_token_s=prefill_token_s)
+    settings = LimitSettings.model_validate({"policy": "aimd", "memory_aware": True, **more})
+    return Governor(Says(16), settings, 16, None, engine)
+
+
+FULL: dict[str, float] = {"kv_usage_ratio": 0.99, "kv_capacity_tokens": 1000}
+
+
+def test_a_cheap_preemption_is_better_than_an_empty_part_of_the_cache() -> None:
+    """62 tokens of a sequence are computed anew in a millisecond: neither the full cache nor one preemption in each
+    step is a reason to fall; a hundred in each step take all of the time. Where a prompt token takes a millisecond,
+    the cache is kept from being full, and so it is where the preset sets a reserve.
+    """
+    cheap = on_engine(prefill_token_s=1.6e-5)
+    assert after(cheap, signals(16, **FULL)) == 16
+    assert after(on_engine(1.6e-5), signals(16, **FULL, preemptions=1)) == 16
+    thrashing = on_engine(1.6e-5)
+    assert after(thrashing, signals(16, **FULL, preemptions=100)) < 16
+    assert thrashing.why == "preemption"
+    dear = on_engine(prefill_token_s=1e-3)
+    assert after(dear, signals(16, **FULL)) < 16
+    assert dear.why == "kv"
+    assert after(on_engine(1e-3), signals(16, **FULL, preemptions=1)) < 16
+    assert after(on_engine(1.6e-5, kv_reserve_ratio=0.05), signals(16, **FULL)) < 16
 
 
 @pytest.mark.parametrize("trouble", [{"kv_usage_ratio": 0.96}, {"preemptions": 1}], ids=["kv", "preemption"])

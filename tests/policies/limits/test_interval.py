@@ -48,7 +48,8 @@ def test_an_interval_is_the_means_of_its_steps() -> None:
     ]
     closed = [meter.add(step, float(number)) for number, step in enumerate(steps)]
     assert closed[:2] == [None, None]
-    expected = Interval(8, 8, 64, pytest.approx(0.4), pytest.approx(0.06), 3, True, 5, 900, 60.0, 30.0, 9.0)
+    means = (8, 8, 64, pytest.approx(0.4), pytest.approx(0.06), 3, True, 5, 900, 60.0, 30.0, 9.0)
+    expected = Interval(*means, lasted_s=2.0)
     assert closed[2] == expected
 
 

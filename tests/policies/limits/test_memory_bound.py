@@ -10,12 +10,18 @@ from hypothesis import given
 from hypothesis import strategies as st
 from intervals import interval
 
+from headway_policies.limits.limit import Interval
 from headway_policies.limits.memory_bound import MemoryBound
 
 
 def bound(running: float, usage_ratio: float, capacity_tokens: int | None, std: float = 0.0) -> int | None:
     seen = interval(running, kv_usage_ratio=usage_ratio, kv_capacity_tokens=capacity_tokens, sequence_tokens_std=std)
-    return MemoryBound(kv_reserve_ratio=0.05).seats(seen)
+    return seats_of(MemoryBound(), seen)
+
+
+def seats_of(policy: MemoryBound, seen: Interval) -> int | None:
+    policy.observe(seen)
+    return policy.seats(seen, 0.95)
 
 
 @pytest.mark.parametrize(("running", "usage_ratio", "seats"), [(10, 0.5, 19), (40, 0.95, 40), (40, 1.0, 38), (1, 1, 0)])
@@ -42,8 +48,8 @@ def test_nothing_ran_nothing_is_bounded() -> None:
 
 def test_one_strange_interval_moves_it_little() -> None:
     """The size of a sequence is smoothed: one interval of tiny ones does not open the gates."""
-    policy = MemoryBound(kv_reserve_ratio=0.05)
-    seats = [policy.seats(interval(10, kv_usage_ratio=usage)) for usage in (0.5, 0.05)]
+    policy = MemoryBound()
+    seats = [seats_of(policy, interval(10, kv_usage_ratio=usage)) for usage in (0.5, 0.05)]
     assert seats[0] is not None
     assert seats[1] is not None
     assert seats[1] <= 1.3 * seats[0]

@@ -36,7 +36,7 @@ def test_a_knee_keeps_no_objective(key: str) -> None:
     """A setting of how well one is kept has no effect; the bounds have."""
     settings = PRESETS["throughput"].settings()
     assert without_effect(settings)[f"limit.{key}"] == "under knee"
-    assert "limit.kv_reserve_ratio" in effective(settings)
+    assert "limit.min_seats" in effective(settings)
     assert f"limit.{key}" in effective(PRESETS["balanced"].settings())
 
 

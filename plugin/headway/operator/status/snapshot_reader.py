@@ -131,7 +131,7 @@ class SnapshotReader:
         recorded_tokens = (reading or desk.read(self.gateway.gate.now_s())).sequence_tokens
         longest = link.adapter.settings(link.engine).max_model_len
         tokens = recorded_tokens or typical_tokens(preset, longest)
-        knee, usable_ratio = desk.engine_fit.knee_seats(), 1 - preset.limit.kv_reserve_ratio
+        knee, usable_ratio = desk.engine_fit.knee_seats(), preset.limit.usable_kv_ratio()
         return SeatBounds(
             kv_seats=max(1, int(usable_ratio * kv_tokens / tokens)) if kv_tokens else None,
             sequence_tokens=tokens,
