@@ -18,7 +18,8 @@ from tiers import LONG, long_form
 from headway_policies import Timeouts, bundled_presets
 
 SEEDS = range(5 if LONG else 1)
-CALM_S, OVERLOAD_S = (300.0, 300.0) if LONG else (80.0, 60.0)
+CALM_S, OVERLOAD_S = (300.0, 300.0) if LONG else (60.0, 40.0)
+LATER_S = CALM_S if LONG else 90.0
 SEATS, SERVICE_S = 32, 2.0
 PEAK_PER_S = SEATS / SERVICE_S
 USUAL_PER_S = 0.8 * PEAK_PER_S
@@ -69,7 +70,7 @@ def overload(seed: int, stage: str = "queue_s") -> RetryTraffic:
     loop = ClosedLoop(bundled_presets()["balanced"], lambda record: SERVICE_S * random.uniform(0.5, 1.5))
     made = RetryTraffic(loop, random, stage)
     loop.at(0.0, made.new_clients)
-    loop.run(2 * CALM_S + OVERLOAD_S)
+    loop.run(CALM_S + OVERLOAD_S + LATER_S)
     return made
 
 

@@ -6,6 +6,7 @@ from collections.abc import Callable, Collection, Iterator, Mapping
 from functools import partial
 
 import pytest
+from tiers import LONG
 
 from headway_policies.conformance.orders import check_discipline, check_order
 from headway_policies.queueing.ageing import AgeingOrder
@@ -18,6 +19,9 @@ from headway_policies.queueing.weighted import WeightedOrder
 from headway_policies.request.classes import PriorityClass
 from headway_policies.request.ticket import Ticket, Timeouts
 
+#: The histories that what conforms is tried with; what is broken is tried with all that the suites have.
+SEEDS = range(20 if LONG else 6)
+SEEDS_OF_A_PAIR = range(20 if LONG else 3)
 #: Every line and order there is. A new one is held to its protocol by adding its line.
 LINES: dict[str, Callable[[], Discipline]] = {
     "fifo": Fifo,
@@ -37,7 +41,7 @@ ORDERS: dict[str, Callable[[Mapping[str, PriorityClass], MakeDiscipline], Order]
 @pytest.mark.parametrize("make", LINES.values(), ids=LINES)
 def test_every_discipline_conforms(make: Callable[[], Discipline]) -> None:
     """A discipline loses and duplicates no ticket, and all its views agree."""
-    check_discipline(make)
+    check_discipline(make, SEEDS)
 
 
 @pytest.mark.parametrize("inside", ["fifo", "edf", "hrrn", "fair", "prefix"])
@@ -46,7 +50,7 @@ def test_every_order_conforms_with_every_discipline(
     make: Callable[[Mapping[str, PriorityClass], MakeDiscipline], Order], inside: str
 ) -> None:
     """An order loses or duplicates no ticket, skips excluded classes; all its views agree, with every discipline."""
-    check_order(make, partial(make_discipline, inside), seeds=range(8))
+    check_order(make, partial(make_discipline, inside), SEEDS_OF_A_PAIR)
 
 
 class Loses(Fifo):
