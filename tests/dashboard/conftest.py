@@ -19,10 +19,14 @@ from headway_dashboard.server import OPTIONS
 @pytest.fixture(scope="session", autouse=True)
 def components() -> Iterator[None]:
     """What is installed is not looked through for components by each page that a test opens: it costs more than the
-    page, and the dashboard registers its own."""
+    page, and the dashboard registers its own. As in the dashboard, no use of Streamlit is counted."""
+    counted = "browser.gatherUsageStats"
+    before = st.get_option(counted)
+    config.set_option(counted, OPTIONS[counted])
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(manifest_scanner, "scan_component_manifests", list)
         yield
+    config.set_option(counted, before)
 
 
 @pytest.fixture(autouse=True)
