@@ -83,10 +83,13 @@ def test_panels_read_their_series_from_prometheus(
     assert sums_to_the_share(lambda one: found[one], panels.ERROR_SHARE, panels.ERROR_PANEL.expressions)
 
     shown = {one for page in ALL_PANELS.values() for panel in page for one in panel.expressions}
-    # on a busy machine one scrape may miss its second: then Prometheus does not reach the server
-    until(
-        lambda: (all_shown := read(source, tuple(shown), 300.0)).series.keys() >= shown and not all_shown.health.trouble
-    )
+
+    def all_shown() -> bool:
+        reading = read(source, tuple(shown), 300.0)
+        # on a busy machine one scrape may miss its second: then Prometheus does not reach the server
+        return reading.series.keys() >= shown and reading.health.trouble is None
+
+    until(all_shown)
 
     stub.world.switch("latency", {}, "")
     until(lambda: newest(read(source, asked, 300.0)[panels.LIMIT].line()) == 8)
