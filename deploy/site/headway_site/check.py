@@ -55,7 +55,7 @@ def _named(text: str) -> set[str]:
 @cache
 def _names() -> set[str]:
     variables = {name for variable in VARIABLES for name in variable.names} | _OF_COMPOSE
-    commands = {f"headway {module.NAME}" for module in _COMMANDS}
+    commands = {f"headway {name}" for name in _COMMANDS}
     return variables | commands | set(METRIC_NAMES) | {rule.name for rule in RULES} | {"HeadwayError"}
 
 

@@ -1,34 +1,22 @@
-"""The ``headway`` command: one module for each subcommand, one exit code for each kind of end."""
+"""The ``headway`` command: one module for each subcommand, one exit code for each kind of end.
+
+Of the subcommands only the one that is called is imported: all of them take longer than most take to run.
+"""
 
 from __future__ import annotations
 
 import io
 import os
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
+from importlib import import_module
+from types import ModuleType
 
 from headway.api import AdminError
 from headway.errors import HeadwayError
 from headway.release import version
 from headway.settings import Environment
 from headway_policies import PresetError
-from headway_tools.cli import (
-    batch,
-    dashboard,
-    demo,
-    doctor,
-    export,
-    keys,
-    preset,
-    route,
-    serve,
-    share,
-    status,
-    traffic,
-    usage,
-)
-from headway_tools.cli.control import drain, fallback, pause, recycle, resume, silence, warmup
-from headway_tools.cli.measuring import bench, simulate, tune
 from headway_tools.console import (
     INTERRUPTED,
     CliError,
@@ -74,10 +62,13 @@ exit codes:
   5 a preset on trial was taken back
 """
 
-_COMMANDS = (
-    serve, route, status, traffic, usage, preset, fallback, keys, pause, resume, drain, warmup, recycle, silence,
-    dashboard, demo, simulate, bench, batch, tune, share, export, doctor,
+_MODULES = (
+    "serve", "route", "status", "traffic", "usage", "preset", "control.fallback", "keys", "control.pause",
+    "control.resume", "control.drain", "control.warmup", "control.recycle", "control.silence", "dashboard", "demo",
+    "measuring.simulate", "measuring.bench", "batch", "measuring.tune", "share", "export", "doctor",
 )  # fmt: skip
+#: The module of each command, by its name, in the order of the help.
+_COMMANDS = {module.rpartition(".")[2]: f"{__name__}.{module}" for module in _MODULES}
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -122,8 +113,9 @@ def _give_up_stdout() -> None:
 
 def _dispatch(words: list[str]) -> int:
     if words[:1] == ["serve"]:  # its flags are mostly vLLM's, which argparse would reorder
-        return serve.run(words[1:])
-    parser = _parser()
+        served: int = _command("serve").run(words[1:])
+        return served
+    parser = _parser(_wanted(words))
     chosen, unknown = parser.parse_known_args(words)
     if unknown:
         reader: Parser = getattr(chosen, "reader", parser)
@@ -135,13 +127,24 @@ def _dispatch(words: list[str]) -> int:
     return code
 
 
-def _parser() -> Parser:
+def _wanted(words: Sequence[str]) -> Iterable[str]:
+    """The commands that a parser of these words has to know; where the first is none of them, all, to list them."""
+    if words and words[0] in _COMMANDS:
+        return words[:1]
+    return () if words == ["--version"] else _COMMANDS
+
+
+def _command(name: str) -> ModuleType:
+    return import_module(_COMMANDS[name])
+
+
+def _parser(names: Iterable[str] = tuple(_COMMANDS)) -> Parser:
     parser = Parser(prog="headway", description=_ABOUT, epilog=_EPILOG, formatter_class=formatter)
     parser.add_argument("--version", action="version", version=f"headway {version()}")
     words = "print the completion of this command for a shell, to be sourced by it"
     parser.add_argument("--print-completion", action=PrintCompletion, choices=SHELLS, help=words)
     commands = parser.add_subparsers(dest="command", metavar="COMMAND", title="commands")
-    for module in _COMMANDS:
+    for module in map(_command, names):
         module.configure(add_command(commands, module.NAME, module.SUMMARY, module.EPILOG))
     return parser
 

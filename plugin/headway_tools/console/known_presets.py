@@ -5,12 +5,15 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from headway.errors import UnknownPresetError
-from headway.operator import Listed, PresetCatalogue
 from headway.settings import Environment
 from headway_policies import PresetError
 from headway_tools.console.exits import UsageError
+
+if TYPE_CHECKING:
+    from headway.operator import Listed, PresetCatalogue
 
 
 def preset_dir(given: str | None, environ: Mapping[str, str]) -> Path | None:
@@ -21,6 +24,8 @@ def preset_dir(given: str | None, environ: Mapping[str, str]) -> Path | None:
 
 def open_catalogue(folder: Path | None) -> PresetCatalogue:
     """Bundled presets and those of ``folder``. Raises UsageError for a bad file or a missing folder."""
+    from headway.operator import PresetCatalogue  # takes half as long as all else that a command imports
+
     try:
         return PresetCatalogue(folder)
     except PresetError as error:

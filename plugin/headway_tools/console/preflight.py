@@ -12,7 +12,6 @@ import socket
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 
-from headway.checks.environment import check_environment
 from headway.checks.finding import Finding, fail, failures
 from headway_tools.console.exits import UsageError
 from headway_tools.console.installation import install_command
@@ -31,6 +30,10 @@ def refuse(findings: Iterable[Finding]) -> None:
 
 def check_variables(environ: Mapping[str, str]) -> None:
     """Refuse an environment that a server could not start with."""
+    from headway.checks.environment import (
+        check_environment,  # imports the HTTP side of a server, which few commands need
+    )
+
     refuse(check_environment(environ))
 
 

@@ -111,11 +111,16 @@ def test_a_file_that_cannot_be_one_is_wrong_usage(
 
 
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="needs a device that is always full")
-def test_a_failed_write_is_one_line_and_exit_code_one() -> None:
-    """The exit code of the writer is that of the command."""
-    done = run("rules", "--output", "/dev/full")
-    assert (done.returncode, done.stderr.count("\n")) == (1, 1)
-    assert done.stderr.endswith("No space left on device\n")
+def test_a_failed_write_is_one_line_and_exit_code_one(
+    became: list[list[str]], capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The exit code of the writer, which the command becomes."""
+    main(["export", "rules", "--output", "/dev/full"])
+    ((*_, action, output),) = became
+    assert write([action, output]) == 1
+    out, err = capsys.readouterr()
+    assert (out, err.count("\n")) == ("", 1)
+    assert err.endswith("No space left on device\n")
 
 
 def test_it_needs_no_package_of_the_dashboard(tmp_path: Path) -> None:

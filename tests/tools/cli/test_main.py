@@ -77,7 +77,7 @@ def test_no_command_shows_the_help_and_fails(capsys: pytest.CaptureFixture[str])
 
 #: Every command, and each action of one that has several.
 EXPLAINED = [
-    *([command.NAME] for command in cli._COMMANDS),
+    *([command] for command in cli._COMMANDS),
     *(["preset", action] for action in ("diff", "validate", "recommend", "forecast", "list", "show", "use", "keep")),
     *(["keys", action] for action in ("add", "list", "revoke", "rotate")),
 ]
