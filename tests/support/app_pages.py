@@ -92,8 +92,8 @@ def texts(app: AppTest) -> list[str]:
     return [plain(one) for one in found]
 
 
-def refresh_until(app: AppTest, holds: Callable[[], bool], every_s: float = 0.3) -> None:
-    """Refresh the page until a condition holds, for a minute at most."""
+def refresh_until(app: AppTest, holds: Callable[[], bool], every_s: float = 0.5) -> None:
+    """Refresh the page until a condition holds, for a minute at most, as often as there is something new to show."""
     ends_s = time.monotonic() + 60
     while not holds():
         assert time.monotonic() < ends_s, f"the page never got there:\n{words(app)}\n{tiles(app)}"
@@ -102,8 +102,7 @@ def refresh_until(app: AppTest, holds: Callable[[], bool], every_s: float = 0.3)
 
 
 def again_until(app: AppTest, *parts: str) -> str:
-    """Refresh the page, once at least, until its text has these parts; the text."""
-    app.run()
+    """Refresh the page until its text has these parts; the text."""
     refresh_until(app, lambda: all(part in words(app) for part in parts))
     return words(app)
 

@@ -224,26 +224,29 @@ def world_of(stub: StubServer, **what: object) -> None:
     [
         (
             {"state": "restarting", "ready": False, "restart_step": "starting another engine", "restart_attempts": 2},
-            "Attempt 2 of 3: starting another engine",
+            ("Attempt 2 of 3: starting another engine",),
             True,
         ),
         (
             {"ready": False, "warmup": WARM.model_copy(update={"state": "running", "stages": {"single": [0.4]}})},
-            "Done so far: one request alone",
+            ("Done so far: one request alone",),
             True,
         ),
-        ({"recycling": True}, "Recycle: the engine is about to be replaced", False),
-        ({"order_error": "head raised KeyError"}, "The custom order of this preset was disabled", False),
+        (
+            {"recycling": True, "order_error": "head raised KeyError"},
+            ("Recycle: the engine is about to be replaced", "The custom order of this preset was disabled"),
+            False,
+        ),
     ],
-    ids=["restarting", "warming up", "recycle", "a disabled order"],
+    ids=["restarting", "warming up", "recycle and a disabled order"],
 )
 def test_overview_shows_what_the_server_is_doing(
-    visit: Open, stub: StubServer, what: dict[str, object], words_there: str, bar: bool
+    visit: Open, stub: StubServer, what: dict[str, object], words_there: tuple[str, ...], bar: bool
 ) -> None:
     """With a token: the notice in full, with a progress bar where the progress is known."""
     world_of(stub, **what)
     app = visit("overview", stub.url, HEADWAY_ADMIN_TOKEN=OPERATOR_TOKEN)
-    again_until(app, words_there)
+    again_until(app, *words_there)
     assert bool(app.get("progress")) is bar
 
 
@@ -259,7 +262,18 @@ def test_a_notice_goes_when_all_is_well_again(visit: Open, stub: StubServer) -> 
 # ---------------------------------------------------------------------- requests, batching & memory, server
 
 
-@pytest.mark.parametrize("page", ["requests", "engine", "server"])
+@pytest.mark.parametrize(
+    "page",
+    [
+        *(
+            pytest.param(
+                page, marks=long_form("test_requests_without_a_token_has_no_moves, and the page engine, have no token")
+            )
+            for page in ("requests", "server")
+        ),
+        "engine",
+    ],
+)
 @pytest.mark.parametrize(
     "token",
     [
