@@ -21,6 +21,7 @@ from headway_policies.fallback.rungs import Rung
 pytestmark = pytest.mark.slow
 
 Open = Callable[..., AppTest]
+WITHOUT = long_form("test_requests_without_a_token_has_no_moves, and the page engine, have no token")
 SAME = long_form("the pages have one frame, and test_every_page others of a server that is down")
 
 
@@ -265,12 +266,7 @@ def test_a_notice_goes_when_all_is_well_again(visit: Open, stub: StubServer) -> 
 @pytest.mark.parametrize(
     "page",
     [
-        *(
-            pytest.param(
-                page, marks=long_form("test_requests_without_a_token_has_no_moves, and the page engine, have no token")
-            )
-            for page in ("requests", "server")
-        ),
+        *(pytest.param(page, marks=WITHOUT) for page in ("requests", "server")),
         "engine",
     ],
 )
