@@ -154,7 +154,7 @@ def demo(mode: str, exit_after_s: float | None) -> int:
     play.server_command = lambda options: [*me, "server", str(server_port), mode]
     play.dashboard_command = lambda options: [*me, "server", str(dashboard_port), "well"]
     show._GRACE_S = 0.5
-    phase.MAX_RATE_PER_S = 20.0
+    phase.MAX_RATE_PER_S = 8.0
     if mode == "short":
         play._FIRST_PART_S = 1.0
     show._CRASH_SHOWS_WITHIN_S = 5.0
