@@ -23,6 +23,8 @@ from headway_policies import Block
 from headway_policies.sharing.fronts import GONE_S, LEASE_S
 
 FULL = 5 * LIMIT // 2
+#: Longer than all that they have under way takes.
+ALL_END_S = 30.0
 #: What the two fronts have under way in each phase; the instances run 2 * LIMIT.
 PHASES = {
     "both full": [(FULL, FULL)] * 2,
@@ -50,13 +52,17 @@ async def driven(world: World, phases: list[tuple[int, ...]]) -> list[tuple[int,
     return used
 
 
-@pytest.mark.parametrize("bound", BOUNDS)
 @pytest.mark.parametrize(
-    "phases",
+    ("phases", "bound"),
     [
-        "one light",
-        pytest.param("in turns", marks=pytest.mark.slow),
-        *(pytest.param(one, marks=OTHER_PHASES) for one in ("both full", "both light", "at random 1", "at random 2")),
+        *(("one light", bound) for bound in BOUNDS),
+        pytest.param("in turns", "instance", marks=pytest.mark.slow),
+        pytest.param("in turns", "preset", marks=long_form("one light has this bound, and in turns the other one")),
+        *(
+            pytest.param(one, bound, marks=OTHER_PHASES)
+            for one in ("both full", "both light", "at random 1", "at random 2")
+            for bound in BOUNDS
+        ),
     ],
 )
 @on_virtual_time
@@ -99,7 +105,7 @@ async def test_an_instance_with_headway_keeps_its_limit_by_itself(linked: bool) 
         for one in world.instances.values():
             assert (one.most_waiting <= LIMIT // 2) is linked
         world.wanted = dict.fromkeys("xy", 0)
-        await asyncio.sleep(60)
+        await asyncio.sleep(ALL_END_S)
         assert all(front.completed == front.sent > 0 for front in both)
 
 
@@ -130,7 +136,7 @@ async def test_of_a_front_that_dies_the_other_one_has_the_seats_and_loses_nothin
         await asyncio.sleep(20)
         assert granted(again) == granted(second) == LIMIT
         world.wanted = dict.fromkeys("xy", 0)
-        await asyncio.sleep(60)
+        await asyncio.sleep(ALL_END_S)
         assert second.completed == second.sent
         await again.end()
         assert [one.meter.ratios() for one in world.instances.values()] == [(0.0, 0.0)] * 2
