@@ -117,6 +117,7 @@ class SyncBatcher(Generic[T, R]):
     async def _serve(self) -> None:
         """Keep the loop running until the last submitter has its result."""
         await self._stopping.wait()
+        await asyncio.sleep(0)  # where this thread begins after the stop, the submitters begin first
         await self._batcher.drain()
         submitters = asyncio.all_tasks() - {asyncio.current_task()}
         await asyncio.gather(*submitters, return_exceptions=True)

@@ -128,6 +128,22 @@ def test_g_stop_finishes_what_is_there() -> None:
     assert [request.result(timeout=0) for request in requests] == [double(item) for item in range(10)]
 
 
+def test_g_stop_finishes_what_is_there_although_the_thread_begins_late(monkeypatch: pytest.MonkeyPatch) -> None:
+    """(g) The batcher's thread may begin to run after the call of stop, on a busy machine."""
+    begins, run = threading.Event(), SyncBatcher._run
+
+    def late(batcher: SyncBatcher[int, int], loop: asyncio.AbstractEventLoop) -> None:
+        begins.wait(60)
+        run(batcher, loop)
+
+    monkeypatch.setattr(SyncBatcher, "_run", late)
+    batcher = SyncBatcher(Batcher(Recorder(), max_batch_size=4, max_wait_ms=60_000)).start()
+    requests = [batcher.submit(item) for item in range(10)]
+    threading.Timer(0.2, begins.set).start()
+    batcher.stop()
+    assert [request.result(timeout=0) for request in requests] == [double(item) for item in range(10)]
+
+
 @on_virtual_time
 async def test_h_a_full_queue_evicts_for_a_more_urgent_arrival() -> None:
     """(h) The newest of the least urgent is evicted; an arrival no more urgent than all is refused."""
