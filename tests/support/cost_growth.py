@@ -29,6 +29,7 @@ Prepare = Callable[[int], Callable[[], object]]
 
 def superlinear_growth(prepare: Prepare, first: int, last: int) -> str:
     """The first size whose cost has grown faster than allowed, as text; empty when there is none."""
+    assert last >= RATIO * first, "no size would be compared with another"
     costs_s: dict[int, float] = {}
     for size in _sizes(first, last):
         costs_s[size], small = cost_s(prepare(size)), size // RATIO

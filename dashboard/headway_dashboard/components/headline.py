@@ -1,4 +1,4 @@
-"""The severity band: who is hit and how badly, since when, why, and what would help with its cost and command."""
+"""The severity band: which class is hit and how badly, since when, why, and what helps with its cost and command."""
 
 from __future__ import annotations
 

@@ -43,7 +43,7 @@ _REFRESH, _LIVE, _PAUSED = "refresh", "Live", "Paused"
 
 
 def bar(source: Source) -> None:
-    """Draw the bar, but on a wall, where nobody can press anything."""
+    """Draw the bar, but on a wall, where nothing can be pressed."""
     if head.on_a_wall():
         return
     head.drop_empty_choices()

@@ -1,4 +1,4 @@
-"""Wait, before a server gets SIGTERM, until nobody waits in its queue.
+"""Wait, before a server gets SIGTERM, until no request waits in its queue.
 
 Kubernetes takes a Pod that ends out of its Services and runs this at the same time. Nothing new arrives after a few
 seconds, and what waits still gets its seat; on SIGTERM it would be refused. Needs no token: ``/metrics`` is open, and

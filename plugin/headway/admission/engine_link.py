@@ -186,7 +186,7 @@ class EngineLink:
     async def refused_by_pause(self, error: Exception, tries: int) -> bool:
         """Whether the engine raised this error because it is paused; where it runs again, once for ``tries`` of 0.
 
-        A pause that was not known is known then: someone else has paused the engine.
+        A pause that was not known is known then: another program has paused the engine.
         """
         if self.closing or self.engine_gone or not self.adapter.takes_later(error):
             return False

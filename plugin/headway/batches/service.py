@@ -39,7 +39,7 @@ MAX_TENANT_FILES: Final = MAX_FILES // 2
 #: After so many new batches the oldest ended ones are counted.
 _COUNTED_EVERY: Final = 100
 _FULL: Final = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG})
-#: Nobody sets this clock, and on Linux it goes on while the machine sleeps.
+#: This clock cannot be set, and on Linux it goes on while the machine sleeps.
 _STEADY: Final = getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC)
 
 

@@ -199,7 +199,7 @@ _MOST_SEGMENTS: Final = max(end.count("/") for end in _BY_END)
 def route_at(path: str) -> Route:
     """The route that a path ends with, UNKNOWN where there is none. Costs the length of the path.
 
-    The route says what a request may hold and how it is answered, never who may send it.
+    The route says what a request may hold and how it is answered, never which senders it is open to.
     """
     path = path.rstrip("/")
     found = _BY_END.get(path)

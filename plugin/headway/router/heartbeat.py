@@ -39,7 +39,7 @@ _WITHIN_S: Final = 2.0
 _READ_COUNTS_S: Final = 15.0
 _METRICS, _MODELS = "/metrics", "/v1/models"
 _HEALTH: Final = ("/headway/readyz", "/health", _MODELS)
-#: A server without such a route, or that lets nobody in to it.
+#: A server without such a route, or that refuses every token on it.
 _NO_ROUTE: Final = frozenset({HTTPStatus.NOT_FOUND, HTTPStatus.UNAUTHORIZED})
 
 

@@ -71,7 +71,7 @@ class FactoryReplacer:
         self.replaced()
 
     async def _made(self) -> Any:
-        """The new engine of the factory. Where nobody waits for it any more, it is shut down as soon as it is there."""
+        """The new engine of the factory. If no caller waits for it any more, it is shut down at once."""
         if inspect.iscoroutinefunction(self._factory):
             return await self._factory()
         making = asyncio.get_running_loop().run_in_executor(None, self._factory)

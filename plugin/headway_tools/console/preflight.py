@@ -30,9 +30,8 @@ def refuse(findings: Iterable[Finding]) -> None:
 
 def check_variables(environ: Mapping[str, str]) -> None:
     """Refuse an environment that a server could not start with."""
-    from headway.checks.environment import (
-        check_environment,  # imports the HTTP side of a server, which few commands need
-    )
+    # Here: it imports the HTTP side of a server, which few commands need.
+    from headway.checks.environment import check_environment
 
     refuse(check_environment(environ))
 

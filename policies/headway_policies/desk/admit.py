@@ -2,7 +2,7 @@
 
 1. refused    nothing is admitted, its class is shed, or its time is over
 2. seated     no ticket waits, none before it may go, and its seats are free
-3. queued     the same, but others wait, who may not take these seats: it goes in the same event
+3. queued     the same, but others wait that may not take these seats: it goes in the same event
 4. refused    the queue is full; or its predicted wait is longer than it may wait; or its class is overloaded and its
               first token is expected after three quarters of the objective, while no less urgent ticket is dispatched
               in the same event

@@ -28,7 +28,7 @@ _TOO_LATE = (
 _HOST_FULL, _HOST_OTHERS = 0.95, 0.2
 #: A server that uses less of them does not compute on them.
 _HOST_OWN = 0.1
-#: Of the engine's time: prompts that take less slow down nobody for long.
+#: Of the engine's time: prompts that take less slow no request down for long.
 _MUCH = 0.2
 #: By whether the step policy is on; None where it cannot be.
 _BOUNDED_BY = {

@@ -305,8 +305,8 @@ class Governor:
 
     def _memory_pressure(self, seen: Interval) -> str | None:
         """The reason why the limit must fall at once, or None."""
-        bearable_s = 0.0 if self._recompute_s is None else _WASTE_RATIO * seen.lasted_s
-        if seen.preemptions * (self._recompute_s or 1.0) > bearable_s:
+        waste_s = None if self._recompute_s is None else seen.preemptions * self._recompute_s
+        if seen.preemptions and (waste_s is None or waste_s > _WASTE_RATIO * seen.lasted_s):
             return "preemption"
         return "kv" if seen.kv_usage_ratio > self._usable_kv_ratio else None
 
@@ -316,11 +316,15 @@ class Governor:
         return self._settings.usable_kv_ratio(cheap=self._recompute_s is not None)
 
     def _cheap_recompute_s(self, memory: MemoryBound, seen: Interval) -> float | None:
-        """The time to compute a preempted sequence anew where it is known and less than a step of one sequence."""
-        if self._engine is None or self._engine.unloaded is None:
+        """The time to compute a preempted sequence anew where it is known and less than a step of one sequence.
+
+        A fit in which prompts have cost nothing does not know it.
+        """
+        unloaded = None if self._engine is None else self._engine.unloaded
+        recompute_s = None if unloaded is None else memory.recompute_s(seen, unloaded.prefill_token_s)
+        if unloaded is None or recompute_s is None:
             return None
-        recompute_s = memory.recompute_s(seen, self._engine.unloaded.prefill_token_s)
-        return recompute_s if recompute_s is not None and recompute_s <= self._engine.unloaded.token_s else None
+        return recompute_s if 0 < recompute_s <= unloaded.token_s else None
 
     def _no_change(self, seen: Interval, proposal: int, now_s: float) -> str | None:
         """The reason why the limit may not follow the proposal, or None."""

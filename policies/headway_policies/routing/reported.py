@@ -6,7 +6,7 @@ the heartbeat of the instance, too. The balancer sees that a request has ended, 
 its server has answered and has failed, and what has come since the report before is the result of the probe:
 
     the report shows                                  the probe        the instance
-    an answer, whoever's request it was               has succeeded    is healthy, also before its request ends
+    an answer to any request                          has succeeded    is healthy, also before its request ends
     no answer, but a failure; or it is not ready      has failed       cools, twice as long as the last time
     new tokens, for the second time                   has succeeded    works on it: its answer may come as a whole
     none of these, and no request from here is left   is undecided     is given the next request, a probe, too

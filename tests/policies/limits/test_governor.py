@@ -134,6 +134,7 @@ def test_a_cheap_preemption_is_better_than_an_empty_part_of_the_cache() -> None:
     assert after(dear, signals(16, **FULL)) < 16
     assert dear.why == "kv"
     assert after(on_engine(1e-3), signals(16, **FULL, preemptions=1)) < 16
+    assert after(on_engine(prefill_token_s=0.0), signals(16, **FULL, preemptions=1)) < 16, "the cost is not known"
     assert after(on_engine(1.6e-5, kv_reserve_ratio=0.05), signals(16, **FULL)) < 16
 
 

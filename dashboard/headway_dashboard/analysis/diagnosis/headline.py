@@ -49,7 +49,7 @@ class Headline:
 
     @property
     def lead(self) -> str:
-        """The first sentence: who is hit and how badly, else the statement."""
+        """The first sentence: which class is hit and how badly, else the statement."""
         return self.symptoms[0] if self.symptoms else self.statement
 
     @property

@@ -1,1 +1,1 @@
-"""Tenants: what each has used beside what it is entitled to, who was held back by whom, and how long budgets last."""
+"""Tenants: what each has used beside its entitlement, which was held back by which, and how long budgets last."""

@@ -3,7 +3,7 @@
 share       of the tokens of all tenants
 entitled    the tenant's weight (its share in the keys file, else 1) over the weights of all that asked for anything
 wanted      its tokens, and for each refused request as many as the others of it had on the mean
-fair        the max-min fair share: the tokens of all, given out by weight, to nobody more than it wanted
+fair        the max-min fair share: the tokens of all, given out by weight, to none more than it asked for
 Jain        Jain's index of x = tokens / fair
 """
 

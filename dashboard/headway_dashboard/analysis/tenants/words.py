@@ -1,4 +1,4 @@
-"""Tenants in words, in a table and as CSV: their figures, and who was held back by whom."""
+"""Tenants in words, in a table and as CSV: their figures, and which was held back by which."""
 
 from __future__ import annotations
 

@@ -102,7 +102,7 @@ class CheckedAnswer:
             text = f"The answer has more than {self._check.most_bytes} bytes, the most that this server checks."
             await self._end_stream(BadRequest(HTTPStatus.BAD_GATEWAY, text, "result_too_long"))
             if self._context.on_given_up is not None:
-                self._context.on_given_up()  # the application is stopped: the rest would be computed for nobody
+                self._context.on_given_up()  # the application is stopped: no client would get the rest
             return
         self._parts.append(part)
         if self._start is None and not last and not ends_stream(part):

@@ -1,8 +1,8 @@
 """Whether vLLM compiles the model: as vLLM does by itself, but where no compiler is, or for a quick start.
 
 Compiled, a token takes less time for as long as the server runs, and the start takes longer. So a start without
-compilation is for those who ask for it (``headway serve --quick-start``), and for machines without a C++ compiler,
-where a compiled one is impossible.
+compilation is an option (``headway serve --quick-start``), except on machines without a C++ compiler, where a compiled
+one is impossible.
 
 ``--enforce-eager`` keeps vLLM from compiling the model, ``TORCHDYNAMO_DISABLE`` on the CPU backend from compiling the
 functions around it, such as that of logprobs at their first request (v1/sample/ops/logprobs.py).
